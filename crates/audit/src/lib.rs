@@ -1,0 +1,1 @@
+//! Auditors: independent models that watch the core's inputs, outputs and events.

@@ -1,0 +1,1 @@
+//! An NBD client that runs load programs.

@@ -1,0 +1,1 @@
+//! Everything people write: units, contracts, policies, the server's file.

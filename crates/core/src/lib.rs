@@ -1,0 +1,1 @@
+//! The block layer as a state machine: no clock, no I/O.

@@ -1,0 +1,1 @@
+//! Timing models of drives.

@@ -1,0 +1,1 @@
+//! Client programs as state machines, generators of offsets and times.

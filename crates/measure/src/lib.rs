@@ -1,0 +1,1 @@
+//! Histograms, windows, summaries and the result record.

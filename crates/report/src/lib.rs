@@ -1,0 +1,1 @@
+//! Renderers: terminal tables, JSON lines, SVG plots, one self-contained HTML file.

@@ -1,0 +1,1 @@
+//! The live server: shards, front ends, backends, metrics.

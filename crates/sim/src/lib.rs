@@ -1,0 +1,1 @@
+//! The virtual host: load against core and drive in virtual time.

@@ -1,0 +1,1 @@
+//! A ring that owns its buffers, and a poll-based twin behind one trait.

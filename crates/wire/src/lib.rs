@@ -1,0 +1,1 @@
+//! Protocols: bytes in, values out (NBD).
