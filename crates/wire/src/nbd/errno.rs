@@ -1,0 +1,120 @@
+//! The error values a reply can carry.
+
+use std::fmt;
+
+/// An error value of the protocol; the discriminant is the value on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Errno {
+    /// EPERM: not permitted, such as a write on a read-only export.
+    Perm = 1,
+    /// EIO: the storage failed.
+    Io = 5,
+    /// ENOMEM: no memory; a server should avoid it.
+    NoMem = 12,
+    /// EINVAL: the request is wrong.
+    Inval = 22,
+    /// ENOSPC: no space, or a write beyond the end.
+    NoSpc = 28,
+    /// EOVERFLOW: too long to answer in one piece; only for READ with the flag DF.
+    Overflow = 75,
+    /// ENOTSUP: not faster than writing; only for `WRITE_ZEROES` with the flag `FAST_ZERO`.
+    NotSup = 95,
+    /// ESHUTDOWN: the server is shutting down.
+    Shutdown = 108,
+}
+
+impl Errno {
+    /// The value on the wire.
+    #[inline]
+    pub const fn to_wire(self) -> u32 {
+        self as u32
+    }
+
+    /// The error of a reply: none for 0; a value the protocol does not know counts as EINVAL, as the protocol asks.
+    pub const fn from_wire(value: u32) -> Option<Self> {
+        Some(match value {
+            0 => return None,
+            1 => Self::Perm,
+            5 => Self::Io,
+            12 => Self::NoMem,
+            28 => Self::NoSpc,
+            75 => Self::Overflow,
+            95 => Self::NotSup,
+            108 => Self::Shutdown,
+            _ => Self::Inval,
+        })
+    }
+
+    /// What to answer for an error number of Linux: EROFS and EACCES become EPERM, EDQUOT and EFBIG become ENOSPC (as
+    /// the protocol asks), and a number without a counterpart becomes EIO.
+    pub const fn from_os(number: i32) -> Self {
+        match number {
+            1 | 13 | 30 => Self::Perm,
+            12 => Self::NoMem,
+            22 => Self::Inval,
+            27 | 28 | 122 => Self::NoSpc,
+            75 => Self::Overflow,
+            95 => Self::NotSup,
+            108 => Self::Shutdown,
+            _ => Self::Io,
+        }
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Perm => "operation not permitted",
+            Self::Io => "input/output error",
+            Self::NoMem => "cannot allocate memory",
+            Self::Inval => "invalid argument",
+            Self::NoSpc => "no space left on device",
+            Self::Overflow => "value too large",
+            Self::NotSup => "operation not supported",
+            Self::Shutdown => "server is shutting down",
+        })
+    }
+}
+
+impl std::error::Error for Errno {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Errno; 8] = [
+        Errno::Perm,
+        Errno::Io,
+        Errno::NoMem,
+        Errno::Inval,
+        Errno::NoSpc,
+        Errno::Overflow,
+        Errno::NotSup,
+        Errno::Shutdown,
+    ];
+
+    #[test]
+    fn wire_values_round_trip() {
+        assert_eq!(ALL.map(Errno::to_wire), [1, 5, 12, 22, 28, 75, 95, 108]);
+        for errno in ALL {
+            assert_eq!(Errno::from_wire(errno.to_wire()), Some(errno));
+        }
+        assert_eq!(Errno::from_wire(0), None);
+        assert_eq!(Errno::from_wire(4711), Some(Errno::Inval));
+    }
+
+    #[test]
+    fn os_errors_map_as_the_protocol_asks() {
+        for (number, errno) in [
+            (30, Errno::Perm),
+            (27, Errno::NoSpc),
+            (122, Errno::NoSpc),
+            (28, Errno::NoSpc),
+            (5, Errno::Io),
+            (16, Errno::Io),
+        ] {
+            assert_eq!(Errno::from_os(number), errno, "error number {number}");
+        }
+    }
+}

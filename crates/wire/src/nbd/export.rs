@@ -1,0 +1,69 @@
+//! What a server offers: exports, their sizes and abilities.
+
+use super::flags::TransmissionFlags;
+
+/// Block-size constraints of an export, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockSizes {
+    /// Smallest length and alignment of a request: a power of two, 1 to 65,536.
+    pub minimum: u32,
+    /// Smallest length and alignment that is efficient: a power of two, at least 512 and `minimum`.
+    pub preferred: u32,
+    /// Longest READ or WRITE: a multiple of `minimum`, or `u32::MAX` for no limit.
+    pub maximum: u32,
+}
+
+impl BlockSizes {
+    /// What holds when nothing was said: 1, 4096, unlimited.
+    pub const DEFAULT: Self = Self {
+        minimum: 1,
+        preferred: 4096,
+        maximum: u32::MAX,
+    };
+
+    /// Whether these sizes obey the protocol for an export of `size` bytes.
+    pub fn is_valid(&self, size: u64) -> bool {
+        self.minimum.is_power_of_two()
+            && self.minimum <= 65_536
+            && self.preferred.is_power_of_two()
+            && self.preferred >= self.minimum.max(512)
+            && (self.maximum == u32::MAX || self.maximum.is_multiple_of(self.minimum))
+            && u64::from(self.maximum) >= size.min(u64::from(self.preferred))
+            && self.maximum > 0
+    }
+}
+
+impl Default for BlockSizes {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// One export, as the handshake describes it to a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportInfo {
+    /// Canonical name, at most 4096 bytes.
+    pub name: String,
+    /// For people; may be empty; at most 4096 bytes.
+    pub description: String,
+    /// The server's own number for it: handed back in the session, never sent.
+    pub key: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// What it can do. `HAS_FLAGS` need not be set; `SEND_DF` is taken back unless structured replies are agreed, and
+    /// `SEND_FAST_ZERO` unless `SEND_WRITE_ZEROES` is set.
+    pub flags: TransmissionFlags,
+    /// Block-size constraints; they must be valid for `size` (see [`BlockSizes::is_valid`]).
+    pub block_sizes: BlockSizes,
+    /// Whether `BLOCK_STATUS` is answered, that is whether `base:allocation` can be selected.
+    pub allocation: bool,
+}
+
+/// The exports of a server, as the handshake asks for them.
+pub trait Exports {
+    /// Calls `each` with name and description of every export that may be listed.
+    fn list(&self, each: &mut dyn FnMut(&str, &str));
+
+    /// The export of this name; the empty name asks for the default export, if there is one.
+    fn find(&self, name: &str) -> Option<ExportInfo>;
+}

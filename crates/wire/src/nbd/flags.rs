@@ -1,0 +1,168 @@
+//! Sets of flags: of an export, of a request, of an extent.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+macro_rules! flag_set {
+    ($(#[$set_doc:meta])* $set:ident($bits:ty) { $($(#[$doc:meta])* $flag:ident = $bit:literal;)* }) => {
+        $(#[$set_doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+        pub struct $set($bits);
+
+        impl $set {
+            $($(#[$doc])* pub const $flag: Self = Self(1 << $bit);)*
+
+            /// No flag.
+            pub const EMPTY: Self = Self(0);
+
+            /// The set with these bits on the wire; bits without a name are kept.
+            #[inline]
+            pub const fn from_bits(bits: $bits) -> Self {
+                Self(bits)
+            }
+
+            /// The bits on the wire.
+            #[inline]
+            pub const fn bits(self) -> $bits {
+                self.0
+            }
+
+            /// Whether every flag of `other` is in this set.
+            #[inline]
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// This set with the flags of `other`.
+            #[inline]
+            pub const fn with(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+
+            /// This set without the flags of `other`.
+            #[inline]
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+        }
+
+        impl BitOr for $set {
+            type Output = Self;
+
+            fn bitor(self, other: Self) -> Self {
+                self.with(other)
+            }
+        }
+
+        impl BitOrAssign for $set {
+            fn bitor_assign(&mut self, other: Self) {
+                *self = self.with(other);
+            }
+        }
+
+        impl fmt::Debug for $set {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let named: &[(&str, Self)] = &[$((stringify!($flag), Self::$flag)),*];
+                write_names(f, u32::from(self.0), named.iter().map(|(name, flag)| (*name, u32::from(flag.0))))
+            }
+        }
+    };
+}
+
+flag_set! {
+    /// What an export can do, as told to the client (`NBD_FLAG_*`). `HAS_FLAGS` is added when the flags are sent.
+    TransmissionFlags(u16) {
+        /// The field has a meaning; always set on the wire.
+        HAS_FLAGS = 0;
+        /// Writes are refused with EPERM.
+        READ_ONLY = 1;
+        /// FLUSH is understood.
+        SEND_FLUSH = 2;
+        /// The FUA flag is understood.
+        SEND_FUA = 3;
+        /// The medium rotates: seeks cost.
+        ROTATIONAL = 4;
+        /// TRIM is understood.
+        SEND_TRIM = 5;
+        /// `WRITE_ZEROES` and its flag `NO_HOLE` are understood.
+        SEND_WRITE_ZEROES = 6;
+        /// The flag DF is understood; sent only when structured replies were agreed.
+        SEND_DF = 7;
+        /// A FLUSH or FUA on one connection covers what other connections wrote.
+        CAN_MULTI_CONN = 8;
+        /// CACHE is understood.
+        SEND_CACHE = 10;
+        /// The flag `FAST_ZERO` is understood; sent only together with `SEND_WRITE_ZEROES`.
+        SEND_FAST_ZERO = 11;
+    }
+}
+
+flag_set! {
+    /// Flags of one request (`NBD_CMD_FLAG_*`).
+    CommandFlags(u16) {
+        /// Answer only when the data is on stable storage.
+        FUA = 0;
+        /// `WRITE_ZEROES` must not punch a hole.
+        NO_HOLE = 1;
+        /// READ must be answered with one data chunk at most.
+        DF = 2;
+        /// `BLOCK_STATUS` wants one extent, no longer than asked for.
+        REQ_ONE = 3;
+        /// `WRITE_ZEROES` must fail with ENOTSUP when it is no faster than writing.
+        FAST_ZERO = 4;
+    }
+}
+
+flag_set! {
+    /// State of an extent in the context `base:allocation`.
+    ExtentFlags(u32) {
+        /// Not allocated.
+        HOLE = 0;
+        /// Reads as zeroes.
+        ZERO = 1;
+    }
+}
+
+/// Writes the names of the flags that are set, then the bits that have none in hexadecimal.
+fn write_names<'a>(
+    f: &mut fmt::Formatter<'_>,
+    bits: u32,
+    named: impl Iterator<Item = (&'a str, u32)>,
+) -> fmt::Result {
+    let mut rest = bits;
+    let mut separator = "";
+    for (name, flag) in named.filter(|(_, flag)| bits & flag != 0) {
+        write!(f, "{separator}{name}")?;
+        separator = " | ";
+        rest &= !flag;
+    }
+    if rest != 0 || bits == 0 {
+        write!(f, "{separator}{rest:#x}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_names_known_flags_and_keeps_the_rest() {
+        let flags = TransmissionFlags::READ_ONLY | TransmissionFlags::SEND_CACHE;
+        assert_eq!(format!("{flags:?}"), "READ_ONLY | SEND_CACHE");
+        assert_eq!(
+            format!("{:?}", CommandFlags::from_bits(0x8001)),
+            "FUA | 0x8000"
+        );
+        assert_eq!(format!("{:?}", ExtentFlags::EMPTY), "0x0");
+    }
+
+    #[test]
+    fn sets_behave_like_sets() {
+        let both = CommandFlags::FUA | CommandFlags::NO_HOLE;
+        assert!(both.contains(CommandFlags::FUA));
+        assert!(both.contains(CommandFlags::EMPTY));
+        assert!(!CommandFlags::FUA.contains(both));
+        assert_eq!(both.without(CommandFlags::FUA), CommandFlags::NO_HOLE);
+    }
+}

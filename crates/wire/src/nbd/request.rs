@@ -1,0 +1,190 @@
+//! Requests of the transmission phase: parsing and encoding.
+
+use std::fmt;
+
+use super::constants::{REQUEST_LEN, REQUEST_MAGIC};
+use super::flags::CommandFlags;
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// Read `length` bytes at `offset`.
+    Read,
+    /// Write the `length` bytes that follow the header at `offset`.
+    Write,
+    /// The client leaves; there is no reply.
+    Disconnect,
+    /// Put all writes that were answered on stable storage.
+    Flush,
+    /// The range is no longer needed.
+    Trim,
+    /// The range will be needed.
+    Cache,
+    /// Zero the range.
+    WriteZeroes,
+    /// Report the extents of the range.
+    BlockStatus,
+    /// A command this implementation does not know; answered with EINVAL.
+    Unknown(u16),
+}
+
+impl Command {
+    /// The command of this code.
+    #[inline]
+    pub const fn from_wire(code: u16) -> Self {
+        match code {
+            0 => Self::Read,
+            1 => Self::Write,
+            2 => Self::Disconnect,
+            3 => Self::Flush,
+            4 => Self::Trim,
+            5 => Self::Cache,
+            6 => Self::WriteZeroes,
+            7 => Self::BlockStatus,
+            other => Self::Unknown(other),
+        }
+    }
+
+    /// The code of the command.
+    #[inline]
+    pub const fn to_wire(self) -> u16 {
+        match self {
+            Self::Read => 0,
+            Self::Write => 1,
+            Self::Disconnect => 2,
+            Self::Flush => 3,
+            Self::Trim => 4,
+            Self::Cache => 5,
+            Self::WriteZeroes => 6,
+            Self::BlockStatus => 7,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    /// Whether the command changes the export's contents: WRITE, TRIM and `WRITE_ZEROES`.
+    #[inline]
+    pub const fn modifies(self) -> bool {
+        matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
+    }
+}
+
+/// The header of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// What is asked for.
+    pub command: Command,
+    /// How.
+    pub flags: CommandFlags,
+    /// The client's name for the request; its reply carries the same.
+    pub cookie: u64,
+    /// Where the range starts, in bytes.
+    pub offset: u64,
+    /// How long the range is, in bytes.
+    pub length: u32,
+}
+
+impl Request {
+    /// Length of the payload that follows the header, in bytes: `length` for WRITE, else none. The payload follows even
+    /// when the request is refused and must then be skipped.
+    #[inline]
+    pub const fn payload_len(&self) -> u32 {
+        match self.command {
+            Command::Write => self.length,
+            _ => 0,
+        }
+    }
+
+    /// The payload's length, if it is one the server is willing to take or to skip.
+    ///
+    /// # Errors
+    /// [`Fatal::PayloadTooLong`] when it is above `limit` bytes: the connection must end. The protocol asks that `limit`
+    /// be at least 32 MiB, whatever the maximum block size.
+    #[inline]
+    pub const fn check_payload(&self, limit: u32) -> Result<u32, Fatal> {
+        let length = self.payload_len();
+        if length > limit {
+            Err(Fatal::PayloadTooLong { length, limit })
+        } else {
+            Ok(length)
+        }
+    }
+
+    /// Writes the header's bytes.
+    #[inline]
+    pub fn encode(&self, out: &mut [u8; REQUEST_LEN]) {
+        out[0..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        out[4..6].copy_from_slice(&self.flags.bits().to_be_bytes());
+        out[6..8].copy_from_slice(&self.command.to_wire().to_be_bytes());
+        out[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        out[16..24].copy_from_slice(&self.offset.to_be_bytes());
+        out[24..28].copy_from_slice(&self.length.to_be_bytes());
+    }
+}
+
+/// Reads the header at the start of `input`; `None` means that fewer than [`REQUEST_LEN`] bytes are there. The caller
+/// advances by [`REQUEST_LEN`], then by [`Request::payload_len`].
+///
+/// An unknown command is no error of the stream: it comes back as [`Command::Unknown`] and is answered with EINVAL.
+///
+/// # Errors
+/// [`Fatal::BadMagic`]: the stream is out of step, the connection must end.
+#[inline]
+pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
+    let Some(bytes) = input.first_chunk::<REQUEST_LEN>() else {
+        return Ok(None);
+    };
+    let magic = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    if magic != REQUEST_MAGIC {
+        return Err(Fatal::BadMagic { found: magic });
+    }
+    Ok(Some(Request {
+        command: Command::from_wire(u16::from_be_bytes([bytes[6], bytes[7]])),
+        flags: CommandFlags::from_bits(u16::from_be_bytes([bytes[4], bytes[5]])),
+        cookie: be_u64(bytes, 8),
+        offset: be_u64(bytes, 16),
+        length: u32::from_be_bytes([bytes[24], bytes[25], bytes[26], bytes[27]]),
+    }))
+}
+
+/// Why a connection in the transmission phase must end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fatal {
+    /// A request does not start with the magic number.
+    BadMagic {
+        /// What stands in its place.
+        found: u32,
+    },
+    /// A WRITE announces more payload than the server will skip.
+    PayloadTooLong {
+        /// Announced, in bytes.
+        length: u32,
+        /// Allowed, in bytes.
+        limit: u32,
+    },
+}
+
+impl fmt::Display for Fatal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadMagic { found } => {
+                write!(
+                    f,
+                    "request starts with {found:#010x} instead of {REQUEST_MAGIC:#010x}"
+                )
+            }
+            Self::PayloadTooLong { length, limit } => {
+                write!(f, "write of {length} bytes, more than the limit of {limit}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Fatal {}
+
+#[inline]
+fn be_u64(bytes: &[u8; REQUEST_LEN], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(word)
+}
