@@ -1,1 +1,32 @@
-//! Histograms, windows, summaries and the result record.
+//! What the server, the simulator and the clients measure with, and the one shape results have.
+//!
+//! Times are plain `u64` nanoseconds on whatever clock the caller uses, real or virtual; sizes are bytes; rates in
+//! results are MB/s of 10^6 bytes. Nothing here reads a clock, and nothing on the path of a request allocates.
+//!
+//! - [`Histogram`]: latencies in fixed memory, with exact count, sums, minimum and maximum;
+//! - [`Series`]: bytes and requests per window; [`Busy`]: when a client was waiting; [`judge`]: was a promise kept;
+//! - [`Waits`] and [`Split`]: where the time of requests went;
+//! - [`Meter`]: all of these for one client;
+//! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
+//! - [`jain`], [`median`], [`ratio`]: figures over several clients or repetitions.
+
+mod busy;
+mod figures;
+mod histogram;
+mod jsonl;
+mod meter;
+mod record;
+mod series;
+mod waits;
+
+pub use busy::{Busy, Judged, judge};
+pub use figures::{jain, median, ratio};
+pub use histogram::Histogram;
+pub use jsonl::{ReadError, read_records, to_line, write_records};
+pub use meter::Meter;
+pub use record::{Latency, LimitedBy, Place, Record, Run, SplitUs, TOTAL};
+pub use series::{Series, Window, mbps};
+pub use waits::{Split, Waits};
+
+/// Nanoseconds in a second.
+pub const SECOND_NS: u64 = 1_000_000_000;

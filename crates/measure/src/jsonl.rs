@@ -1,0 +1,105 @@
+//! Records as JSON Lines: one object a line.
+
+use std::io::{self, BufRead, Write};
+use std::{error, fmt};
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+
+use crate::Record;
+
+/// One record as one line of JSON, without the line's end. Every fraction has three digits, so that equal results are
+/// equal bytes.
+pub fn to_line(record: &Record) -> String {
+    let mut line = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut line, FixedDigits);
+    record
+        .serialize(&mut serializer)
+        .expect("a record is plain data and memory takes every byte");
+    String::from_utf8(line).expect("JSON is UTF-8")
+}
+
+/// Writes records, a line each, to whatever takes bytes.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_records<'a, W: Write>(
+    out: &mut W,
+    records: impl IntoIterator<Item = &'a Record>,
+) -> io::Result<()> {
+    for record in records {
+        let mut line = to_line(record);
+        line.push('\n');
+        out.write_all(line.as_bytes())?;
+    }
+    out.flush()
+}
+
+/// Reads records, one a line; empty lines are skipped, unknown fields ignored.
+///
+/// Each item is a record or what was wrong with its line; after an error of `input` itself there is nothing more.
+pub fn read_records<R: BufRead>(input: R) -> impl Iterator<Item = Result<Record, ReadError>> {
+    let mut failed = false;
+    input
+        .lines()
+        .enumerate()
+        .take_while(move |(_, line)| !std::mem::replace(&mut failed, line.is_err()))
+        .filter(|(_, line)| line.as_ref().map_or(true, |l| !l.trim().is_empty()))
+        .map(|(i, line)| {
+            let at = |reason| ReadError {
+                line: i + 1,
+                reason,
+            };
+            let line = line.map_err(|e| at(Reason::Io(e)))?;
+            serde_json::from_str(&line).map_err(|e| at(Reason::Json(e)))
+        })
+}
+
+/// A line that is not a record, or could not be read.
+#[derive(Debug)]
+pub struct ReadError {
+    line: usize,
+    reason: Reason,
+}
+
+#[derive(Debug)]
+enum Reason {
+    Io(io::Error),
+    Json(serde_json::Error),
+}
+
+impl ReadError {
+    /// The line, from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Reason::Io(e) => write!(f, "line {}: cannot be read: {e}", self.line),
+            Reason::Json(e) => write!(f, "line {}: not a result record: {e}", self.line),
+        }
+    }
+}
+
+impl error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match &self.reason {
+            Reason::Io(e) => Some(e),
+            Reason::Json(e) => Some(e),
+        }
+    }
+}
+
+/// JSON with three digits after the point, which in microseconds are nanoseconds.
+struct FixedDigits;
+
+impl Formatter for FixedDigits {
+    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        // -0.000 is no other result than 0.000.
+        let value = if value.abs() < 0.0005 { 0.0 } else { value };
+        write!(writer, "{value:.3}")
+    }
+}

@@ -1,0 +1,304 @@
+//! The result record: one for each client of each run, and one for their total.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Histogram, Meter, SECOND_NS, Series, mbps};
+
+/// The client name of the record of all clients together.
+pub const TOTAL: &str = "total";
+
+/// Where a run took place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// The simulator, in virtual time.
+    Sim,
+    /// The live server.
+    Serve,
+}
+
+/// What kept a client from more bandwidth than it got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitedBy {
+    /// The client itself: its depth, its think time, its path to the server.
+    Client,
+    /// Its own maximum, or another controller that held it.
+    Limit,
+    /// The others: its turn did not come earlier.
+    Share,
+    /// The drive: it was served at once and the drive took its time.
+    Drive,
+}
+
+impl LimitedBy {
+    /// The word the record uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Limit => "limit",
+            Self::Share => "share",
+            Self::Drive => "drive",
+        }
+    }
+
+    /// Who had the largest part of the client's time: of a mean `latency_us`, what `split` does not account for is the
+    /// client's own (and its path's), and so is `think_us`, the mean time from a reply to the next request.
+    ///
+    /// Between equal parts the one nearer the drive counts.
+    pub fn of(split: &SplitUs, latency_us: f64, think_us: f64) -> Self {
+        let rest = (latency_us - split.total()).max(0.0) + think_us;
+        let parts = [
+            (Self::Client, rest),
+            (Self::Limit, split.limit),
+            (Self::Share, split.elevator),
+            (Self::Drive, split.drive),
+        ];
+        let largest = parts
+            .into_iter()
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .expect("there are four parts");
+        largest.0
+    }
+}
+
+/// Latency from sending a request to its answer, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Mean, exact.
+    pub mean: f64,
+    /// Sample standard deviation, exact.
+    pub sd: f64,
+    /// Minimum, exact.
+    pub min: f64,
+    /// Maximum, exact.
+    pub max: f64,
+    /// Median, at most 0.8 % above the true one; so are the others.
+    pub p50: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The 99.9th percentile.
+    pub p999: f64,
+}
+
+impl From<&Histogram> for Latency {
+    fn from(h: &Histogram) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        Self {
+            mean: h.mean() / 1e3,
+            sd: h.sd() / 1e3,
+            min: us(h.min()),
+            max: us(h.max()),
+            p50: us(h.quantile(1, 2)),
+            p90: us(h.quantile(9, 10)),
+            p99: us(h.quantile(99, 100)),
+            p999: us(h.quantile(999, 1000)),
+        }
+    }
+}
+
+/// Mean time of a request in each place, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SplitUs {
+    /// Held by a limit.
+    pub limit: f64,
+    /// In the elevator.
+    pub elevator: f64,
+    /// In the drive.
+    pub drive: f64,
+}
+
+impl SplitUs {
+    /// The sum of the three.
+    pub fn total(&self) -> f64 {
+        self.limit + self.elevator + self.drive
+    }
+}
+
+/// What names a run: the same in the records of all its clients.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Run {
+    /// Scenario.
+    pub scenario: String,
+    /// Drive.
+    pub drive: String,
+    /// Case of the scenario.
+    pub case: String,
+    /// Policy.
+    pub policy: String,
+    /// Repetition, from 0.
+    pub repeat: u32,
+    /// Where it took place.
+    pub place: Option<Place>,
+    /// Seed of its random numbers.
+    pub seed: Option<u64>,
+}
+
+impl Run {
+    /// The record of `client` (or [`TOTAL`]) as its meter has it. What only the caller knows (promise, series, by whom
+    /// it was limited) is added with [`Record::with_promise`], [`Record::with_series`] or by hand.
+    pub fn record(&self, client: &str, meter: &Meter) -> Record {
+        let split = meter.split();
+        Record {
+            scenario: self.scenario.clone(),
+            drive: self.drive.clone(),
+            case: self.case.clone(),
+            policy: self.policy.clone(),
+            repeat: self.repeat,
+            client: client.to_owned(),
+            requests: meter.requests(),
+            bytes: meter.bytes(),
+            seconds: meter.length_ns() as f64 / SECOND_NS as f64,
+            throughput_mbps: mbps(meter.bytes(), meter.length_ns()),
+            latency_us: meter.latency().into(),
+            place: self.place,
+            seed: self.seed,
+            errors: Some(meter.failures()).filter(|n| *n > 0),
+            promised_mbps: None,
+            worst_second_mbps: None,
+            windows_met: None,
+            limited_by: None,
+            split_us: (!split.drive.is_empty()).then(|| split.mean_us()),
+            series_step_s: None,
+            series_mbps: None,
+        }
+    }
+}
+
+/// The result of one client of one run: one JSON object a line. Fields stand in the order in which they are written;
+/// those that are `None` are left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Scenario.
+    pub scenario: String,
+    /// Drive.
+    pub drive: String,
+    /// Case of the scenario.
+    pub case: String,
+    /// Policy.
+    pub policy: String,
+    /// Repetition, from 0.
+    pub repeat: u32,
+    /// Client, or [`TOTAL`].
+    pub client: String,
+    /// Requests answered without error.
+    pub requests: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// How long was measured.
+    pub seconds: f64,
+    /// `bytes` over `seconds`, in MB/s.
+    pub throughput_mbps: f64,
+    /// Latency of these requests.
+    pub latency_us: Latency,
+    /// Where the run took place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// Seed of its random numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Requests answered with an error, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<u64>,
+    /// The client's minimum, in MB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised_mbps: Option<f64>,
+    /// Bandwidth in the worst second in which it was waiting throughout, in MB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_second_mbps: Option<f64>,
+    /// The part (0 to 1) of such seconds with at least 99 % of the promise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows_met: Option<f64>,
+    /// What kept it from more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<LimitedBy>,
+    /// Where the mean request's time went; what is missing to the mean latency was spent between client and server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_us: Option<SplitUs>,
+    /// Length of a window of `series_mbps`, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series_step_s: Option<f64>,
+    /// Bandwidth of each complete window, in MB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series_mbps: Option<Vec<f64>>,
+}
+
+impl Record {
+    /// Adds a promise of `min` bytes a second and how it fared.
+    pub fn with_promise(mut self, min: u64, meter: &Meter) -> Self {
+        let judged = meter.judge(min);
+        self.promised_mbps = Some(min as f64 / 1e6);
+        self.worst_second_mbps = judged.worst_mbps();
+        self.windows_met = judged.fraction();
+        self
+    }
+
+    /// Adds the bandwidth of the windows of `series` complete at `end_ns`.
+    pub fn with_series(mut self, series: &Series, end_ns: u64) -> Self {
+        self.series_step_s = Some(series.step_ns() as f64 / SECOND_NS as f64);
+        self.series_mbps = Some(series.mbps(end_ns));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_part_names_the_limit() {
+        let split = |limit, elevator, drive| SplitUs {
+            limit,
+            elevator,
+            drive,
+        };
+        let of = LimitedBy::of;
+        assert_eq!(of(&split(1.0, 2.0, 30.0), 40.0, 0.0), LimitedBy::Drive);
+        assert_eq!(of(&split(1.0, 50.0, 30.0), 90.0, 0.0), LimitedBy::Share);
+        assert_eq!(of(&split(99.0, 50.0, 30.0), 190.0, 0.0), LimitedBy::Limit);
+        assert_eq!(of(&split(1.0, 2.0, 30.0), 500.0, 0.0), LimitedBy::Client);
+        assert_eq!(of(&split(1.0, 2.0, 30.0), 33.0, 400.0), LimitedBy::Client);
+        assert_eq!(of(&split(5.0, 5.0, 5.0), 20.0, 0.0), LimitedBy::Drive);
+        // A split measured over a little more than the latency is rounding, not negative time.
+        assert_eq!(of(&split(0.0, 0.0, 30.0), 29.0, 0.0), LimitedBy::Drive);
+    }
+
+    #[test]
+    fn a_record_says_what_the_meter_saw() {
+        let mut meter = Meter::new(0, 2 * SECOND_NS);
+        for ms in 0..1999 {
+            meter.sent(ms * 1_000_000);
+            meter.done(ms * 1_000_000, ms * 1_000_000 + 400_000, 10_000);
+        }
+        let run = Run {
+            scenario: "s".into(),
+            ..Run::default()
+        };
+        let r = run
+            .record("target", &meter)
+            .with_promise(10_000_000, &meter)
+            .with_series(meter.plot(), meter.end_ns());
+        assert_eq!((r.requests, r.bytes), (1999, 19_990_000));
+        assert!((r.throughput_mbps - 9.995).abs() < 1e-9);
+        let want = Latency {
+            mean: 400.0,
+            sd: 0.0,
+            min: 400.0,
+            max: 400.0,
+            p50: 400.0,
+            p90: 400.0,
+            p99: 400.0,
+            p999: 400.0,
+        };
+        assert_eq!(r.latency_us, want);
+        assert_eq!(
+            (r.promised_mbps, r.worst_second_mbps),
+            (Some(10.0), Some(10.0))
+        );
+        assert_eq!(r.windows_met, Some(1.0));
+        assert_eq!(r.series_mbps.map(|s| s.len()), Some(20));
+        assert_eq!((r.split_us, r.errors), (None, None));
+    }
+}

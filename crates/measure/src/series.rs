@@ -1,0 +1,187 @@
+//! Bytes and requests per window of fixed length.
+
+use crate::SECOND_NS;
+
+/// What was done within one window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Bytes completed.
+    pub bytes: u64,
+    /// Requests completed.
+    pub requests: u64,
+}
+
+/// Bytes and requests in consecutive windows of `step_ns` from `start_ns` on.
+///
+/// Memory is taken once, at construction, for a stated number of windows; what falls before the first or after the last
+/// is kept apart ([`Series::outside`]) and belongs to no window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Series {
+    start_ns: u64,
+    step_ns: u64,
+    windows: Box<[Window]>,
+    outside: Window,
+}
+
+impl Series {
+    /// `windows` empty windows of `step_ns` (at least 1) nanoseconds, the first beginning at `start_ns`.
+    pub fn new(start_ns: u64, step_ns: u64, windows: usize) -> Self {
+        Self {
+            start_ns,
+            step_ns: step_ns.max(1),
+            windows: vec![Window::default(); windows].into_boxed_slice(),
+            outside: Window::default(),
+        }
+    }
+
+    /// As many windows of `step_ns` as fit wholly or in part into `length_ns`.
+    pub fn covering(start_ns: u64, step_ns: u64, length_ns: u64) -> Self {
+        let windows = length_ns.div_ceil(step_ns.max(1));
+        Self::new(start_ns, step_ns, windows as usize)
+    }
+
+    /// Counts one request of `bytes` that completed at `now_ns`. Does not allocate.
+    #[inline]
+    pub fn add(&mut self, now_ns: u64, bytes: u64) {
+        let window = match now_ns.checked_sub(self.start_ns) {
+            Some(since) => self.windows.get_mut((since / self.step_ns) as usize),
+            None => None,
+        };
+        let window = window.unwrap_or(&mut self.outside);
+        window.bytes += bytes;
+        window.requests += 1;
+    }
+
+    /// Adds another series of the same start, step and length, window by window.
+    ///
+    /// # Panics
+    /// If start, step or length differ.
+    pub fn merge(&mut self, other: &Self) {
+        assert!(
+            (self.start_ns, self.step_ns, self.windows.len())
+                == (other.start_ns, other.step_ns, other.windows.len()),
+            "series of different windows cannot be merged"
+        );
+        let pairs = self.windows.iter_mut().zip(&other.windows);
+        for (mine, theirs) in pairs.chain([(&mut self.outside, &other.outside)]) {
+            mine.bytes += theirs.bytes;
+            mine.requests += theirs.requests;
+        }
+    }
+
+    /// When the first window begins, in nanoseconds.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// The length of a window, in nanoseconds.
+    pub fn step_ns(&self) -> u64 {
+        self.step_ns
+    }
+
+    /// What fell before the first window or after the last.
+    pub fn outside(&self) -> Window {
+        self.outside
+    }
+
+    /// The windows that had ended by `end_ns`, empty ones included. A window cut short by the end of a run is no window.
+    pub fn complete(&self, end_ns: u64) -> &[Window] {
+        let ended = end_ns.saturating_sub(self.start_ns) / self.step_ns;
+        &self.windows[..self.windows.len().min(ended as usize)]
+    }
+
+    /// Bandwidth of the complete windows, in MB/s.
+    pub fn mbps(&self, end_ns: u64) -> Vec<f64> {
+        self.complete(end_ns)
+            .iter()
+            .map(|w| mbps(w.bytes, self.step_ns))
+            .collect()
+    }
+
+    /// The fewest bytes of any complete window; none without a complete window.
+    pub fn worst(&self, end_ns: u64) -> Option<u64> {
+        self.complete(end_ns).iter().map(|w| w.bytes).min()
+    }
+
+    /// The part (0 to 1) of complete windows with at least `bytes`; none without a complete window.
+    pub fn fraction_at_least(&self, end_ns: u64, bytes: u64) -> Option<f64> {
+        let windows = self.complete(end_ns);
+        let reached = windows.iter().filter(|w| w.bytes >= bytes).count();
+        (!windows.is_empty()).then(|| reached as f64 / windows.len() as f64)
+    }
+}
+
+/// Bandwidth in MB/s (10^6 bytes a second); 0 over no time.
+pub fn mbps(bytes: u64, length_ns: u64) -> f64 {
+    if length_ns == 0 {
+        return 0.0;
+    }
+    bytes as f64 * (SECOND_NS as f64 / 1e6) / length_ns as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_window_holds_its_first_instant_and_not_its_end() {
+        let mut s = Series::new(100, 10, 3);
+        for (now, bytes) in [(99, 1), (100, 2), (109, 4), (110, 8), (129, 16), (130, 32)] {
+            s.add(now, bytes);
+        }
+        let bytes: Vec<u64> = s.complete(130).iter().map(|w| w.bytes).collect();
+        assert_eq!(bytes, [6, 8, 16]);
+        assert_eq!(
+            s.outside(),
+            Window {
+                bytes: 33,
+                requests: 2
+            }
+        );
+        assert_eq!(s.complete(129).len(), 2, "the last has not ended");
+        assert_eq!(s.complete(50).len(), 0);
+        assert_eq!(s.complete(u64::MAX).len(), 3);
+    }
+
+    #[test]
+    fn windows_with_nothing_count() {
+        let mut s = Series::covering(0, 10, 35);
+        s.add(25, 9);
+        assert_eq!(s.worst(30), Some(0));
+        assert_eq!(s.fraction_at_least(30, 9), Some(1.0 / 3.0));
+        assert_eq!(s.worst(9), None);
+        assert_eq!(s.fraction_at_least(9, 0), None);
+        assert_eq!(
+            s.complete(40).len(),
+            4,
+            "the last is there for plots that ask for it"
+        );
+    }
+
+    #[test]
+    fn megabytes_are_decimal() {
+        assert!((mbps(10_000_000, SECOND_NS) - 10.0).abs() < 1e-12);
+        assert!(mbps(1, 0) == 0.0);
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_in_exactly_one_place(
+            start in 0u64..1000, step in 1u64..50, windows in 0usize..20,
+            adds in prop::collection::vec((0u64..2500, 0u64..100), 0..100),
+        ) {
+            let mut s = Series::new(start, step, windows);
+            for (now, bytes) in &adds { s.add(*now, *bytes); }
+            let inside: u64 = s.complete(u64::MAX).iter().map(|w| w.bytes).sum();
+            let requests: u64 = s.complete(u64::MAX).iter().map(|w| w.requests).sum();
+            prop_assert_eq!(inside + s.outside().bytes, adds.iter().map(|(_, b)| b).sum::<u64>());
+            prop_assert_eq!(requests + s.outside().requests, adds.len() as u64);
+            for (i, w) in s.complete(u64::MAX).iter().enumerate() {
+                let from = start + i as u64 * step;
+                let want: u64 = adds.iter().filter(|(t, _)| (from..from + step).contains(t)).map(|(_, b)| b).sum();
+                prop_assert_eq!(w.bytes, want);
+            }
+        }
+    }
+}

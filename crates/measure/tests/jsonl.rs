@@ -1,0 +1,143 @@
+//! The JSON form of the result record: golden bytes, and back.
+
+use proptest::prelude::*;
+use weir_measure::{
+    Latency, LimitedBy, Place, Record, SplitUs, read_records, to_line, write_records,
+};
+
+fn plain() -> Record {
+    Record {
+        scenario: "latency".into(),
+        drive: "samsung-970-pro".into(),
+        case: "readers".into(),
+        policy: "bfq".into(),
+        repeat: 0,
+        client: "target".into(),
+        requests: 24_414,
+        bytes: 99_999_744,
+        seconds: 10.0,
+        throughput_mbps: 9.999_974_4,
+        latency_us: Latency {
+            mean: 409.6,
+            sd: 12.345_678,
+            min: 30.0,
+            max: 2000.001,
+            p50: 400.0,
+            p90: 500.0,
+            p99: 900.0,
+            p999: 1500.0,
+        },
+        ..Record::default()
+    }
+}
+
+#[test]
+fn a_plain_record_has_the_documented_fields_in_their_order() {
+    let want = concat!(
+        r#"{"scenario":"latency","drive":"samsung-970-pro","case":"readers","policy":"bfq","repeat":0,"#,
+        r#""client":"target","requests":24414,"bytes":99999744,"seconds":10.000,"throughput_mbps":10.000,"#,
+        r#""latency_us":{"mean":409.600,"sd":12.346,"min":30.000,"max":2000.001,"p50":400.000,"#,
+        r#""p90":500.000,"p99":900.000,"p999":1500.000}}"#
+    );
+    assert_eq!(to_line(&plain()), want);
+}
+
+#[test]
+fn a_full_record_has_the_optional_fields_after_them() {
+    let full = Record {
+        place: Some(Place::Serve),
+        seed: Some(7),
+        errors: Some(2),
+        promised_mbps: Some(10.0),
+        worst_second_mbps: Some(9.96),
+        windows_met: Some(1.0),
+        limited_by: Some(LimitedBy::Share),
+        split_us: Some(SplitUs {
+            limit: 0.0,
+            elevator: 300.5,
+            drive: 30.0,
+        }),
+        series_step_s: Some(0.1),
+        series_mbps: Some(vec![10.0, 0.0, 9.5]),
+        ..plain()
+    };
+    let want = concat!(
+        r#","place":"serve","seed":7,"errors":2,"promised_mbps":10.000,"worst_second_mbps":9.960,"#,
+        r#""windows_met":1.000,"limited_by":"share","split_us":{"limit":0.000,"elevator":300.500,"#,
+        r#""drive":30.000},"series_step_s":0.100,"series_mbps":[10.000,0.000,9.500]}"#
+    );
+    let line = to_line(&full);
+    let base = to_line(&plain());
+    assert_eq!(
+        line.strip_prefix(base.strip_suffix('}').expect("an object")),
+        Some(want)
+    );
+}
+
+#[test]
+fn lines_are_read_back_and_bad_ones_named() {
+    let mut text = Vec::new();
+    write_records(&mut text, [&plain(), &plain()]).expect("memory takes every byte");
+    let text = String::from_utf8(text).expect("JSON is UTF-8");
+    let later = text
+        .lines()
+        .next()
+        .expect("there are lines")
+        .replace("}}", r#"},"later":[1]}"#);
+    let text = format!("{text}\n{{\"scenario\":1}}\n{later}\n");
+    let read: Vec<_> = read_records(text.as_bytes()).collect();
+    assert_eq!(read.len(), 4);
+    let error = read[2].as_ref().expect_err("the scenario is a number");
+    assert_eq!(error.line(), 4);
+    assert!(
+        error
+            .to_string()
+            .starts_with("line 4: not a result record: invalid type"),
+        "{error}"
+    );
+    let back = read[3].as_ref().expect("unknown fields are ignored");
+    assert_eq!(to_line(back), to_line(&plain()));
+}
+
+#[test]
+fn an_input_that_fails_ends_the_reading() {
+    let bytes: &[u8] = b"\xff\xfe\n{}\n";
+    let read: Vec<_> = read_records(bytes).collect();
+    assert_eq!(
+        read.len(),
+        1,
+        "text that is not UTF-8 is an error of the input"
+    );
+    assert!(
+        read[0]
+            .as_ref()
+            .is_err_and(|e| e.to_string().contains("line 1: cannot be read"))
+    );
+}
+
+proptest! {
+    #[test]
+    fn what_was_written_is_what_is_read(
+        names in prop::array::uniform5(".{0,12}"), repeat: u32, requests: u64, bytes: u64,
+        // Thousandths, as three digits are what a line keeps.
+        figures in prop::collection::vec(0u64..1 << 40, 6), seed in prop::option::of(any::<u64>()),
+        place in prop::option::of(prop_oneof![Just(Place::Sim), Just(Place::Serve)]),
+    ) {
+        let f = |i: usize| figures[i] as f64 / 1000.0;
+        let [scenario, drive, case, policy, client] = names;
+        let record = Record {
+            scenario, drive, case, policy, client, repeat, requests, bytes, seed, place,
+            seconds: f(0),
+            throughput_mbps: f(1),
+            latency_us: Latency { mean: f(2), p99: f(3), ..Latency::default() },
+            promised_mbps: Some(f(4)),
+            series_mbps: Some(vec![f(5); 3]),
+            ..Record::default()
+        };
+        let line = to_line(&record);
+        prop_assert!(!line.contains('\n'));
+        let back: Vec<_> = read_records(line.as_bytes()).collect();
+        prop_assert_eq!(back.len(), 1);
+        prop_assert_eq!(back[0].as_ref().expect("it was written by us"), &record);
+    }
+}
