@@ -1,0 +1,77 @@
+//! The demo's report: the same clients under several policies, before and after.
+
+use weir_measure::{Record, TOTAL};
+
+mod page;
+mod table;
+
+pub use page::demo_page;
+pub use table::{demo_table, demo_table_all};
+
+/// Everything the demo found out: what its table and its page show.
+///
+/// The records are those of `--json`: one for each client and one for [`TOTAL`], with promise, series, split and
+/// limit where they are known. What a record lacks is left blank or out of a plot, never guessed.
+#[derive(Debug, Clone, Default)]
+pub struct DemoReport {
+    /// The drive in a sentence: what it is and what it can do.
+    pub drive: String,
+    /// What the clients do, in a sentence or two.
+    pub load: String,
+    /// Name of the client the story is about.
+    pub target: String,
+    /// What the best possible schedule of this drive would give.
+    pub best: Vec<BestFigure>,
+    /// Results under each policy, in the order in which they are shown.
+    pub policies: Vec<PolicyResult>,
+    /// Further remarks: machine, version, what was not measured.
+    pub notes: Vec<String>,
+}
+
+/// One figure of the best possible schedule.
+#[derive(Debug, Clone, Default)]
+pub struct BestFigure {
+    /// What it is a figure of, such as `total, everyone at least 10 MB/s`.
+    pub what: String,
+    /// The figure with its unit.
+    pub value: String,
+}
+
+/// The results under one policy.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyResult {
+    /// The policy's name.
+    pub policy: String,
+    /// What it does, in a few words.
+    pub about: String,
+    /// Whether the target's promise was kept.
+    pub kept: bool,
+    /// What came of it, in a sentence.
+    pub verdict: String,
+    /// The part (0 to 1) of what the drive can give that was used.
+    pub drive_used: Option<f64>,
+    /// One record for each client, and one of the total.
+    pub records: Vec<Record>,
+}
+
+impl PolicyResult {
+    /// The record of a client, by name.
+    pub fn client(&self, name: &str) -> Option<&Record> {
+        self.records.iter().find(|r| r.client == name)
+    }
+
+    /// The record of all clients together.
+    pub fn total(&self) -> Option<&Record> {
+        self.client(TOTAL)
+    }
+
+    /// The records of all clients, without the total.
+    pub fn clients(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(|r| r.client != TOTAL)
+    }
+
+    /// The records of all clients but the target.
+    pub fn others<'a>(&'a self, target: &'a str) -> impl Iterator<Item = &'a Record> {
+        self.clients().filter(move |r| r.client != target)
+    }
+}
