@@ -6,6 +6,7 @@ pub mod client;
 mod constants;
 mod errno;
 mod export;
+mod fields;
 mod flags;
 pub mod fuzz;
 mod handshake;

@@ -23,30 +23,164 @@ pub struct RuleSettings {
     pub maximum_range: u32,
 }
 
-/// [`RuleSettings`] made ready for checking requests: one table look-up and a few comparisons for a request that passes.
+/// [`RuleSettings`] made ready for checking requests: a table look-up and a few comparisons for a request that passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     settings: RuleSettings,
-    /// By code of the command: flags it must not carry.
+    /// By code of the command: the bits of flags it must not carry.
     forbidden: [u16; COMMANDS],
-    /// By code of the command: longest length; 0 where the quick check cannot pass.
+    /// By code of the command: the longest length; 0 for a command without a range or one that is always refused.
     longest: [u32; COMMANDS],
+    /// Bits that must be clear in offset and length.
     unaligned: u64,
 }
 
-/// Codes below this are commands with a range, or FLUSH and DISC.
+/// The known commands have the codes below this.
 const COMMANDS: usize = 8;
 
 impl Rules {
     /// Prepares the check.
+    ///
+    /// # Panics
+    /// If the minimum block size is no power of two.
     pub fn new(settings: RuleSettings) -> Self {
-        let _ = settings;
-        unreachable!("signature")
+        assert!(
+            settings.minimum_block.is_power_of_two(),
+            "minimum block size of {}",
+            settings.minimum_block
+        );
+        let mut rules = Self {
+            settings,
+            forbidden: [0; COMMANDS],
+            longest: [0; COMMANDS],
+            unaligned: u64::from(settings.minimum_block) - 1,
+        };
+        for code in 0..COMMANDS {
+            let command = Command::from_wire(code as u16);
+            rules.forbidden[code] = !settings.allowed_flags(command).bits();
+            if !settings.refused_as_read_only(command) && settings.offered(command) {
+                rules.longest[code] = settings.longest(command);
+            }
+        }
+        rules
     }
 
     /// The settings these rules were made from.
     pub fn settings(&self) -> &RuleSettings {
         &self.settings
+    }
+
+    /// Whether a request with a range passes; anything else is left to [`explain`](Self::explain).
+    #[inline]
+    fn passes_quickly(&self, request: &Request) -> bool {
+        let code = usize::from(request.command.to_wire());
+        let Request { offset, length, .. } = *request;
+        code < COMMANDS
+            && request.flags.bits() & self.forbidden[code] == 0
+            && length.wrapping_sub(1) < self.longest[code]
+            && offset <= self.settings.size
+            && u64::from(length) <= self.settings.size - offset
+            && (offset | u64::from(length)) & self.unaligned == 0
+    }
+
+    /// The check in the order that is documented with [`Request::validate`].
+    #[cold]
+    fn explain(&self, request: &Request) -> Result<(), RequestError> {
+        let settings = &self.settings;
+        let Request {
+            command,
+            offset,
+            length,
+            ..
+        } = *request;
+        if let Command::Unknown(_) = command {
+            return Err(RequestError::UnknownCommand);
+        }
+        if !settings.allowed_flags(command).contains(request.flags) {
+            return Err(RequestError::Flags);
+        }
+        if settings.refused_as_read_only(command) {
+            return Err(RequestError::ReadOnly);
+        }
+        if !settings.offered(command) {
+            return Err(RequestError::NotOffered);
+        }
+        if matches!(command, Command::Flush | Command::Disconnect) {
+            return if offset == 0 && length == 0 {
+                Ok(())
+            } else {
+                Err(RequestError::Range)
+            };
+        }
+        if length == 0 {
+            return Err(RequestError::Empty);
+        }
+        let end = offset
+            .checked_add(u64::from(length))
+            .ok_or(RequestError::Overflow)?;
+        if end > settings.size {
+            return Err(match command {
+                Command::Write | Command::WriteZeroes => RequestError::WriteBeyondEnd,
+                _ => RequestError::BeyondEnd,
+            });
+        }
+        if (offset | u64::from(length)) & self.unaligned != 0 {
+            return Err(RequestError::Unaligned);
+        }
+        if length > settings.longest(command) {
+            return Err(RequestError::TooLong);
+        }
+        Ok(())
+    }
+}
+
+impl RuleSettings {
+    /// Flags a request may carry. FUA goes with every command: clients are known to set it where it means nothing, and
+    /// the protocol asks to accept it.
+    fn allowed_flags(&self, command: Command) -> CommandFlags {
+        let mut allowed = CommandFlags::EMPTY;
+        let mut allow = |offered: TransmissionFlags, flag: CommandFlags| {
+            if self.flags.contains(offered) {
+                allowed |= flag;
+            }
+        };
+        allow(TransmissionFlags::SEND_FUA, CommandFlags::FUA);
+        match command {
+            Command::Read => allow(TransmissionFlags::SEND_DF, CommandFlags::DF),
+            Command::WriteZeroes => {
+                allow(TransmissionFlags::SEND_WRITE_ZEROES, CommandFlags::NO_HOLE);
+                allow(TransmissionFlags::SEND_FAST_ZERO, CommandFlags::FAST_ZERO);
+            }
+            Command::BlockStatus => allow(TransmissionFlags::EMPTY, CommandFlags::REQ_ONE),
+            _ => {}
+        }
+        allowed
+    }
+
+    fn refused_as_read_only(&self, command: Command) -> bool {
+        command.modifies() && self.flags.contains(TransmissionFlags::READ_ONLY)
+    }
+
+    fn offered(&self, command: Command) -> bool {
+        match command {
+            Command::Read | Command::Write | Command::Disconnect => true,
+            Command::Flush => self.flags.contains(TransmissionFlags::SEND_FLUSH),
+            Command::Trim => self.flags.contains(TransmissionFlags::SEND_TRIM),
+            Command::Cache => self.flags.contains(TransmissionFlags::SEND_CACHE),
+            Command::WriteZeroes => self.flags.contains(TransmissionFlags::SEND_WRITE_ZEROES),
+            Command::BlockStatus => self.meta_allocation,
+            Command::Unknown(_) => false,
+        }
+    }
+
+    /// Longest range in bytes; 0 for a command without one.
+    fn longest(&self, command: Command) -> u32 {
+        match command {
+            Command::Read | Command::Write => self.maximum_payload,
+            Command::Trim | Command::Cache | Command::WriteZeroes => self.maximum_range,
+            Command::BlockStatus => u32::MAX,
+            Command::Flush | Command::Disconnect | Command::Unknown(_) => 0,
+        }
     }
 }
 
@@ -112,14 +246,239 @@ impl std::error::Error for RequestError {}
 impl Request {
     /// Checks the request against what was negotiated.
     ///
-    /// The first of these that applies is returned: unknown command, flags, read-only, not offered, (FLUSH and DISC:)
-    /// offset or length not zero, empty, overflow, beyond the end, unaligned, too long.
+    /// The first of these that applies is returned: unknown command; flags; read-only; not offered; for FLUSH and DISC:
+    /// an offset or a length; empty; overflow; beyond the end; unaligned; too long.
     ///
     /// # Errors
-    /// Why the request must be refused; [`RequestError::errno`] is the answer. A WRITE's payload still follows.
+    /// Why the request must be refused; [`RequestError::errno`] is the answer. A WRITE's payload still follows, and DISC
+    /// has no answer at all.
     #[inline]
     pub fn validate(&self, rules: &Rules) -> Result<(), RequestError> {
-        let _ = (rules, Command::Read, CommandFlags::FUA);
-        Err(RequestError::UnknownCommand)
+        if rules.passes_quickly(self) {
+            Ok(())
+        } else {
+            rules.explain(self)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL_FLAGS: TransmissionFlags = TransmissionFlags::SEND_FLUSH
+        .with(TransmissionFlags::SEND_FUA)
+        .with(TransmissionFlags::SEND_TRIM)
+        .with(TransmissionFlags::SEND_WRITE_ZEROES)
+        .with(TransmissionFlags::SEND_DF)
+        .with(TransmissionFlags::SEND_CACHE)
+        .with(TransmissionFlags::SEND_FAST_ZERO);
+
+    fn settings() -> RuleSettings {
+        RuleSettings {
+            size: 1 << 20,
+            flags: ALL_FLAGS,
+            meta_allocation: true,
+            minimum_block: 512,
+            maximum_payload: 64 << 10,
+            maximum_range: 256 << 10,
+        }
+    }
+
+    fn request(command: Command, flags: CommandFlags, offset: u64, length: u32) -> Request {
+        Request {
+            command,
+            flags,
+            cookie: 1,
+            offset,
+            length,
+        }
+    }
+
+    fn check(
+        settings: RuleSettings,
+        command: Command,
+        offset: u64,
+        length: u32,
+    ) -> Result<(), RequestError> {
+        request(command, CommandFlags::EMPTY, offset, length).validate(&Rules::new(settings))
+    }
+
+    const RANGED: [Command; 6] = [
+        Command::Read,
+        Command::Write,
+        Command::Trim,
+        Command::Cache,
+        Command::WriteZeroes,
+        Command::BlockStatus,
+    ];
+
+    #[test]
+    fn good_requests_pass() {
+        for command in RANGED {
+            assert_eq!(check(settings(), command, 0, 512), Ok(()), "{command:?}");
+            assert_eq!(
+                check(settings(), command, (1 << 20) - 4096, 4096),
+                Ok(()),
+                "{command:?}"
+            );
+        }
+        assert_eq!(check(settings(), Command::Flush, 0, 0), Ok(()));
+        assert_eq!(check(settings(), Command::Disconnect, 0, 0), Ok(()));
+    }
+
+    #[test]
+    fn beyond_the_end_is_enospc_for_writes_and_einval_for_the_rest() {
+        for command in RANGED {
+            for (offset, length) in [(1 << 20, 512), ((1 << 20) - 512, 1024), (1 << 40, 512)] {
+                let error = check(settings(), command, offset, length).unwrap_err();
+                let writes = matches!(command, Command::Write | Command::WriteZeroes);
+                let expected = if writes { Errno::NoSpc } else { Errno::Inval };
+                assert_eq!(error.errno(), expected, "{command:?} at {offset}");
+            }
+            let overflow = check(settings(), command, u64::MAX - 511, 512);
+            assert_eq!(overflow, Err(RequestError::Overflow), "{command:?}");
+        }
+    }
+
+    #[test]
+    fn limits_of_length_depend_on_the_command() {
+        for command in RANGED {
+            assert_eq!(check(settings(), command, 0, 0), Err(RequestError::Empty));
+            let limit = match command {
+                Command::Read | Command::Write => 64 << 10,
+                Command::BlockStatus => 1 << 20,
+                _ => 256 << 10,
+            };
+            assert_eq!(check(settings(), command, 0, limit), Ok(()), "{command:?}");
+            if command != Command::BlockStatus {
+                assert_eq!(
+                    check(settings(), command, 0, limit + 512),
+                    Err(RequestError::TooLong)
+                );
+            }
+            assert_eq!(
+                check(settings(), command, 1, 512),
+                Err(RequestError::Unaligned)
+            );
+            assert_eq!(
+                check(settings(), command, 512, 511),
+                Err(RequestError::Unaligned)
+            );
+        }
+        assert_eq!(
+            check(settings(), Command::Flush, 512, 0),
+            Err(RequestError::Range)
+        );
+        assert_eq!(
+            check(settings(), Command::Disconnect, 0, 1),
+            Err(RequestError::Range)
+        );
+    }
+
+    #[test]
+    fn read_only_is_eperm_even_for_what_was_not_offered() {
+        let read_only = RuleSettings {
+            flags: TransmissionFlags::READ_ONLY,
+            meta_allocation: false,
+            ..settings()
+        };
+        for command in RANGED {
+            let expected = match command {
+                Command::Read => Ok(()),
+                Command::Write | Command::Trim | Command::WriteZeroes => {
+                    Err(RequestError::ReadOnly)
+                }
+                _ => Err(RequestError::NotOffered),
+            };
+            assert_eq!(check(read_only, command, 0, 512), expected, "{command:?}");
+        }
+        assert_eq!(RequestError::ReadOnly.errno(), Errno::Perm);
+        assert_eq!(
+            check(read_only, Command::Flush, 0, 0),
+            Err(RequestError::NotOffered)
+        );
+    }
+
+    #[test]
+    fn flags_belong_to_their_command_and_must_be_offered() {
+        let own = |command| match command {
+            Command::Read => CommandFlags::FUA | CommandFlags::DF,
+            Command::WriteZeroes => {
+                CommandFlags::FUA | CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO
+            }
+            Command::BlockStatus => CommandFlags::FUA | CommandFlags::REQ_ONE,
+            _ => CommandFlags::FUA,
+        };
+        let all = Rules::new(settings());
+        let fewer = Rules::new(RuleSettings {
+            flags: TransmissionFlags::SEND_TRIM,
+            ..settings()
+        });
+        for command in RANGED {
+            for bit in 0..16 {
+                let flag = CommandFlags::from_bits(1 << bit);
+                let request = request(command, flag, 0, 512);
+                let expected = if own(command).contains(flag) {
+                    Ok(())
+                } else {
+                    Err(RequestError::Flags)
+                };
+                assert_eq!(request.validate(&all), expected, "{command:?} {flag:?}");
+                if command != Command::BlockStatus || flag != CommandFlags::REQ_ONE {
+                    assert_eq!(
+                        request.validate(&fewer),
+                        Err(RequestError::Flags),
+                        "{command:?} {flag:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_commands_are_einval() {
+        for code in [8, 9, 1000, u16::MAX] {
+            let error = check(settings(), Command::Unknown(code), 0, 512).unwrap_err();
+            assert_eq!(
+                (error, error.errno()),
+                (RequestError::UnknownCommand, Errno::Inval)
+            );
+        }
+    }
+
+    proptest! {
+        /// The quick check passes exactly what the explained one passes, except for FLUSH and DISC.
+        #[test]
+        fn quick_and_explained_checks_agree(
+            size in prop_oneof![0..=8192u64, any::<u64>()],
+            bits in any::<u16>(),
+            meta_allocation in any::<bool>(),
+            shift in 0..=12u32,
+            limits in (0..=16384u32, 0..=16384u32),
+            code in 0..10u16,
+            flags in prop_oneof![Just(0), 0..32u16, any::<u16>()],
+            offset in prop_oneof![(0..=16u64).prop_map(|n| n * 512), any::<u64>()],
+            length in prop_oneof![(0..=16u32).prop_map(|n| n * 512), any::<u32>()],
+        ) {
+            let rules = Rules::new(RuleSettings {
+                size,
+                flags: TransmissionFlags::from_bits(bits),
+                meta_allocation,
+                minimum_block: 1 << shift,
+                maximum_payload: limits.0,
+                maximum_range: limits.1,
+            });
+            let request = request(Command::from_wire(code), CommandFlags::from_bits(flags), offset, length);
+            let explained = rules.explain(&request);
+            if matches!(request.command, Command::Flush | Command::Disconnect) {
+                prop_assert!(!rules.passes_quickly(&request));
+            } else {
+                prop_assert_eq!(rules.passes_quickly(&request), explained.is_ok());
+            }
+            prop_assert_eq!(request.validate(&rules), explained);
+        }
     }
 }

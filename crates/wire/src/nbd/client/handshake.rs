@@ -1,8 +1,17 @@
 //! The client's side of the handshake.
 
 use std::fmt;
+use std::mem;
 
+use crate::nbd::constants::{
+    BASE_ALLOCATION, CLIENT_FLAG_FIXED_NEWSTYLE, CLIENT_FLAG_NO_ZEROES, EXPORT_NAME_PADDING,
+    FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, GREETING_LEN, INFO_BLOCK_SIZE, INFO_EXPORT, MAX_STRING,
+    NBD_MAGIC, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY,
+    OPTION_MAGIC, OPTION_REPLY_HEADER_LEN, OPTION_REPLY_MAGIC, REP_ACK, REP_ERR_UNSUP,
+    REP_ERROR_BIT, REP_INFO, REP_META_CONTEXT,
+};
 use crate::nbd::export::BlockSizes;
+use crate::nbd::fields::Fields;
 use crate::nbd::flags::TransmissionFlags;
 
 /// What a client wants.
@@ -72,10 +81,42 @@ pub enum Outcome {
 
 /// The client's side of one connection's handshake, as a state machine: bytes in, bytes out. It sends nothing before
 /// the server's greeting has come.
+///
+/// It asks for what [`HandshakeConfig`] names, one option at a time; a server that will not have structured replies or
+/// `base:allocation` is taken as it is, one that does not know GO is asked by `EXPORT_NAME`.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     config: HandshakeConfig,
+    state: State,
+    /// What has arrived of the piece that `state` waits for.
+    held: Vec<u8>,
+    no_zeroes: bool,
+    /// How many replies have begun.
+    replies: u32,
+    /// What is agreed so far.
+    session: Session,
+    /// The server has told size and flags.
+    described: bool,
 }
+
+/// What the handshake waits for. `option` is the one that was sent.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Greeting,
+    Header {
+        option: u32,
+    },
+    Data {
+        option: u32,
+        reply: u32,
+        length: u32,
+    },
+    ExportNameAnswer,
+    Ended,
+}
+
+/// An outcome, if there is one yet.
+type Step = Result<Option<Outcome>, HandshakeError>;
 
 impl Handshake {
     /// A handshake that has not begun.
@@ -83,12 +124,32 @@ impl Handshake {
     /// # Panics
     /// If the export's name is longer than 4096 bytes.
     pub fn new(config: HandshakeConfig) -> Self {
-        Self { config }
+        assert!(
+            config.export.len() <= MAX_STRING,
+            "export name of {} bytes",
+            config.export.len()
+        );
+        Self {
+            config,
+            state: State::Greeting,
+            held: Vec::new(),
+            no_zeroes: false,
+            replies: 0,
+            session: Session {
+                size: 0,
+                flags: TransmissionFlags::EMPTY,
+                structured: false,
+                allocation: None,
+                block_sizes: None,
+            },
+            described: false,
+        }
     }
 
     /// Takes what the server sent, in pieces of any size, and appends what must be sent to it to `out`.
     ///
-    /// Returns how many bytes of `input` were consumed (all, until there is an outcome), and the outcome once there is one.
+    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Everything is consumed until
+    /// then; what is left over belongs to the transmission phase. After an outcome or an error nothing is consumed.
     ///
     /// # Errors
     /// Why the connection must be closed: the server breaks the protocol.
@@ -97,9 +158,287 @@ impl Handshake {
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(usize, Option<Outcome>), HandshakeError> {
-        let _ = (out, &self.config);
-        Ok((input.len(), None))
+        let mut rest = input;
+        while let Some(wanted) = self.wanted() {
+            let take = (wanted - self.held.len()).min(rest.len());
+            self.held.extend_from_slice(&rest[..take]);
+            rest = &rest[take..];
+            if self.held.len() < wanted {
+                break;
+            }
+            if let Some(outcome) = self.advance(out)? {
+                return Ok((input.len() - rest.len(), Some(outcome)));
+            }
+        }
+        Ok((input.len() - rest.len(), None))
     }
+
+    /// Length of the piece that the state waits for, in bytes; `None` once ended.
+    fn wanted(&self) -> Option<usize> {
+        match self.state {
+            State::Greeting => Some(GREETING_LEN),
+            State::Header { .. } => Some(OPTION_REPLY_HEADER_LEN),
+            State::Data { length, .. } => Some(length as usize),
+            State::ExportNameAnswer if self.no_zeroes => Some(10),
+            State::ExportNameAnswer => Some(10 + EXPORT_NAME_PADDING),
+            State::Ended => None,
+        }
+    }
+
+    /// Works on the piece in `held`, which is complete, and moves to the next state.
+    fn advance(&mut self, out: &mut Vec<u8>) -> Step {
+        let mut piece = mem::take(&mut self.held);
+        // An error leaves the handshake ended.
+        let outcome = match mem::replace(&mut self.state, State::Ended) {
+            State::Greeting => self.greeting(&piece, out).map(|()| None),
+            State::Header { option } => self.reply_header(option, &piece).map(|()| None),
+            State::Data { option, reply, .. } if reply & REP_ERROR_BIT != 0 => {
+                Ok(self.error_reply(option, reply, &piece, out))
+            }
+            State::Data { option, reply, .. } => self.reply(option, reply, &piece, out),
+            State::ExportNameAnswer => self
+                .describe(&mut Fields::new(&piece))
+                .map(|()| Some(Outcome::Transmission(self.session.clone()))),
+            State::Ended => Ok(None),
+        };
+        piece.clear();
+        self.held = piece;
+        outcome
+    }
+
+    fn greeting(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), HandshakeError> {
+        let mut greeting = Fields::new(piece);
+        let magics = (greeting.u64(), greeting.u64());
+        let flags = greeting.u16().unwrap_or(0);
+        if magics != (Some(NBD_MAGIC), Some(OPTION_MAGIC)) || flags & FLAG_FIXED_NEWSTYLE == 0 {
+            return Err(HandshakeError::NotFixedNewstyle);
+        }
+        self.no_zeroes = flags & FLAG_NO_ZEROES != 0;
+        let no_zeroes = if self.no_zeroes {
+            CLIENT_FLAG_NO_ZEROES
+        } else {
+            0
+        };
+        out.extend_from_slice(&(CLIENT_FLAG_FIXED_NEWSTYLE | no_zeroes).to_be_bytes());
+        if self.config.structured {
+            self.send(out, OPT_STRUCTURED_REPLY, &[]);
+        } else {
+            self.choose_export(out);
+        }
+        Ok(())
+    }
+
+    fn reply_header(&mut self, option: u32, piece: &[u8]) -> Result<(), HandshakeError> {
+        let mut header = Fields::new(piece);
+        let magic = header.u64().unwrap_or(0);
+        if magic != OPTION_REPLY_MAGIC {
+            return Err(HandshakeError::BadMagic(magic));
+        }
+        let found = header.u32().unwrap_or(0);
+        if found != option {
+            return Err(HandshakeError::WrongOption {
+                sent: option,
+                found,
+            });
+        }
+        let reply = header.u32().unwrap_or(0);
+        let length = header.u32().unwrap_or(0);
+        if length > self.config.reply_data {
+            return Err(HandshakeError::ReplyTooLong {
+                length,
+                limit: self.config.reply_data,
+            });
+        }
+        if self.replies == self.config.replies {
+            return Err(HandshakeError::TooManyReplies {
+                limit: self.config.replies,
+            });
+        }
+        self.replies += 1;
+        self.state = State::Data {
+            option,
+            reply,
+            length,
+        };
+        Ok(())
+    }
+
+    /// Works on a reply that is no error.
+    fn reply(&mut self, option: u32, reply: u32, data: &[u8], out: &mut Vec<u8>) -> Step {
+        match (option, reply) {
+            (_, REP_ACK) if !data.is_empty() => {
+                return Err(HandshakeError::BadReply("an acknowledgement with data"));
+            }
+            (OPT_STRUCTURED_REPLY, REP_ACK) => {
+                self.session.structured = true;
+                if self.config.meta_allocation {
+                    self.select_allocation(out);
+                } else {
+                    self.choose_export(out);
+                }
+            }
+            (OPT_SET_META_CONTEXT, REP_META_CONTEXT) => {
+                self.meta_context(data)?;
+                self.state = State::Header { option };
+            }
+            (OPT_SET_META_CONTEXT, REP_ACK) => self.choose_export(out),
+            (OPT_GO, REP_INFO) => {
+                self.information(data)?;
+                self.state = State::Header { option };
+            }
+            (OPT_GO, REP_ACK) => return self.accepted().map(Some),
+            _ => {
+                return Err(HandshakeError::BadReply(
+                    "a reply that does not belong to its option",
+                ));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Works on an error: goes on without what was asked for, or ends.
+    fn error_reply(
+        &mut self,
+        option: u32,
+        reply: u32,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Outcome> {
+        match option {
+            OPT_STRUCTURED_REPLY => self.choose_export(out),
+            OPT_SET_META_CONTEXT => {
+                // Contexts that came before the error do not count.
+                self.session.allocation = None;
+                self.choose_export(out);
+            }
+            _ if reply == REP_ERR_UNSUP => self.send_export_name(out),
+            _ => {
+                append_option(out, OPT_ABORT, &[]);
+                let message = String::from_utf8_lossy(data).into_owned();
+                return Some(Outcome::Refused {
+                    option,
+                    reply,
+                    message,
+                });
+            }
+        }
+        None
+    }
+
+    fn meta_context(&mut self, data: &[u8]) -> Result<(), HandshakeError> {
+        let mut fields = Fields::new(data);
+        let (Some(id), Some(name)) = (fields.u32(), fields.last_string()) else {
+            return Err(HandshakeError::BadReply("a malformed metadata context"));
+        };
+        if name != BASE_ALLOCATION {
+            return Err(HandshakeError::BadReply(
+                "a metadata context that was not asked for",
+            ));
+        }
+        self.session.allocation = Some(id);
+        Ok(())
+    }
+
+    fn information(&mut self, data: &[u8]) -> Result<(), HandshakeError> {
+        let mut fields = Fields::new(data);
+        match fields.u16() {
+            Some(INFO_EXPORT) => {
+                self.describe(&mut fields)?;
+                if !fields.is_empty() {
+                    return Err(HandshakeError::BadReply(
+                        "a malformed description of the export",
+                    ));
+                }
+            }
+            Some(INFO_BLOCK_SIZE) => {
+                let words = (fields.u32(), fields.u32(), fields.u32());
+                let (Some(minimum), Some(preferred), Some(maximum)) = words else {
+                    return Err(HandshakeError::BadReply("malformed block sizes"));
+                };
+                self.session.block_sizes = Some(BlockSizes {
+                    minimum,
+                    preferred,
+                    maximum,
+                });
+            }
+            // What is not understood is ignored, as the protocol demands.
+            Some(_) => {}
+            None => return Err(HandshakeError::BadReply("information without a type")),
+        }
+        Ok(())
+    }
+
+    /// Takes size and flags.
+    fn describe(&mut self, fields: &mut Fields<'_>) -> Result<(), HandshakeError> {
+        let (Some(size), Some(flags)) = (fields.u64(), fields.u16()) else {
+            return Err(HandshakeError::BadReply(
+                "a malformed description of the export",
+            ));
+        };
+        self.session.size = size;
+        self.session.flags = TransmissionFlags::from_bits(flags);
+        self.described = true;
+        Ok(())
+    }
+
+    fn accepted(&self) -> Result<Outcome, HandshakeError> {
+        if !self.described {
+            return Err(HandshakeError::BadReply("an export without a description"));
+        }
+        if self
+            .session
+            .block_sizes
+            .is_some_and(|sizes| !sizes.is_valid(self.session.size))
+        {
+            return Err(HandshakeError::BadReply(
+                "block sizes that the protocol forbids",
+            ));
+        }
+        Ok(Outcome::Transmission(self.session.clone()))
+    }
+
+    fn select_allocation(&mut self, out: &mut Vec<u8>) {
+        let mut data = counted(&self.config.export);
+        data.extend_from_slice(&1u32.to_be_bytes());
+        data.extend_from_slice(&counted(BASE_ALLOCATION));
+        self.send(out, OPT_SET_META_CONTEXT, &data);
+    }
+
+    fn choose_export(&mut self, out: &mut Vec<u8>) {
+        if self.config.export_name {
+            return self.send_export_name(out);
+        }
+        let mut data = counted(&self.config.export);
+        data.extend_from_slice(&u16::from(self.config.block_sizes).to_be_bytes());
+        if self.config.block_sizes {
+            data.extend_from_slice(&INFO_BLOCK_SIZE.to_be_bytes());
+        }
+        self.send(out, OPT_GO, &data);
+    }
+
+    fn send_export_name(&mut self, out: &mut Vec<u8>) {
+        append_option(out, OPT_EXPORT_NAME, self.config.export.as_bytes());
+        self.state = State::ExportNameAnswer;
+    }
+
+    fn send(&mut self, out: &mut Vec<u8>, option: u32, data: &[u8]) {
+        append_option(out, option, data);
+        self.state = State::Header { option };
+    }
+}
+
+fn append_option(out: &mut Vec<u8>, option: u32, data: &[u8]) {
+    out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
+    out.extend_from_slice(&option.to_be_bytes());
+    out.extend_from_slice(&(data.len() as u32).to_be_bytes());
+    out.extend_from_slice(data);
+}
+
+/// A string behind its length.
+fn counted(string: &str) -> Vec<u8> {
+    let mut bytes = (string.len() as u32).to_be_bytes().to_vec();
+    bytes.extend_from_slice(string.as_bytes());
+    bytes
 }
 
 /// How a server breaks the protocol.

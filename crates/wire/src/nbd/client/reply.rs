@@ -2,7 +2,14 @@
 
 use std::fmt;
 
+use crate::nbd::constants::{
+    CHUNK_BLOCK_STATUS, CHUNK_ERROR_BIT, CHUNK_ERROR_OFFSET, CHUNK_FLAG_DONE, CHUNK_HEADER_LEN,
+    CHUNK_NONE, CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, MAX_STRING, SIMPLE_REPLY_LEN,
+    SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC,
+};
 use crate::nbd::errno::Errno;
+use crate::nbd::fields::Fields;
+use crate::nbd::meta::Extent;
 
 /// The head of a reply, or of a chunk of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +74,15 @@ pub enum Reply {
     },
 }
 
-/// Reads heads of replies from a stream in pieces of any size.
+/// Longest error chunk that is accepted, in bytes after its header: the longest message, the fields around it, and as
+/// much again for what a later protocol may add.
+const MAX_ERROR_CHUNK: u32 = 2 * (MAX_STRING as u32 + 14);
+
+/// Reads heads of replies from a stream in pieces of any size. It holds the bytes of one head at most, an error's message
+/// included.
 #[derive(Debug, Clone, Default)]
 pub struct ReplyParser {
+    /// The beginning of a head of which the rest has not arrived.
     held: Vec<u8>,
 }
 
@@ -86,9 +99,155 @@ impl ReplyParser {
     /// # Errors
     /// The server breaks the protocol; the connection must end.
     pub fn feed(&mut self, input: &[u8]) -> Result<(usize, Option<Reply>), ReplyError> {
-        let _ = &self.held;
-        Ok((input.len(), None))
+        if self.held.is_empty() {
+            // The usual case: the whole head is there, and is read where it lies.
+            let length = head_len(input)?;
+            if let Some(head) = input.get(..length) {
+                return Ok((length, Some(read_head(head)?)));
+            }
+        }
+        let mut rest = input;
+        loop {
+            let missing = head_len(&self.held)? - self.held.len();
+            if missing == 0 {
+                let reply = read_head(&self.held)?;
+                self.held.clear();
+                return Ok((input.len() - rest.len(), Some(reply)));
+            }
+            if rest.is_empty() {
+                return Ok((input.len(), None));
+            }
+            let (taken, left) = rest.split_at(missing.min(rest.len()));
+            self.held.extend_from_slice(taken);
+            rest = left;
+        }
     }
+}
+
+/// Length of the head that begins with `bytes`, as far as they tell: if it is at most `bytes.len()`, it is final.
+fn head_len(bytes: &[u8]) -> Result<usize, ReplyError> {
+    // No head is shorter than a simple reply.
+    let Some(start) = bytes.first_chunk::<SIMPLE_REPLY_LEN>() else {
+        return Ok(SIMPLE_REPLY_LEN);
+    };
+    match u32::from_be_bytes([start[0], start[1], start[2], start[3]]) {
+        SIMPLE_REPLY_MAGIC => return Ok(SIMPLE_REPLY_LEN),
+        STRUCTURED_REPLY_MAGIC => {}
+        found => return Err(ReplyError::BadMagic(found)),
+    }
+    let Some(header) = bytes.first_chunk::<CHUNK_HEADER_LEN>() else {
+        return Ok(CHUNK_HEADER_LEN);
+    };
+    let kind = u16::from_be_bytes([header[6], header[7]]);
+    let length = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+    let (fits, in_head) = match kind {
+        CHUNK_NONE => (length == 0, 0),
+        CHUNK_OFFSET_DATA => (length > 8, 8),
+        CHUNK_OFFSET_HOLE => (length == 12, 12),
+        CHUNK_BLOCK_STATUS => (
+            length > 4 && (length - 4).is_multiple_of(Extent::LEN as u32),
+            4,
+        ),
+        CHUNK_ERROR_OFFSET => ((14..=MAX_ERROR_CHUNK).contains(&length), length),
+        _ if kind & CHUNK_ERROR_BIT != 0 => ((6..=MAX_ERROR_CHUNK).contains(&length), length),
+        _ => return Err(ReplyError::UnknownChunk(kind)),
+    };
+    if !fits {
+        return Err(ReplyError::BadLength { kind, length });
+    }
+    Ok(CHUNK_HEADER_LEN + in_head as usize)
+}
+
+/// Reads a head that is complete.
+fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
+    let mut fields = Fields::new(head);
+    let reply = match fields.u32() {
+        Some(SIMPLE_REPLY_MAGIC) => read_simple(&mut fields),
+        _ => read_chunk(&mut fields)?,
+    };
+    reply.ok_or(ReplyError::BadChunk("a field is cut off"))
+}
+
+fn read_simple(fields: &mut Fields<'_>) -> Option<Reply> {
+    let error = Errno::from_wire(fields.u32()?);
+    Some(Reply::Simple {
+        cookie: fields.u64()?,
+        error,
+    })
+}
+
+/// `None` if a field is missing, which [`head_len`] excludes.
+fn read_chunk(fields: &mut Fields<'_>) -> Result<Option<Reply>, ReplyError> {
+    let header = (fields.u16(), fields.u16(), fields.u64(), fields.u32());
+    let (Some(flags), Some(kind), Some(cookie), Some(length)) = header else {
+        return Ok(None);
+    };
+    let done = flags & CHUNK_FLAG_DONE != 0;
+    Ok(match kind {
+        CHUNK_NONE if !done => {
+            return Err(ReplyError::BadChunk("a last chunk that is not the last"));
+        }
+        CHUNK_NONE => Some(Reply::None { cookie }),
+        CHUNK_OFFSET_DATA => fields.u64().map(|offset| Reply::Data {
+            cookie,
+            offset,
+            length: length - 8,
+            done,
+        }),
+        CHUNK_OFFSET_HOLE => match (fields.u64(), fields.u32()) {
+            (_, Some(0)) => return Err(ReplyError::BadChunk("a hole of no bytes")),
+            (Some(offset), Some(length)) => Some(Reply::Hole {
+                cookie,
+                offset,
+                length,
+                done,
+            }),
+            _ => None,
+        },
+        CHUNK_BLOCK_STATUS => {
+            let extents = (length - 4) / Extent::LEN as u32;
+            fields.u32().map(|context| Reply::BlockStatus {
+                cookie,
+                context,
+                extents,
+                done,
+            })
+        }
+        _ => Some(read_error(fields, cookie, kind, done)?),
+    })
+}
+
+fn read_error(
+    fields: &mut Fields<'_>,
+    cookie: u64,
+    kind: u16,
+    done: bool,
+) -> Result<Reply, ReplyError> {
+    let (Some(value), Some(length)) = (fields.u32(), fields.u16()) else {
+        return Err(ReplyError::BadChunk("an error that is cut off"));
+    };
+    let error =
+        Errno::from_wire(value).ok_or(ReplyError::BadChunk("an error that says success"))?;
+    let message = fields
+        .bytes(usize::from(length))
+        .filter(|message| message.len() <= MAX_STRING)
+        .map(|message| String::from_utf8_lossy(message).into_owned())
+        .ok_or(ReplyError::BadChunk("an error's message that is too long"))?;
+    let offset = match kind {
+        CHUNK_ERROR_OFFSET => Some(
+            fields
+                .u64()
+                .ok_or(ReplyError::BadChunk("an error's message that is too long"))?,
+        ),
+        _ => None,
+    };
+    Ok(Reply::Error {
+        cookie,
+        error,
+        offset,
+        message,
+        done,
+    })
 }
 
 /// How a server breaks the protocol.

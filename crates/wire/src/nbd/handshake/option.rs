@@ -1,0 +1,151 @@
+//! Data of the options that carry some, and replies to options.
+
+use crate::nbd::constants::{
+    BASE_ALLOCATION, INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_NAME, OPTION_REPLY_MAGIC,
+};
+use crate::nbd::fields::Fields;
+
+/// Data of INFO and GO.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InfoRequest<'a> {
+    pub(super) name: &'a str,
+    pub(super) wants_name: bool,
+    pub(super) wants_description: bool,
+    pub(super) wants_block_sizes: bool,
+}
+
+impl<'a> InfoRequest<'a> {
+    /// `None` if the data is malformed. Requests for unknown information are ignored, as the protocol demands.
+    pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
+        let mut fields = Fields::new(data);
+        let name = fields.counted_string()?;
+        let mut request = Self {
+            name,
+            wants_name: false,
+            wants_description: false,
+            wants_block_sizes: false,
+        };
+        for _ in 0..fields.u16()? {
+            match fields.u16()? {
+                INFO_NAME => request.wants_name = true,
+                INFO_DESCRIPTION => request.wants_description = true,
+                INFO_BLOCK_SIZE => request.wants_block_sizes = true,
+                _ => {}
+            }
+        }
+        fields.is_empty().then_some(request)
+    }
+}
+
+/// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct MetaRequest<'a> {
+    pub(super) name: &'a str,
+    /// There was no query at all, which asks for everything in a list.
+    pub(super) unrestricted: bool,
+    /// A query names all of the namespace `base`.
+    pub(super) base_wildcard: bool,
+    /// A query names `base:allocation`.
+    pub(super) allocation: bool,
+}
+
+impl<'a> MetaRequest<'a> {
+    /// `None` if the data is malformed. Queries for unknown contexts and namespaces are ignored, as the protocol demands.
+    pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
+        let mut fields = Fields::new(data);
+        let name = fields.counted_string()?;
+        let queries = fields.u32()?;
+        let mut request = Self {
+            name,
+            unrestricted: queries == 0,
+            base_wildcard: false,
+            allocation: false,
+        };
+        // A false count ends with the data: each query takes at least its length field.
+        for _ in 0..queries {
+            match fields.counted_string()? {
+                "base:" => request.base_wildcard = true,
+                BASE_ALLOCATION => request.allocation = true,
+                _ => {}
+            }
+        }
+        fields.is_empty().then_some(request)
+    }
+}
+
+/// Appends a reply to `option`; its data is `parts`, one after the other.
+pub(super) fn append_reply(out: &mut Vec<u8>, option: u32, reply: u32, parts: &[&[u8]]) {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    out.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
+    out.extend_from_slice(&option.to_be_bytes());
+    out.extend_from_slice(&reply.to_be_bytes());
+    out.extend_from_slice(&(length as u32).to_be_bytes());
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(name: &[u8], count: u16, kinds: &[u16]) -> Vec<u8> {
+        let mut data = (name.len() as u32).to_be_bytes().to_vec();
+        data.extend_from_slice(name);
+        data.extend_from_slice(&count.to_be_bytes());
+        data.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
+        data
+    }
+
+    #[test]
+    fn info_requests_are_understood() {
+        let data = info(b"disk", 4, &[INFO_BLOCK_SIZE, INFO_NAME, 4711, INFO_NAME]);
+        let expected = InfoRequest {
+            name: "disk",
+            wants_name: true,
+            wants_description: false,
+            wants_block_sizes: true,
+        };
+        assert_eq!(InfoRequest::parse(&data), Some(expected));
+    }
+
+    #[test]
+    fn malformed_info_requests_are_refused() {
+        for data in [
+            vec![],
+            info(b"disk", 2, &[INFO_NAME]),
+            info(b"disk", 0, &[INFO_NAME]),
+            info(&[0xff], 0, &[]),
+            info(b"a\0", 0, &[]),
+            info(&[b'a'; 4097], 0, &[]),
+            vec![0xff; 12],
+        ] {
+            assert_eq!(InfoRequest::parse(&data), None, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn meta_requests_are_understood_and_bounded_by_their_data() {
+        let mut data = vec![0, 0, 0, 1, b'd', 0, 0, 0, 2];
+        for query in ["qemu:dirty-bitmap:x", BASE_ALLOCATION] {
+            data.extend_from_slice(&(query.len() as u32).to_be_bytes());
+            data.extend_from_slice(query.as_bytes());
+        }
+        let expected = MetaRequest {
+            name: "d",
+            unrestricted: false,
+            base_wildcard: false,
+            allocation: true,
+        };
+        assert_eq!(MetaRequest::parse(&data), Some(expected));
+        for end in 0..data.len() {
+            assert_eq!(MetaRequest::parse(&data[..end]), None, "cut at {end}");
+        }
+        data.push(0);
+        assert_eq!(MetaRequest::parse(&data), None);
+        assert_eq!(
+            MetaRequest::parse(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
+            None
+        );
+    }
+}
