@@ -1,0 +1,179 @@
+//! Choosing a ring.
+
+use std::io;
+use std::time::Duration;
+
+use crate::arena::Arena;
+use crate::operation::Operation;
+use crate::poll::PollRing;
+use crate::ring::{Completion, OpId, Registration, Rejected, Ring};
+use crate::uring::UringRing;
+use crate::waker::Waker;
+
+/// Which ring to open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// io_uring, or poll where the system refuses it.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// poll(2) and plain reads and writes. File operations block the shard here.
+    Poll,
+}
+
+/// What a ring is opened with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which ring.
+    pub backend: Backend,
+    /// Size of the arena in bytes, rounded up to whole pages.
+    pub arena_bytes: usize,
+    /// The most operations in flight, 1 to 8192.
+    pub in_flight: usize,
+    /// The most bytes of the arena to register with the kernel, which pins them in memory.
+    pub registered_bytes: usize,
+}
+
+impl Config {
+    /// The most operations in flight a ring can be opened for.
+    pub const MAX_IN_FLIGHT: usize = 8192;
+
+    /// The arena and the waker, after a look at the bounds.
+    pub(crate) fn parts(&self) -> Result<(Arena, Waker), OpenError> {
+        if self.in_flight == 0 || self.in_flight > Self::MAX_IN_FLIGHT {
+            return Err(OpenError::InFlight(self.in_flight));
+        }
+        let arena = Arena::new(self.arena_bytes).map_err(|source| OpenError::Arena {
+            bytes: self.arena_bytes,
+            source,
+        })?;
+        let waker = Waker::new().map_err(|errno| OpenError::Waker(errno.into()))?;
+        Ok((arena, waker))
+    }
+}
+
+impl Default for Config {
+    /// `Auto`, 64 MiB, 1024 operations, as much registered as permitted.
+    fn default() -> Self {
+        Self {
+            backend: Backend::Auto,
+            arena_bytes: 64 << 20,
+            in_flight: 1024,
+            registered_bytes: usize::MAX,
+        }
+    }
+}
+
+/// Why a ring could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// `in_flight` is out of its bounds.
+    #[error("a ring has 1 to 8192 operations in flight, not {0}")]
+    InFlight(usize),
+    /// The arena could not be mapped.
+    #[error("cannot map an arena of {bytes} bytes: {source}")]
+    Arena {
+        /// The size asked for.
+        bytes: usize,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The system refuses io_uring.
+    #[error(
+        "cannot set up io_uring: {0}; kernel 6.1 is needed, and kernel.io_uring_disabled, containers and seccomp may forbid it: use the poll backend"
+    )]
+    Uring(io::Error),
+    /// The waker could not be made.
+    #[error("cannot make an eventfd to be woken by: {0}")]
+    Waker(io::Error),
+}
+
+/// A ring of either kind.
+#[derive(Debug)]
+pub enum AnyRing {
+    /// By io_uring.
+    Uring(UringRing),
+    /// By poll(2).
+    Poll(PollRing),
+}
+
+impl AnyRing {
+    /// Opens the ring that `config` asks for, on the thread that is to use it.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]; with [`Backend::Auto`] a refused io_uring is none.
+    pub fn open(config: &Config) -> Result<Self, OpenError> {
+        match config.backend {
+            Backend::Uring => UringRing::open(config).map(Self::Uring),
+            Backend::Poll => PollRing::open(config).map(Self::Poll),
+            Backend::Auto => match UringRing::open(config) {
+                Err(OpenError::Uring(refusal)) => {
+                    PollRing::open(config).map(|ring| Self::Poll(ring.instead_of(refusal)))
+                }
+                ring => ring.map(Self::Uring),
+            },
+        }
+    }
+
+    /// Why [`Backend::Auto`] chose poll, if it did.
+    pub fn refusal(&self) -> Option<&io::Error> {
+        match self {
+            Self::Uring(_) => None,
+            Self::Poll(ring) => ring.refusal(),
+        }
+    }
+}
+
+/// The same call on whichever ring it is.
+macro_rules! either {
+    ($any:expr, $ring:ident => $call:expr) => {
+        match $any {
+            AnyRing::Uring($ring) => $call,
+            AnyRing::Poll($ring) => $call,
+        }
+    };
+}
+
+impl Ring for AnyRing {
+    fn arena(&self) -> &Arena {
+        either!(self, ring => ring.arena())
+    }
+
+    fn registration(&self) -> Registration {
+        either!(self, ring => ring.registration())
+    }
+
+    fn capacity(&self) -> usize {
+        either!(self, ring => ring.capacity())
+    }
+
+    fn in_flight(&self) -> usize {
+        either!(self, ring => ring.in_flight())
+    }
+
+    fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected> {
+        either!(self, ring => ring.queue(operation))
+    }
+
+    fn cancel(&mut self, op: OpId) {
+        either!(self, ring => ring.cancel(op));
+    }
+
+    fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        either!(self, ring => ring.submit_and_wait(timeout))
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        either!(self, ring => ring.pop())
+    }
+
+    fn waker(&self) -> Waker {
+        either!(self, ring => ring.waker())
+    }
+
+    fn take_woken(&mut self) -> bool {
+        either!(self, ring => ring.take_woken())
+    }
+}

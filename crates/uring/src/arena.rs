@@ -1,0 +1,297 @@
+//! One region of memory, and the buffers cut from it.
+
+use std::cell::RefCell;
+use std::io;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::buddy::Buddy;
+
+/// The smallest buffer, bytes.
+const UNIT: usize = 512;
+/// What the region's size is rounded up to, bytes.
+const PAGE: usize = 4096;
+
+/// A bounded supply of buffers, in one private mapping whose size is chosen once.
+///
+/// Buffers have power-of-two capacities from 512 bytes up; those of 4096 bytes and more are
+/// aligned to at least 4096. Taking and returning one costs no system call and no allocation.
+/// Clones are handles on the same arena; the mapping ends when the last handle and the last buffer
+/// are gone, never before.
+#[derive(Clone, Debug)]
+pub struct Arena(Rc<Region>);
+
+#[derive(Debug)]
+struct Region {
+    base: NonNull<u8>,
+    bytes: usize,
+    buddy: RefCell<Buddy>,
+}
+
+impl Arena {
+    /// The largest buffer an arena of any size gives, bytes.
+    pub const MAX_BUF: usize = UNIT << Buddy::MAX_ORDER;
+
+    /// Maps an arena of `bytes`, rounded up to whole pages; the pages are not touched.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for 0 or more than 1 TiB, else what mmap(2) answers.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        if bytes == 0 || bytes > 1 << 40 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("an arena has 1 byte to 1 TiB, not {bytes} bytes"),
+            ));
+        }
+        let bytes = bytes.next_multiple_of(PAGE);
+        // SAFETY: a fresh private mapping at an address of the kernel's choice overlaps nothing.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(
+                ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?;
+        Ok(Self(Rc::new(Region {
+            base: NonNull::new(base.cast()).expect("mmap maps nothing at address 0"),
+            bytes,
+            buddy: RefCell::new(Buddy::new((bytes / UNIT) as u32)),
+        })))
+    }
+
+    /// A buffer whose window is its first `len` bytes and whose capacity is the next power of two,
+    /// at least 512. Its contents are whatever was there last, zeroes at first.
+    ///
+    /// `None` when no piece that large is free, or when `len` is 0 or more than
+    /// [`Arena::MAX_BUF`].
+    pub fn alloc(&self, len: usize) -> Option<Buf> {
+        if len == 0 || len > Self::MAX_BUF {
+            return None;
+        }
+        let order = len.next_power_of_two().max(UNIT).trailing_zeros() - UNIT.trailing_zeros();
+        let unit = self.0.buddy.borrow_mut().take(order)?;
+        Some(Buf(View {
+            region: Rc::clone(&self.0),
+            unit,
+            order: order as u8,
+            start: 0,
+            len: len as u32,
+        }))
+    }
+
+    /// Bytes in all.
+    pub fn capacity(&self) -> usize {
+        self.0.bytes
+    }
+
+    /// Bytes not in use; fragmentation may forbid a single buffer of that size.
+    pub fn available(&self) -> usize {
+        self.0.buddy.borrow().free() as usize * UNIT
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.0.base
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `Arena::new`, of that length. No `Arena` and no
+        // buffer is left, as each holds an `Rc` of this region; the kernel has no operation on it
+        // either, as the buffers of operations in flight are held by their ring until they
+        // complete (and leaked by it if they cannot be waited for).
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok(), "the mapping is our own: {unmapped:?}");
+    }
+}
+
+/// A buffer owned by its holder, for reading and writing.
+///
+/// It dereferences to its *window*, a range of its capacity; operations read into or write from
+/// the window. Goes back to its arena when dropped. A forgotten buffer is lost to the arena and
+/// otherwise harmless.
+pub struct Buf(View);
+
+/// A buffer with several holders, for reading. Each has a window of its own: a large payload can be
+/// written in parts at the same time, without copying.
+pub struct SharedBuf(View);
+
+/// A reference to a block, and a window into it.
+struct View {
+    region: Rc<Region>,
+    unit: u32,
+    order: u8,
+    start: u32,
+    len: u32,
+}
+
+impl Buf {
+    /// Bytes the window can span.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// The window, in bytes of the capacity.
+    pub fn window(&self) -> Range<usize> {
+        self.0.window()
+    }
+
+    /// Moves the window to `range`, in bytes of the capacity.
+    ///
+    /// # Panics
+    ///
+    /// As slicing does, when the range is not inside the capacity.
+    pub fn set_window(&mut self, range: Range<usize>) {
+        self.0.set_window(range);
+    }
+
+    /// Gives up writing for sharing.
+    pub fn into_shared(self) -> SharedBuf {
+        SharedBuf(self.0)
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the window lies inside the block (`set_window` keeps it there) and the block in
+        // the mapping, which is initialised, lives as long as `region`, and is written to by no
+        // one else: a `Buf` is its block's only reference, and while the kernel uses the block the
+        // `Buf` is inside the ring, out of the caller's reach.
+        unsafe { std::slice::from_raw_parts_mut(self.0.start_ptr().as_ptr(), self.0.len as usize) }
+    }
+}
+
+impl SharedBuf {
+    /// Another reference, whose window is `range` of *this window*.
+    ///
+    /// # Panics
+    ///
+    /// As slicing does, when the range is not inside the window.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "range {range:?} is outside of a window of {} bytes",
+            self.len()
+        );
+        let mut shared = self.clone();
+        shared.0.start += range.start as u32;
+        shared.0.len = (range.end - range.start) as u32;
+        shared
+    }
+
+    /// The buffer for writing again, if this is its only reference; else itself.
+    ///
+    /// # Errors
+    ///
+    /// Itself, when the buffer has other references.
+    pub fn try_into_buf(self) -> Result<Buf, Self> {
+        if self.0.region.buddy.borrow().refs(self.0.unit) == 1 {
+            Ok(Buf(self.0))
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl Clone for SharedBuf {
+    fn clone(&self) -> Self {
+        self.0.region.buddy.borrow_mut().share(self.0.unit);
+        Self(View {
+            region: Rc::clone(&self.0.region),
+            ..self.0
+        })
+    }
+}
+
+impl Deref for SharedBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl From<Buf> for SharedBuf {
+    fn from(buf: Buf) -> Self {
+        buf.into_shared()
+    }
+}
+
+impl View {
+    fn capacity(&self) -> usize {
+        UNIT << self.order
+    }
+
+    fn window(&self) -> Range<usize> {
+        self.start as usize..(self.start + self.len) as usize
+    }
+
+    fn set_window(&mut self, range: Range<usize>) {
+        assert!(
+            range.start <= range.end && range.end <= self.capacity(),
+            "window {range:?} is outside of a buffer of {} bytes",
+            self.capacity()
+        );
+        self.start = range.start as u32;
+        self.len = (range.end - range.start) as u32;
+    }
+
+    /// The window's first byte.
+    fn start_ptr(&self) -> NonNull<u8> {
+        // SAFETY: unit and window lie inside the mapping that starts at `base`.
+        unsafe {
+            self.region
+                .base
+                .add(self.unit as usize * UNIT + self.start as usize)
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the window lies inside the block and the block in the mapping, which is
+        // initialised and lives as long as `region`. No one writes to it: through a `Buf` only
+        // with `&mut`, through a `SharedBuf` no one can, and the kernel only while the `Buf` is
+        // inside the ring.
+        unsafe { std::slice::from_raw_parts(self.start_ptr().as_ptr(), self.len as usize) }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.region.buddy.borrow_mut().release(self.unit);
+    }
+}
+
+impl std::fmt::Debug for Buf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.describe("Buf", f)
+    }
+}
+
+impl std::fmt::Debug for SharedBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.describe("SharedBuf", f)
+    }
+}
+
+impl View {
+    /// Without the contents: they are a client's data.
+    fn describe(&self, name: &str, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct(name)
+            .field("capacity", &self.capacity())
+            .field("window", &self.window())
+            .finish_non_exhaustive()
+    }
+}

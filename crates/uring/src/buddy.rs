@@ -1,0 +1,307 @@
+//! A buddy allocator over block numbers; touches no memory but its own tables.
+//!
+//! Knuth, The Art of Computer Programming 1, section 2.5 (binary buddy system). Freed blocks stay
+//! whole on a short stack per size, so that a server that takes and returns the same sizes neither
+//! splits nor merges; the stacks are merged when an allocation would fail otherwise.
+
+/// Orders of block size: `1 << order` units each.
+const ORDERS: usize = 22;
+/// Blocks of each order that are kept unmerged.
+const STACK: usize = 64;
+/// No block.
+const NIL: u32 = u32::MAX;
+
+/// The allocator. Blocks are named by their first unit.
+#[derive(Debug)]
+pub(crate) struct Buddy {
+    blocks: Vec<Block>,
+    /// First free block of each order.
+    heads: [u32; ORDERS],
+    stacks: [Stack; ORDERS],
+    /// Units neither in use.
+    free: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    state: State,
+    order: u8,
+    /// References, while in use.
+    refs: u32,
+    /// Neighbours in the free list, while free.
+    next: u32,
+    prev: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not the first unit of a block.
+    Inside,
+    Free,
+    Stacked,
+    Used,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stack {
+    units: [u32; STACK],
+    len: usize,
+}
+
+impl Buddy {
+    /// The largest order.
+    pub(crate) const MAX_ORDER: u32 = ORDERS as u32 - 1;
+
+    /// An allocator over `units` units, all free.
+    pub(crate) fn new(units: u32) -> Self {
+        let inside = Block {
+            state: State::Inside,
+            order: 0,
+            refs: 0,
+            next: NIL,
+            prev: NIL,
+        };
+        let mut buddy = Self {
+            blocks: vec![inside; units as usize],
+            heads: [NIL; ORDERS],
+            stacks: [Stack {
+                units: [NIL; STACK],
+                len: 0,
+            }; ORDERS],
+            free: units,
+        };
+        buddy.seed(units);
+        buddy
+    }
+
+    /// Takes a block of `1 << order` units with one reference; `None` when no such block is free.
+    pub(crate) fn take(&mut self, order: u32) -> Option<u32> {
+        if order > Self::MAX_ORDER {
+            return None;
+        }
+        let unit = match self.stacks[order as usize].pop() {
+            Some(unit) => unit,
+            None => self.split(order).or_else(|| {
+                self.merge_stacks();
+                self.split(order)
+            })?,
+        };
+        self.free -= 1 << order;
+        let block = &mut self.blocks[unit as usize];
+        block.state = State::Used;
+        block.order = order as u8;
+        block.refs = 1;
+        Some(unit)
+    }
+
+    /// Adds a reference to a block in use.
+    pub(crate) fn share(&mut self, unit: u32) {
+        let block = &mut self.blocks[unit as usize];
+        assert_eq!(block.state, State::Used, "only a block in use is shared");
+        block.refs = block
+            .refs
+            .checked_add(1)
+            .expect("fewer than 2^32 references");
+    }
+
+    /// References to a block in use.
+    pub(crate) fn refs(&self, unit: u32) -> u32 {
+        self.blocks[unit as usize].refs
+    }
+
+    /// Drops a reference; the block is free after the last.
+    pub(crate) fn release(&mut self, unit: u32) {
+        let block = &mut self.blocks[unit as usize];
+        assert_eq!(block.state, State::Used, "only a block in use is released");
+        block.refs -= 1;
+        if block.refs > 0 {
+            return;
+        }
+        let order = block.order;
+        self.free += 1 << order;
+        if self.stacks[order as usize].push(unit) {
+            block.state = State::Stacked;
+        } else {
+            self.merge(unit, order);
+        }
+    }
+
+    /// Units not in use.
+    pub(crate) fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Cuts the units into the largest aligned blocks. From the end, so that the first units are
+    /// the first to be taken.
+    fn seed(&mut self, units: u32) {
+        let mut end = units;
+        while end > 0 {
+            let order = end.trailing_zeros().min(Self::MAX_ORDER);
+            end -= 1 << order;
+            self.link(end, order as u8);
+        }
+    }
+
+    /// A block from the free lists, split from a larger one where need be.
+    fn split(&mut self, order: u32) -> Option<u32> {
+        let mut from = (order as usize..ORDERS).find(|&from| self.heads[from] != NIL)? as u8;
+        let unit = self.heads[usize::from(from)];
+        self.unlink(unit);
+        while u32::from(from) > order {
+            from -= 1;
+            self.link(unit + (1 << from), from);
+        }
+        Some(unit)
+    }
+
+    /// Frees a block into the lists, joined with its buddy as long as that is free.
+    fn merge(&mut self, mut unit: u32, mut order: u8) {
+        self.blocks[unit as usize].state = State::Inside;
+        while u32::from(order) < Self::MAX_ORDER {
+            let buddy = unit ^ (1 << order);
+            match self.blocks.get(buddy as usize) {
+                Some(block) if block.state == State::Free && block.order == order => {}
+                _ => break,
+            }
+            self.unlink(buddy);
+            unit = unit.min(buddy);
+            order += 1;
+        }
+        self.link(unit, order);
+    }
+
+    fn merge_stacks(&mut self) {
+        for order in 0..ORDERS {
+            while let Some(unit) = self.stacks[order].pop() {
+                self.merge(unit, order as u8);
+            }
+        }
+    }
+
+    fn link(&mut self, unit: u32, order: u8) {
+        let head = std::mem::replace(&mut self.heads[usize::from(order)], unit);
+        if head != NIL {
+            self.blocks[head as usize].prev = unit;
+        }
+        self.blocks[unit as usize] = Block {
+            state: State::Free,
+            order,
+            refs: 0,
+            next: head,
+            prev: NIL,
+        };
+    }
+
+    fn unlink(&mut self, unit: u32) {
+        let Block {
+            order, next, prev, ..
+        } = self.blocks[unit as usize];
+        if prev == NIL {
+            self.heads[usize::from(order)] = next;
+        } else {
+            self.blocks[prev as usize].next = next;
+        }
+        if next != NIL {
+            self.blocks[next as usize].prev = prev;
+        }
+        self.blocks[unit as usize].state = State::Inside;
+    }
+}
+
+impl Stack {
+    fn push(&mut self, unit: u32) -> bool {
+        let Some(place) = self.units.get_mut(self.len) else {
+            return false;
+        };
+        *place = unit;
+        self.len += 1;
+        true
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        self.len = self.len.checked_sub(1)?;
+        Some(self.units[self.len])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn first_unit_is_taken_first() {
+        let mut buddy = Buddy::new(128);
+        assert_eq!(buddy.take(0), Some(0));
+        assert_eq!(buddy.take(0), Some(1));
+        assert_eq!(buddy.take(2), Some(4));
+    }
+
+    #[test]
+    fn everything_can_be_taken_whole_again_after_it_was_taken_in_pieces() {
+        let mut buddy = Buddy::new(1024);
+        let mut pieces = Vec::new();
+        while let Some(unit) = buddy.take(0) {
+            pieces.push(unit);
+        }
+        assert_eq!((pieces.len(), buddy.free()), (1024, 0));
+        for unit in pieces {
+            buddy.release(unit);
+        }
+        assert_eq!(buddy.free(), 1024);
+        assert_eq!(buddy.take(10), Some(0));
+        assert_eq!(buddy.take(0), None);
+    }
+
+    #[test]
+    fn a_shared_block_is_free_after_its_last_reference() {
+        let mut buddy = Buddy::new(1);
+        let unit = buddy.take(0).unwrap();
+        buddy.share(unit);
+        buddy.release(unit);
+        assert_eq!((buddy.refs(unit), buddy.take(0)), (1, None));
+        buddy.release(unit);
+        assert_eq!(buddy.take(0), Some(unit));
+    }
+
+    proptest! {
+        /// Against a map of the units: blocks never overlap, are aligned to their size, and
+        /// nothing is lost: at the end the whole can be taken in the largest blocks.
+        #[test]
+        fn blocks_are_disjoint_aligned_and_come_back(
+            units in 1u32..3000,
+            steps in proptest::collection::vec((0u32..13, any::<bool>(), any::<usize>()), 0..600),
+        ) {
+            let mut buddy = Buddy::new(units);
+            let mut owner = vec![false; units as usize];
+            let mut held: Vec<(u32, u32)> = Vec::new();
+            for (order, take, pick) in steps {
+                if take || held.is_empty() {
+                    let Some(unit) = buddy.take(order) else { continue };
+                    prop_assert_eq!(unit % (1 << order), 0);
+                    for used in &mut owner[unit as usize..(unit + (1 << order)) as usize] {
+                        prop_assert!(!std::mem::replace(used, true));
+                    }
+                    held.push((unit, order));
+                } else {
+                    let (unit, order) = held.swap_remove(pick % held.len());
+                    owner[unit as usize..(unit + (1 << order)) as usize].fill(false);
+                    buddy.release(unit);
+                }
+                prop_assert_eq!(
+                    buddy.free() as usize,
+                    owner.iter().filter(|used| !**used).count()
+                );
+            }
+            for (unit, _) in held {
+                buddy.release(unit);
+            }
+            for order in (0..ORDERS as u32).rev() {
+                if units & (1 << order) != 0 {
+                    prop_assert!(buddy.take(order).is_some());
+                }
+            }
+            prop_assert_eq!(buddy.free(), 0);
+        }
+    }
+}

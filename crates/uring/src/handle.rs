@@ -1,0 +1,85 @@
+//! Reference-counted descriptors.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// A file, device or socket that operations can be queued on.
+///
+/// Clones share one descriptor. Every operation in flight holds a clone, so the descriptor is
+/// closed, and its number free for reuse, only after the last operation on it has completed and
+/// the caller has dropped the last clone. Dropping the caller's clone does not end a pending
+/// receive: use [`Ring::cancel`](crate::Ring::cancel) or [`Handle::shutdown`].
+///
+/// A handle belongs to the thread of its ring (it is not `Send`); hand the `OwnedFd` between
+/// threads and make the handle where it is used.
+#[derive(Clone, Debug)]
+pub struct Handle(Rc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    fd: OwnedFd,
+    receiving: Cell<bool>,
+    sending: Cell<bool>,
+}
+
+impl Handle {
+    /// Takes the descriptor over.
+    ///
+    /// `O_NONBLOCK` is cleared on its open file description (which may be shared with other
+    /// processes): the ring waits for readiness itself, and io_uring would otherwise answer
+    /// `EAGAIN` instead of waiting.
+    ///
+    /// # Errors
+    ///
+    /// What fcntl(2) answers; the descriptor is closed then.
+    pub fn new(fd: OwnedFd) -> Result<Self, Errno> {
+        let flags = rustix::fs::fcntl_getfl(&fd)?;
+        if flags.contains(OFlags::NONBLOCK) {
+            rustix::fs::fcntl_setfl(&fd, flags - OFlags::NONBLOCK)?;
+        }
+        Ok(Self(Rc::new(Shared {
+            fd,
+            receiving: Cell::new(false),
+            sending: Cell::new(false),
+        })))
+    }
+
+    /// Shuts both directions of a socket down, see shutdown(2): a pending receive completes with
+    /// 0, a pending send with `EPIPE`. Does not block.
+    ///
+    /// # Errors
+    ///
+    /// What shutdown(2) answers: `ENOTCONN` when the peer has gone already, `ENOTSOCK` on a file.
+    pub fn shutdown(&self) -> Result<(), Errno> {
+        rustix::net::shutdown(&self.0.fd, rustix::net::Shutdown::Both)
+    }
+
+    pub(crate) fn raw(&self) -> RawFd {
+        self.0.fd.as_raw_fd()
+    }
+
+    pub(crate) fn direction(&self, direction: Direction) -> &Cell<bool> {
+        match direction {
+            Direction::Receive => &self.0.receiving,
+            Direction::Send => &self.0.sending,
+        }
+    }
+}
+
+impl AsFd for Handle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}
+
+/// A stream socket carries one operation per direction at a time: two could interleave their
+/// bytes where one of them is continued after a short transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Receive,
+    Send,
+}

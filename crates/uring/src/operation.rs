@@ -1,0 +1,210 @@
+//! An operation on its way: what it does, how far it is.
+
+use rustix::io::Errno;
+
+use crate::handle::{Direction, Handle};
+use crate::payload::Payload;
+use crate::ring::{Fallocate, Fill, MAX_BYTES, MAX_PIECES, Reason, Rejected, Sync};
+
+/// An operation ready to be queued; made by the provided methods of [`Ring`](crate::Ring).
+#[derive(Debug)]
+pub struct Operation {
+    pub(crate) user: u64,
+    pub(crate) handle: Handle,
+    pub(crate) kind: Kind,
+    pub(crate) payload: Payload,
+    /// Bytes in the payload's windows.
+    pub(crate) total: usize,
+    /// Bytes transferred so far.
+    pub(crate) done: usize,
+    /// It is not to be continued any more.
+    pub(crate) cancelled: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Recv(Fill),
+    Send,
+    Read {
+        offset: u64,
+    },
+    Write {
+        offset: u64,
+        sync: Sync,
+    },
+    Fsync {
+        datasync: bool,
+    },
+    Fallocate {
+        mode: Fallocate,
+        offset: u64,
+        len: u64,
+    },
+    PollReadable,
+    /// The ring's own: the waker's counter is read.
+    Wake,
+}
+
+impl Operation {
+    pub(crate) fn new(user: u64, handle: &Handle, kind: Kind, payload: Payload) -> Self {
+        Self {
+            user,
+            handle: handle.clone(),
+            kind,
+            total: payload.bytes(),
+            payload,
+            done: 0,
+            cancelled: false,
+        }
+    }
+
+    /// Whether it may be queued, apart from there being a place.
+    pub(crate) fn check(&self) -> Result<(), Reason> {
+        let carries =
+            self.total > 0 && self.total <= MAX_BYTES && self.payload.pieces() <= MAX_PIECES;
+        let valid = match self.kind {
+            Kind::Recv(_) | Kind::Send => carries,
+            Kind::Read { offset } | Kind::Write { offset, .. } => {
+                carries && in_range(offset, self.total as u64)
+            }
+            Kind::Fallocate { offset, len, .. } => len > 0 && in_range(offset, len),
+            Kind::Fsync { .. } | Kind::PollReadable | Kind::Wake => true,
+        };
+        if !valid {
+            return Err(Reason::Invalid);
+        }
+        match self.direction() {
+            Some(direction) if self.handle.direction(direction).get() => Err(Reason::Busy),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn rejected(self, reason: Reason) -> Rejected {
+        Rejected {
+            reason,
+            payload: self.payload,
+        }
+    }
+
+    /// Marks the socket's direction as in use, or free again.
+    pub(crate) fn occupy(&self, busy: bool) {
+        if let Some(direction) = self.direction() {
+            self.handle.direction(direction).set(busy);
+        }
+    }
+
+    /// Takes the outcome of one system call; `None` when the rest is to be continued.
+    pub(crate) fn advance(
+        &mut self,
+        outcome: Result<usize, Errno>,
+    ) -> Option<Result<usize, Errno>> {
+        let bytes = match outcome {
+            Err(Errno::INTR) if !self.cancelled => return None,
+            // A file whose end is not aligned: what follows the end cannot even be asked for.
+            Err(Errno::INVAL) if self.done > 0 && matches!(self.kind, Kind::Read { .. }) => {
+                return Some(Ok(self.done));
+            }
+            Err(errno) => return Some(Err(errno)),
+            Ok(bytes) => bytes,
+        };
+        self.done += bytes;
+        match self.kind {
+            Kind::Fsync { .. } | Kind::Fallocate { .. } | Kind::PollReadable | Kind::Wake => {
+                Some(Ok(0))
+            }
+            _ if self.done >= self.total => Some(Ok(self.done)),
+            Kind::Recv(Fill::Any) => Some(Ok(self.done)),
+            Kind::Recv(Fill::All) | Kind::Read { .. } if bytes == 0 => Some(Ok(self.done)),
+            // Not documented to happen; to try again could go on for ever.
+            Kind::Send | Kind::Write { .. } if bytes == 0 => Some(Err(Errno::IO)),
+            _ if self.cancelled => Some(Err(Errno::CANCELED)),
+            _ => None,
+        }
+    }
+
+    fn direction(&self) -> Option<Direction> {
+        match self.kind {
+            Kind::Recv(_) => Some(Direction::Receive),
+            Kind::Send => Some(Direction::Send),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a file can reach that far. Also keeps out -1, which is a position of its own meaning.
+fn in_range(offset: u64, len: u64) -> bool {
+    let end = offset.checked_add(len);
+    end.is_some_and(|end| i64::try_from(end).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Arena;
+
+    fn operation(kind: Kind, bytes: usize) -> Operation {
+        let (end, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        let handle = Handle::new(end.into()).unwrap();
+        let buf = Arena::new(1 << 20).unwrap().alloc(bytes).unwrap();
+        Operation::new(0, &handle, kind, Payload::Buf(buf))
+    }
+
+    const READ: Kind = Kind::Read { offset: 0 };
+    const WRITE: Kind = Kind::Write {
+        offset: 0,
+        sync: Sync::No,
+    };
+
+    #[test]
+    fn short_transfers_are_continued_until_all_is_done() {
+        for kind in [READ, WRITE, Kind::Send, Kind::Recv(Fill::All)] {
+            let mut operation = operation(kind, 100);
+            assert_eq!(operation.advance(Ok(60)), None, "{kind:?}");
+            assert_eq!(operation.advance(Err(Errno::INTR)), None, "{kind:?}");
+            assert_eq!(operation.advance(Ok(40)), Some(Ok(100)), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_is_short_for_readers_and_an_error_for_writers() {
+        for (kind, end) in [
+            (READ, Ok(60)),
+            (Kind::Recv(Fill::All), Ok(60)),
+            (WRITE, Err(Errno::IO)),
+            (Kind::Send, Err(Errno::IO)),
+        ] {
+            let mut operation = operation(kind, 100);
+            assert_eq!(operation.advance(Ok(60)), None, "{kind:?}");
+            assert_eq!(operation.advance(Ok(0)), Some(end), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_after_a_part_is_an_error() {
+        for kind in [READ, WRITE, Kind::Send, Kind::Recv(Fill::All)] {
+            let mut operation = operation(kind, 100);
+            assert_eq!(operation.advance(Ok(60)), None);
+            assert_eq!(operation.advance(Err(Errno::IO)), Some(Err(Errno::IO)));
+        }
+    }
+
+    #[test]
+    fn an_unaligned_end_of_file_is_an_end() {
+        let mut read = operation(READ, 4096);
+        assert_eq!(read.advance(Ok(100)), None);
+        assert_eq!(read.advance(Err(Errno::INVAL)), Some(Ok(100)));
+        let mut write = operation(WRITE, 4096);
+        assert_eq!(write.advance(Ok(100)), None);
+        assert_eq!(write.advance(Err(Errno::INVAL)), Some(Err(Errno::INVAL)));
+    }
+
+    #[test]
+    fn a_cancelled_operation_is_not_continued() {
+        let mut send = operation(Kind::Send, 100);
+        send.cancelled = true;
+        assert_eq!(send.advance(Ok(60)), Some(Err(Errno::CANCELED)));
+        let mut recv = operation(Kind::Recv(Fill::All), 100);
+        recv.cancelled = true;
+        assert_eq!(recv.advance(Err(Errno::INTR)), Some(Err(Errno::INTR)));
+    }
+}

@@ -1,0 +1,164 @@
+//! What an operation carries: buffers, and small headers beside them.
+
+use std::ops::Deref;
+
+use crate::arena::{Buf, SharedBuf};
+
+/// Bytes carried by value, at most [`Header::MAX`]: a reply's header in front of its data.
+#[derive(Clone, Copy)]
+pub struct Header {
+    bytes: [u8; Self::MAX],
+    len: u8,
+}
+
+impl Header {
+    /// The most bytes a header can hold.
+    pub const MAX: usize = 64;
+
+    /// A header of an array's bytes; an array longer than [`Header::MAX`] does not compile.
+    pub fn new<const N: usize>(bytes: [u8; N]) -> Self {
+        const { assert!(N <= Self::MAX, "a header holds at most 64 bytes") };
+        let mut all = [0; Self::MAX];
+        all[..N].copy_from_slice(&bytes);
+        Self {
+            bytes: all,
+            len: N as u8,
+        }
+    }
+
+    /// A header of a slice's bytes; `None` when there are more than [`Header::MAX`].
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        let mut all = [0; Self::MAX];
+        all.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self {
+            bytes: all,
+            len: bytes.len() as u8,
+        })
+    }
+}
+
+impl Deref for Header {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Header").field(&&**self).finish()
+    }
+}
+
+/// One piece of what [`Ring::send`](crate::Ring::send) and
+/// [`Ring::writev`](crate::Ring::writev) put out: a header, or the window of a buffer.
+#[derive(Debug)]
+pub enum Segment {
+    /// Bytes by value.
+    Header(Header),
+    /// The window of a buffer.
+    Buf(SharedBuf),
+}
+
+impl Deref for Segment {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Header(header) => header,
+            Self::Buf(buf) => buf,
+        }
+    }
+}
+
+impl From<Header> for Segment {
+    fn from(header: Header) -> Self {
+        Self::Header(header)
+    }
+}
+
+impl From<Buf> for Segment {
+    fn from(buf: Buf) -> Self {
+        Self::Buf(buf.into_shared())
+    }
+}
+
+impl From<SharedBuf> for Segment {
+    fn from(buf: SharedBuf) -> Self {
+        Self::Buf(buf)
+    }
+}
+
+/// The buffers of an operation, given back with its completion or its refusal in the shape in
+/// which they were given, windows unchanged. Vectors come back with their contents so that they
+/// can be cleared and used again: no operation needs a fresh allocation.
+#[derive(Debug, Default)]
+pub enum Payload {
+    /// fsync, fallocate, poll.
+    #[default]
+    None,
+    /// read, receive.
+    Buf(Buf),
+    /// readv, receive into several.
+    Bufs(Vec<Buf>),
+    /// write.
+    Shared(SharedBuf),
+    /// writev, send.
+    Segments(Vec<Segment>),
+}
+
+impl Payload {
+    /// The buffer of a read or receive.
+    pub fn into_buf(self) -> Option<Buf> {
+        match self {
+            Self::Buf(buf) => Some(buf),
+            _ => None,
+        }
+    }
+
+    /// The buffers of a readv or vectored receive.
+    pub fn into_bufs(self) -> Option<Vec<Buf>> {
+        match self {
+            Self::Bufs(bufs) => Some(bufs),
+            _ => None,
+        }
+    }
+
+    /// The buffer of a write.
+    pub fn into_shared(self) -> Option<SharedBuf> {
+        match self {
+            Self::Shared(buf) => Some(buf),
+            _ => None,
+        }
+    }
+
+    /// The segments of a writev or send.
+    pub fn into_segments(self) -> Option<Vec<Segment>> {
+        match self {
+            Self::Segments(segments) => Some(segments),
+            _ => None,
+        }
+    }
+
+    /// Bytes in all windows together.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Buf(buf) => buf.len(),
+            Self::Bufs(bufs) => bufs.iter().map(|buf| buf.len()).sum(),
+            Self::Shared(buf) => buf.len(),
+            Self::Segments(segments) => segments.iter().map(|segment| segment.len()).sum(),
+        }
+    }
+
+    /// How many buffers and headers there are.
+    pub fn pieces(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Buf(_) | Self::Shared(_) => 1,
+            Self::Bufs(bufs) => bufs.len(),
+            Self::Segments(segments) => segments.len(),
+        }
+    }
+}

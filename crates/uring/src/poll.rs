@@ -1,0 +1,280 @@
+//! The ring by poll(2), non-blocking socket calls and plain file I/O.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::{Errno, ReadWriteFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::any::{Config, OpenError};
+use crate::arena::Arena;
+use crate::handle::Handle;
+use crate::operation::{Kind, Operation};
+use crate::payload::Payload;
+use crate::ring::{Completion, OpId, Reason, Registration, Rejected, Ring, Sync};
+use crate::table::Table;
+use crate::waker::Waker;
+
+/// A [`Ring`] for systems without io_uring.
+///
+/// Sockets never block it. Reads, writes, fsync and fallocate are carried out one after the other
+/// inside [`Ring::submit_and_wait`] and block it for as long as the drive takes.
+#[derive(Debug)]
+pub struct PollRing {
+    arena: Arena,
+    capacity: usize,
+    table: Table<()>,
+    /// Queued and not tried yet.
+    fresh: VecDeque<OpId>,
+    /// Tried, and waiting for their socket.
+    waiting: Vec<OpId>,
+    done: VecDeque<Completion>,
+    waker: Waker,
+    woken: bool,
+    refusal: Option<io::Error>,
+}
+
+impl PollRing {
+    /// Opens a ring; `config.backend` and `config.registered_bytes` do not matter.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(config: &Config) -> Result<Self, OpenError> {
+        let (arena, waker) = config.parts()?;
+        Ok(Self {
+            arena,
+            capacity: config.in_flight,
+            table: Table::new(config.in_flight),
+            fresh: VecDeque::with_capacity(config.in_flight),
+            waiting: Vec::with_capacity(config.in_flight),
+            done: VecDeque::with_capacity(config.in_flight),
+            waker,
+            woken: false,
+            refusal: None,
+        })
+    }
+
+    pub(crate) fn instead_of(mut self, refusal: io::Error) -> Self {
+        self.refusal = Some(refusal);
+        self
+    }
+
+    pub(crate) fn refusal(&self) -> Option<&io::Error> {
+        self.refusal.as_ref()
+    }
+
+    /// Carries an operation out as far as it goes; `false` when its socket is not ready.
+    fn run(&mut self, id: OpId, ready: bool) -> bool {
+        let Some(operation) = self.table.get(id).and_then(|slot| slot.operation.as_mut()) else {
+            return true;
+        };
+        let result = loop {
+            let outcome = call(operation, ready);
+            if outcome == Err(Errno::AGAIN) {
+                return false;
+            }
+            if let Some(result) = operation.advance(outcome) {
+                break result;
+            }
+        };
+        self.complete(id, result);
+        true
+    }
+
+    fn complete(&mut self, id: OpId, result: Result<usize, Errno>) {
+        if let Some(operation) = self.table.remove(id) {
+            self.done.push_back(Completion {
+                user: operation.user,
+                result,
+                payload: operation.payload,
+            });
+        }
+    }
+
+    /// Waits for the sockets in `waiting`, and carries out what became ready.
+    fn poll(&mut self, timeout: Option<&Timespec>) -> Result<(), Errno> {
+        let waker = self.waker.clone();
+        let handles = self.interests();
+        let mut fds = vec![PollFd::from_borrowed_fd(waker.as_fd(), PollFlags::IN)];
+        fds.extend(
+            handles
+                .iter()
+                .map(|(_, handle, flags)| PollFd::new(handle, *flags)),
+        );
+        match rustix::event::poll(&mut fds, timeout) {
+            Err(Errno::INTR) => return Ok(()),
+            outcome => outcome?,
+        };
+        if !fds[0].revents().is_empty() {
+            rustix::io::read(&waker, &mut [0; 8])?;
+            waker.taken();
+            self.woken = true;
+        }
+        for ((id, ..), fd) in handles.iter().zip(&fds[1..]) {
+            if !fd.revents().is_empty() && self.run(*id, true) {
+                self.waiting.retain(|waiting| waiting != id);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the waiting operations wait for.
+    fn interests(&mut self) -> Vec<(OpId, Handle, PollFlags)> {
+        let waiting = self.waiting.iter();
+        waiting
+            .filter_map(|id| {
+                let operation = self.table.get(*id)?.operation.as_ref()?;
+                let flags = match operation.kind {
+                    Kind::Send => PollFlags::OUT,
+                    _ => PollFlags::IN,
+                };
+                Some((*id, operation.handle.clone(), flags))
+            })
+            .collect()
+    }
+}
+
+impl Ring for PollRing {
+    fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    fn registration(&self) -> Registration {
+        Registration::None
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn in_flight(&self) -> usize {
+        self.table.len() + self.done.len()
+    }
+
+    fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected> {
+        if let Err(reason) = operation.check() {
+            return Err(operation.rejected(reason));
+        }
+        if self.in_flight() >= self.capacity {
+            return Err(operation.rejected(Reason::Full));
+        }
+        let inserted = self.table.insert(operation);
+        let id = inserted.map_err(|operation| operation.rejected(Reason::Full))?;
+        self.fresh.push_back(id);
+        Ok(id)
+    }
+
+    fn cancel(&mut self, op: OpId) {
+        self.complete(op, Err(Errno::CANCELED));
+        self.fresh.retain(|fresh| *fresh != op);
+        self.waiting.retain(|waiting| *waiting != op);
+    }
+
+    fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        while let Some(id) = self.fresh.pop_front() {
+            if !self.run(id, false) {
+                self.waiting.push(id);
+            }
+        }
+        let timeout = match timeout {
+            _ if !self.done.is_empty() => Some(Timespec::default()),
+            // Longer than the clock can say is for ever.
+            Some(timeout) => Timespec::try_from(timeout).ok(),
+            None => None,
+        };
+        Ok(self.poll(timeout.as_ref())?)
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        self.done.pop_front()
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn take_woken(&mut self) -> bool {
+        std::mem::take(&mut self.woken)
+    }
+}
+
+/// One system call of an operation; `EAGAIN` when it would have to wait for its socket. `ready`
+/// tells that poll has found it ready.
+fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
+    let done = operation.done;
+    let fd = &operation.handle;
+    match operation.kind {
+        Kind::Recv(_) => {
+            let mut slices = targets(&mut operation.payload, done);
+            let mut control = RecvAncillaryBuffer::default();
+            recvmsg(fd, &mut slices, &mut control, RecvFlags::DONTWAIT).map(|message| message.bytes)
+        }
+        Kind::Send => {
+            let slices = sources(&operation.payload, done);
+            let mut control = SendAncillaryBuffer::default();
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            sendmsg(fd, &slices, &mut control, flags)
+        }
+        Kind::Read { offset } => {
+            let mut slices = targets(&mut operation.payload, done);
+            rustix::io::preadv(fd, &mut slices, offset + done as u64)
+        }
+        Kind::Write { offset, sync } => {
+            let slices = sources(&operation.payload, done);
+            let flags = match sync {
+                Sync::No => ReadWriteFlags::empty(),
+                Sync::Data => ReadWriteFlags::DSYNC,
+            };
+            rustix::io::pwritev2(fd, &slices, offset + done as u64, flags)
+        }
+        Kind::Fsync { datasync: true } => rustix::fs::fdatasync(fd).map(|()| 0),
+        Kind::Fsync { datasync: false } => rustix::fs::fsync(fd).map(|()| 0),
+        Kind::Fallocate { mode, offset, len } => {
+            rustix::fs::fallocate(fd, mode.flags(), offset, len).map(|()| 0)
+        }
+        Kind::PollReadable | Kind::Wake if ready => Ok(0),
+        Kind::PollReadable | Kind::Wake => Err(Errno::AGAIN),
+    }
+}
+
+/// The windows to read into, without their first `skip` bytes.
+fn targets(payload: &mut Payload, mut skip: usize) -> Vec<IoSliceMut<'_>> {
+    let bufs = match payload {
+        Payload::Buf(buf) => std::slice::from_mut(buf),
+        Payload::Bufs(bufs) => bufs,
+        Payload::None | Payload::Shared(_) | Payload::Segments(_) => &mut [],
+    };
+    let rests = bufs.iter_mut().map(|buf| {
+        let cut = skip.min(buf.len());
+        skip -= cut;
+        IoSliceMut::new(&mut buf[cut..])
+    });
+    rests.filter(|rest| !rest.is_empty()).collect()
+}
+
+/// The windows to write from, without their first `skip` bytes.
+fn sources(payload: &Payload, mut skip: usize) -> Vec<IoSlice<'_>> {
+    let rest = |bytes| {
+        let bytes: &[u8] = bytes;
+        let cut = skip.min(bytes.len());
+        skip -= cut;
+        IoSlice::new(&bytes[cut..])
+    };
+    let mut rests: Vec<_> = match payload {
+        Payload::Shared(buf) => [&**buf].into_iter().map(rest).collect(),
+        Payload::Segments(segments) => segments
+            .iter()
+            .map(|segment| &**segment)
+            .map(rest)
+            .collect(),
+        Payload::None | Payload::Buf(_) | Payload::Bufs(_) => Vec::new(),
+    };
+    rests.retain(|rest| !rest.is_empty());
+    rests
+}

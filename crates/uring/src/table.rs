@@ -1,0 +1,108 @@
+//! The operations in flight: a bounded table whose places are named with a generation.
+
+use crate::operation::Operation;
+use crate::ring::OpId;
+
+/// A fixed number of places for operations, each with an `X` that stays when operations change.
+#[derive(Debug)]
+pub(crate) struct Table<X> {
+    slots: Vec<Slot<X>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slot<X> {
+    generation: u32,
+    pub(crate) operation: Option<Operation>,
+    pub(crate) extra: X,
+}
+
+impl<X: Default> Table<X> {
+    /// A table of `capacity` places; fewer than 2^32.
+    pub(crate) fn new(capacity: usize) -> Self {
+        let slots = std::iter::repeat_with(|| Slot {
+            generation: 0,
+            operation: None,
+            extra: X::default(),
+        });
+        Self {
+            slots: slots.take(capacity).collect(),
+            free: (0..capacity as u32).rev().collect(),
+        }
+    }
+}
+
+impl<X> Table<X> {
+    /// Operations in the table.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Takes an operation in; gives it back when there is no place.
+    pub(crate) fn insert(&mut self, operation: Operation) -> Result<OpId, Operation> {
+        let Some(index) = self.free.pop() else {
+            return Err(operation);
+        };
+        operation.occupy(true);
+        let slot = &mut self.slots[index as usize];
+        slot.operation = Some(operation);
+        Ok(OpId(u64::from(slot.generation) << 32 | u64::from(index)))
+    }
+
+    /// The place of an operation that is still in the table.
+    pub(crate) fn get(&mut self, id: OpId) -> Option<&mut Slot<X>> {
+        let slot = self.slots.get_mut(id.0 as u32 as usize)?;
+        (slot.generation == (id.0 >> 32) as u32 && slot.operation.is_some()).then_some(slot)
+    }
+
+    /// Takes an operation out.
+    pub(crate) fn remove(&mut self, id: OpId) -> Option<Operation> {
+        let slot = self.get(id)?;
+        slot.generation = slot.generation.wrapping_add(1);
+        let operation = slot.operation.take()?;
+        operation.occupy(false);
+        self.free.push(id.0 as u32);
+        Some(operation)
+    }
+
+    /// The names of all operations in the table.
+    pub(crate) fn ids(&self) -> Vec<OpId> {
+        let used = self.slots.iter().zip(0u64..);
+        used.filter(|(slot, _)| slot.operation.is_some())
+            .map(|(slot, index)| OpId(u64::from(slot.generation) << 32 | index))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::Handle;
+    use crate::operation::Kind;
+    use crate::payload::Payload;
+
+    fn operation(user: u64) -> Operation {
+        let (end, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        let handle = Handle::new(end.into()).unwrap();
+        Operation::new(user, &handle, Kind::PollReadable, Payload::None)
+    }
+
+    #[test]
+    fn a_full_table_gives_the_operation_back() {
+        let mut table = Table::<()>::new(1);
+        let first = table.insert(operation(1)).unwrap();
+        assert_eq!(table.insert(operation(2)).unwrap_err().user, 2);
+        assert_eq!(table.remove(first).unwrap().user, 1);
+        assert!(table.insert(operation(2)).is_ok());
+    }
+
+    #[test]
+    fn an_old_name_does_not_reach_the_next_operation() {
+        let mut table = Table::<()>::new(1);
+        let old = table.insert(operation(1)).unwrap();
+        table.remove(old).unwrap();
+        let new = table.insert(operation(2)).unwrap();
+        assert!(table.get(old).is_none() && table.remove(old).is_none());
+        assert_eq!((table.len(), table.ids()), (1, vec![new]));
+    }
+}
