@@ -1,1 +1,59 @@
 //! The block layer as a state machine: no clock, no I/O.
+//!
+//! A driver (the live server, the simulator) owns a [`Layer`], tells it what happened and carries out what it decides:
+//!
+//! ```text
+//!   open · close · hold · cancel     a client came, left, is not reading its answers, gave a request up
+//!   submit(now, requests)            accepted, or said why not
+//!   complete(now, completions)       tags came back from the drive
+//!   change(now, edits)               groups, contracts, spaces: in force as a whole, or refused as a whole
+//!   poll(now, out)                   what to do now, and when to call again
+//! ```
+//!
+//! Every method takes `now`, an [`Instant`] of the driver's making. The crate has no dependency, no `unsafe`, no float and no
+//! randomness, so the same calls give the same decisions on every machine; [`record`] writes the calls down as bytes.
+//! After [`Layer::new`] nothing is allocated on the path of a request: every table has the size its [`Limits`] state.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::float_arithmetic,
+    clippy::std_instead_of_core,
+    clippy::alloc_instead_of_core
+)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod contract;
+pub mod control;
+pub mod elevator;
+mod event;
+mod flush;
+mod group;
+mod heap;
+mod layer;
+mod list;
+pub mod mutant;
+mod pool;
+pub mod record;
+mod request;
+mod space;
+mod stream;
+mod tag;
+mod time;
+mod tree;
+
+pub use contract::{Capacity, Class, Contract, Max, Promised, Refusal};
+pub use event::{Event, Mask, Publish};
+pub use group::{Edit, GroupId, ROOT};
+pub use layer::{
+    Config, ConfigError, Counters, DriveShape, Gauges, Layer, Limits, OpenError, Output, Reason,
+    Reject, Rejected, Wake,
+};
+pub use request::{Completion, Cookie, Dispatch, Done, Flags, Op, Outcome, Request, Waits};
+pub use space::SpaceId;
+pub use stream::{Priority, PriorityClass, StreamId, StreamSpec};
+pub use tag::{QueueId, Tag};
+pub use time::{Instant, Span};

@@ -1,0 +1,130 @@
+//! An exact token bucket: a rate, a burst, and the instant at which it will be full again.
+
+use crate::mutant;
+use crate::{Instant, Span};
+
+const NANOS: u128 = 1_000_000_000;
+
+/// A limit of `rate` units a second (zero: none).
+///
+/// Kept as the instant `full` at which all that was taken has been paid for: taking `n` moves it `n / rate` seconds on, from
+/// now or from where it was. Something may pass while `full` is at most `burst` ahead, however large it is, so what is larger
+/// than the bucket leaves a debt instead of waiting for ever. In every window `t` at most `rate * t + rate * burst` and one
+/// request pass: the fraction of a nanosecond is kept, never rounded away (ATM Forum TM 4.0, "virtual scheduling").
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bucket {
+    rate: u64,
+    burst: Span,
+    full: Instant,
+    /// What `full` lacks, in units of 1 / rate nanoseconds.
+    fraction: u64,
+}
+
+impl Bucket {
+    /// Another rate and burst. What is owed stays owed, in units.
+    pub(crate) fn set(&mut self, now: Instant, rate: u64, burst: Span) {
+        let ahead = self.full.since(now).as_nanos();
+        if rate > 0 && self.rate > 0 && rate != self.rate && ahead > 0 {
+            let owed = u128::from(ahead) * u128::from(self.rate) + u128::from(self.fraction);
+            self.full =
+                now + Span::from_nanos(u64::try_from(owed / u128::from(rate)).unwrap_or(u64::MAX));
+            self.fraction = (owed % u128::from(rate)) as u64;
+        } else if rate == 0 || self.rate == 0 {
+            self.full = now;
+            self.fraction = 0;
+        }
+        (self.rate, self.burst) = (rate, burst);
+    }
+
+    /// When the next unit may be taken: in the past or now if it may be at once.
+    #[inline]
+    pub(crate) fn ready(&self) -> Instant {
+        if self.rate == 0 {
+            return Instant::ZERO;
+        }
+        let owed = self.full + Span::from_nanos(u64::from(self.fraction > 0));
+        owed.back(self.burst)
+    }
+
+    /// Takes `amount` units, whether or not it was ready.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Instant, amount: u64) {
+        if self.rate == 0 {
+            return;
+        }
+        // With a fraction owed, the nanosecond after `full` is the first at which it was ready: no pause, nothing to forget.
+        let kept = Span::from_nanos(u64::from(self.fraction > 0));
+        if self.full + kept < now {
+            self.full = now;
+            self.fraction = 0;
+        }
+        let rate = u128::from(self.rate);
+        let mut amount = u128::from(amount);
+        if mutant::is(mutant::DEBT_FORGIVEN) {
+            amount = amount.min(rate * u128::from(self.burst.as_nanos().max(1_000)) / NANOS);
+        }
+        let owed = amount * NANOS + u128::from(self.fraction);
+        self.full += Span::from_nanos(u64::try_from(owed / rate).unwrap_or(u64::MAX));
+        self.fraction = if mutant::is(mutant::REFILL_TRUNCATED) {
+            0
+        } else {
+            (owed % rate) as u64
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_nanos(ns)
+    }
+
+    #[test]
+    fn a_rate_that_does_not_divide_a_second_loses_nothing() {
+        let mut bucket = Bucket::default();
+        bucket.set(at(0), 3, Span::ZERO);
+        let mut now = at(0);
+        for _ in 0..3_000 {
+            now = now.max(bucket.ready());
+            bucket.take(now, 1);
+        }
+        // 3000 takings at 3 a second: the last begins at 2999 / 3 s, rounded up to the nanosecond that covers it.
+        assert_eq!(now, at(999_666_666_667));
+    }
+
+    #[test]
+    fn what_is_larger_than_the_bucket_passes_and_leaves_a_debt() {
+        let mut bucket = Bucket::default();
+        bucket.set(at(0), 1_000, Span::from_millis(10));
+        assert!(bucket.ready() <= at(0));
+        bucket.take(at(0), 5_000);
+        assert_eq!(bucket.ready(), at(4_990_000_000));
+    }
+
+    #[test]
+    fn a_pause_earns_the_burst_and_no_more() {
+        let mut bucket = Bucket::default();
+        bucket.set(at(0), 1_000, Span::from_secs(1));
+        let now = at(100_000_000_000);
+        let passed = (0..5_000)
+            .take_while(|_| {
+                bucket.ready() <= now && {
+                    bucket.take(now, 1);
+                    true
+                }
+            })
+            .count();
+        assert_eq!(passed, 1_001);
+    }
+
+    #[test]
+    fn a_change_of_rate_keeps_the_debt_in_units() {
+        let mut bucket = Bucket::default();
+        bucket.set(at(0), 1_000, Span::ZERO);
+        bucket.take(at(0), 1_000);
+        bucket.set(at(0), 2_000, Span::ZERO);
+        assert_eq!(bucket.ready(), at(500_000_000));
+    }
+}

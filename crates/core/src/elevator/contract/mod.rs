@@ -1,0 +1,5 @@
+//! Keeps contracts: min, share, class, tenants.
+
+/// Its tunables.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Config {}

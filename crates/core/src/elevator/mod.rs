@@ -1,0 +1,76 @@
+//! Elevators: which request goes to the drive next.
+
+pub mod bfq;
+pub mod contract;
+mod none;
+
+use crate::Instant;
+use crate::event::Events;
+use crate::group::GroupId;
+use crate::layer::{Piece, Table, Wake};
+use none::Fifo;
+
+/// Which elevator, with its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Config {
+    /// First come, first served.
+    None,
+    /// Linux's Budget Fair Queueing.
+    Bfq(bfq::Config),
+    /// Keeps contracts: min, share, class, tenants.
+    Contract(contract::Config),
+}
+
+/// What an elevator wants done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send the next `bytes` of this request (all that is left of it if `bytes` says so). The elevator has accounted for them
+    /// and, if that was all, has forgotten the request.
+    Take { request: u32, bytes: u32 },
+    /// Nothing now on purpose; ask again then, or after the next call.
+    Wait(Wake),
+    /// Nothing to send.
+    Nothing,
+}
+
+/// An elevator as the layer sees it. Numbers are slots: of live requests and of streams in the [`Table`].
+pub(crate) trait Schedule: core::fmt::Debug {
+    /// A stream came.
+    fn open(&mut self, _stream: u32, _table: &Table) {}
+    /// A stream without requests goes.
+    fn close(&mut self, _now: Instant, _stream: u32, _table: &Table) {}
+    /// A group came or its contract changed.
+    fn set_group(&mut self, _now: Instant, _id: GroupId, _table: &Table) {}
+    /// A group without members goes.
+    fn remove_group(&mut self, _now: Instant, _id: GroupId, _table: &Table) {}
+    /// The drive's capacity changed.
+    fn set_capacity(&mut self, _now: Instant, _table: &Table) {}
+    /// A request (or what is left of one that was taken out) enters.
+    fn insert(&mut self, now: Instant, request: u32, table: &Table);
+    /// A request that is inside leaves undispatched: given up, or its stream is on hold.
+    fn remove(&mut self, now: Instant, request: u32, table: &Table);
+    /// Chooses. There is a free tag.
+    fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next;
+    /// A piece came back from the drive (flushes among them, which no elevator chose).
+    fn complete(&mut self, _now: Instant, _piece: &Piece, _table: &Table) {}
+}
+
+/// The closed set of elevators.
+pub(crate) fn build(config: &Config, table: &Table) -> alloc::boxed::Box<dyn Schedule> {
+    match config {
+        Config::None | Config::Bfq(_) | Config::Contract(_) => {
+            alloc::boxed::Box::new(Fifo::new(table))
+        }
+    }
+}
+
+impl Config {
+    /// The largest share a contract may have under this elevator.
+    pub(crate) fn share_max(&self) -> u16 {
+        match self {
+            Self::Bfq(_) => 1_000,
+            Self::None | Self::Contract(_) => 10_000,
+        }
+    }
+}

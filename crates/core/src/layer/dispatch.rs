@@ -1,0 +1,220 @@
+//! What to do now: answers, requests for the drive, and when to ask again.
+
+use super::{At, Layer, Output, Piece, Reason, Wake};
+use crate::elevator::Next;
+use crate::{Dispatch, Done, Instant, Outcome, QueueId, Span, Waits, mutant};
+use alloc::vec::Vec;
+
+/// A drive that is busy with nothing of ours in it is asked again after this long (Linux: `BLK_MQ_RESOURCE_DELAY`).
+const RETRY: Span = Span::from_millis(3);
+
+impl Layer {
+    /// Decides: appends what is to be done now to `out`, in order, and says when to call again if nothing happens before.
+    ///
+    /// At most one output for each live request, each tag and each stream is appended by one call.
+    pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
+        let now = self.advance(now);
+        self.run_timers(now);
+        self.report(now, out);
+        let elevator = self.dispatch(now, out);
+        let limit = self.limits.wake().map(|at| Wake {
+            at,
+            reason: Reason::Limit,
+        });
+        [limit, elevator].into_iter().flatten().min_by_key(|w| w.at)
+    }
+
+    /// Answers what is over and passes on what streams have to be told.
+    fn report(&mut self, now: Instant, out: &mut Vec<Output>) {
+        while let Some(request) = self.stage.pop_front(&mut self.finished) {
+            let live = self.table.requests.remove(request);
+            let index = live.request.stream.index;
+            let stream = &mut self.table.streams[index];
+            self.table.by_stream.remove(&mut stream.requests, request);
+            self.shared -= u32::from(stream.requests.len() >= self.config.limits.reserved);
+            self.counters.done += 1;
+            let done = Output::Done(Done {
+                stream: live.request.stream,
+                cookie: live.request.cookie,
+                op: live.request.op,
+                length: live.request.length,
+                outcome: live.outcome,
+                submitted: live.submitted,
+                waits: Waits {
+                    limit: live.limited,
+                    elevator: live.queued,
+                    drive: live
+                        .dispatched
+                        .map_or(Span::ZERO, |at| live.since.since(at)),
+                },
+            });
+            out.push(done);
+            if mutant::is(mutant::DONE_TWICE)
+                && matches!(live.outcome, Outcome::Error(_))
+                && live.issued > self.table.shape.max_transfer
+            {
+                out.push(done);
+            }
+            if self.table.streams[index].paused {
+                self.reconsider_pause(index);
+            }
+            self.resume_starved();
+            self.close_if_drained(now, index);
+        }
+        while let Some(index) = self.notice_links.pop_front(&mut self.notices) {
+            let stream = self.table.stream_id(index);
+            let state = &mut self.table.streams[index];
+            state.starved &= state.paused;
+            out.push(if state.paused {
+                Output::Pause(stream)
+            } else {
+                Output::Resume(stream)
+            });
+        }
+    }
+
+    /// Tells the stream that has waited longest for room that there is some.
+    pub(super) fn resume_starved(&mut self) {
+        let Some(index) = self.starved_links.pop_front(&mut self.starved) else {
+            return;
+        };
+        self.table.streams[index].starved = false;
+        if mutant::is(mutant::RESUME_LOST) {
+            return;
+        }
+        if !self.table.streams[index].paused && !self.notice_links.contains(index) {
+            self.notice_links.push_back(&mut self.notices, index);
+        }
+    }
+
+    /// Drops what a stream that goes was to be told.
+    pub(super) fn forget_notices(&mut self, index: u32) {
+        if self.notice_links.contains(index) {
+            self.notice_links.remove(&mut self.notices, index);
+        }
+        if self.starved_links.contains(index) {
+            self.starved_links.remove(&mut self.starved, index);
+        }
+    }
+
+    /// Fills the drive: what it sent back as busy first, then flushes, then what the elevator chooses.
+    fn dispatch(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
+        if !self.busy.is_empty() {
+            if self.retry_at.is_some_and(|at| now < at) {
+                return self.retry_at.map(|at| Wake {
+                    at,
+                    reason: Reason::Retry,
+                });
+            }
+            self.retry_at = None;
+            while let Some(tag) = self.busy_links.pop_front(&mut self.busy) {
+                self.emit(crate::Tag(tag), out);
+            }
+        }
+        while !self.table.pieces.is_full() {
+            let Some(request) = self.flushes.begin() else {
+                break;
+            };
+            self.begin_flush(now, request, out);
+        }
+        while !self.table.pieces.is_full() {
+            match self.elevator.next(now, &self.table, &mut self.events) {
+                Next::Take { request, bytes } => self.send(now, request, bytes, out),
+                Next::Wait(wake) => return Some(wake),
+                Next::Nothing => break,
+            }
+        }
+        None
+    }
+
+    fn begin_flush(&mut self, now: Instant, request: u32, out: &mut Vec<Output>) {
+        let space = self.table.requests[request].request.space;
+        for member in self.flushes.running(space) {
+            let live = &mut self.table.requests[member];
+            live.at = At::Drive;
+            live.queued += now.since(live.since);
+            live.since = now;
+            live.dispatched = Some(now);
+            live.pieces = 1;
+        }
+        self.send_piece(now, request, 0, 0, out);
+    }
+
+    fn send(&mut self, now: Instant, request: u32, bytes: u32, out: &mut Vec<Output>) {
+        let live = &mut self.table.requests[request];
+        debug_assert!(
+            live.at == At::Elevator && bytes > 0 && bytes <= live.request.length - live.issued
+        );
+        if live.dispatched.is_none() {
+            live.queued += now.since(live.since);
+            live.since = now;
+            live.dispatched = Some(now);
+        }
+        let within = live.issued;
+        if mutant::is(mutant::SPLIT_CHARGED_TWICE) && within > 0 {
+            let (group, read, charge) =
+                (live.group, live.request.op.is_read(), live.request.charge());
+            self.limits.charge(now, group, read, charge);
+        }
+        let live = &mut self.table.requests[request];
+        live.issued += bytes;
+        live.pieces += 1;
+        if live.issued == live.request.length {
+            live.at = At::Drive;
+        }
+        self.send_piece(now, request, within, bytes, out);
+    }
+
+    fn send_piece(
+        &mut self,
+        now: Instant,
+        request: u32,
+        within: u32,
+        length: u32,
+        out: &mut Vec<Output>,
+    ) {
+        let live = &self.table.requests[request];
+        let piece = Piece {
+            request,
+            stream: live.request.stream.index,
+            group: live.group,
+            op: live.request.op,
+            within,
+            length,
+            dispatched: now,
+            queue: QueueId(0),
+        };
+        let (_, tag) = self.table.pieces.insert(piece);
+        self.emit(tag, out);
+    }
+
+    /// Hands the piece of a tag to the drive.
+    fn emit(&mut self, tag: crate::Tag, out: &mut Vec<Output>) {
+        let piece = self.table.pieces.get(tag).expect("the tag is in flight");
+        let request = &self.table.requests[piece.request].request;
+        self.counters.dispatched += 1;
+        let flags = if mutant::is(mutant::FUA_IGNORED) {
+            crate::Flags::NONE
+        } else {
+            request.flags
+        };
+        out.push(Output::Dispatch(Dispatch {
+            queue: piece.queue,
+            tag,
+            stream: request.stream,
+            cookie: request.cookie,
+            space: request.space,
+            op: request.op,
+            flags,
+            offset: request.offset + u64::from(piece.within),
+            length: piece.length,
+            within: piece.within,
+        }));
+    }
+
+    /// The drive's queue was busy: the tag stays, the piece is sent again when something ends or a while has passed.
+    pub(super) fn requeue(&mut self, now: Instant, tag: u32) {
+        self.busy_links.push_back(&mut self.busy, tag);
+        self.retry_at = Some(now + RETRY);
+    }
+}

@@ -1,0 +1,205 @@
+//! Streams come, stop reading their answers, give requests up, and go.
+
+use super::{At, Layer, OpenError};
+use crate::list::List;
+use crate::mutant;
+use crate::stream::{State, Stream};
+use crate::{Cookie, Instant, Outcome, StreamId, StreamSpec};
+
+impl Layer {
+    /// A client came.
+    ///
+    /// # Errors
+    /// There are too many, or its group is not a leaf of the tree.
+    pub fn open(&mut self, now: Instant, spec: StreamSpec) -> Result<StreamId, OpenError> {
+        let now = self.advance(now);
+        self.run_timers(now);
+        let group = self
+            .table
+            .groups
+            .get(spec.group)
+            .ok_or(OpenError::NoSuchGroup(spec.group))?;
+        if group.children > 0 {
+            return Err(OpenError::NotALeaf(spec.group));
+        }
+        let stream = Stream {
+            spec,
+            requests: List::EMPTY,
+            state: State::Open,
+            paused: false,
+            starved: false,
+            limited: 0,
+            limited_bytes: 0,
+        };
+        let index = self.table.streams.insert(stream).ok_or(OpenError::Full)?;
+        self.table
+            .groups
+            .get_mut(spec.group)
+            .expect("checked above")
+            .streams += 1;
+        self.elevator.open(index, &self.table);
+        Ok(self.table.stream_id(index))
+    }
+
+    /// A client left. Its requests that are not wholly in the drive end as cancelled; the others end when the drive answers.
+    /// Nothing more can be submitted under this name. Unknown names are ignored.
+    pub fn close(&mut self, now: Instant, stream: StreamId) {
+        let now = self.advance(now);
+        self.run_timers(now);
+        let Some(index) = self.known(stream) else {
+            return;
+        };
+        self.table.streams[index].state = State::Closing;
+        let mut next = self.table.streams[index].requests.first();
+        while let Some(request) = next {
+            next = self.table.by_stream.next(request);
+            self.give_up(now, request);
+        }
+        self.close_if_drained(now, index);
+    }
+
+    /// While `held`, nothing more of the stream goes to the drive: its client is not reading its answers. What it submits is
+    /// accepted and waits; what is in the drive goes on. Unknown names are ignored.
+    pub fn hold(&mut self, now: Instant, stream: StreamId, held: bool) {
+        let now = self.advance(now);
+        self.run_timers(now);
+        let Some(index) = self.known(stream) else {
+            return;
+        };
+        let state = self.table.streams[index].state;
+        if state == State::Closing || (state == State::Held) == held {
+            return;
+        }
+        self.table.streams[index].state = if held { State::Held } else { State::Open };
+        let mut next = self.table.streams[index].requests.first();
+        while let Some(request) = next {
+            next = self.table.by_stream.next(request);
+            if held {
+                self.withdraw(now, request);
+            } else if self.table.requests[request].at == At::Held {
+                self.after_limits(now, request);
+            }
+        }
+    }
+
+    /// The client gave a request up. It ends as cancelled if nothing of it has reached the drive and as the drive says otherwise.
+    /// Returns false if there is no such live request.
+    pub fn cancel(&mut self, now: Instant, stream: StreamId, cookie: Cookie) -> bool {
+        let now = self.advance(now);
+        self.run_timers(now);
+        let Some(index) = self.known(stream) else {
+            return false;
+        };
+        let requests = &self.table.streams[index].requests;
+        let found = self.table.by_stream.iter(requests).find(|&r| {
+            let live = &self.table.requests[r];
+            live.request.cookie == cookie && live.at != At::Finished
+        });
+        let Some(request) = found else { return false };
+        if mutant::is(mutant::TAG_FREED_ON_CANCEL) && self.table.requests[request].at == At::Drive {
+            let tag = self
+                .table
+                .pieces
+                .iter()
+                .find(|(_, p)| p.request == request)
+                .map(|(t, _)| t);
+            if let Some(tag) = tag {
+                self.table.pieces.remove(tag);
+                self.table.requests[request].pieces -= 1;
+                self.finish_if_over(now, request);
+                return true;
+            }
+        }
+        self.give_up(now, request);
+        true
+    }
+
+    /// The slot of a stream that is open, held or draining.
+    pub(super) fn known(&self, stream: StreamId) -> Option<u32> {
+        self.table
+            .streams
+            .get_named(stream.index, stream.generation)
+            .map(|_| stream.index)
+    }
+
+    /// Frees the slot of a closing stream that has no more requests.
+    pub(super) fn close_if_drained(&mut self, now: Instant, index: u32) {
+        let stream = &self.table.streams[index];
+        if stream.state != State::Closing || !stream.requests.is_empty() {
+            return;
+        }
+        let group = stream.spec.group;
+        self.forget_notices(index);
+        self.elevator.close(now, index, &self.table);
+        self.table.streams.remove(index);
+        self.table
+            .groups
+            .get_mut(group)
+            .expect("a stream's group exists")
+            .streams -= 1;
+        // Had it been told that there is room, the next in line takes its place.
+        self.resume_starved();
+    }
+
+    /// Takes a request out of whatever stage it waits in, to end or to be held.
+    fn take_out(&mut self, now: Instant, request: u32) {
+        let live = self.table.requests[request];
+        let stream = live.request.stream.index;
+        match live.at {
+            At::Limit => {
+                self.limits
+                    .remove(request, live.group, live.request.op.is_read());
+                self.left_limits(stream, live.request.charge());
+            }
+            At::Front => self.stage.remove(&mut self.waiting, request),
+            At::Flush => self.flushes.remove(live.request.space, request),
+            At::Elevator => self.elevator.remove(now, request, &self.table),
+            At::Held | At::Drive | At::Finished => {}
+        }
+        let live = &mut self.table.requests[request];
+        let waited = now.since(live.since);
+        match live.at {
+            At::Limit | At::Held => live.limited += waited,
+            At::Front | At::Flush | At::Elevator if live.dispatched.is_none() => {
+                live.queued += waited
+            }
+            _ => {}
+        }
+        live.since = now;
+        if live.tagged && live.at == At::Elevator && live.pieces == 0 {
+            live.tagged = false;
+            self.tagged -= 1;
+            self.fill_front(now);
+        }
+    }
+
+    /// Ends a request that is not wholly in the drive.
+    fn give_up(&mut self, now: Instant, request: u32) {
+        let live = &self.table.requests[request];
+        if matches!(live.at, At::Drive | At::Finished) || live.given_up {
+            return;
+        }
+        self.take_out(now, request);
+        let live = &mut self.table.requests[request];
+        live.given_up = true;
+        live.at = At::Drive;
+        if live.outcome == Outcome::Ok {
+            live.outcome = Outcome::Cancelled;
+        }
+        self.finish_if_over(now, request);
+    }
+
+    /// Takes a request of a held stream back from the elevator; it need not pass its limits again.
+    fn withdraw(&mut self, now: Instant, request: u32) {
+        if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
+            return;
+        }
+        if matches!(
+            self.table.requests[request].at,
+            At::Front | At::Flush | At::Elevator
+        ) {
+            self.take_out(now, request);
+            self.table.requests[request].at = At::Held;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Requests come in: checked, counted against their stream, charged by the limits, put in the elevator.
+
+use super::{At, Layer, Live, Reject, Rejected};
+use crate::event::Event;
+use crate::mutant;
+use crate::stream::{State, Stream};
+use crate::{Instant, Op, Outcome, Request, Span};
+
+/// A stream whose held-back queue takes longer than this at its max is not read from, so that a throttle never makes a client's
+/// own timeout strike.
+const QUEUE_MAX: Span = Span::from_secs(5);
+
+impl Layer {
+    /// A batch of requests from clients. Every accepted one ends in exactly one [`Output::Done`](crate::Output::Done).
+    ///
+    /// # Errors
+    /// A request was not accepted; those before it were, those after it were not looked at.
+    pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
+        let now = self.advance(now);
+        self.run_timers(now);
+        for (accepted, request) in batch.iter().enumerate() {
+            if let Err(reason) = self.accept(now, request) {
+                self.counters.rejected += 1;
+                return Err(Rejected { accepted, reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets what the limits hold back go on where its time has come: before anything else that happens at `now`.
+    #[inline]
+    pub(super) fn run_timers(&mut self, now: Instant) {
+        if self.limits.wake().is_some_and(|at| at <= now) {
+            while let Some(request) = self.limits.release(now) {
+                let live = &self.table.requests[request];
+                let (stream, charge) = (live.request.stream.index, live.request.charge());
+                self.left_limits(stream, charge);
+                self.released(now, request);
+            }
+        }
+    }
+
+    /// Counts a request out of its stream's held-back ones.
+    pub(super) fn left_limits(&mut self, index: u32, charge: u32) {
+        let stream = &mut self.table.streams[index];
+        stream.limited -= 1;
+        stream.limited_bytes -= u64::from(charge);
+        self.reconsider_pause(index);
+    }
+
+    /// A request has passed its limits (or never had any): to its flush queue, or to the elevator if a scheduler tag is free.
+    pub(super) fn after_limits(&mut self, now: Instant, request: u32) {
+        let live = &mut self.table.requests[request];
+        let waited = now.since(live.since);
+        live.limited += waited;
+        live.since = now;
+        if self.table.streams[live.request.stream.index].state == State::Held
+            && !mutant::is(mutant::HELD_STREAM_DISPATCHED)
+        {
+            live.at = At::Held;
+        } else if live.request.op == Op::Flush && mutant::is(mutant::FLUSH_IGNORED) {
+            live.at = At::Drive;
+            self.finish_if_over(now, request);
+        } else if live.request.op == Op::Flush {
+            live.at = At::Flush;
+            self.flushes.insert(live.request.space, request);
+        } else if live.tagged {
+            live.at = At::Elevator;
+            self.elevator.insert(now, request, &self.table);
+        } else {
+            live.at = At::Front;
+            self.stage.push_back(&mut self.waiting, request);
+            self.fill_front(now);
+        }
+    }
+
+    /// Gives free scheduler tags to those who wait for one.
+    pub(super) fn fill_front(&mut self, now: Instant) {
+        while self.tagged < self.config.limits.scheduler_tags {
+            let Some(request) = self.stage.pop_front(&mut self.waiting) else {
+                return;
+            };
+            self.tagged += 1;
+            let live = &mut self.table.requests[request];
+            live.tagged = true;
+            live.at = At::Elevator;
+            self.elevator.insert(now, request, &self.table);
+        }
+    }
+
+    /// Tells a stream to pause or to go on, when that has changed.
+    pub(super) fn reconsider_pause(&mut self, index: u32) {
+        let stream = &self.table.streams[index];
+        let live = stream.requests.len();
+        let most = self.config.limits.per_stream;
+        let wanted = if stream.paused {
+            live > most / 2 || self.queue_time(stream) > QUEUE_MAX.less(Span::from_millis(2_500))
+        } else {
+            live >= most || self.queue_time(stream) > QUEUE_MAX
+        };
+        if wanted == stream.paused || (!wanted && mutant::is(mutant::RESUME_LOST)) {
+            return;
+        }
+        self.table.streams[index].paused = wanted;
+        if self.notice_links.contains(index) {
+            // The driver has not heard of the change before: the two cancel out.
+            self.notice_links.remove(&mut self.notices, index);
+        } else {
+            self.notice_links.push_back(&mut self.notices, index);
+        }
+    }
+
+    fn accept(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
+        let index = self.known(request.stream).ok_or(Reject::UnknownStream)?;
+        let stream = &self.table.streams[index];
+        if stream.state == State::Closing {
+            return Err(Reject::UnknownStream);
+        }
+        self.check_range(request)?;
+        self.check_room(index)?;
+        let group = self.table.streams[index].spec.group;
+        let live = Live {
+            request: *request,
+            group,
+            at: At::Limit,
+            tagged: false,
+            given_up: false,
+            issued: 0,
+            pieces: 0,
+            outcome: Outcome::Ok,
+            submitted: now,
+            since: now,
+            limited: Span::ZERO,
+            queued: Span::ZERO,
+            dispatched: None,
+        };
+        let slot = self.table.requests.insert(live).expect("there is room");
+        let stream = &mut self.table.streams[index];
+        self.table.by_stream.push_back(&mut stream.requests, slot);
+        self.shared += u32::from(stream.requests.len() > self.config.limits.reserved);
+        self.counters.accepted += 1;
+        let charge = request.charge();
+        if self
+            .limits
+            .submit(now, slot, group, request.op.is_read(), charge)
+        {
+            self.released(now, slot);
+            if self.table.streams[index].requests.len() >= self.config.limits.per_stream {
+                self.reconsider_pause(index);
+            }
+        } else {
+            let stream = &mut self.table.streams[index];
+            stream.limited += 1;
+            stream.limited_bytes += u64::from(charge);
+            self.reconsider_pause(index);
+        }
+        Ok(())
+    }
+
+    fn released(&mut self, now: Instant, request: u32) {
+        let live = &self.table.requests[request];
+        self.events.publish(now, || Event::Released {
+            stream: live.request.stream,
+            cookie: live.request.cookie,
+            group: live.group,
+            op: live.request.op,
+            bytes: live.request.charge(),
+        });
+        self.after_limits(now, request);
+    }
+
+    fn check_range(&self, request: &Request) -> Result<(), Reject> {
+        let size = self
+            .table
+            .spaces
+            .size(request.space)
+            .ok_or(Reject::UnknownSpace)?;
+        if (request.length == 0) != (request.op == Op::Flush) {
+            return Err(Reject::BadLength);
+        }
+        match request.offset.checked_add(u64::from(request.length)) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(Reject::OutOfRange),
+        }
+    }
+
+    /// Room for one more request of the stream: within its own bound, and in what is reserved for it or common to all.
+    fn check_room(&mut self, index: u32) -> Result<(), Reject> {
+        let limits = &self.config.limits;
+        let stream = &self.table.streams[index];
+        let live = stream.requests.len();
+        if live >= limits.per_stream {
+            return Err(Reject::StreamFull);
+        }
+        if live < limits.reserved
+            || self.shared < limits.requests - limits.streams * limits.reserved
+        {
+            return Ok(());
+        }
+        self.starve(index);
+        Err(Reject::Full)
+    }
+
+    fn starve(&mut self, index: u32) {
+        self.table.streams[index].starved = true;
+        if !self.starved_links.contains(index) {
+            self.starved_links.push_back(&mut self.starved, index);
+        }
+    }
+
+    /// How long the stream's held-back requests take at the max of its group if all streams of the group are alike.
+    fn queue_time(&self, stream: &Stream) -> Span {
+        if stream.limited == 0 {
+            return Span::ZERO;
+        }
+        let streams = self
+            .table
+            .groups
+            .get(stream.spec.group)
+            .map_or(1, |g| u64::from(g.streams.max(1)));
+        let time = |amount: u64, rate: u64| match rate {
+            0 => 0,
+            rate => crate::time::mul_div_ceil(amount.saturating_mul(streams), 1_000_000_000, rate),
+        };
+        let longest = self
+            .table
+            .groups
+            .path(stream.spec.group)
+            .filter_map(|id| self.table.groups.get(id))
+            .map(|group| {
+                let max = &group.contract.max;
+                let bytes = [max.bandwidth, max.bytes_ceiling()]
+                    .into_iter()
+                    .filter(|&r| r > 0)
+                    .min()
+                    .unwrap_or(0);
+                let iops = [max.iops, max.iops_ceiling()]
+                    .into_iter()
+                    .filter(|&r| r > 0)
+                    .min()
+                    .unwrap_or(0);
+                time(stream.limited_bytes, bytes).max(time(u64::from(stream.limited), iops))
+            });
+        Span::from_nanos(longest.max().unwrap_or(0))
+    }
+}

@@ -1,0 +1,474 @@
+//! Behaviour of the chain with the simplest elevator.
+
+use super::*;
+use crate::{
+    Capacity, Completion, Contract, Cookie, Edit, Flags, Max, Op, Outcome, ROOT, Request, SpaceId,
+    Span, StreamSpec, Tag,
+};
+use std::vec::Vec;
+
+const MIB: u64 = 1 << 20;
+
+fn at(us: u64) -> Instant {
+    Instant::from_nanos(us * 1_000)
+}
+
+struct Bench {
+    layer: Layer,
+    out: Vec<Output>,
+}
+
+impl Bench {
+    fn new(tags: u16, limits: Limits) -> Self {
+        let drive = DriveShape {
+            tags,
+            max_transfer: 8192,
+            ..DriveShape::default()
+        };
+        let mut layer = Layer::new(Config {
+            limits,
+            drive,
+            elevator: elevator::Config::None,
+        })
+        .unwrap();
+        layer
+            .change(
+                at(0),
+                &[Edit::SetSpace {
+                    id: SpaceId(0),
+                    size: Some(MIB),
+                }],
+            )
+            .unwrap();
+        Self {
+            layer,
+            out: Vec::new(),
+        }
+    }
+
+    fn open(&mut self, group: GroupId) -> StreamId {
+        self.layer
+            .open(
+                at(0),
+                StreamSpec {
+                    group,
+                    priority: crate::Priority::default(),
+                },
+            )
+            .unwrap()
+    }
+
+    fn poll(&mut self, us: u64) -> Vec<Output> {
+        self.out.clear();
+        self.layer.poll(at(us), &mut self.out);
+        self.out.clone()
+    }
+
+    fn dispatched(&mut self, us: u64) -> Vec<(Cookie, u32, Tag)> {
+        let pick = |o: Output| match o {
+            Output::Dispatch(d) => Some((d.cookie, d.length, d.tag)),
+            _ => None,
+        };
+        self.poll(us).into_iter().filter_map(pick).collect()
+    }
+
+    fn done(&mut self, us: u64) -> Vec<(Cookie, Outcome)> {
+        let pick = |o: Output| match o {
+            Output::Done(d) => Some((d.cookie, d.outcome)),
+            _ => None,
+        };
+        self.poll(us).into_iter().filter_map(pick).collect()
+    }
+}
+
+fn read(stream: StreamId, cookie: Cookie, length: u32) -> Request {
+    Request {
+        stream,
+        space: SpaceId(0),
+        op: Op::Read,
+        flags: Flags::NONE,
+        offset: 0,
+        length,
+        cookie,
+    }
+}
+
+fn flush(stream: StreamId, cookie: Cookie) -> Request {
+    Request {
+        op: Op::Flush,
+        ..read(stream, cookie, 0)
+    }
+}
+
+#[test]
+fn a_long_request_is_split_and_answered_once_with_the_first_error() {
+    let mut b = Bench::new(2, Limits::default());
+    let s = b.open(ROOT);
+    b.layer.submit(at(0), &[read(s, 7, 20_000)]).unwrap();
+    let first = b.dispatched(0);
+    assert_eq!(first.iter().map(|d| d.1).collect::<Vec<_>>(), [8192, 8192]);
+    b.layer.complete(
+        at(1),
+        &[
+            Completion::error(first[1].2, 5),
+            Completion::error(first[0].2, 6),
+        ],
+    );
+    let rest = b.dispatched(1);
+    assert_eq!(rest.iter().map(|d| d.1).collect::<Vec<_>>(), [3616]);
+    b.layer.complete(at(2), &[Completion::ok(rest[0].2)]);
+    assert_eq!(b.done(2), [(7, Outcome::Error(5))]);
+    assert_eq!((b.layer.live(), b.layer.in_flight()), (0, 0));
+}
+
+#[test]
+fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
+    let mut b = Bench::new(1, Limits::default());
+    let s = b.open(ROOT);
+    let cases = [
+        (
+            Request {
+                offset: MIB - 100,
+                ..read(s, 0, 101)
+            },
+            Reject::OutOfRange,
+        ),
+        (
+            Request {
+                offset: u64::MAX,
+                ..read(s, 0, 101)
+            },
+            Reject::OutOfRange,
+        ),
+        (read(s, 0, 0), Reject::BadLength),
+        (
+            Request {
+                length: 1,
+                ..flush(s, 0)
+            },
+            Reject::BadLength,
+        ),
+        (
+            Request {
+                space: SpaceId(1),
+                ..read(s, 0, 1)
+            },
+            Reject::UnknownSpace,
+        ),
+        (read(StreamId::from_bits(9), 0, 1), Reject::UnknownStream),
+    ];
+    for (request, reason) in cases {
+        let batch = [read(s, 1, 512), request, read(s, 2, 512)];
+        assert_eq!(
+            b.layer.submit(at(0), &batch),
+            Err(Rejected {
+                accepted: 1,
+                reason
+            })
+        );
+    }
+}
+
+#[test]
+fn a_full_stream_pauses_and_resumes_at_half() {
+    let mut b = Bench::new(
+        1,
+        Limits {
+            per_stream: 4,
+            ..Limits::default()
+        },
+    );
+    let s = b.open(ROOT);
+    b.layer
+        .submit(at(0), &[1, 2, 3, 4].map(|c| read(s, c, 512)))
+        .unwrap();
+    assert!(b.poll(0).contains(&Output::Pause(s)));
+    let refused = b.layer.submit(at(0), &[read(s, 5, 512)]);
+    assert_eq!(
+        refused,
+        Err(Rejected {
+            accepted: 0,
+            reason: Reject::StreamFull
+        })
+    );
+    let mut resumed = Vec::new();
+    for us in 1..=4 {
+        b.layer.complete(at(us), &[Completion::ok(Tag(0))]);
+        resumed.push(b.poll(us).contains(&Output::Resume(s)));
+    }
+    assert_eq!(resumed, [false, true, false, false]);
+}
+
+#[test]
+fn a_full_layer_keeps_the_reserved_places_and_resumes_those_it_refused() {
+    let limits = Limits {
+        requests: 6,
+        streams: 3,
+        reserved: 1,
+        ..Limits::default()
+    };
+    let mut b = Bench::new(1, limits);
+    let (s1, s2) = (b.open(ROOT), b.open(ROOT));
+    b.layer
+        .submit(at(0), &[1, 2, 3, 4].map(|c| read(s1, c, 512)))
+        .unwrap();
+    let refused = b.layer.submit(at(0), &[read(s1, 5, 512)]);
+    assert_eq!(
+        refused,
+        Err(Rejected {
+            accepted: 0,
+            reason: Reject::Full
+        })
+    );
+    b.layer.submit(at(0), &[read(s2, 1, 512)]).unwrap();
+    b.poll(0);
+    b.layer.complete(at(1), &[Completion::ok(Tag(0))]);
+    assert!(b.poll(1).contains(&Output::Resume(s1)));
+    b.layer.submit(at(1), &[read(s1, 5, 512)]).unwrap();
+}
+
+#[test]
+fn a_flush_never_joins_one_that_has_begun_and_shares_the_next() {
+    let mut b = Bench::new(8, Limits::default());
+    let (s1, s2) = (b.open(ROOT), b.open(ROOT));
+    b.layer.submit(at(0), &[flush(s1, 1)]).unwrap();
+    let first = b.dispatched(0);
+    b.layer
+        .submit(at(1), &[flush(s1, 2), flush(s2, 3)])
+        .unwrap();
+    assert_eq!(b.dispatched(1), []);
+    b.layer.complete(at(2), &[Completion::ok(first[0].2)]);
+    let out = b.poll(2);
+    assert!(matches!(out[..], [Output::Done(d), Output::Dispatch(_)] if d.cookie == 1));
+    b.layer.complete(at(3), &[Completion::error(Tag(0), 5)]);
+    assert_eq!(b.done(3), [(2, Outcome::Error(5)), (3, Outcome::Error(5))]);
+}
+
+#[test]
+fn a_stream_on_hold_sends_nothing_and_others_go_on() {
+    let mut b = Bench::new(
+        8,
+        Limits {
+            scheduler_tags: 2,
+            ..Limits::default()
+        },
+    );
+    let (s1, s2) = (b.open(ROOT), b.open(ROOT));
+    b.layer
+        .submit(
+            at(0),
+            &[
+                read(s1, 1, 512),
+                read(s1, 2, 512),
+                read(s1, 3, 512),
+                read(s2, 4, 512),
+            ],
+        )
+        .unwrap();
+    b.layer.hold(at(0), s1, true);
+    assert_eq!(b.dispatched(0).iter().map(|d| d.0).collect::<Vec<_>>(), [4]);
+    b.layer.submit(at(1), &[flush(s1, 5)]).unwrap();
+    assert_eq!(b.dispatched(1), []);
+    b.layer.hold(at(2), s1, false);
+    let sent = b.dispatched(2);
+    assert_eq!(
+        sent.iter().map(|d| d.0).collect::<Vec<_>>(),
+        [5, 1],
+        "one scheduler tag is with the other stream"
+    );
+}
+
+#[test]
+fn cancel_ends_what_waits_and_leaves_what_is_in_the_drive() {
+    let mut b = Bench::new(1, Limits::default());
+    let s = b.open(ROOT);
+    b.layer
+        .submit(at(0), &[read(s, 1, 512), read(s, 2, 512)])
+        .unwrap();
+    b.poll(0);
+    assert!(
+        b.layer.cancel(at(1), s, 1) && b.layer.cancel(at(1), s, 2) && !b.layer.cancel(at(1), s, 3)
+    );
+    assert_eq!(b.done(1), [(2, Outcome::Cancelled)]);
+    assert_eq!(b.layer.in_flight(), 1);
+    b.layer.complete(at(2), &[Completion::ok(Tag(0))]);
+    assert_eq!(b.done(2), [(1, Outcome::Ok)]);
+}
+
+#[test]
+fn a_closed_stream_drains_and_its_name_is_dead() {
+    let mut b = Bench::new(1, Limits::default());
+    let s = b.open(ROOT);
+    b.layer
+        .submit(at(0), &[read(s, 1, 20_000), read(s, 2, 512)])
+        .unwrap();
+    b.poll(0);
+    b.layer.close(at(1), s);
+    assert_eq!(b.done(1), [(2, Outcome::Cancelled)]);
+    assert!(b.layer.submit(at(1), &[read(s, 3, 512)]).is_err());
+    b.layer.complete(at(2), &[Completion::ok(Tag(0))]);
+    assert_eq!(b.done(2), [(1, Outcome::Cancelled)]);
+    let again = b.open(ROOT);
+    assert_ne!(again, s);
+    assert_eq!(again.slot(), s.slot());
+}
+
+#[test]
+fn a_busy_drive_gets_the_same_piece_again() {
+    let mut b = Bench::new(2, Limits::default());
+    let s = b.open(ROOT);
+    b.layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
+    b.poll(0);
+    b.layer.complete(at(1), &[Completion::busy(Tag(0))]);
+    b.out.clear();
+    let wake = b.layer.poll(at(1), &mut b.out).unwrap();
+    assert_eq!((wake.at, wake.reason), (at(3_001), Reason::Retry));
+    assert_eq!(b.dispatched(3_001), [(1, 512, Tag(0))]);
+    b.layer.complete(
+        at(3_002),
+        &[
+            Completion::ok(Tag(0)),
+            Completion::ok(Tag(0)),
+            Completion::ok(Tag(9)),
+        ],
+    );
+    assert_eq!(b.done(3_002), [(1, Outcome::Ok)]);
+    assert_eq!(b.layer.counters().stray, 2);
+}
+
+#[test]
+fn a_limit_holds_and_its_wait_is_accounted() {
+    let mut b = Bench::new(8, Limits::default());
+    let max = Max {
+        iops: 1_000,
+        ..Max::NONE
+    };
+    let contract = Contract {
+        max,
+        ..Contract::DEFAULT
+    };
+    b.layer
+        .change(
+            at(0),
+            &[Edit::AddGroup {
+                id: GroupId(1),
+                parent: ROOT,
+                contract,
+            }],
+        )
+        .unwrap();
+    let s = b.open(GroupId(1));
+    b.layer
+        .submit(at(0), &[read(s, 1, 512), read(s, 2, 512), read(s, 3, 512)])
+        .unwrap();
+    assert_eq!(b.dispatched(0).len(), 1);
+    assert_eq!(b.dispatched(999).len(), 0);
+    assert_eq!(b.dispatched(1_000).len(), 1);
+    let sent = b.dispatched(2_500);
+    b.layer.complete(at(2_600), &[Completion::ok(sent[0].2)]);
+    let Output::Done(done) = b.poll(2_600)[0] else {
+        panic!("an answer")
+    };
+    assert_eq!(
+        (done.waits.limit, done.waits.drive),
+        (Span::from_micros(2_500), Span::from_micros(100))
+    );
+}
+
+#[test]
+fn a_queue_of_more_than_five_seconds_is_not_added_to() {
+    let mut b = Bench::new(8, Limits::default());
+    let contract = Contract {
+        max: Max {
+            iops: 10,
+            ..Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    b.layer
+        .change(
+            at(0),
+            &[Edit::AddGroup {
+                id: GroupId(1),
+                parent: ROOT,
+                contract,
+            }],
+        )
+        .unwrap();
+    let s = b.open(GroupId(1));
+    let requests: Vec<_> = (0..51).map(|c| read(s, c, 512)).collect();
+    b.layer.submit(at(0), &requests).unwrap();
+    assert!(
+        !b.poll(0).contains(&Output::Pause(s)),
+        "50 held back clear in just five seconds"
+    );
+    b.layer.submit(at(0), &[read(s, 99, 512)]).unwrap();
+    assert!(b.poll(0).contains(&Output::Pause(s)));
+}
+
+#[test]
+fn a_refused_change_leaves_everything_as_it_was() {
+    let mut b = Bench::new(1, Limits::default());
+    let contract = Contract {
+        min: 60,
+        ..Contract::DEFAULT
+    };
+    let capacity = Some(Capacity {
+        read: 100,
+        write: 100,
+        iops: 0,
+    });
+    let add = |id| Edit::AddGroup {
+        id: GroupId(id),
+        parent: ROOT,
+        contract,
+    };
+    b.layer
+        .change(at(0), &[Edit::SetCapacity(capacity), add(1)])
+        .unwrap();
+    let refused = b.layer.change(
+        at(0),
+        &[
+            Edit::SetSpace {
+                id: SpaceId(1),
+                size: Some(5),
+            },
+            add(2),
+        ],
+    );
+    assert!(refused.is_err());
+    assert!(
+        b.layer
+            .open(
+                at(0),
+                StreamSpec {
+                    group: GroupId(2),
+                    priority: crate::Priority::default()
+                }
+            )
+            .is_err()
+    );
+    let s = b.open(GroupId(1));
+    let request = Request {
+        space: SpaceId(1),
+        ..read(s, 1, 1)
+    };
+    assert_eq!(
+        b.layer.submit(at(0), &[request]).unwrap_err().reason,
+        Reject::UnknownSpace
+    );
+}
+
+#[test]
+fn time_never_goes_back() {
+    let mut b = Bench::new(1, Limits::default());
+    let s = b.open(ROOT);
+    b.layer.submit(at(10), &[read(s, 1, 512)]).unwrap();
+    b.poll(5);
+    b.layer.complete(at(20), &[Completion::ok(Tag(0))]);
+    let Output::Done(done) = b.poll(20)[0] else {
+        panic!("an answer")
+    };
+    assert_eq!(done.waits.drive, Span::from_micros(10));
+    assert_eq!(b.layer.counters().clamped, 1);
+}

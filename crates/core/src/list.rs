@@ -1,0 +1,180 @@
+//! Doubly linked lists of slot numbers, with the links in one table: no allocation, removal in constant time.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// "No slot".
+pub(crate) const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    prev: u32,
+    next: u32,
+}
+
+/// A list's ends. Belongs to one [`Links`] table; a slot is in at most one list of a table at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl List {
+    pub(crate) const EMPTY: Self = Self {
+        head: NIL,
+        tail: NIL,
+        len: 0,
+    };
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(crate) fn first(&self) -> Option<u32> {
+        (self.head != NIL).then_some(self.head)
+    }
+}
+
+/// The links of up to `capacity` slots.
+#[derive(Debug)]
+pub(crate) struct Links {
+    links: Vec<Link>,
+}
+
+/// Marks a slot that is in no list.
+const OUT: u32 = u32::MAX - 1;
+
+impl Links {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self {
+            links: vec![
+                Link {
+                    prev: OUT,
+                    next: OUT
+                };
+                capacity as usize
+            ],
+        }
+    }
+
+    /// True if the slot is in some list of this table.
+    pub(crate) fn contains(&self, slot: u32) -> bool {
+        self.links[slot as usize].prev != OUT
+    }
+
+    pub(crate) fn push_back(&mut self, list: &mut List, slot: u32) {
+        debug_assert!(!self.contains(slot), "slot {slot} is in a list already");
+        self.links[slot as usize] = Link {
+            prev: list.tail,
+            next: NIL,
+        };
+        if list.tail == NIL {
+            list.head = slot;
+        } else {
+            self.links[list.tail as usize].next = slot;
+        }
+        list.tail = slot;
+        list.len += 1;
+    }
+
+    pub(crate) fn push_front(&mut self, list: &mut List, slot: u32) {
+        debug_assert!(!self.contains(slot), "slot {slot} is in a list already");
+        self.links[slot as usize] = Link {
+            prev: NIL,
+            next: list.head,
+        };
+        if list.head == NIL {
+            list.tail = slot;
+        } else {
+            self.links[list.head as usize].prev = slot;
+        }
+        list.head = slot;
+        list.len += 1;
+    }
+
+    pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
+        let slot = list.first()?;
+        self.remove(list, slot);
+        Some(slot)
+    }
+
+    /// Takes `slot` out of `list`, which must be the list it is in.
+    pub(crate) fn remove(&mut self, list: &mut List, slot: u32) {
+        let Link { prev, next } = self.links[slot as usize];
+        debug_assert!(prev != OUT, "slot {slot} is in no list");
+        if prev == NIL {
+            list.head = next;
+        } else {
+            self.links[prev as usize].next = next;
+        }
+        if next == NIL {
+            list.tail = prev;
+        } else {
+            self.links[next as usize].prev = prev;
+        }
+        self.links[slot as usize] = Link {
+            prev: OUT,
+            next: OUT,
+        };
+        list.len -= 1;
+    }
+
+    /// The slot after `slot` in its list.
+    pub(crate) fn next(&self, slot: u32) -> Option<u32> {
+        let next = self.links[slot as usize].next;
+        (next < OUT).then_some(next)
+    }
+
+    /// The slots of `list`, first to last.
+    pub(crate) fn iter<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
+        core::iter::successors(list.first(), move |&slot| self.next(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn behaves_as_two_deques() {
+        let mut links = Links::new(64);
+        let mut lists = [List::EMPTY; 2];
+        let mut model = [VecDeque::new(), VecDeque::new()];
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let (slot, which, act) = (
+                (state >> 33) as u32 % 64,
+                (state >> 40) as usize % 2,
+                (state >> 50) % 4,
+            );
+            if links.contains(slot) {
+                let which = usize::from(model[1].contains(&slot));
+                if act == 0 {
+                    assert_eq!(links.pop_front(&mut lists[which]), model[which].pop_front());
+                } else {
+                    links.remove(&mut lists[which], slot);
+                    model[which].retain(|&s| s != slot);
+                }
+            } else if act < 3 {
+                links.push_back(&mut lists[which], slot);
+                model[which].push_back(slot);
+            } else {
+                links.push_front(&mut lists[which], slot);
+                model[which].push_front(slot);
+            }
+            for i in 0..2 {
+                assert_eq!(lists[i].len() as usize, model[i].len());
+                assert!(links.iter(&lists[i]).eq(model[i].iter().copied()));
+            }
+        }
+    }
+}

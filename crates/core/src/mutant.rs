@@ -1,0 +1,73 @@
+//! Known bugs, built in behind the feature `mutants` and selected at run time: the tests of the auditors.
+//!
+//! With the feature off, [`is`] is a constant `false` and costs nothing. With it on, [`select`] switches one bug on for the whole
+//! process; 0 is none. Every bug must be caught by the auditor or test that its entry in [`ALL`] names.
+
+/// A bug that can be switched on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mutant {
+    /// What [`select`] takes; never 0, never reused.
+    pub number: u32,
+    /// What goes wrong.
+    pub bug: &'static str,
+    /// Who must notice.
+    pub caught_by: &'static str,
+}
+
+macro_rules! mutants {
+    ($($number:literal $name:ident $bug:literal $caught_by:literal)*) => {
+        $(#[doc = $bug] pub const $name: u32 = $number;)*
+        /// Every bug there is.
+        pub const ALL: &[Mutant] = &[$(Mutant { number: $number, bug: $bug, caught_by: $caught_by }),*];
+    };
+}
+
+mutants! {
+    1 TAG_FREED_ON_CANCEL "cancelling a request in flight frees its tag before the drive has answered" "tags"
+    2 SPLIT_CHARGED_TWICE "each piece of a split request is charged with the whole request" "ledger"
+    3 RESUME_LOST "a paused stream is never resumed" "flow"
+    4 ANCESTOR_LIMIT_SKIPPED "only the leaf's limits are checked" "ledger"
+    5 REFILL_TRUNCATED "the remainder of a token refill is thrown away" "ledger"
+    6 LATER_TIMER_OVERWRITES "a later timer replaces an earlier one" "wake"
+    7 FLUSH_JOINS_RUNNING "a flush joins one that the drive has already begun" "durability"
+    8 DONE_TWICE "a request that failed in two pieces ends twice" "once"
+    9 BUSY_LOSES_PIECE "a piece that found the drive's queue busy is forgotten" "once"
+    10 WEIGHT_KEPT "the weight sum keeps the weight of what was deactivated" "fair"
+    11 IDLE_RESTARTS_AT_V "an idle entity restarts at V and forgets what it has used" "fair"
+    12 TIES_LAST_FIRST "of equal finish times the last comes first" "oracle"
+    13 CHARGED_BY_REQUEST "a budget is charged one sector a request" "fair"
+    14 IDLE_CLASS_STARVED "the idle class is never promoted" "starvation"
+    15 FLUSH_IGNORED "a flush is answered without syncing" "durability"
+    16 FUA_IGNORED "FUA is dropped on the way to the drive" "durability"
+    17 FLUSH_OWN_CONNECTION "a flush covers only its own connection's writes" "durability"
+    18 ANSWER_BEFORE_SYNC "a flush is answered before the sync is done" "durability"
+    19 RESERVATION_NOT_CHARGED "reserved service does not count against the share" "fair"
+    20 BOUND_IGNORED "the bytes of others in flight are not bounded" "promise"
+    21 HELD_STREAM_DISPATCHED "a stream on hold is dispatched all the same" "flow"
+    22 TIMEOUT_IGNORED "a budget's timeout never expires" "starvation"
+    23 ELIGIBILITY_IGNORED "the smallest finish time is taken whether it may start or not" "oracle"
+    24 DEBT_FORGIVEN "a request larger than its bucket leaves no debt" "ledger"
+    25 ADMISSION_SKIPPED "promises are accepted without adding them up" "admission"
+}
+
+#[cfg(feature = "mutants")]
+static SELECTED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// Switches bug `number` on, 0 for none.
+#[cfg(feature = "mutants")]
+pub fn select(number: u32) {
+    SELECTED.store(number, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// True if bug `number` is switched on.
+#[cfg(feature = "mutants")]
+pub fn is(number: u32) -> bool {
+    SELECTED.load(core::sync::atomic::Ordering::Relaxed) == number
+}
+
+/// True if bug `number` is switched on: never, in this build.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub const fn is(_number: u32) -> bool {
+    false
+}

@@ -1,0 +1,1 @@
+//! The calls as bytes, and back.

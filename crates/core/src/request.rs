@@ -1,0 +1,223 @@
+//! What clients ask for, what goes to the drive, and what comes back.
+
+use crate::{Instant, QueueId, SpaceId, Span, StreamId, Tag};
+
+/// The driver's own name for a request. The core never looks into it; unique per stream while the request lives if the driver
+/// wants to [`cancel`](crate::Layer::cancel) by it.
+pub type Cookie = u64;
+
+/// What a request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Op {
+    /// Transfers bytes from the drive.
+    Read = 0,
+    /// Transfers bytes to the drive.
+    Write = 1,
+    /// Makes every write completed before it durable. Offset and length are zero.
+    Flush = 2,
+    /// Says that a range is no longer needed.
+    Discard = 3,
+    /// Makes a range read as zeroes.
+    WriteZeroes = 4,
+}
+
+impl Op {
+    /// All operations, in the order of their codes.
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+        Self::Discard,
+        Self::WriteZeroes,
+    ];
+
+    /// True for what counts against read limits; everything else counts against write limits.
+    pub const fn is_read(self) -> bool {
+        matches!(self, Self::Read)
+    }
+}
+
+/// Properties of a request beside its operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// None of them: an asynchronous request.
+    pub const NONE: Self = Self(0);
+    /// Somebody waits for it. Reads always count as synchronous.
+    pub const SYNC: Self = Self(1);
+    /// File-system metadata.
+    pub const META: Self = Self(2);
+    /// Force unit access: done only when durable.
+    pub const FUA: Self = Self(4);
+    /// For write-zeroes: the range must stay allocated.
+    pub const NO_HOLE: Self = Self(8);
+    /// For write-zeroes: fail rather than be slower than a discard.
+    pub const FAST_ZERO: Self = Self(16);
+
+    const KNOWN: u8 = 31;
+
+    /// Both sets.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// True if every flag of `other` is set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The flags as bits.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The flags of `bits`; unknown bits are dropped.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & Self::KNOWN)
+    }
+}
+
+/// A request as a client makes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Who asks.
+    pub stream: StreamId,
+    /// The address space it is in.
+    pub space: SpaceId,
+    /// What it does.
+    pub op: Op,
+    /// Its flags.
+    pub flags: Flags,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; zero only for [`Op::Flush`].
+    pub length: u32,
+    /// The driver's name for it.
+    pub cookie: Cookie,
+}
+
+impl Request {
+    /// True if somebody waits for it: reads, and what carries [`Flags::SYNC`] (as Linux's `op_is_sync`).
+    pub const fn is_sync(&self) -> bool {
+        self.op.is_read() || self.flags.has(Flags::SYNC)
+    }
+
+    /// Bytes it moves over the drive's link: none for flush and discard.
+    pub const fn transfer(&self) -> u32 {
+        match self.op {
+            Op::Read | Op::Write => self.length,
+            Op::Flush | Op::Discard | Op::WriteZeroes => 0,
+        }
+    }
+
+    /// Bytes it is charged in limits and shares: a read, a write and zeroing what they cover, a discard 512, a flush none
+    /// (each also counts as one request).
+    pub const fn charge(&self) -> u32 {
+        match self.op {
+            Op::Read | Op::Write | Op::WriteZeroes => self.length,
+            Op::Discard => 512,
+            Op::Flush => 0,
+        }
+    }
+}
+
+/// How something ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Outcome {
+    /// As asked.
+    Ok,
+    /// The drive failed it; the code is the driver's (an errno).
+    Error(u16),
+    /// Given up before it reached the drive.
+    Cancelled,
+}
+
+/// A piece of a request for the drive to carry out now. The driver answers with one [`Completion`] for its tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dispatch {
+    /// Hardware queue.
+    pub queue: QueueId,
+    /// Place in it; unique among what is in flight.
+    pub tag: Tag,
+    /// Whose request.
+    pub stream: StreamId,
+    /// The request's cookie.
+    pub cookie: Cookie,
+    /// Address space.
+    pub space: SpaceId,
+    /// Operation.
+    pub op: Op,
+    /// The request's flags.
+    pub flags: Flags,
+    /// First byte of the piece in its space.
+    pub offset: u64,
+    /// Bytes of the piece.
+    pub length: u32,
+    /// Where in the request the piece begins: zero unless the request was split.
+    pub within: u32,
+}
+
+/// A tag came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The tag of the [`Dispatch`].
+    pub tag: Tag,
+    /// `None`: the drive's queue was busy, nothing was done, dispatch it again. Otherwise how the piece ended.
+    pub outcome: Option<Outcome>,
+}
+
+impl Completion {
+    /// The piece was carried out.
+    pub const fn ok(tag: Tag) -> Self {
+        Self {
+            tag,
+            outcome: Some(Outcome::Ok),
+        }
+    }
+
+    /// The drive failed the piece.
+    pub const fn error(tag: Tag, code: u16) -> Self {
+        Self {
+            tag,
+            outcome: Some(Outcome::Error(code)),
+        }
+    }
+
+    /// The drive's queue was full.
+    pub const fn busy(tag: Tag) -> Self {
+        Self { tag, outcome: None }
+    }
+}
+
+/// Where a request's time went. The three add up to its whole time in the layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waits {
+    /// Held back by a controller, or because its client was on hold.
+    pub limit: Span,
+    /// Waiting in the elevator (and for a tag) until the drive got its first piece.
+    pub elevator: Span,
+    /// From the first piece's dispatch to the last one's completion.
+    pub drive: Span,
+}
+
+/// A request is over. Every accepted request ends in exactly one of these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Done {
+    /// Whose.
+    pub stream: StreamId,
+    /// Its cookie.
+    pub cookie: Cookie,
+    /// What it did.
+    pub op: Op,
+    /// Its length in bytes.
+    pub length: u32,
+    /// How it ended; of several failed pieces, the first to fail.
+    pub outcome: Outcome,
+    /// When it was submitted.
+    pub submitted: Instant,
+    /// Where its time went.
+    pub waits: Waits,
+}

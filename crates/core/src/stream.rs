@@ -1,0 +1,95 @@
+//! Who issues requests: a process, a connection, a virtqueue.
+
+use crate::group::GroupId;
+use crate::list::List;
+
+/// Names a stream from [`open`](crate::Layer::open) on. A name is not used twice until its slot was reused four billion times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub struct StreamId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl StreamId {
+    /// The stream's slot: below [`Limits::streams`](crate::Limits::streams), reused after the stream is gone. For tables of the
+    /// driver's.
+    pub const fn slot(self) -> u32 {
+        self.index
+    }
+
+    /// The name as a number, for records.
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// The name that [`Self::to_bits`] gave.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            index: bits as u32,
+            generation: (bits >> 32) as u32,
+        }
+    }
+}
+
+/// Linux's I/O priority classes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum PriorityClass {
+    /// Before all others.
+    Realtime,
+    /// By weight.
+    #[default]
+    BestEffort,
+    /// After all others.
+    Idle,
+}
+
+/// Linux's I/O priority of a process. Only the elevators that Linux has look at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Priority {
+    /// The class.
+    pub class: PriorityClass,
+    /// 0 (first) to 7; larger numbers count as 7.
+    pub level: u8,
+}
+
+impl Default for Priority {
+    /// Best effort, level 4, as a process that never asked.
+    fn default() -> Self {
+        Self {
+            class: PriorityClass::BestEffort,
+            level: 4,
+        }
+    }
+}
+
+/// What a stream is opened with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamSpec {
+    /// The group it belongs to: one without child groups (the root will do while it has none).
+    pub group: GroupId,
+    /// Its I/O priority.
+    pub priority: Priority,
+}
+
+/// An open (or draining) stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) spec: StreamSpec,
+    /// Its live requests, oldest first.
+    pub(crate) requests: List,
+    pub(crate) state: State,
+    /// Told to pause.
+    pub(crate) paused: bool,
+    /// Was refused for want of room and is owed a resume.
+    pub(crate) starved: bool,
+    /// Requests and bytes held back by limits.
+    pub(crate) limited: u32,
+    pub(crate) limited_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Open,
+    Held,
+    Closing,
+}

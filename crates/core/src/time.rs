@@ -1,0 +1,160 @@
+//! Instants and spans of the core's own: unsigned nanoseconds, no clock behind them.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub};
+
+/// A point in time: nanoseconds since an origin the driver chose. Never negative, never wraps (584 years).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+/// A length of time in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(u64);
+
+impl Instant {
+    /// The origin.
+    pub const ZERO: Self = Self(0);
+    /// The latest representable instant: "never".
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `ns` nanoseconds after the origin.
+    pub const fn from_nanos(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Time passed since `earlier`; zero if `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This instant moved back by `span`, at most to the origin.
+    pub const fn back(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Span {
+    /// No time.
+    pub const ZERO: Self = Self(0);
+    /// The longest span.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// `n` nanoseconds.
+    pub const fn from_nanos(n: u64) -> Self {
+        Self(n)
+    }
+
+    /// `n` microseconds.
+    pub const fn from_micros(n: u64) -> Self {
+        Self(n.saturating_mul(1_000))
+    }
+
+    /// `n` milliseconds.
+    pub const fn from_millis(n: u64) -> Self {
+        Self(n.saturating_mul(1_000_000))
+    }
+
+    /// `n` seconds.
+    pub const fn from_secs(n: u64) -> Self {
+        Self(n.saturating_mul(1_000_000_000))
+    }
+
+    /// This span in nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This span times `n`, saturating.
+    pub const fn times(self, n: u64) -> Self {
+        Self(self.0.saturating_mul(n))
+    }
+
+    /// This span less `other`, at least zero.
+    pub const fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add<Span> for Instant {
+    type Output = Self;
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Instant {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Span {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        self.less(other)
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}ns", self.0)
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}ns", self.0)
+    }
+}
+
+/// `a * b / d` rounded down, exact in 128 bits, saturating at `u64::MAX`. `d` must not be zero.
+pub(crate) fn mul_div_floor(a: u64, b: u64, d: u64) -> u64 {
+    u64::try_from(u128::from(a) * u128::from(b) / u128::from(d)).unwrap_or(u64::MAX)
+}
+
+/// `a * b / d` rounded up, exact in 128 bits, saturating at `u64::MAX`. `d` must not be zero.
+pub(crate) fn mul_div_ceil(a: u64, b: u64, d: u64) -> u64 {
+    u64::try_from((u128::from(a) * u128::from(b)).div_ceil(u128::from(d))).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_saturate_instead_of_wrapping() {
+        assert_eq!(Instant::MAX + Span::from_nanos(1), Instant::MAX);
+        assert_eq!(Instant::ZERO.since(Instant::MAX), Span::ZERO);
+        assert_eq!(Span::from_secs(u64::MAX), Span::MAX);
+        assert_eq!(
+            Instant::from_nanos(5).back(Span::from_nanos(9)),
+            Instant::ZERO
+        );
+    }
+
+    #[test]
+    fn products_are_exact_and_round_as_named() {
+        assert_eq!(mul_div_floor(u64::MAX, 3, 4), u64::MAX / 4 * 3 + 2);
+        assert_eq!(mul_div_floor(7, 1, 2), 3);
+        assert_eq!(mul_div_ceil(7, 1, 2), 4);
+        assert_eq!(mul_div_floor(u64::MAX, u64::MAX, 1), u64::MAX);
+    }
+}
