@@ -1,6 +1,107 @@
 //! The Network Block Device protocol, for the server and (in [`client`]) for the client.
 //!
-//! Source of all rules: `NetworkBlockDevice/nbd`, `doc/proto.md`.
+//! Source of all rules: `NetworkBlockDevice/nbd`, `doc/proto.md`. Implemented are the fixed newstyle
+//! handshake with `LIST`, `INFO`, `GO`, `EXPORT_NAME`, `ABORT`, `STRUCTURED_REPLY`,
+//! `LIST_META_CONTEXT` and `SET_META_CONTEXT` (`base:allocation`); all commands but `RESIZE`; simple
+//! and structured replies. Not implemented: TLS (`STARTTLS` is answered as unknown), extended
+//! headers, the oldstyle handshake.
+//!
+//! # The server's side
+//! 1. Make a [`Handshake`], send what [`Handshake::greet`] gives, then give what arrives to
+//!    [`Handshake::feed`] and send what it gives, until there is an [`Outcome`]. Bytes that were not
+//!    consumed then are the first requests.
+//! 2. Take the rules of the session ([`Session::rules`]), and read request after request with
+//!    [`parse_request`]; check each with [`Request::check_payload`] (an error ends the connection)
+//!    and [`Request::validate`] (an error is answered). A WRITE's payload follows its header, and
+//!    must be taken or skipped even if the request is refused.
+//! 3. Answer. With [`Session::structured`], READ and `BLOCK_STATUS` are answered by chunks only,
+//!    errors too; all other commands, and all of them without it, by [`encode_simple_reply`]. DISC
+//!    has no answer: answer what is under way, then close.
+//!
+//! # The client's side
+//! [`client::Handshake`], then [`Request::encode`] and [`client::ReplyParser`].
+//!
+//! # Example
+//! ```
+//! use weir_wire::nbd::{self, client, *};
+//!
+//! struct One;
+//! impl Exports for One {
+//!     fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+//!         each("alpha", "the only one");
+//!     }
+//!     fn find(&self, name: &str) -> Option<ExportInfo> {
+//!         matches!(name, "" | "alpha").then(|| ExportInfo {
+//!             name: "alpha".into(),
+//!             description: "the only one".into(),
+//!             key: 0,
+//!             size: 1 << 20,
+//!             flags: TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_FUA,
+//!             block_sizes: BlockSizes { minimum: 1, preferred: 4096, maximum: 32 << 20 },
+//!             allocation: true,
+//!         })
+//!     }
+//! }
+//!
+//! // The handshake. Two vectors stand for the two directions of a socket.
+//! let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
+//! let mut server = Handshake::new(HandshakeConfig::default());
+//! server.greet(&mut to_client);
+//! let mut client = client::Handshake::new(client::HandshakeConfig::new("alpha"));
+//! let mut accepted = None;
+//! let agreed = loop {
+//!     let (used, outcome) = client.feed(&to_client, &mut to_server)?;
+//!     to_client.drain(..used);
+//!     match outcome {
+//!         Some(client::Outcome::Transmission(session)) => break session,
+//!         Some(client::Outcome::Refused { message, .. }) => panic!("refused: {message}"),
+//!         None => {}
+//!     }
+//!     let (used, outcome) = server.feed(&to_server, &One, &mut to_client)?;
+//!     to_server.drain(..used);
+//!     accepted = outcome.or(accepted);
+//! };
+//! let Some(Outcome::Transmission(session)) = accepted else { panic!("no session") };
+//! assert_eq!(agreed.size, session.export.size);
+//! assert!(agreed.structured && session.structured && session.meta_allocation);
+//!
+//! // A READ, from the client to the server.
+//! let read = Request {
+//!     command: Command::Read,
+//!     flags: CommandFlags::EMPTY,
+//!     cookie: 7,
+//!     offset: 512,
+//!     length: 4,
+//! };
+//! let mut header = [0; REQUEST_LEN];
+//! read.encode(&mut header);
+//!
+//! let rules = session.rules(u32::MAX);
+//! let request = nbd::parse_request(&header)?.expect("a whole header");
+//! let payload = request.check_payload(32 << 20)?;
+//! assert_eq!(payload, 0);
+//! request.validate(&rules)?;
+//!
+//! // The answer: a header, and the data as a segment of its own.
+//! let mut head = [0; DATA_HEADER_LEN];
+//! encode_data_header(&mut head, request.cookie, request.offset, request.length, true);
+//!
+//! let mut replies = client::ReplyParser::new();
+//! let (used, reply) = replies.feed(&head)?;
+//! assert_eq!(used, head.len()); // the client now takes `length` bytes from the stream
+//! assert_eq!(reply, Some(client::Reply::Data { cookie: 7, offset: 512, length: 4, done: true }));
+//!
+//! // A BLOCK_STATUS answer, from what the storage reports.
+//! let mut extents = ExtentList::new(8192, false, 128);
+//! extents.push(4096, ExtentFlags::EMPTY);
+//! extents.push(1 << 30, ExtentFlags::HOLE | ExtentFlags::ZERO);
+//! let mut out = Vec::new();
+//! append_block_status(&mut out, 8, BASE_ALLOCATION_ID, extents.extents(), true);
+//! let (_, reply) = replies.feed(&out)?;
+//! let expected = client::Reply::BlockStatus { cookie: 8, context: 1, extents: 2, done: true };
+//! assert_eq!(reply, Some(expected));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod client;
 mod constants;

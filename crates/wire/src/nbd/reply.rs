@@ -48,7 +48,7 @@ pub fn encode_data_header(
     done: bool,
 ) {
     assert!(
-        length.wrapping_sub(1) < MAX_CHUNK_DATA,
+        (1..=MAX_CHUNK_DATA).contains(&length),
         "data chunk of {length} bytes"
     );
     put_chunk_header(out, cookie, CHUNK_OFFSET_DATA, length + 8, done);
@@ -158,4 +158,107 @@ fn put_chunk_header<const N: usize>(
     out[6..8].copy_from_slice(&kind.to_be_bytes());
     out[8..16].copy_from_slice(&cookie.to_be_bytes());
     out[16..20].copy_from_slice(&length.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nbd::flags::ExtentFlags;
+
+    const COOKIE: u64 = 0x0001_0203_0405_0607;
+
+    /// The bytes of hexadecimal digits; blanks only separate.
+    fn hex(digits: &str) -> Vec<u8> {
+        let digits: Vec<char> = digits
+            .chars()
+            .filter(|digit| !digit.is_whitespace())
+            .collect();
+        let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16);
+        digits
+            .chunks(2)
+            .map(|pair| byte(pair).expect("hexadecimal"))
+            .collect()
+    }
+
+    fn encoded<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> Vec<u8> {
+        let mut out = [0xaa; N];
+        encode(&mut out);
+        out.to_vec()
+    }
+
+    #[test]
+    fn simple_replies_in_bytes() {
+        let good = encoded(|out| encode_simple_reply(out, COOKIE, None));
+        assert_eq!(good, hex("67446698 00000000 0001020304050607"));
+        let bad = encoded(|out| encode_simple_reply(out, COOKIE, Some(Errno::NoSpc)));
+        assert_eq!(bad, hex("67446698 0000001c 0001020304050607"));
+    }
+
+    #[test]
+    fn content_chunks_in_bytes() {
+        let data = encoded(|out| encode_data_header(out, COOKIE, 0x1_0000_0000, 4096, true));
+        let expected = "668e33ef 0001 0001 0001020304050607 00001008 0000000100000000";
+        assert_eq!(data, hex(expected));
+        let hole = encoded(|out| encode_hole(out, COOKIE, 8192, 512, false));
+        let expected = "668e33ef 0000 0002 0001020304050607 0000000c 0000000000002000 00000200";
+        assert_eq!(hole, hex(expected));
+        let none = encoded(|out| encode_none(out, COOKIE));
+        assert_eq!(none, hex("668e33ef 0001 0000 0001020304050607 00000000"));
+    }
+
+    #[test]
+    fn error_chunks_in_bytes() {
+        let error = encoded(|out| encode_error(out, COOKIE, Errno::Io, true));
+        assert_eq!(
+            error,
+            hex("668e33ef 0001 8001 0001020304050607 00000006 00000005 0000")
+        );
+        let at = encoded(|out| encode_error_offset(out, COOKIE, Errno::Io, 512, false));
+        let expected =
+            "668e33ef 0000 8002 0001020304050607 0000000e 00000005 0000 0000000000000200";
+        assert_eq!(at, hex(expected));
+        let mut message = vec![0xee];
+        append_error(&mut message, COOKIE, Errno::Perm, "no!", true);
+        let expected = "ee 668e33ef 0001 8001 0001020304050607 00000009 00000001 0003 6e6f21";
+        assert_eq!(message, hex(expected));
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let mut out = Vec::new();
+        let long = "x".repeat(MAX_STRING - 1) + "\u{e9}";
+        append_error(&mut out, COOKIE, Errno::Io, &long, true);
+        assert_eq!(out.len(), ERROR_LEN + MAX_STRING - 1);
+        assert_eq!(out[24..26], (MAX_STRING as u16 - 1).to_be_bytes());
+        assert_eq!(out[16..20], (6 + MAX_STRING as u32 - 1).to_be_bytes());
+    }
+
+    #[test]
+    fn block_status_in_bytes() {
+        let extents = [
+            Extent {
+                length: 4096,
+                flags: ExtentFlags::EMPTY,
+            },
+            Extent {
+                length: 512,
+                flags: ExtentFlags::HOLE | ExtentFlags::ZERO,
+            },
+        ];
+        let mut out = vec![0xee];
+        append_block_status(&mut out, COOKIE, 1, &extents, true);
+        let expected = "ee 668e33ef 0001 0005 0001020304050607 00000014 00000001
+                        00001000 00000000 00000200 00000003";
+        assert_eq!(out, hex(expected));
+    }
+
+    #[test]
+    fn data_chunks_that_the_length_field_cannot_hold_are_refused() {
+        let encode = |length| {
+            std::panic::catch_unwind(|| encoded(|out| encode_data_header(out, 0, 0, length, true)))
+        };
+        assert!(encode(MAX_CHUNK_DATA).is_ok());
+        assert!(encode(MAX_CHUNK_DATA + 1).is_err());
+        assert!(encode(0).is_err());
+    }
 }

@@ -188,3 +188,111 @@ fn be_u64(bytes: &[u8; REQUEST_LEN], at: usize) -> u64 {
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_be_bytes(word)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_write_in_bytes() {
+        let bytes = [
+            0x25, 0x60, 0x95, 0x13, // magic
+            0x00, 0x01, // FUA
+            0x00, 0x01, // WRITE
+            0, 1, 2, 3, 4, 5, 6, 7, // cookie
+            0, 0, 0, 0, 0x10, 0, 0x20, 0, // offset
+            0, 0, 0x10, 0, // length
+        ];
+        let write = Request {
+            command: Command::Write,
+            flags: CommandFlags::FUA,
+            cookie: 0x0001_0203_0405_0607,
+            offset: 0x1000_2000,
+            length: 4096,
+        };
+        assert_eq!(parse_request(&bytes), Ok(Some(write)));
+        let mut encoded = [0xaa; REQUEST_LEN];
+        write.encode(&mut encoded);
+        assert_eq!(encoded, bytes);
+    }
+
+    #[test]
+    fn incomplete_headers_wait() {
+        let mut bytes = [0; REQUEST_LEN];
+        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        for end in 0..REQUEST_LEN {
+            assert_eq!(parse_request(&bytes[..end]), Ok(None), "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn a_wrong_magic_is_fatal_and_a_wrong_command_is_not() {
+        let mut bytes = [0; REQUEST_LEN + 4];
+        bytes[..4].copy_from_slice(&0x2560_9514u32.to_be_bytes());
+        assert_eq!(
+            parse_request(&bytes),
+            Err(Fatal::BadMagic { found: 0x2560_9514 })
+        );
+        bytes[3] = 0x13;
+        bytes[6..8].copy_from_slice(&[0x12, 0x34]);
+        let request = parse_request(&bytes).unwrap().unwrap();
+        assert_eq!(request.command, Command::Unknown(0x1234));
+    }
+
+    #[test]
+    fn only_writes_have_a_payload_and_it_is_bounded() {
+        for code in 0..10 {
+            let command = Command::from_wire(code);
+            let request = Request {
+                command,
+                flags: CommandFlags::EMPTY,
+                cookie: 0,
+                offset: 0,
+                length: 4097,
+            };
+            let write = command == Command::Write;
+            assert_eq!(
+                request.payload_len(),
+                if write { 4097 } else { 0 },
+                "{command:?}"
+            );
+            assert_eq!(request.check_payload(4097), Ok(request.payload_len()));
+            let expected = Err(Fatal::PayloadTooLong {
+                length: 4097,
+                limit: 4096,
+            });
+            assert_eq!(
+                request.check_payload(4096),
+                if write { expected } else { Ok(0) }
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn requests_round_trip(
+            code in prop_oneof![0..10u16, any::<u16>()],
+            flags in any::<u16>(),
+            cookie in any::<u64>(),
+            offset in any::<u64>(),
+            length in any::<u32>(),
+            tail in prop::collection::vec(any::<u8>(), 0..8),
+        ) {
+            let request = Request {
+                command: Command::from_wire(code),
+                flags: CommandFlags::from_bits(flags),
+                cookie,
+                offset,
+                length,
+            };
+            prop_assert_eq!(request.command.to_wire(), code);
+            let mut header = [0; REQUEST_LEN];
+            request.encode(&mut header);
+            let mut bytes = header.to_vec();
+            bytes.extend(tail);
+            prop_assert_eq!(parse_request(&bytes), Ok(Some(request)));
+        }
+    }
+}
