@@ -13,10 +13,10 @@ use crate::waker::Waker;
 /// Which ring to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// io_uring, or poll where the system refuses it.
+    /// `io_uring`, or poll where the system refuses it.
     #[default]
     Auto,
-    /// io_uring or nothing.
+    /// `io_uring` or nothing.
     Uring,
     /// poll(2) and plain reads and writes. File operations block the shard here.
     Poll,
@@ -79,7 +79,7 @@ pub enum OpenError {
         /// What the system answered.
         source: io::Error,
     },
-    /// The system refuses io_uring.
+    /// The system refuses `io_uring`.
     #[error(
         "cannot set up io_uring: {0}; kernel 6.1 is needed, and kernel.io_uring_disabled, containers and seccomp may forbid it: use the poll backend"
     )]
@@ -91,8 +91,10 @@ pub enum OpenError {
 
 /// A ring of either kind.
 #[derive(Debug)]
+// There is one for each shard, and it stays where it is.
+#[expect(clippy::large_enum_variant)]
 pub enum AnyRing {
-    /// By io_uring.
+    /// By `io_uring`.
     Uring(UringRing),
     /// By poll(2).
     Poll(PollRing),
@@ -103,7 +105,7 @@ impl AnyRing {
     ///
     /// # Errors
     ///
-    /// See [`OpenError`]; with [`Backend::Auto`] a refused io_uring is none.
+    /// See [`OpenError`]; with [`Backend::Auto`] a refused `io_uring` is none.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         match config.backend {
             Backend::Uring => UringRing::open(config).map(Self::Uring),

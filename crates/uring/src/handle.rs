@@ -30,7 +30,7 @@ impl Handle {
     /// Takes the descriptor over.
     ///
     /// `O_NONBLOCK` is cleared on its open file description (which may be shared with other
-    /// processes): the ring waits for readiness itself, and io_uring would otherwise answer
+    /// processes): the ring waits for readiness itself, and `io_uring` would otherwise answer
     /// `EAGAIN` instead of waiting.
     ///
     /// # Errors

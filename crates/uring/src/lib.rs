@@ -2,7 +2,7 @@
 //!
 //! A [`Ring`] carries a shard's whole traffic: sockets are received from and sent to, files and
 //! devices read and written, other threads wake it, and one system call a turn does it all.
-//! [`AnyRing::open`] gives one by io_uring, or by poll(2) where the system refuses that.
+//! [`AnyRing::open`] gives one by `io_uring`, or by poll(2) where the system refuses that.
 //!
 //! The ring takes ownership of what the kernel works on. Buffers come from an [`Arena`] and move
 //! into the operation; they return with its [`Completion`]. While the kernel uses a buffer nothing

@@ -100,6 +100,8 @@ impl Operation {
     ) -> Option<Result<usize, Errno>> {
         let bytes = match outcome {
             Err(Errno::INTR) if !self.cancelled => return None,
+            // How a worker of the kernel is told of the cancellation.
+            Err(Errno::INTR) => return Some(Err(Errno::CANCELED)),
             // A file whose end is not aligned: what follows the end cannot even be asked for.
             Err(Errno::INVAL) if self.done > 0 && matches!(self.kind, Kind::Read { .. }) => {
                 return Some(Ok(self.done));
@@ -205,6 +207,6 @@ mod tests {
         assert_eq!(send.advance(Ok(60)), Some(Err(Errno::CANCELED)));
         let mut recv = operation(Kind::Recv(Fill::All), 100);
         recv.cancelled = true;
-        assert_eq!(recv.advance(Err(Errno::INTR)), Some(Err(Errno::INTR)));
+        assert_eq!(recv.advance(Err(Errno::INTR)), Some(Err(Errno::CANCELED)));
     }
 }

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Header {
 
 /// One piece of what [`Ring::send`](crate::Ring::send) and
 /// [`Ring::writev`](crate::Ring::writev) put out: a header, or the window of a buffer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Segment {
     /// Bytes by value.
     Header(Header),
@@ -159,6 +159,26 @@ impl Payload {
             Self::Buf(_) | Self::Shared(_) => 1,
             Self::Bufs(bufs) => bufs.len(),
             Self::Segments(segments) => segments.len(),
+        }
+    }
+
+    /// Calls `f` with start and size of each window, in order. What lies there may be written to
+    /// where the payload is one to read into, and is only for reading elsewhere.
+    pub(crate) fn for_each_piece(&mut self, mut f: impl FnMut(*mut u8, usize)) {
+        match self {
+            Self::None => {}
+            Self::Buf(buf) => f(buf.as_mut_ptr(), buf.len()),
+            Self::Bufs(bufs) => {
+                for buf in bufs {
+                    f(buf.as_mut_ptr(), buf.len());
+                }
+            }
+            Self::Shared(buf) => f(buf.as_ptr().cast_mut(), buf.len()),
+            Self::Segments(segments) => {
+                for segment in segments {
+                    f(segment.as_ptr().cast_mut(), segment.len());
+                }
+            }
         }
     }
 }

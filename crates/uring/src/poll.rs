@@ -20,7 +20,7 @@ use crate::ring::{Completion, OpId, Reason, Registration, Rejected, Ring, Sync};
 use crate::table::Table;
 use crate::waker::Waker;
 
-/// A [`Ring`] for systems without io_uring.
+/// A [`Ring`] for systems without `io_uring`.
 ///
 /// Sockets never block it. Reads, writes, fsync and fallocate are carried out one after the other
 /// inside [`Ring::submit_and_wait`] and block it for as long as the drive takes.

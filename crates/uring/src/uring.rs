@@ -1,59 +1,290 @@
-//! The ring by io_uring.
+//! The ring by `io_uring`.
 
+mod entry;
+mod setup;
+
+use std::collections::VecDeque;
 use std::io;
-use std::time::Duration;
+use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
 
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{EnterFlags, IoUring, opcode, squeue};
+use rustix::io::Errno;
+
+use self::entry::{Registered, Wire};
 use crate::any::{Config, OpenError};
 use crate::arena::Arena;
-use crate::operation::Operation;
-use crate::ring::{Completion, OpId, Registration, Rejected, Ring};
+use crate::operation::{Kind, Operation};
+use crate::ring::{Completion, OpId, Reason, Registration, Rejected, Ring};
+use crate::table::Table;
 use crate::waker::Waker;
 
-/// A [`Ring`] by io_uring.
-#[derive(Debug)]
-pub struct UringRing {}
+/// How long a dropped ring waits for its last operations.
+const GRACE: Duration = Duration::from_secs(10);
+/// The mark of a cancellation's own completion; no operation has this name.
+const CANCELLATION: u64 = u64::MAX;
+/// A timeout beyond this is for ever.
+const LONGEST: Duration = Duration::from_secs(1 << 32);
+
+/// A [`Ring`] by `io_uring`.
+///
+/// When it is dropped, operations in flight are cancelled and waited for, and what was queued but
+/// not submitted may or may not be carried out. Should some not end within ten seconds (a drive
+/// that does not answer), their buffers, and with them the arena, are leaked: the kernel may still
+/// write to them.
+pub struct UringRing {
+    ring: IoUring,
+    /// What the kernel works on. It is freed only when nothing is in flight.
+    table: ManuallyDrop<Table<Wire>>,
+    /// What found no place in the submission queue.
+    backlog: VecDeque<Queued>,
+    arena: Arena,
+    registration: Registration,
+    registered: Registered,
+    capacity: usize,
+    enter: EnterFlags,
+    waker: Waker,
+    woken: bool,
+}
+
+/// Something for the submission queue.
+#[derive(Clone, Copy, Debug)]
+enum Queued {
+    Operation(OpId),
+    Cancellation(OpId),
+}
 
 impl UringRing {
-    /// Opens a ring on the thread that is to use it.
+    /// Opens a ring on the thread that is to use it; `config.backend` does not matter.
     ///
     /// # Errors
     ///
     /// See [`OpenError`].
     pub fn open(config: &Config) -> Result<Self, OpenError> {
-        config.parts()?;
-        Err(OpenError::Uring(io::ErrorKind::Unsupported.into()))
+        let (arena, waker) = config.parts()?;
+        // One more for the waker's own operation.
+        let places = config.in_flight + 1;
+        let ring = setup::ring(places as u32).map_err(OpenError::Uring)?;
+        let (registration, registered) = setup::register(&ring, &arena, config.registered_bytes);
+        let mut ring = Self {
+            enter: setup::enter_flags(&ring),
+            ring,
+            table: ManuallyDrop::new(Table::new(places)),
+            backlog: VecDeque::with_capacity(places),
+            arena,
+            registration,
+            registered,
+            capacity: config.in_flight,
+            waker,
+            woken: false,
+        };
+        ring.listen()?;
+        Ok(ring)
+    }
+
+    /// Queues the read of the waker's counter, which stays in flight all the time.
+    fn listen(&mut self) -> Result<(), OpenError> {
+        let operation = setup::wake(&self.waker, &self.arena)?;
+        let id = self.table.insert(operation);
+        self.push(Queued::Operation(
+            id.expect("the table is empty and has a place"),
+        ));
+        Ok(())
+    }
+
+    /// Puts it into the submission queue, or behind it.
+    fn push(&mut self, queued: Queued) {
+        if !self.backlog.is_empty() || !self.try_push(queued) {
+            self.backlog.push_back(queued);
+        }
+    }
+
+    /// `false` when the submission queue is full and the kernel takes nothing from it just now.
+    fn try_push(&mut self, queued: Queued) -> bool {
+        if self.ring.submission().is_full() {
+            // What it may fail with shows as a queue that is full still.
+            let _ = self.ring.submit();
+        }
+        let Some(entry) = self.entry(queued) else {
+            return true;
+        };
+        // SAFETY: the entry's addresses lie in the operation's payload and in its `Wire`, its
+        // descriptor is held by the operation's `Handle`, and all of these stay in their slot of
+        // the table, unmoved and unread by anyone, until the completion arrives (`pop`). The
+        // table's slots never move: it does not grow. Dropping the ring frees the table only when
+        // nothing is in flight, and forgetting the ring frees nothing at all. A payload is of
+        // buffers (whose mapping each of them keeps), and of vectors that no one changes here.
+        unsafe { self.ring.submission().push(&entry) }.is_ok()
+    }
+
+    /// The submission queue's entry; `None` when the operation has ended meanwhile.
+    fn entry(&mut self, queued: Queued) -> Option<squeue::Entry> {
+        Some(match queued {
+            Queued::Operation(id) => {
+                let slot = self.table.get(id)?;
+                let operation = slot.operation.as_mut()?;
+                entry::build(operation, &mut slot.extra, &self.registered).user_data(id.0)
+            }
+            Queued::Cancellation(id) => opcode::AsyncCancel::new(id.0)
+                .build()
+                .user_data(CANCELLATION),
+        })
+    }
+
+    /// Takes an outcome from the kernel; `None` when it is not one for the caller.
+    fn complete(&mut self, id: OpId, outcome: Result<usize, Errno>) -> Option<Completion> {
+        let operation = self.table.get(id)?.operation.as_mut()?;
+        let result = operation.advance(outcome);
+        if matches!(operation.kind, Kind::Wake) && !operation.cancelled {
+            operation.done = 0;
+            self.waker.taken();
+            self.woken = true;
+            self.push(Queued::Operation(id));
+            return None;
+        }
+        let Some(result) = result else {
+            self.push(Queued::Operation(id));
+            return None;
+        };
+        let operation = self.table.remove(id)?;
+        Some(Completion {
+            user: operation.user,
+            result,
+            payload: operation.payload,
+        })
+    }
+
+    /// One system call: submits, waits for `want` completions, and lets the kernel do its part.
+    fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
+        let submitted = self.ring.submission().len() as u32;
+        let timespec = timeout.map(Timespec::from);
+        let mut args = SubmitArgs::new();
+        if let Some(timespec) = &timespec {
+            args = args.timespec(timespec);
+        }
+        let submitter = self.ring.submitter();
+        // SAFETY: the flags include EXT_ARG, for which `args` is the argument's layout, and both it
+        // and the timespec it points to live until the call returns.
+        let outcome = unsafe { submitter.enter(submitted, want, self.enter.bits(), Some(&args)) };
+        match outcome.as_ref().err().and_then(Errno::from_io_error) {
+            // Time over; a signal; completions to be taken first; memory short for the moment.
+            Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
+            _ => outcome.map(drop),
+        }
+    }
+
+    /// Ends everything in flight; `false` when that cannot be done.
+    fn settle(&mut self) -> bool {
+        for id in self.table.ids() {
+            self.cancel(id);
+        }
+        let deadline = Instant::now() + GRACE;
+        while self.table.len() > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.submit_and_wait(Some(left)).is_err() {
+                return false;
+            }
+            while self.pop().is_some() {}
+        }
+        true
     }
 }
 
 impl Ring for UringRing {
     fn arena(&self) -> &Arena {
-        unreachable!()
+        &self.arena
     }
+
     fn registration(&self) -> Registration {
-        unreachable!()
+        self.registration
     }
+
     fn capacity(&self) -> usize {
-        unreachable!()
+        self.capacity
     }
+
     fn in_flight(&self) -> usize {
-        unreachable!()
+        // Not counting the waker's.
+        self.table.len() - 1
     }
-    fn queue(&mut self, _: Operation) -> Result<OpId, Rejected> {
-        unreachable!()
+
+    fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected> {
+        if let Err(reason) = operation.check() {
+            return Err(operation.rejected(reason));
+        }
+        let inserted = self.table.insert(operation);
+        let id = inserted.map_err(|operation| operation.rejected(Reason::Full))?;
+        self.push(Queued::Operation(id));
+        Ok(id)
     }
-    fn cancel(&mut self, _: OpId) {
-        unreachable!()
+
+    fn cancel(&mut self, op: OpId) {
+        let operation = self.table.get(op).and_then(|slot| slot.operation.as_mut());
+        if let Some(operation) = operation
+            && !std::mem::replace(&mut operation.cancelled, true)
+        {
+            self.push(Queued::Cancellation(op));
+        }
     }
-    fn submit_and_wait(&mut self, _: Option<Duration>) -> io::Result<()> {
-        unreachable!()
+
+    fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        while let Some(queued) = self.backlog.front().copied() {
+            if !self.try_push(queued) {
+                break;
+            }
+            self.backlog.pop_front();
+        }
+        let ready = !self.ring.completion().is_empty();
+        if ready && self.ring.submission().is_empty() {
+            return Ok(());
+        }
+        let wait = !ready && self.backlog.is_empty() && timeout != Some(Duration::ZERO);
+        self.enter(
+            u32::from(wait),
+            timeout.filter(|timeout| *timeout < LONGEST),
+        )
     }
+
     fn pop(&mut self) -> Option<Completion> {
-        unreachable!()
+        loop {
+            let entry = self.ring.completion().next()?;
+            let outcome = match entry.result() {
+                result @ 0.. => Ok(result as usize),
+                errno => Err(Errno::from_raw_os_error(-errno)),
+            };
+            if let Some(completion) = self.complete(OpId(entry.user_data()), outcome) {
+                return Some(completion);
+            }
+        }
     }
+
     fn waker(&self) -> Waker {
-        unreachable!()
+        self.waker.clone()
     }
+
     fn take_woken(&mut self) -> bool {
-        unreachable!()
+        std::mem::take(&mut self.woken)
+    }
+}
+
+impl Drop for UringRing {
+    fn drop(&mut self) {
+        if self.settle() {
+            // SAFETY: dropped once, here, and not used after; the kernel has completed every
+            // operation that pointed into it.
+            unsafe { ManuallyDrop::drop(&mut self.table) };
+        }
+    }
+}
+
+impl std::fmt::Debug for UringRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UringRing")
+            .field("registration", &self.registration)
+            .field("capacity", &self.capacity)
+            .field("in_flight", &self.in_flight())
+            .field("params", self.ring.params())
+            .finish_non_exhaustive()
     }
 }

@@ -23,7 +23,7 @@ struct Shared {
 
 impl Waker {
     pub(crate) fn new() -> Result<Self, Errno> {
-        // Blocking on purpose: io_uring answers EAGAIN on a non-blocking descriptor.
+        // Blocking on purpose: `io_uring` answers EAGAIN on a non-blocking descriptor.
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Self(Arc::new(Shared {
             fd,

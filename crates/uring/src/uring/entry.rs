@@ -1,0 +1,188 @@
+//! An operation in the kernel's words.
+
+use std::ops::Range;
+use std::ptr;
+
+use io_uring::{opcode, squeue, types};
+use rustix::event::PollFlags;
+use rustix::io::ReadWriteFlags;
+use rustix::io_uring::{MsgHdr, RecvFlags, SendFlags, iovec};
+
+use crate::operation::{Kind, Operation};
+use crate::ring::{Fill, Sync};
+
+/// The index of the one registered buffer.
+const ARENA: u16 = 0;
+
+/// What the kernel reads beside the payload. It stays in place while the operation is in flight,
+/// and its vector is used again by the next operation in that place.
+pub(crate) struct Wire {
+    iovecs: Vec<iovec>,
+    message: MsgHdr,
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        Self {
+            iovecs: Vec::new(),
+            message: MsgHdr {
+                msg_name: ptr::null_mut(),
+                msg_namelen: 0,
+                msg_iov: ptr::null_mut(),
+                msg_iovlen: 0,
+                msg_control: ptr::null_mut(),
+                msg_controllen: 0,
+                msg_flags: RecvFlags::empty(),
+            },
+        }
+    }
+}
+
+/// The addresses that are registered.
+pub(super) struct Registered(Range<usize>);
+
+impl Registered {
+    pub(super) fn new(base: *mut u8, bytes: usize) -> Self {
+        Self(base.addr()..base.addr() + bytes)
+    }
+
+    fn holds(&self, start: *mut u8, bytes: usize) -> bool {
+        self.0.start <= start.addr() && start.addr() + bytes <= self.0.end
+    }
+}
+
+/// The entry for what is left of an operation.
+pub(super) fn build(
+    operation: &mut Operation,
+    wire: &mut Wire,
+    registered: &Registered,
+) -> squeue::Entry {
+    gather(operation, &mut wire.iovecs);
+    let fd = types::Fd(operation.handle.raw());
+    let done = operation.done as u64;
+    match operation.kind {
+        Kind::Recv(fill) => receive(fd, wire, fill),
+        Kind::Send => send(fd, wire),
+        Kind::Wake => read(fd, wire, 0, registered),
+        Kind::Read { offset } => read(fd, wire, offset + done, registered),
+        Kind::Write { offset, sync } => write(fd, wire, offset + done, sync, registered),
+        Kind::Fsync { datasync } => opcode::Fsync::new(fd)
+            .flags(if datasync {
+                types::FsyncFlags::DATASYNC
+            } else {
+                types::FsyncFlags::empty()
+            })
+            .build(),
+        Kind::Fallocate { mode, offset, len } => opcode::Fallocate::new(fd, len)
+            .offset(offset)
+            .mode(mode.flags().bits().cast_signed())
+            .build(),
+        Kind::PollReadable => opcode::PollAdd::new(fd, u32::from(PollFlags::IN.bits())).build(),
+    }
+}
+
+/// The windows of the payload, without what is done.
+fn gather(operation: &mut Operation, iovecs: &mut Vec<iovec>) {
+    let mut skip = operation.done;
+    iovecs.clear();
+    operation.payload.for_each_piece(|start, bytes| {
+        let cut = skip.min(bytes);
+        skip -= cut;
+        if cut < bytes {
+            iovecs.push(iovec {
+                iov_base: start.wrapping_add(cut).cast(),
+                iov_len: bytes - cut,
+            });
+        }
+    });
+}
+
+fn receive(fd: types::Fd, wire: &mut Wire, fill: Fill) -> squeue::Entry {
+    let flags = match fill {
+        Fill::Any => RecvFlags::empty(),
+        Fill::All => RecvFlags::WAITALL,
+    };
+    if let Some((start, bytes)) = wire.single() {
+        opcode::Recv::new(fd, start, bytes)
+            .flags(flags.bits().cast_signed())
+            .build()
+    } else {
+        opcode::RecvMsg::new(fd, wire.message().cast())
+            .flags(flags.bits())
+            .build()
+    }
+}
+
+fn send(fd: types::Fd, wire: &mut Wire) -> squeue::Entry {
+    // With MSG_WAITALL the kernel continues short sends itself (5.19 and later).
+    let flags = SendFlags::NOSIGNAL.bits() | RecvFlags::WAITALL.bits();
+    if let Some((start, bytes)) = wire.single() {
+        opcode::Send::new(fd, start, bytes)
+            .flags(flags.cast_signed())
+            .build()
+    } else {
+        opcode::SendMsg::new(fd, wire.message().cast())
+            .flags(flags)
+            .build()
+    }
+}
+
+fn read(fd: types::Fd, wire: &Wire, offset: u64, registered: &Registered) -> squeue::Entry {
+    match wire.single() {
+        Some((start, bytes)) if registered.holds(start, bytes as usize) => {
+            opcode::ReadFixed::new(fd, start, bytes, ARENA)
+                .offset(offset)
+                .build()
+        }
+        Some((start, bytes)) => opcode::Read::new(fd, start, bytes).offset(offset).build(),
+        None => opcode::Readv::new(fd, wire.iovecs.as_ptr().cast(), wire.iovecs.len() as u32)
+            .offset(offset)
+            .build(),
+    }
+}
+
+fn write(
+    fd: types::Fd,
+    wire: &Wire,
+    offset: u64,
+    sync: Sync,
+    registered: &Registered,
+) -> squeue::Entry {
+    let flags = match sync {
+        Sync::No => 0,
+        Sync::Data => ReadWriteFlags::DSYNC.bits().cast_signed(),
+    };
+    match wire.single() {
+        Some((start, bytes)) if registered.holds(start, bytes as usize) => {
+            opcode::WriteFixed::new(fd, start, bytes, ARENA)
+                .offset(offset)
+                .rw_flags(flags)
+                .build()
+        }
+        Some((start, bytes)) => opcode::Write::new(fd, start, bytes)
+            .offset(offset)
+            .rw_flags(flags)
+            .build(),
+        None => opcode::Writev::new(fd, wire.iovecs.as_ptr().cast(), wire.iovecs.len() as u32)
+            .offset(offset)
+            .rw_flags(flags)
+            .build(),
+    }
+}
+
+impl Wire {
+    /// The one window left, if it is one; its size fits, see `MAX_BYTES`.
+    fn single(&self) -> Option<(*mut u8, u32)> {
+        match self.iovecs[..] {
+            [ref only] => Some((only.iov_base.cast(), only.iov_len as u32)),
+            _ => None,
+        }
+    }
+
+    /// The message of all windows.
+    fn message(&mut self) -> *mut MsgHdr {
+        self.message.msg_iov = self.iovecs.as_mut_ptr();
+        self.message.msg_iovlen = self.iovecs.len();
+        &raw mut self.message
+    }
+}

@@ -1,0 +1,127 @@
+//! What the tests of both rings share.
+#![allow(dead_code, unreachable_pub)]
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_uring::{AnyRing, Backend, Buf, Completion, Config, Handle, OpenError, Ring};
+
+/// A ring, or `None` with a word on standard error where the system refuses io_uring.
+pub fn open(config: &Config) -> Option<AnyRing> {
+    match AnyRing::open(config) {
+        Ok(ring) => Some(ring),
+        Err(OpenError::Uring(error)) => {
+            eprintln!("SKIPPED: no io_uring here: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub fn config(backend: Backend) -> Config {
+    Config {
+        backend,
+        arena_bytes: 4 << 20,
+        in_flight: 32,
+        ..Config::default()
+    }
+}
+
+/// Waits for the next completion; a ring that loses one fails here and not by hanging.
+pub fn next(ring: &mut impl Ring) -> Completion {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        if let Some(completion) = ring.pop() {
+            return completion;
+        }
+        ring.submit_and_wait(Some(Duration::from_secs(1))).unwrap();
+    }
+    panic!("an operation did not complete");
+}
+
+pub fn pair() -> (Handle, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (Handle::new(ours.into()).unwrap(), theirs)
+}
+
+pub fn filled(ring: &impl Ring, len: usize, byte: u8) -> Buf {
+    let mut buf = ring.arena().alloc(len).unwrap();
+    buf.fill(byte);
+    buf
+}
+
+/// Bytes that tell their place.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
+        .collect()
+}
+
+/// A file that is gone when this is dropped.
+pub struct TempFile(PathBuf);
+
+impl TempFile {
+    pub fn new(bytes: u64) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-uring-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        File::create_new(&path).unwrap().set_len(bytes).unwrap();
+        Self(path)
+    }
+
+    /// By O_DIRECT where the file system takes it.
+    pub fn direct(&self) -> Handle {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+        let file = options.clone().custom_flags(direct).open(&self.0);
+        let file = file.or_else(|_| options.open(&self.0)).unwrap();
+        Handle::new(OwnedFd::from(file)).unwrap()
+    }
+
+    /// For writing only.
+    pub fn write_only(&self) -> Handle {
+        let file = OpenOptions::new().write(true).open(&self.0).unwrap();
+        Handle::new(OwnedFd::from(file)).unwrap()
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        std::fs::read(&self.0).unwrap()
+    }
+
+    pub fn put(&self, bytes: &[u8]) {
+        std::fs::write(&self.0, bytes).unwrap();
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs each test function with either backend.
+#[macro_export]
+macro_rules! on_both_rings {
+    ($($test:ident),* $(,)?) => {
+        mod uring {
+            $(#[test] fn $test() {
+                if let Some(ring) = super::common::open(&super::common::config(weir_uring::Backend::Uring)) {
+                    super::$test(ring);
+                }
+            })*
+        }
+        mod poll {
+            $(#[test] fn $test() {
+                let config = super::common::config(weir_uring::Backend::Poll);
+                super::$test(super::common::open(&config).unwrap());
+            })*
+        }
+    };
+}
