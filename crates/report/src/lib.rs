@@ -1,7 +1,18 @@
 //! Renderers: terminal tables, SVG plots, one self-contained HTML file. From values to strings, nothing else.
 //!
-//! JSON Lines, the form for machines, are `weir_measure::write_records`.
+//! - [`Table`]: columns and rows, as text that fits a terminal or as HTML;
+//! - [`svg`]: lines over time, bars with error bars, stacked bars;
+//! - [`html`]: a page of text, cards, plots and tables that needs no other file;
+//! - [`demo`]: the demo's table and page;
+//! - [`number`]: numbers as text, with a fixed number of digits.
+//!
+//! JSON Lines, the form for machines, are [`weir_measure::write_records`].
 
 pub mod demo;
+pub mod html;
+pub mod number;
+pub mod svg;
+mod table;
 
 pub use demo::{BestFigure, DemoReport, PolicyResult, demo_page, demo_table, demo_table_all};
+pub use table::{Column, Table, terminal_width};

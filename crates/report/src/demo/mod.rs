@@ -3,6 +3,8 @@
 use weir_measure::{Record, TOTAL};
 
 mod page;
+mod plots;
+mod rows;
 mod table;
 
 pub use page::demo_page;

@@ -1,8 +1,229 @@
 //! The demo as one self-contained page.
 
-use super::DemoReport;
+use weir_measure::{Record, median};
+
+use super::{DemoReport, PolicyResult, plots, rows};
+use crate::html::{Block, Card, Gauge, Page, Section, Tone};
+use crate::number::{duration, figure, percent, plain};
+use crate::svg::Ink;
 
 /// The demo as one self-contained HTML page: what each policy did to the target, and to everyone else.
 pub fn demo_page(report: &DemoReport) -> String {
-    report.drive.clone()
+    let clients = report.policies.first().map_or(0, |p| p.clients().count());
+    let sections = [
+        at_a_glance(report),
+        over_time(report),
+        everyone(report),
+        where_time_went(report),
+        figures(report),
+        best(report),
+        reading(report),
+    ];
+    let page = Page {
+        title: format!("One drive, {clients} clients: before and after"),
+        lead: lead(report).unwrap_or_default(),
+        intro: [&report.load, &report.drive]
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .cloned()
+            .collect(),
+        sections: sections
+            .into_iter()
+            .filter(|s| !s.blocks.is_empty())
+            .collect(),
+        footer: "Written by `weir demo`. This page needs no network and no other file.".into(),
+    };
+    page.html()
+}
+
+/// Before and after in a sentence: the first policy beside the last.
+fn lead(report: &DemoReport) -> Option<String> {
+    let [before, .., after] = &report.policies[..] else {
+        return None;
+    };
+    let of = |p: &PolicyResult| p.client(&report.target).map(|r| plain(r.throughput_mbps));
+    let promised = before.client(&report.target)?.promised_mbps?;
+    let (first, last) = (
+        before.total()?.throughput_mbps,
+        after.total()?.throughput_mbps,
+    );
+    Some(format!(
+        "Under {} the {} gets {} of the {} MB/s it was promised. Under {} it gets {}, while all clients together still get {} \
+         of {} MB/s.",
+        before.policy,
+        report.target,
+        of(before)?,
+        plain(promised),
+        after.policy,
+        of(after)?,
+        plain(last),
+        plain(first),
+    ))
+}
+
+/// The colour of a policy, in every plot and card.
+pub(super) fn ink(policy: usize) -> Ink {
+    Ink(policy)
+}
+
+fn at_a_glance(report: &DemoReport) -> Section {
+    let cards = report.policies.iter().enumerate();
+    let cards = cards.map(|(i, result)| card(report, result, ink(i)));
+    Section {
+        heading: String::new(),
+        blocks: vec![Block::Cards(cards.collect())],
+    }
+}
+
+fn card(report: &DemoReport, result: &PolicyResult, ink: Ink) -> Card {
+    let target = result.client(&report.target);
+    let mut card = Card {
+        title: result.policy.clone(),
+        ink: Some(ink),
+        note: result.about.clone(),
+        figure: target.map_or_else(|| "-".into(), |r| figure(r.throughput_mbps)),
+        unit: format!("MB/s for the {}", report.target),
+        tone: if result.kept { Tone::Good } else { Tone::Bad },
+        badge: format!("promise {}", rows::kept(result.kept)),
+        text: result.verdict.clone(),
+        ..Card::default()
+    };
+    if let Some(record) = target {
+        card.gauges.extend(promise_gauge(record));
+        let worst = record
+            .worst_second_mbps
+            .map(|w| format!("{} MB/s", figure(w)));
+        card.rows.extend(worst.map(|w| ("worst second".into(), w)));
+        let met = record
+            .windows_met
+            .map(|m| format!("{} of seconds", percent(m)));
+        card.rows.extend(met.map(|m| ("promise kept in".into(), m)));
+        card.rows
+            .push(("mean latency".into(), duration(record.latency_us.mean)));
+        card.rows
+            .push(("p99 latency".into(), duration(record.latency_us.p99)));
+    }
+    card.gauges.extend(result.drive_used.map(|used| Gauge {
+        name: "drive used".into(),
+        value: percent(used),
+        part: used,
+        mark: None,
+    }));
+    let others: Vec<f64> = result
+        .others(&report.target)
+        .map(|r| r.throughput_mbps)
+        .collect();
+    if let Some(middle) = median(&others) {
+        card.rows.push((
+            "median of the others".into(),
+            format!("{} MB/s", figure(middle)),
+        ));
+    }
+    if let Some(total) = result.total() {
+        let total = format!("{} MB/s", figure(total.throughput_mbps));
+        card.rows.push(("all together".into(), total));
+    }
+    card
+}
+
+/// What was got beside what was promised; the promise stands at two thirds of the bar.
+fn promise_gauge(record: &Record) -> Option<Gauge> {
+    let promised = record.promised_mbps.filter(|p| *p > 0.0)?;
+    let part = record.throughput_mbps / promised;
+    Some(Gauge {
+        name: format!("of {} MB/s promised", plain(promised)),
+        value: percent(part),
+        part: part * 2.0 / 3.0,
+        mark: Some(2.0 / 3.0),
+    })
+}
+
+fn over_time(report: &DemoReport) -> Section {
+    let blocks = plots::target_over_time(report).map(|plot| {
+        let caption = "Bandwidth of the target in each window, under each policy. The dashed line is what it was promised.";
+        vec![Block::Plots(vec![plot], caption.into())]
+    });
+    Section {
+        heading: format!("What the {} got", report.target),
+        blocks: blocks.unwrap_or_default(),
+    }
+}
+
+fn everyone(report: &DemoReport) -> Section {
+    let plots = plots::everyone_over_time(report);
+    let caption = "The same run, with everyone in it. The grey area reaches from the slowest to the fastest of the others. \
+                   The scale is logarithmic: each rule is ten times the one below.";
+    Section {
+        heading: "What everyone got".into(),
+        blocks: if plots.is_empty() {
+            Vec::new()
+        } else {
+            vec![Block::Plots(plots, caption.into())]
+        },
+    }
+}
+
+fn where_time_went(report: &DemoReport) -> Section {
+    let mut blocks = Vec::new();
+    if let Some(plot) = plots::time_split(report) {
+        let caption = "The mean request of the target, from its sending to its answer. Elevator: it waited for its turn among \
+                       the others. Limit: its own maximum held it. Drive: it was being served. Link and client: everything \
+                       outside the server's core.";
+        blocks.push(Block::Plots(vec![plot], caption.into()));
+    }
+    let bars = vec![plots::latency(report), plots::bandwidth(report)];
+    let caption = "Left: latency of the target. Right: bandwidth; the bar of the others is their median, its ends the \
+                   slowest and the fastest of them.";
+    blocks.push(Block::Plots(bars, caption.into()));
+    Section {
+        heading: "Where the time went".into(),
+        blocks,
+    }
+}
+
+fn figures(report: &DemoReport) -> Section {
+    let mut blocks = vec![Block::Text(
+        "Bandwidths in MB/s of 10^6 bytes, latencies in microseconds. \"worst s\" is the worst second in which the client was \
+         waiting throughout, \"met\" the part of these seconds with at least 99% of what was promised."
+            .into(),
+    )];
+    for (i, result) in report.policies.iter().enumerate() {
+        blocks.push(Block::Heading(result.policy.clone(), Some(ink(i))));
+        blocks.push(Block::Table(rows::clients(result, &report.target, false)));
+        if rows::fold(result, &report.target)
+            .iter()
+            .any(|f| f.records.len() > 1)
+        {
+            let all = Block::Table(rows::clients(result, &report.target, true));
+            blocks.push(Block::Details("every client".into(), vec![all]));
+        }
+    }
+    Section {
+        heading: "Every figure".into(),
+        blocks,
+    }
+}
+
+fn best(report: &DemoReport) -> Section {
+    let terms = report
+        .best
+        .iter()
+        .map(|b| (b.what.clone(), b.value.clone()));
+    let terms: Vec<(String, String)> = terms.collect();
+    Section {
+        heading: "What the best possible schedule would give".into(),
+        blocks: if terms.is_empty() {
+            Vec::new()
+        } else {
+            vec![Block::Terms(terms), Block::Table(rows::policies(report))]
+        },
+    }
+}
+
+fn reading(report: &DemoReport) -> Section {
+    let notes = report.notes.iter().cloned().map(Block::Text);
+    Section {
+        heading: "How to read this".into(),
+        blocks: notes.collect(),
+    }
 }

@@ -1,0 +1,240 @@
+//! The demo's plots.
+
+use weir_measure::{Record, median};
+
+use super::page::ink;
+use super::{DemoReport, PolicyResult};
+use crate::number::{duration, figure, plain};
+use crate::svg::{
+    Band, Bar, BarChart, BarGroup, Ink, Line, LineChart, Mark, Scale, StackChart, StackRow,
+};
+
+/// The target's bandwidth over time, a line for each policy; none where no record has a series.
+pub(super) fn target_over_time(report: &DemoReport) -> Option<String> {
+    let mut lines = Vec::new();
+    for (i, result) in report.policies.iter().enumerate() {
+        let series = result.client(&report.target).and_then(points);
+        lines.extend(series.map(|points| Line {
+            name: result.policy.clone(),
+            ink: ink(i),
+            quiet: false,
+            points,
+        }));
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    let means = report.policies.iter().filter_map(|p| {
+        let mean = p.client(&report.target)?.throughput_mbps;
+        Some(format!("{} {} MB/s", p.policy, figure(mean)))
+    });
+    let means: Vec<String> = means.collect();
+    let chart = LineChart {
+        title: format!("Bandwidth of the {}", report.target),
+        description: format!("Mean over the run: {}.", means.join(", ")),
+        x_name: "seconds".into(),
+        y_unit: "MB/s".into(),
+        x_range: range(report),
+        size: (1040.0, 320.0),
+        lines,
+        marks: promise(report).into_iter().collect(),
+        ..LineChart::default()
+    };
+    Some(chart.svg())
+}
+
+/// One plot for each policy: target, the others as a band, and the total, all on the same axis.
+pub(super) fn everyone_over_time(report: &DemoReport) -> Vec<String> {
+    let reach: Vec<f64> = report
+        .policies
+        .iter()
+        .flat_map(|p| &p.records)
+        .filter_map(|r| r.series_mbps.as_ref())
+        .flatten()
+        .map(|v| v.max(FLOOR))
+        .collect();
+    let plots = report.policies.iter().enumerate();
+    let plots = plots.filter_map(|(i, result)| everyone(report, result, ink(i), &reach));
+    plots.collect()
+}
+
+fn everyone(report: &DemoReport, result: &PolicyResult, ink: Ink, reach: &[f64]) -> Option<String> {
+    let others: Vec<Vec<(f64, f64)>> = result.others(&report.target).filter_map(points).collect();
+    let mut lines = Vec::new();
+    let target = result.client(&report.target).and_then(points);
+    lines.extend(target.map(|points| Line {
+        name: report.target.clone(),
+        ink,
+        quiet: false,
+        points,
+    }));
+    let total = result.total().and_then(points);
+    lines.extend(total.map(|points| Line {
+        name: "all together".into(),
+        ink: Ink(3),
+        quiet: true,
+        points,
+    }));
+    if lines.is_empty() {
+        return None;
+    }
+    let bands = (!others.is_empty()).then(|| Band {
+        name: "the others".into(),
+        ink: Ink::QUIET,
+        points: band(&others),
+    });
+    let chart = LineChart {
+        title: result.policy.clone(),
+        description: result.verdict.clone(),
+        x_name: "seconds".into(),
+        y_unit: "MB/s".into(),
+        scale: Scale::Log,
+        reach: reach.to_vec(),
+        x_range: range(report),
+        size: (330.0, 280.0),
+        bands: bands.into_iter().collect(),
+        lines,
+        marks: promise(report).into_iter().collect(),
+    };
+    Some(chart.svg())
+}
+
+/// Where the mean request's time went, a bar for each policy; none where no split is known.
+pub(super) fn time_split(report: &DemoReport) -> Option<String> {
+    let rows = report.policies.iter().filter_map(|result| {
+        let record = result.client(&report.target)?;
+        let split = record.split_us?;
+        let rest = (record.latency_us.mean - split.total()).max(0.0);
+        Some(StackRow {
+            name: result.policy.clone(),
+            sum: duration(record.latency_us.mean),
+            values: vec![split.limit, split.elevator, split.drive, rest],
+        })
+    });
+    let rows: Vec<StackRow> = rows.collect();
+    let part = |name: &str, ink| (name.to_owned(), ink);
+    let chart = StackChart {
+        title: format!("A request of the {}", report.target),
+        description: describe(&rows),
+        unit: "us".into(),
+        width: 1040.0,
+        parts: vec![
+            part("limit", Ink(4)),
+            part("elevator", Ink(3)),
+            part("drive", Ink(5)),
+            part("link and client", Ink::QUIET),
+        ],
+        rows,
+    };
+    (!chart.rows.is_empty()).then(|| chart.svg())
+}
+
+/// Mean and p99 latency of the target under each policy.
+pub(super) fn latency(report: &DemoReport) -> String {
+    let groups = report.policies.iter().map(|result| {
+        let latency = result.client(&report.target).map(|r| r.latency_us);
+        BarGroup {
+            name: result.policy.clone(),
+            bars: vec![
+                latency.map(|l| Bar::new(l.mean)),
+                latency.map(|l| Bar::new(l.p99)),
+            ],
+        }
+    });
+    let chart = BarChart {
+        title: format!("Latency of the {}", report.target),
+        description: "Mean and 99th percentile under each policy.".into(),
+        unit: "us".into(),
+        scale: Scale::Log,
+        size: (510.0, 280.0),
+        series: vec![("mean".into(), Ink(5)), ("p99".into(), Ink(1))],
+        groups: groups.collect(),
+    };
+    chart.svg()
+}
+
+/// Bandwidth of target and others under each policy.
+pub(super) fn bandwidth(report: &DemoReport) -> String {
+    let groups = report.policies.iter().map(|result| {
+        let target = result.client(&report.target);
+        let others: Vec<f64> = result
+            .others(&report.target)
+            .map(|r| r.throughput_mbps)
+            .collect();
+        let least = others.iter().copied().reduce(f64::min);
+        let most = others.iter().copied().reduce(f64::max);
+        BarGroup {
+            name: result.policy.clone(),
+            bars: vec![
+                target.map(|r| Bar::new(r.throughput_mbps)),
+                median(&others).map(|value| Bar {
+                    range: least.zip(most),
+                    ..Bar::new(value)
+                }),
+            ],
+        }
+    });
+    let chart = BarChart {
+        title: "Bandwidth of each client".into(),
+        description: "The target and the median of the others under each policy.".into(),
+        unit: "MB/s".into(),
+        scale: Scale::Linear,
+        size: (510.0, 280.0),
+        series: vec![
+            (report.target.clone(), Ink(2)),
+            ("the others".into(), Ink::QUIET),
+        ],
+        groups: groups.collect(),
+    };
+    chart.svg()
+}
+
+/// What the target was promised.
+fn promise(report: &DemoReport) -> Option<Mark> {
+    let mut records = report
+        .policies
+        .iter()
+        .filter_map(|p| p.client(&report.target));
+    let promised = records.find_map(|r| r.promised_mbps)?;
+    Some(Mark {
+        name: format!("promised {} MB/s", plain(promised)),
+        value: promised,
+    })
+}
+
+/// A record's series as points at the middle of each window.
+fn points(record: &Record) -> Option<Vec<(f64, f64)>> {
+    let step = record.series_step_s?;
+    let values = record.series_mbps.as_ref()?.iter().enumerate();
+    Some(values.map(|(i, v)| ((i as f64 + 0.5) * step, *v)).collect())
+}
+
+/// The time all plots show: from the start to the end of the longest series.
+fn range(report: &DemoReport) -> Option<(f64, f64)> {
+    let records = report.policies.iter().flat_map(|p| &p.records);
+    let ends =
+        records.filter_map(|r| Some(r.series_step_s? * r.series_mbps.as_ref()?.len() as f64));
+    Some((0.0, ends.reduce(f64::max)?))
+}
+
+/// The least and the most of several series, as far as all of them reach.
+fn band(series: &[Vec<(f64, f64)>]) -> Vec<(f64, f64, f64)> {
+    let length = series.iter().map(Vec::len).min().unwrap_or(0);
+    let at = |i: usize| {
+        let values = series.iter().map(|s| s[i].1);
+        let (low, high) = values.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), v| {
+            (low.min(v), high.max(v))
+        });
+        (series[0][i].0, low, high)
+    };
+    (0..length).map(at).collect()
+}
+
+fn describe(rows: &[StackRow]) -> String {
+    let sums = rows.iter().map(|r| format!("{} {}", r.name, r.sum));
+    let sums: Vec<String> = sums.collect();
+    format!("Mean time of a request: {}.", sums.join(", "))
+}
+
+/// Below this many MB/s a log scale does not follow: a window with nothing would stretch it to nothing.
+const FLOOR: f64 = 0.1;

@@ -1,0 +1,189 @@
+//! The demo's tables, for terminal and page alike.
+
+use weir_measure::{LimitedBy, Record};
+
+use super::{DemoReport, PolicyResult};
+use crate::number::{figure, percent, short};
+use crate::{Column, Table};
+
+/// Clients that differ in nothing but the number at the end of their name.
+pub(super) struct Fold<'a> {
+    /// `reader 1-15`, or the client's own name.
+    pub(super) label: String,
+    pub(super) records: Vec<&'a Record>,
+}
+
+/// Neighbouring clients that differ only in their number, together; the target always alone.
+pub(super) fn fold<'a>(result: &'a PolicyResult, target: &str) -> Vec<Fold<'a>> {
+    let mut folds: Vec<(&str, Vec<&Record>)> = Vec::new();
+    for record in result.clients() {
+        let stem = stem(&record.client);
+        match folds.last_mut() {
+            Some((last, records))
+                if *last == stem
+                    && stem != record.client
+                    && record.client != target
+                    && records[0].client != target
+                    && records[0].promised_mbps == record.promised_mbps =>
+            {
+                records.push(record);
+            }
+            _ => folds.push((stem, vec![record])),
+        }
+    }
+    let folds = folds.into_iter().map(|(stem, records)| {
+        let (first, last) = (&records[0].client, &records[records.len() - 1].client);
+        let label = if records.len() == 1 {
+            first.clone()
+        } else {
+            let stem_end = stem.trim_end_matches(['-', '_', ' ', '.']);
+            format!(
+                "{stem_end} {}-{}",
+                &first[stem.len()..],
+                &last[stem.len()..]
+            )
+        };
+        Fold { label, records }
+    });
+    folds.collect()
+}
+
+/// A name without the digits at its end.
+fn stem(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+/// The clients of one policy, and their total. Unless `all` are wanted, those alike share two rows.
+pub(super) fn clients(result: &PolicyResult, target: &str, all: bool) -> Table {
+    let mut table = Table::new([
+        Column::text("client"),
+        Column::number("promised").dropped(3),
+        Column::number("got"),
+        Column::number("worst s").dropped(1),
+        Column::number("mean us").dropped(4),
+        Column::number("p99 us"),
+        Column::number("met").dropped(2),
+        Column::text("limited by").dropped(5),
+    ]);
+    for fold in fold(result, target) {
+        if all || fold.records.len() == 1 {
+            for record in fold.records {
+                let row = row(&record.client, &[record], f64::min, limit(&[record]));
+                if record.client == target {
+                    table.strong_row(row);
+                } else {
+                    table.row(row);
+                }
+            }
+        } else {
+            let label = |end| format!("{} {end}", fold.label);
+            let limited = limit(&fold.records);
+            table.row(row(&label("min"), &fold.records, f64::min, limited));
+            table.row(row(&label("max"), &fold.records, f64::max, ""));
+        }
+    }
+    if let Some(total) = result.total() {
+        table.row(row("total", &[total], f64::min, ""));
+    }
+    table
+}
+
+/// The policies side by side, as the target sees them.
+pub(super) fn policies(report: &DemoReport) -> Table {
+    let mut table = Table::new([
+        Column::text("policy"),
+        Column::number("target"),
+        Column::number("worst s").dropped(2),
+        Column::number("mean us").dropped(3),
+        Column::number("p99 us").dropped(1),
+        Column::number("total"),
+        Column::number("drive used").dropped(4),
+        Column::text("promise"),
+    ]);
+    for result in &report.policies {
+        let target = result.client(&report.target);
+        let of = |get: fn(&Record) -> f64, text: fn(f64) -> String| {
+            target.map(|r| text(get(r))).unwrap_or_default()
+        };
+        let worst = target.and_then(|r| r.worst_second_mbps);
+        let row = [
+            result.policy.clone(),
+            of(|r| r.throughput_mbps, figure),
+            worst.map(figure).unwrap_or_default(),
+            of(|r| r.latency_us.mean, short),
+            of(|r| r.latency_us.p99, short),
+            result
+                .total()
+                .map(|r| figure(r.throughput_mbps))
+                .unwrap_or_default(),
+            result.drive_used.map(percent).unwrap_or_default(),
+            kept(result.kept).to_owned(),
+        ];
+        table.row(row);
+    }
+    table
+}
+
+/// How a promise fared, in a word.
+pub(super) fn kept(kept: bool) -> &'static str {
+    if kept { "kept" } else { "broken" }
+}
+
+/// One row: of each figure the least or the most of all records.
+fn row(label: &str, records: &[&Record], pick: fn(f64, f64) -> f64, limited: &str) -> [String; 8] {
+    let of = |get: fn(&Record) -> Option<f64>, text: fn(f64) -> String| {
+        let values = records.iter().filter_map(|r| get(r));
+        values.reduce(pick).map(text).unwrap_or_default()
+    };
+    [
+        label.to_owned(),
+        of(|r| r.promised_mbps, figure),
+        of(|r| Some(r.throughput_mbps), figure),
+        of(|r| r.worst_second_mbps, figure),
+        of(|r| Some(r.latency_us.mean), short),
+        of(|r| Some(r.latency_us.p99), short),
+        of(|r| r.windows_met, percent),
+        limited.to_owned(),
+    ]
+}
+
+/// What limited the clients, where it was the same for all.
+fn limit(records: &[&Record]) -> &'static str {
+    let first = records.first().and_then(|r| r.limited_by);
+    if records.iter().all(|r| r.limited_by == first) {
+        first.map_or("", LimitedBy::name)
+    } else {
+        "mixed"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(names: &[&str]) -> Vec<String> {
+        let records = names.iter().map(|n| Record {
+            client: (*n).to_owned(),
+            ..Record::default()
+        });
+        let result = PolicyResult {
+            records: records.collect(),
+            ..PolicyResult::default()
+        };
+        fold(&result, "reader-3")
+            .into_iter()
+            .map(|f| f.label)
+            .collect()
+    }
+
+    #[test]
+    fn only_neighbours_alike_but_for_a_number_are_folded() {
+        let names = [
+            "reader-1", "reader-2", "reader-3", "reader-4", "reader-5", "total",
+        ];
+        assert_eq!(labels(&names), ["reader 1-2", "reader-3", "reader 4-5"]);
+        assert_eq!(labels(&["a", "a", "b2", "b 3"]), ["a", "a", "b2", "b 3"]);
+        assert_eq!(labels(&["1", "2"]), [" 1-2"]);
+        assert_eq!(labels(&[]), [] as [&str; 0]);
+    }
+}

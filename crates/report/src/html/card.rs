@@ -1,0 +1,114 @@
+//! Cards: one result at a glance.
+
+use std::fmt::Write;
+
+use super::escape;
+use crate::svg::Ink;
+
+/// One result at a glance: a name, a figure, a judgement.
+#[derive(Debug, Clone, Default)]
+pub struct Card {
+    /// Its name.
+    pub title: String,
+    /// The colour plots use for the same thing.
+    pub ink: Option<Ink>,
+    /// A line below the name.
+    pub note: String,
+    /// The figure.
+    pub figure: String,
+    /// The figure's unit.
+    pub unit: String,
+    /// How good it is.
+    pub tone: Tone,
+    /// The judgement in a word or two.
+    pub badge: String,
+    /// Bars below the figure.
+    pub gauges: Vec<Gauge>,
+    /// Further figures: what, how much.
+    pub rows: Vec<(String, String)>,
+    /// A sentence at the end.
+    pub text: String,
+}
+
+/// How good a result is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// It was to be like this.
+    Good,
+    /// It was not.
+    Bad,
+    /// No judgement.
+    #[default]
+    Plain,
+}
+
+/// A bar filled in part.
+#[derive(Debug, Clone)]
+pub struct Gauge {
+    /// What it is about.
+    pub name: String,
+    /// The value as text.
+    pub value: String,
+    /// The part filled, 0 to 1; more is shown as full.
+    pub part: f64,
+    /// A mark on the bar, 0 to 1, such as where the promise stands.
+    pub mark: Option<f64>,
+}
+
+impl Card {
+    /// The card as HTML.
+    pub(super) fn html(&self) -> String {
+        let (tone, sign) = match self.tone {
+            Tone::Good => ("good", "\u{2713} "),
+            Tone::Bad => ("bad", "\u{2717} "),
+            Tone::Plain => ("plain", ""),
+        };
+        let ink = self.ink.map_or_else(String::new, Ink::class);
+        let mut out = format!(
+            "<article class=\"card plot {tone} {ink}\">\n<h3>{}</h3>\n<p class=\"note\">{}</p>\n\
+             <p class=\"figure\">{} <span>{}</span></p>\n<p class=\"badge\">{sign}{}</p>\n",
+            escape(&self.title),
+            escape(&self.note),
+            escape(&self.figure),
+            escape(&self.unit),
+            escape(&self.badge),
+        );
+        for gauge in &self.gauges {
+            gauge.write(&mut out);
+        }
+        if !self.rows.is_empty() {
+            out.push_str("<dl>\n");
+            for (name, value) in &self.rows {
+                let (name, value) = (escape(name), escape(value));
+                writeln!(out, "<dt>{name}</dt><dd>{value}</dd>").expect("memory takes every byte");
+            }
+            out.push_str("</dl>\n");
+        }
+        if !self.text.is_empty() {
+            let text = escape(&self.text);
+            writeln!(out, "<p class=\"text\">{text}</p>").expect("memory takes every byte");
+        }
+        out.push_str("</article>\n");
+        out
+    }
+}
+
+impl Gauge {
+    fn write(&self, out: &mut String) {
+        let percent = |part: f64| {
+            let part = if part.is_finite() { part } else { 0.0 };
+            part.clamp(0.0, 1.0) * 100.0
+        };
+        let mark = self.mark.map_or_else(String::new, |m| {
+            format!("<b style=\"left:{:.1}%\"></b>", percent(m))
+        });
+        writeln!(
+            out,
+            "<div class=\"gauge\"><span>{}</span><span>{}</span><div><i style=\"width:{:.1}%\"></i>{mark}</div></div>",
+            escape(&self.name),
+            escape(&self.value),
+            percent(self.part),
+        )
+        .expect("memory takes every byte");
+    }
+}

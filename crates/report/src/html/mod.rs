@@ -1,0 +1,218 @@
+//! One self-contained page: no other file is needed to show it, none is asked for.
+
+use std::fmt::Write;
+
+use crate::Table;
+use crate::svg::{self, Ink};
+
+mod card;
+
+pub use card::{Card, Gauge, Tone};
+
+/// A page. All text is escaped; only plots, which are ours, go in as they are.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// Its title and first heading.
+    pub title: String,
+    /// What is to be known first, in a sentence.
+    pub lead: String,
+    /// What it is about: a paragraph each.
+    pub intro: Vec<String>,
+    /// Its sections.
+    pub sections: Vec<Section>,
+    /// A last line, such as how to make the page again.
+    pub footer: String,
+}
+
+/// A section of a page.
+#[derive(Debug, Clone, Default)]
+pub struct Section {
+    /// Its heading; none if empty.
+    pub heading: String,
+    /// What it holds.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a section.
+#[derive(Debug, Clone)]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// A heading below that of the section, with a colour that plots use for the same thing.
+    Heading(String, Option<Ink>),
+    /// Cards side by side.
+    Cards(Vec<Card>),
+    /// Plots side by side, as [`crate::svg`] makes them, with a caption below them.
+    Plots(Vec<String>, String),
+    /// A table.
+    Table(Table),
+    /// A list of terms with what is to be said of them.
+    Terms(Vec<(String, String)>),
+    /// What is shown only on demand: a line, and what is behind it.
+    Details(String, Vec<Self>),
+}
+
+impl Page {
+    /// The page as HTML.
+    pub fn html(&self) -> String {
+        let title = escape(&self.title);
+        let mut out = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+             <style>\n{PAGE_STYLE}{}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>\n",
+            svg::STYLE
+        );
+        if !self.lead.is_empty() {
+            put(
+                &mut out,
+                format_args!("<p class=\"lead\">{}</p>\n", escape(&self.lead)),
+            );
+        }
+        for paragraph in &self.intro {
+            put(&mut out, format_args!("<p>{}</p>\n", escape(paragraph)));
+        }
+        out.push_str("</header>\n<main>\n");
+        for section in &self.sections {
+            out.push_str("<section>\n");
+            if !section.heading.is_empty() {
+                put(
+                    &mut out,
+                    format_args!("<h2>{}</h2>\n", escape(&section.heading)),
+                );
+            }
+            for block in &section.blocks {
+                write_block(&mut out, block);
+            }
+            out.push_str("</section>\n");
+        }
+        out.push_str("</main>\n");
+        if !self.footer.is_empty() {
+            put(
+                &mut out,
+                format_args!("<footer><p>{}</p></footer>\n", escape(&self.footer)),
+            );
+        }
+        put(
+            &mut out,
+            format_args!("<script>\n{PAGE_SCRIPT}</script>\n</body>\n</html>\n"),
+        );
+        out
+    }
+}
+
+/// Text as HTML and XML want it, in elements and in attributes. Characters that XML forbids become a question mark.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('?'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn write_block(out: &mut String, block: &Block) {
+    match block {
+        Block::Text(text) => put(out, format_args!("<p>{}</p>\n", escape(text))),
+        Block::Heading(text, ink) => {
+            let swatch = ink.map_or_else(String::new, |i| {
+                format!("<i class=\"plot swatch {}\"></i>", i.class())
+            });
+            put(out, format_args!("<h3>{swatch}{}</h3>\n", escape(text)));
+        }
+        Block::Cards(cards) => {
+            out.push_str("<div class=\"cards\">\n");
+            for card in cards {
+                out.push_str(&card.html());
+            }
+            out.push_str("</div>\n");
+        }
+        Block::Plots(plots, caption) => {
+            let class = if plots.len() > 1 {
+                "plots"
+            } else {
+                "plots one"
+            };
+            put(
+                out,
+                format_args!(
+                    "<figure>\n<div class=\"{class}\">\n{}</div>\n",
+                    plots.concat()
+                ),
+            );
+            if !caption.is_empty() {
+                put(
+                    out,
+                    format_args!("<figcaption>{}</figcaption>\n", escape(caption)),
+                );
+            }
+            out.push_str("</figure>\n");
+        }
+        Block::Table(table) => write_table(out, table),
+        Block::Terms(terms) => {
+            out.push_str("<dl>\n");
+            for (term, text) in terms {
+                put(
+                    out,
+                    format_args!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(text)),
+                );
+            }
+            out.push_str("</dl>\n");
+        }
+        Block::Details(summary, blocks) => {
+            put(
+                out,
+                format_args!("<details>\n<summary>{}</summary>\n", escape(summary)),
+            );
+            for block in blocks {
+                write_block(out, block);
+            }
+            out.push_str("</details>\n");
+        }
+    }
+}
+
+fn write_table(out: &mut String, table: &Table) {
+    let class = |i: usize| {
+        if table.columns[i].right {
+            " class=\"n\""
+        } else {
+            ""
+        }
+    };
+    out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
+    for (i, column) in table.columns.iter().enumerate() {
+        put(
+            out,
+            format_args!("<th{}>{}</th>", class(i), escape(&column.title)),
+        );
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        out.push_str(if row.strong {
+            "<tr class=\"strong\">"
+        } else {
+            "<tr>"
+        });
+        for (i, cell) in row.cells.iter().enumerate() {
+            put(out, format_args!("<td{}>{}</td>", class(i), escape(cell)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("memory takes every byte");
+}
+
+const PAGE_STYLE: &str = include_str!("page.css");
+const PAGE_SCRIPT: &str = include_str!("page.js");

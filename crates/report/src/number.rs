@@ -1,0 +1,136 @@
+//! Numbers as people read them: a fixed number of digits for each size, so that equal results are equal text.
+
+/// A bandwidth or another figure of which three or four digits matter: `0.93`, `10.00`, `249.8`, `3112`.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        v if !v.is_finite() => "-".into(),
+        v if v < 99.995 => format!("{:.2}", zero(value, 0.005)),
+        v if v < 999.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// Three digits: `3.25`, `31.5`, `410`, and for what is larger as many as there are.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        v if !v.is_finite() => "-".into(),
+        v if v < 9.995 => format!("{:.2}", zero(value, 0.005)),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// As [`figure`], without zeros at the end: for running text.
+pub fn plain(value: f64) -> String {
+    let text = figure(value);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// Microseconds with the unit that suits their size: `3.25 us`, `410 us`, `4.40 ms`, `1.20 s`.
+pub fn duration(us: f64) -> String {
+    match us.abs() {
+        v if v < 999.5 => format!("{} us", short(us)),
+        v if v < 999_500.0 => format!("{} ms", short(us / 1e3)),
+        _ => format!("{} s", short(us / 1e6)),
+    }
+}
+
+/// A part (0 to 1) as whole percent; never `100%` for less than all, nor `0%` for more than nothing.
+pub fn percent(part: f64) -> String {
+    if !part.is_finite() {
+        return "-".into();
+    }
+    let whole = (part * 100.0).round();
+    if whole >= 100.0 && part < 1.0 {
+        return "99%".into();
+    }
+    if whole <= 0.0 && part > 0.0 {
+        return "1%".into();
+    }
+    format!("{whole:.0}%")
+}
+
+/// The label of an axis' tick: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the distance to the next tick and says how
+/// many digits are needed.
+pub(crate) fn tick(value: f64, step: f64) -> String {
+    let (value, step, unit) = match value.abs().max(step) {
+        v if v >= 1e6 => (value / 1e6, step / 1e6, "M"),
+        v if v >= 1e4 => (value / 1e3, step / 1e3, "k"),
+        _ => (value, step, ""),
+    };
+    let mut digits = 0;
+    let mut scaled = step;
+    while digits < 6 && (scaled - scaled.round()).abs() > 1e-6 * scaled.abs() {
+        scaled *= 10.0;
+        digits += 1;
+    }
+    format!("{:.digits$}{unit}", zero(value, 1e-9))
+}
+
+/// No `-0.00`.
+fn zero(value: f64, half: f64) -> f64 {
+    if value.abs() < half { 0.0 } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_follow_the_size() {
+        let figures = [
+            0.0,
+            -0.001,
+            0.934,
+            10.0,
+            99.994,
+            99.996,
+            249.84,
+            999.96,
+            3112.4,
+            f64::NAN,
+        ];
+        let want = [
+            "0.00", "0.00", "0.93", "10.00", "99.99", "100.0", "249.8", "1000", "3112", "-",
+        ];
+        assert_eq!(figures.map(figure), want);
+        assert_eq!(
+            [3.25, 31.54, 410.2, 4400.0].map(short),
+            ["3.25", "31.5", "410", "4400"]
+        );
+        assert_eq!(
+            [10.0, 0.5, 0.0, 249.84, 3100.0].map(plain),
+            ["10", "0.5", "0", "249.8", "3100"]
+        );
+        let durations = [0.5, 410.2, 999.6, 4400.0, 1_200_000.0].map(duration);
+        assert_eq!(
+            durations,
+            ["0.50 us", "410 us", "1.00 ms", "4.40 ms", "1.20 s"]
+        );
+    }
+
+    #[test]
+    fn percents_do_not_round_to_all_or_nothing() {
+        let parts = [0.0, 0.0001, 0.094, 0.5, 0.9999, 1.0, 1.2, f64::NAN].map(percent);
+        assert_eq!(parts, ["0%", "1%", "9%", "50%", "99%", "100%", "120%", "-"]);
+    }
+
+    #[test]
+    fn ticks_have_the_digits_of_their_step() {
+        let ticks = [
+            (0.0, 0.25),
+            (2.5, 2.5),
+            (5.0, 5.0),
+            (0.05, 0.05),
+            (20_000.0, 5000.0),
+            (5e6, 1e6),
+            (1.5e6, 5e5),
+        ];
+        let want = ["0.00", "2.5", "5", "0.05", "20k", "5M", "1.5M"];
+        assert_eq!(ticks.map(|(v, s)| tick(v, s)), want);
+    }
+}

@@ -1,0 +1,234 @@
+//! Axes: from values to places, and where the ticks stand.
+
+use crate::number::tick;
+
+/// How values become distances.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences are equal distances.
+    #[default]
+    Linear,
+    /// Equal ratios are equal distances; what is not positive stands at the lower end.
+    Log,
+}
+
+/// One axis: a scale over values from `low` to `high`, drawn from `from` to `to` (which may run downwards).
+#[derive(Debug, Clone)]
+pub(super) struct Axis {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    /// An axis from 0 (or the least value, if negative or on a log scale) to the greatest of `values`, widened to round
+    /// numbers.
+    pub(super) fn around(
+        scale: Scale,
+        values: impl Iterator<Item = f64>,
+        from: f64,
+        to: f64,
+    ) -> Self {
+        let usable = |v: &f64| v.is_finite() && (scale == Scale::Linear || *v > 0.0);
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for v in values.filter(usable) {
+            (low, high) = (low.min(v), high.max(v));
+        }
+        if low > high {
+            (low, high) = (1.0, 1.0);
+        }
+        let (low, high) = match scale {
+            Scale::Linear => {
+                let (low, high) = (
+                    low.min(0.0),
+                    if high > low.min(0.0) {
+                        high
+                    } else {
+                        low.min(0.0) + 1.0
+                    },
+                );
+                let step = step(low, high);
+                (
+                    (low / step).floor() * step,
+                    (high / step - 1e-9).ceil() * step,
+                )
+            }
+            Scale::Log => decades(low, high),
+        };
+        Self {
+            scale,
+            low,
+            high,
+            from,
+            to,
+        }
+    }
+
+    /// An axis from exactly `low` to exactly `high`.
+    pub(super) fn exact(low: f64, high: f64, from: f64, to: f64) -> Self {
+        let high = if high > low { high } else { low + 1.0 };
+        Self {
+            scale: Scale::Linear,
+            low,
+            high,
+            from,
+            to,
+        }
+    }
+
+    /// Where `value` stands, kept within the axis.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let value = if value.is_finite() { value } else { self.low };
+        let part = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+        };
+        self.from + (self.to - self.from) * part.clamp(0.0, 1.0)
+    }
+
+    /// Where the axis begins.
+    pub(super) fn origin(&self) -> f64 {
+        self.from
+    }
+
+    /// Ticks as (place, label), from low to high.
+    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        let values = match self.scale {
+            Scale::Linear => linear_ticks(self.low, self.high),
+            Scale::Log => log_ticks(self.low, self.high),
+        };
+        values
+            .into_iter()
+            .map(|(v, label)| (self.place(v), label))
+            .collect()
+    }
+}
+
+/// A round step (1, 2 or 5 times a power of ten) that makes four to eight ticks from `low` to `high`.
+fn step(low: f64, high: f64) -> f64 {
+    let raw = (high - low) / 5.0;
+    let power = 10f64.powi(raw.log10().floor() as i32);
+    let factor = match raw / power {
+        f if f < 1.5 => 1.0,
+        f if f < 3.5 => 2.0,
+        f if f < 7.5 => 5.0,
+        _ => 10.0,
+    };
+    factor * power
+}
+
+fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+    let step = step(low, high);
+    let first = (low / step - 1e-9).ceil() as i64;
+    let last = (high / step + 1e-9).floor() as i64;
+    let values = (first..=last).map(|i| i as f64 * step);
+    values.map(|v| (v, tick(v, step))).collect()
+}
+
+/// The numbers 1, 2 or 5 times a power of ten next below and next above.
+fn decades(low: f64, high: f64) -> (f64, f64) {
+    let rounds = |v: f64| {
+        let power = v.log10().floor() as i32;
+        (power - 1..=power + 1).flat_map(|p| [1.0, 2.0, 5.0].map(|f| f * 10f64.powi(p)))
+    };
+    let below = rounds(low)
+        .filter(|r| *r <= low * (1.0 + 1e-9))
+        .fold(0.0, f64::max);
+    let above = rounds(high)
+        .filter(|r| *r >= high * (1.0 - 1e-9))
+        .fold(f64::INFINITY, f64::min);
+    // A log scale over less than a factor of two says nothing.
+    (
+        below,
+        if above > below * 1.99 {
+            above
+        } else {
+            below * 10.0
+        },
+    )
+}
+
+fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+    let first = (low.log10() + 1e-9).floor() as i32;
+    let last = (high.log10() + 1e-9).floor() as i32;
+    let factors: &[f64] = if last - first <= 1 {
+        &[1.0, 2.0, 5.0]
+    } else {
+        &[1.0]
+    };
+    let mut ticks = Vec::new();
+    for power in first..=last {
+        for factor in factors {
+            let value = factor * 10f64.powi(power);
+            if value >= low * (1.0 - 1e-9) && value <= high * (1.0 + 1e-9) {
+                ticks.push((value, tick(value, value)));
+            }
+        }
+    }
+    ticks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: Scale, values: &[f64]) -> Vec<String> {
+        let axis = Axis::around(scale, values.iter().copied(), 0.0, 100.0);
+        axis.ticks().into_iter().map(|t| t.1).collect()
+    }
+
+    #[test]
+    fn linear_ticks_are_round() {
+        assert_eq!(
+            labels(Scale::Linear, &[0.9, 11.3]),
+            ["0", "2", "4", "6", "8", "10", "12"]
+        );
+        assert_eq!(
+            labels(Scale::Linear, &[249.0]),
+            ["0", "50", "100", "150", "200", "250"]
+        );
+        assert_eq!(
+            labels(Scale::Linear, &[250.0]),
+            ["0", "50", "100", "150", "200", "250"]
+        );
+        assert_eq!(
+            labels(Scale::Linear, &[0.3]),
+            ["0.00", "0.05", "0.10", "0.15", "0.20", "0.25", "0.30"]
+        );
+        let signed = labels(Scale::Linear, &[-3.0, 4.0]);
+        assert_eq!(signed, ["-3", "-2", "-1", "0", "1", "2", "3", "4"]);
+    }
+
+    #[test]
+    fn log_ticks_are_decades_or_within_one_or_two_also_2_and_5() {
+        assert_eq!(labels(Scale::Log, &[30.0, 9000.0]), ["100", "1000", "10k"]);
+        assert_eq!(labels(Scale::Log, &[0.8, 3.0]), ["0.5", "1", "2", "5"]);
+        assert_eq!(labels(Scale::Log, &[7.0, 7.0]), ["5", "10"]);
+        assert_eq!(
+            labels(Scale::Log, &[0.0, 1e-3, 250.0]),
+            ["0.001", "0.01", "0.1", "1", "10", "100"]
+        );
+    }
+
+    #[test]
+    fn nothing_to_show_is_still_an_axis() {
+        for scale in [Scale::Linear, Scale::Log] {
+            for values in [&[][..], &[0.0], &[f64::NAN, f64::INFINITY]] {
+                let axis = Axis::around(scale, values.iter().copied(), 0.0, 100.0);
+                assert!(axis.ticks().len() >= 2, "{scale:?} {values:?}");
+                assert!(axis.place(f64::NAN).is_finite());
+            }
+        }
+    }
+
+    #[test]
+    fn places_stay_within_the_axis() {
+        let down = Axis::around(Scale::Log, [1.0, 100.0].into_iter(), 200.0, 0.0);
+        assert_eq!(
+            [0.0, 1.0, 10.0, 100.0, 1e9].map(|v| down.place(v).round() as i32),
+            [200, 200, 100, 0, 0]
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Bars in groups, with error bars.
+
+use super::axis::Axis;
+use super::canvas::{Anchor, Canvas};
+use super::frame::{Entry, Frame, Shape};
+use super::{Ink, Scale};
+use crate::number::short;
+
+/// Groups of bars side by side: one bar of each group for each series.
+#[derive(Debug, Clone, Default)]
+pub struct BarChart {
+    /// Heading.
+    pub title: String,
+    /// What it shows, for those who cannot see it.
+    pub description: String,
+    /// Unit of the vertical axis.
+    pub unit: String,
+    /// Scale of the vertical axis. On a log scale bars begin at its lower end.
+    pub scale: Scale,
+    /// Width and height.
+    pub size: (f64, f64),
+    /// Name and colour of each series; a single one gets no legend.
+    pub series: Vec<(String, Ink)>,
+    /// The groups, from left to right.
+    pub groups: Vec<BarGroup>,
+}
+
+/// One group of bars.
+#[derive(Debug, Clone)]
+pub struct BarGroup {
+    /// Its name, below it.
+    pub name: String,
+    /// A bar for each series, or none where there is no value.
+    pub bars: Vec<Option<Bar>>,
+}
+
+/// One bar.
+#[derive(Debug, Clone, Copy)]
+pub struct Bar {
+    /// Its height.
+    pub value: f64,
+    /// Ends of its error bar.
+    pub range: Option<(f64, f64)>,
+    /// Its own colour in place of that of its series.
+    pub ink: Option<Ink>,
+}
+
+impl Bar {
+    /// A bar without error bar.
+    pub fn new(value: f64) -> Self {
+        Self {
+            value,
+            range: None,
+            ink: None,
+        }
+    }
+}
+
+impl BarChart {
+    /// The plot as SVG.
+    pub fn svg(&self) -> String {
+        let mut canvas = Canvas::new(self.size.0, self.size.1, &self.title, &self.description);
+        let unit = match self.scale {
+            Scale::Linear => self.unit.clone(),
+            Scale::Log => format!("{}, log scale", self.unit),
+        };
+        let legend: Vec<Entry<'_>> = self.series.iter().map(entry).collect();
+        let legend = if legend.len() > 1 { &legend[..] } else { &[] };
+        let mut frame = Frame::new(&mut canvas, self.size, (&self.title, &unit), legend);
+        // There is no name below a horizontal axis of groups, but values stand above the bars.
+        frame.top += 8.0;
+        frame.bottom += 14.0;
+        let y = Axis::around(self.scale, self.values(), frame.bottom, frame.top);
+        frame.vertical(&mut canvas, &y);
+        let width = (frame.right - frame.left) / self.groups.len().max(1) as f64;
+        for (i, group) in self.groups.iter().enumerate() {
+            let left = frame.left + width * i as f64;
+            self.write_group(&mut canvas, group, (left, width), &y);
+            let below = (left + width / 2.0, frame.bottom + 18.0);
+            canvas.text("", below, Anchor::Middle, &group.name);
+        }
+        let foot = frame.bottom;
+        canvas.line("axis", (frame.left, foot), (frame.right, foot));
+        canvas.finish()
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        let bars = self.groups.iter().flat_map(|g| &g.bars).flatten();
+        bars.flat_map(|b| {
+            let (low, high) = b.range.unwrap_or((b.value, b.value));
+            [b.value, low, high]
+        })
+    }
+
+    /// The bars of one group within (left, width).
+    fn write_group(&self, canvas: &mut Canvas, group: &BarGroup, place: (f64, f64), y: &Axis) {
+        let count = self.series.len().max(1) as f64;
+        let width = (place.1 * 0.72 / count).min(56.0);
+        let left = place.0 + (place.1 - width * count) / 2.0;
+        for (i, (bar, (name, ink))) in group.bars.iter().zip(&self.series).enumerate() {
+            let Some(bar) = bar else { continue };
+            let (x, top) = (left + width * i as f64, y.place(bar.value));
+            let value = short(bar.value);
+            let tip = format!("{}, {name}: {value} {}", group.name, self.unit);
+            let ink = bar.ink.unwrap_or(*ink);
+            let foot = y.origin();
+            canvas.bar(
+                ink,
+                (x + 1.0, top),
+                (width - 2.0, (foot - top).max(0.0)),
+                &tip,
+            );
+            let mut above = top;
+            if let Some((low, high)) = bar.range {
+                let (low, high) = (y.place(low), y.place(high));
+                let middle = x + width / 2.0;
+                canvas.line("whisker", (middle, low), (middle, high));
+                for end in [low, high] {
+                    canvas.line("whisker", (middle - 4.0, end), (middle + 4.0, end));
+                }
+                above = above.min(high);
+            }
+            let at = (x + width / 2.0, above - 5.0);
+            canvas.text("halo", at, Anchor::Middle, &value);
+        }
+    }
+}
+
+fn entry((name, ink): &(String, Ink)) -> Entry<'_> {
+    Entry {
+        name,
+        ink: *ink,
+        shape: Shape::Fill,
+    }
+}

@@ -1,0 +1,108 @@
+//! Horizontal bars made of parts: where time went.
+
+use super::Ink;
+use super::Scale;
+use super::axis::Axis;
+use super::canvas::{Anchor, Canvas};
+use super::frame::{Entry, Frame, Shape, text_width};
+use crate::number::short;
+
+/// A horizontal bar for each row, made of the same parts.
+#[derive(Debug, Clone, Default)]
+pub struct StackChart {
+    /// Heading.
+    pub title: String,
+    /// What it shows, for those who cannot see it.
+    pub description: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Width; the height follows from the rows.
+    pub width: f64,
+    /// Name and colour of each part, from left to right.
+    pub parts: Vec<(String, Ink)>,
+    /// The rows, from top to bottom.
+    pub rows: Vec<StackRow>,
+}
+
+/// One bar.
+#[derive(Debug, Clone)]
+pub struct StackRow {
+    /// Its name, on its left.
+    pub name: String,
+    /// What stands at its end, such as its sum with a unit.
+    pub sum: String,
+    /// A value for each part; what is negative or not finite counts as 0.
+    pub values: Vec<f64>,
+}
+
+impl StackChart {
+    /// The plot as SVG.
+    pub fn svg(&self) -> String {
+        let legend: Vec<Entry<'_>> = self.parts.iter().map(entry).collect();
+        let top = Frame::top(self.width, &legend);
+        let height = top + ROW * self.rows.len() as f64 + 26.0;
+        let mut canvas = Canvas::new(self.width, height, &self.title, &self.description);
+        let size = (self.width, height);
+        let mut frame = Frame::new(&mut canvas, size, (&self.title, &self.unit), &legend);
+        let widest = |texts: &mut dyn Iterator<Item = &String>| {
+            texts.map(|t| text_width(t)).fold(0.0, f64::max)
+        };
+        frame.left = widest(&mut self.rows.iter().map(|r| &r.name)) + 16.0;
+        frame.right -= widest(&mut self.rows.iter().map(|r| &r.sum)) + 8.0;
+        frame.bottom = frame.top + ROW * self.rows.len() as f64;
+        let sums = self
+            .rows
+            .iter()
+            .map(|r| r.values.iter().copied().map(length).sum());
+        let x = Axis::around(Scale::Linear, sums, frame.left, frame.right);
+        for (at, label) in x.ticks() {
+            canvas.line("rule", (at, frame.top), (at, frame.bottom));
+            canvas.text("soft", (at, frame.bottom + 17.0), Anchor::Middle, &label);
+        }
+        for (i, row) in self.rows.iter().enumerate() {
+            self.write_row(&mut canvas, row, frame.top + ROW * i as f64, frame.left, &x);
+        }
+        canvas.line("axis", (frame.left, frame.top), (frame.left, frame.bottom));
+        canvas.finish()
+    }
+
+    fn write_row(&self, canvas: &mut Canvas, row: &StackRow, top: f64, left: f64, x: &Axis) {
+        let middle = top + ROW / 2.0 + 4.0;
+        canvas.text("", (left - 10.0, middle), Anchor::End, &row.name);
+        let mut sum = 0.0;
+        for (value, (name, ink)) in row.values.iter().zip(&self.parts) {
+            let from = x.place(sum);
+            sum += length(*value);
+            let width = x.place(sum) - from;
+            if width > 0.0 {
+                let tip = format!("{}, {name}: {} {}", row.name, short(*value), self.unit);
+                canvas.bar(*ink, (from, top + 5.0), (width, ROW - 10.0), &tip);
+            }
+        }
+        canvas.text(
+            "halo head",
+            (x.place(sum) + 8.0, middle),
+            Anchor::Start,
+            &row.sum,
+        );
+    }
+}
+
+fn entry((name, ink): &(String, Ink)) -> Entry<'_> {
+    Entry {
+        name,
+        ink: *ink,
+        shape: Shape::Fill,
+    }
+}
+
+fn length(value: f64) -> f64 {
+    if value.is_finite() {
+        value.max(0.0)
+    } else {
+        0.0
+    }
+}
+
+/// Height of a row.
+const ROW: f64 = 34.0;
