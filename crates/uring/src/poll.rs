@@ -117,10 +117,11 @@ impl PollRing {
             self.woken = true;
         }
         for ((id, ..), fd) in handles.iter().zip(&fds[1..]) {
-            if !fd.revents().is_empty() && self.run(*id, true) {
-                self.waiting.retain(|waiting| waiting != id);
+            if !fd.revents().is_empty() {
+                self.run(*id, true);
             }
         }
+        self.waiting.retain(|id| self.table.get(*id).is_some());
         Ok(())
     }
 

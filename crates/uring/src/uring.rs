@@ -13,6 +13,7 @@ use io_uring::{EnterFlags, IoUring, opcode, squeue};
 use rustix::io::Errno;
 
 use self::entry::{Registered, Wire};
+use self::setup::Mode;
 use crate::any::{Config, OpenError};
 use crate::arena::Arena;
 use crate::operation::{Kind, Operation};
@@ -62,10 +63,14 @@ impl UringRing {
     ///
     /// See [`OpenError`].
     pub fn open(config: &Config) -> Result<Self, OpenError> {
+        Self::open_in(&Mode::ALL, config)
+    }
+
+    fn open_in(modes: &[Mode], config: &Config) -> Result<Self, OpenError> {
         let (arena, waker) = config.parts()?;
         // One more for the waker's own operation.
         let places = config.in_flight + 1;
-        let ring = setup::ring(places as u32).map_err(OpenError::Uring)?;
+        let ring = setup::ring(places as u32, modes).map_err(OpenError::Uring)?;
         let (registration, registered) = setup::register(&ring, &arena, config.registered_bytes);
         let mut ring = Self {
             enter: setup::enter_flags(&ring),
@@ -286,5 +291,141 @@ impl std::fmt::Debug for UringRing {
             .field("in_flight", &self.in_flight())
             .field("params", self.ring.params())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::handle::Handle;
+    use crate::payload::{Header, Segment};
+    use crate::ring::Fill;
+
+    /// `None` where the system refuses `io_uring`; the tests of both rings say so.
+    fn open(mode: Mode) -> Option<UringRing> {
+        let config = Config {
+            arena_bytes: 1 << 20,
+            in_flight: 16,
+            ..Config::default()
+        };
+        UringRing::open_in(&[mode], &config).ok()
+    }
+
+    fn next(ring: &mut UringRing) -> Completion {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            if let Some(completion) = ring.pop() {
+                return completion;
+            }
+            ring.submit_and_wait(Some(Duration::from_millis(100)))
+                .unwrap();
+        }
+        panic!("an operation did not complete");
+    }
+
+    fn pair() -> (Handle, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Handle::new(ours.into()).unwrap(), theirs)
+    }
+
+    #[test]
+    fn every_mode_works() {
+        for mode in Mode::ALL {
+            let Some(mut ring) = open(mode) else { continue };
+            let (socket, mut peer) = pair();
+            let buf = ring.arena().alloc(100).unwrap();
+            ring.recv(1, &socket, buf, Fill::Any).unwrap();
+            ring.submit_and_wait(Some(Duration::from_millis(1)))
+                .unwrap();
+            assert!(ring.pop().is_none(), "{mode:?}");
+            peer.write_all(b"hello").unwrap();
+            assert_eq!(next(&mut ring).result, Ok(5), "{mode:?}");
+
+            let waker = ring.waker();
+            let thread = std::thread::spawn(move || waker.wake());
+            while !ring.take_woken() {
+                ring.submit_and_wait(None).unwrap();
+                assert!(ring.pop().is_none());
+            }
+            thread.join().unwrap();
+
+            let buf = ring.arena().alloc(100).unwrap();
+            let arena = ring.arena().clone();
+            ring.recv(2, &socket, buf, Fill::All).unwrap();
+            ring.submit_and_wait(Some(Duration::ZERO)).unwrap();
+            drop(ring);
+            assert_eq!(arena.available(), arena.capacity(), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn what_did_not_fit_is_submitted_later() {
+        let Some(mut ring) = open(Mode::Deferred) else {
+            return;
+        };
+        let (socket, mut peer) = pair();
+        let segments = vec![Segment::from(Header::new(*b"late"))];
+        let send = Operation::new(1, &socket, Kind::Send, crate::Payload::Segments(segments));
+        let id = ring.table.insert(send).unwrap();
+        ring.backlog.push_back(Queued::Operation(id));
+        // Behind it, as long as there is something.
+        ring.poll_readable(2, &socket).unwrap();
+        assert_eq!(ring.backlog.len(), 2);
+        assert_eq!(next(&mut ring).user, 1);
+        assert!(ring.backlog.is_empty());
+        let mut got = [0; 4];
+        peer.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"late");
+    }
+
+    #[test]
+    fn a_full_submission_queue_is_submitted() {
+        let Some(mut ring) = open(Mode::Deferred) else {
+            return;
+        };
+        let entries = ring.ring.params().sq_entries() as usize;
+        let pairs: Vec<_> = (0..16).map(|_| pair()).collect();
+        // Each turn leaves two entries an operation, and none of them is submitted by a wait.
+        for turn in 0..entries {
+            for (user, (socket, _)) in (0..).zip(&pairs) {
+                let buf = ring.arena().alloc(512).unwrap();
+                let recv = ring.recv(user, socket, buf, Fill::Any).unwrap();
+                ring.cancel(recv);
+            }
+            for _ in &pairs {
+                let ended = next(&mut ring);
+                assert_eq!(ended.result, Err(Errno::CANCELED), "turn {turn}");
+            }
+        }
+    }
+
+    /// The continuation of a short send, which the kernel does itself where it can.
+    #[test]
+    fn only_the_rest_is_sent() {
+        let Some(mut ring) = open(Mode::Deferred) else {
+            return;
+        };
+        let (socket, mut peer) = pair();
+        let mut buf = ring.arena().alloc(600).unwrap();
+        buf.copy_from_slice(&[b'd'; 600]);
+        let segments: Vec<Segment> = vec![
+            Header::new(*b"head").into(),
+            buf.into(),
+            Header::new(*b"tail").into(),
+        ];
+        for (done, expected) in [(2, 606), (4, 604), (104, 504), (604, 4), (606, 2)] {
+            let payload = crate::Payload::Segments(segments.clone());
+            let mut send = Operation::new(1, &socket, Kind::Send, payload);
+            send.done = done;
+            ring.queue(send).unwrap();
+            assert_eq!(next(&mut ring).result, Ok(608));
+            let mut got = vec![0; expected];
+            peer.read_exact(&mut got).unwrap();
+            let whole = [b"head", &[b'd'; 600][..], b"tail"].concat();
+            assert_eq!(got, whole[done..]);
+        }
     }
 }

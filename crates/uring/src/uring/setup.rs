@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use io_uring::{Builder, EnterFlags, IoUring, Probe, opcode};
+use io_uring::{EnterFlags, IoUring, Probe, opcode};
 use rustix::io_uring::iovec;
 
 use super::entry::Registered;
@@ -38,47 +38,65 @@ const OPCODES: [u8; 14] = [
     opcode::Writev::CODE,
 ];
 
-/// A ring for `places` operations, in the best mode the kernel knows.
-pub(super) fn ring(places: u32) -> io::Result<IoUring> {
+/// A way of working with the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// 6.1: completions are worked on when this thread asks for them, and only by it.
+    Deferred,
+    /// 5.19: this thread is not interrupted for completions.
+    Cooperative,
+    /// Anything earlier.
+    Plain,
+}
+
+impl Mode {
+    /// Best first.
+    pub(super) const ALL: [Self; 3] = [Self::Deferred, Self::Cooperative, Self::Plain];
+}
+
+/// A ring for `places` operations, in the first of the modes that the kernel knows.
+pub(super) fn ring(places: u32, modes: &[Mode]) -> io::Result<IoUring> {
+    let mut refusal = io::ErrorKind::Unsupported.into();
+    for mode in modes {
+        match build(places, *mode) {
+            // A flag this kernel does not know.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => refusal = error,
+            ring => {
+                let ring = ring?;
+                return if knows_all(&ring)? {
+                    Ok(ring)
+                } else {
+                    Err(io::ErrorKind::Unsupported.into())
+                };
+            }
+        }
+    }
+    Err(refusal)
+}
+
+fn build(places: u32, mode: Mode) -> io::Result<IoUring> {
     // Each operation needs an entry, and some are left for cancellations.
     let entries = (places + places / 4 + 16).next_power_of_two();
-    let mut modes = [single as fn(&mut Builder), cooperative, plain].into_iter();
-    let ring = loop {
-        let Some(mode) = modes.next() else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let mut builder = IoUring::builder();
-        builder.setup_cqsize(entries * 2).setup_clamp();
-        mode(&mut builder);
-        match builder.build(entries) {
-            // A flag this kernel does not know.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
-            ring => break ring?,
-        }
+    let mut builder = IoUring::builder();
+    builder.setup_cqsize(entries * 2).setup_clamp();
+    match mode {
+        Mode::Deferred => builder
+            .setup_submit_all()
+            .setup_single_issuer()
+            .setup_defer_taskrun(),
+        Mode::Cooperative => builder.setup_submit_all().setup_coop_taskrun(),
+        Mode::Plain => &mut builder,
     };
+    builder.build(entries)
+}
+
+fn knows_all(ring: &IoUring) -> io::Result<bool> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
-    let known = OPCODES.iter().all(|code| probe.is_supported(*code));
-    if !(known && ring.params().is_feature_nodrop() && ring.params().is_feature_ext_arg()) {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    Ok(ring)
+    Ok(OPCODES.iter().all(|code| probe.is_supported(*code))
+        && ring.params().is_feature_nodrop()
+        && ring.params().is_feature_ext_arg())
 }
-
-/// 6.1: completions are worked on when this thread asks for them, and only by it.
-fn single(builder: &mut Builder) {
-    builder
-        .setup_submit_all()
-        .setup_single_issuer()
-        .setup_defer_taskrun();
-}
-
-/// 5.19.
-fn cooperative(builder: &mut Builder) {
-    builder.setup_submit_all().setup_coop_taskrun();
-}
-
-fn plain(_: &mut Builder) {}
 
 /// The flags of every call.
 pub(super) fn enter_flags(ring: &IoUring) -> EnterFlags {

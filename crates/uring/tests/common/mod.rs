@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use weir_uring::{AnyRing, Backend, Buf, Completion, Config, Handle, OpenError, Ring};
 
-/// A ring, or `None` with a word on standard error where the system refuses io_uring.
+/// A ring, or `None` with a word on standard error where the system refuses `io_uring`.
 pub fn open(config: &Config) -> Option<AnyRing> {
     match AnyRing::open(config) {
         Ok(ring) => Some(ring),
@@ -75,7 +75,7 @@ impl TempFile {
         Self(path)
     }
 
-    /// By O_DIRECT where the file system takes it.
+    /// By `O_DIRECT` where the file system takes it.
     pub fn direct(&self) -> Handle {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
