@@ -1,1 +1,49 @@
 //! Timing models of drives.
+//!
+//! A model is a state machine with the core's manners: no clock, no I/O, integers only, every table sized when it is made. It
+//! says *when* a command ends, never what its bytes are; whoever drives it holds the data. The same machine stands in for a drive
+//! in virtual time (the simulator) and in real time (the server).
+//!
+//! ```
+//! use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+//! use weir_drive::{Drive, null};
+//!
+//! let mut drive = null::Config::demo().build()?;
+//! let command = Dispatch {
+//!     queue: QueueId(0),
+//!     tag: Tag(0),
+//!     stream: StreamId::from_bits(0),
+//!     cookie: 0,
+//!     space: SpaceId(0),
+//!     op: Op::Read,
+//!     flags: Flags::NONE,
+//!     offset: 0,
+//!     length: 4096,
+//!     within: 0,
+//! };
+//! drive.submit(Instant::ZERO, &command).expect("the queue is empty");
+//! // 30 us of service, then 4096 bytes at 250 MB/s.
+//! assert_eq!(drive.next_completion(), Some(Instant::from_nanos(46_384)));
+//! # Ok::<(), weir_drive::ConfigError>(())
+//! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::float_arithmetic,
+    clippy::std_instead_of_core,
+    clippy::alloc_instead_of_core
+)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod config;
+mod drive;
+mod link;
+pub mod null;
+mod ring;
+
+pub use config::{Config, ConfigError};
+pub use drive::{Busy, Drive, Ended};
