@@ -1,1 +1,26 @@
 //! Everything people write: units, contracts, policies, the server's file.
+//!
+//! [`load`] reads the server's file into a [`Server`] or says everything that is wrong with it; [`plan`] turns one drive of it
+//! into what the core takes; [`reload`] says what a changed file comes to while the server runs.
+
+#![forbid(unsafe_code)]
+
+mod listen;
+mod places;
+mod plan;
+mod problem;
+mod reload;
+mod server;
+
+pub use listen::{Address, Id, Limits, Listen, Owner};
+pub use plan::{Member, Plan, Slot, plan};
+pub use problem::Problem;
+pub use reload::{DriveReload, Reload};
+pub use server::{Cache, Drive, DriveLimits, Policy, Server, Storage, Tenant, Test, Volume};
+
+/// What a process permits a file to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// The `[test]` table is permitted. For tests of the server, never for data that matters.
+    pub allow_test: bool,
+}

@@ -1,0 +1,154 @@
+//! What a drive's part of the file comes to for the core: its configuration, and slot numbers for names.
+
+use crate::server::{Drive, Server, Tenant, Volume};
+use std::collections::BTreeMap;
+use weir_core::{Config, DriveShape, Edit, GroupId, Limits, ROOT, SpaceId};
+
+/// Live requests that every connection may have however full its drive is.
+const RESERVED: u32 = 4;
+/// Events kept for a listener.
+const EVENTS: u32 = 4096;
+
+/// Where a volume is in the core's tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// The group that its connections' streams belong to.
+    pub group: GroupId,
+    /// Its address space.
+    pub space: SpaceId,
+}
+
+/// One drive's part of a [`Server`] in the core's terms.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The drive's name.
+    pub drive: String,
+    /// What its [`Layer`](weir_core::Layer) is made from.
+    pub config: Config,
+    /// What brings a new layer to the state described: one [`Layer::change`](weir_core::Layer::change).
+    ///
+    /// A volume without a written size ([`Volume::size`]) has no [`Edit::SetSpace`] here; whoever opens it adds that.
+    pub edits: Vec<Edit>,
+    /// Where each volume is.
+    pub volumes: BTreeMap<String, Slot>,
+    /// Which group each tenant is.
+    pub tenants: BTreeMap<String, GroupId>,
+}
+
+/// What a group of a plan stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Member<'a> {
+    /// The drive itself: the root group.
+    Drive(&'a str),
+    /// A tenant, by name.
+    Tenant(&'a str),
+    /// A volume, by name.
+    Volume(&'a str),
+}
+
+impl Plan {
+    /// What a group stands for; `None` if it is free.
+    pub fn member(&self, group: GroupId) -> Option<Member<'_>> {
+        if group == ROOT {
+            return Some(Member::Drive(&self.drive));
+        }
+        let tenant = self.tenants.iter().find(|t| *t.1 == group);
+        let volume = self.volumes.iter().find(|v| v.1.group == group);
+        tenant
+            .map(|t| Member::Tenant(t.0))
+            .or(volume.map(|v| Member::Volume(v.0)))
+    }
+}
+
+/// The plan for a drive of the server, `None` if it has no drive of that name.
+///
+/// Slot numbers depend on names alone: tenants in their order from group 1 on, then volumes; spaces from 0 on.
+pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
+    let drive = server.drive(drive)?;
+    let tenants = server.tenants.iter().filter(|t| t.drive == drive.name);
+    let tenants: BTreeMap<String, GroupId> = tenants
+        .zip(1..)
+        .map(|(t, slot)| (t.name.clone(), GroupId(slot)))
+        .collect();
+    let first = 1 + tenants.len() as u32;
+    let volumes = server
+        .volumes_of(&drive.name)
+        .zip(0..)
+        .map(|(v, space)| {
+            let slot = Slot {
+                group: GroupId(first + space),
+                space: SpaceId(space),
+            };
+            (v.name.clone(), slot)
+        })
+        .collect();
+    let mut plan = Plan {
+        drive: drive.name.clone(),
+        config: config(server, drive),
+        edits: Vec::new(),
+        volumes,
+        tenants,
+    };
+    plan.edits = edits(server, &plan);
+    Some(plan)
+}
+
+/// The edits that bring an empty layer to what the server says, in the plan's slots.
+fn edits(server: &Server, plan: &Plan) -> Vec<Edit> {
+    let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
+    let tenants = server.tenants.iter().filter(|t| t.drive == plan.drive);
+    edits.extend(tenants.map(|t| add_tenant(plan, t)));
+    for volume in server.volumes_of(&plan.drive) {
+        edits.extend(add_volume(plan, volume));
+    }
+    edits
+}
+
+pub(crate) fn add_tenant(plan: &Plan, tenant: &Tenant) -> Edit {
+    Edit::AddGroup {
+        id: plan.tenants[&tenant.name],
+        parent: ROOT,
+        contract: tenant.contract,
+    }
+}
+
+pub(crate) fn add_volume(plan: &Plan, volume: &Volume) -> impl Iterator<Item = Edit> {
+    let slot = plan.volumes[&volume.name];
+    let parent = volume.tenant.as_ref().map_or(ROOT, |t| plan.tenants[t]);
+    let group = Edit::AddGroup {
+        id: slot.group,
+        parent,
+        contract: volume.contract,
+    };
+    let space = volume.size.map(|size| Edit::SetSpace {
+        id: slot.space,
+        size: Some(size),
+    });
+    std::iter::once(group).chain(space)
+}
+
+/// The core's configuration. A connection that is gone keeps its stream until its last request is over, so there are twice as
+/// many streams as connections.
+pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
+    let per_stream = server.limits.requests_per_connection;
+    Config {
+        limits: Limits {
+            requests: drive.limits.requests,
+            streams: 2 * server.limits.connections,
+            groups: 1 + drive.limits.tenants + drive.limits.volumes,
+            spaces: drive.limits.volumes,
+            per_stream,
+            reserved: per_stream.min(RESERVED),
+            scheduler_tags: drive.limits.scheduler_tags,
+            events: EVENTS,
+        },
+        drive: DriveShape {
+            queues: drive.queues,
+            tags: drive.tags,
+            max_transfer: drive.max_transfer,
+            rotational: drive.rotational,
+            capacity: drive.capacity,
+        },
+        elevator: drive.policy.elevator(),
+    }
+}

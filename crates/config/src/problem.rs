@@ -1,0 +1,51 @@
+//! What is wrong with a file: where, what, and what to do.
+
+use std::fmt;
+
+/// One thing that is wrong.
+///
+/// Printed as one line, or two where there is help:
+///
+/// ```text
+/// weir.toml:12:7: volume.alpha.min: "10MB" is a size, not a rate
+///   help: write "10MB/s"
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The file's name as it was given; empty for text without a name.
+    pub file: String,
+    /// Its line, from 1; 0 if the problem has no place in the file.
+    pub line: u32,
+    /// The character in that line, from 1; 0 if the problem has no place in the file.
+    pub column: u32,
+    /// The key's path, as `volume.alpha.min`; empty if it is about the file as a whole.
+    pub key: String,
+    /// What is wrong, with the value and what is permitted.
+    pub message: String,
+    /// What to do, if that is known.
+    pub help: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.file.is_empty() {
+            write!(f, "{}:", self.file)?;
+        }
+        if self.line > 0 {
+            write!(f, "{}:{}:", self.line, self.column)?;
+        }
+        if !self.file.is_empty() || self.line > 0 {
+            f.write_str(" ")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.help {
+            Some(help) => write!(f, "\n  help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}

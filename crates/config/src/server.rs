@@ -1,0 +1,215 @@
+//! What the server's file says, as plain typed values.
+
+use crate::listen::{Limits, Listen};
+use crate::places::Places;
+use std::path::PathBuf;
+use weir_core::elevator::{self, bfq, contract};
+use weir_core::{Capacity, Contract};
+
+/// Everything in the server's file, checked: what [`load`](crate::load) returns.
+///
+/// Volumes, tenants and drives are in the order of their names. Two servers are equal if they say the same, wherever in their
+/// files they say it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Server {
+    /// The drives, at least one, by name.
+    pub drives: Vec<Drive>,
+    /// Where clients come in.
+    pub listen: Listen,
+    /// What connections may take.
+    pub limits: Limits,
+    /// The volumes by name; there may be none yet.
+    pub volumes: Vec<Volume>,
+    /// The tenants by name.
+    pub tenants: Vec<Tenant>,
+    /// What only tests switch on.
+    pub test: Test,
+    /// Where in the file each key stands.
+    pub(crate) places: Places,
+}
+
+impl Server {
+    /// The drive of that name.
+    pub fn drive(&self, name: &str) -> Option<&Drive> {
+        self.drives.iter().find(|d| d.name == name)
+    }
+
+    /// The volume of that name.
+    pub fn volume(&self, name: &str) -> Option<&Volume> {
+        self.volumes.iter().find(|v| v.name == name)
+    }
+
+    /// The tenant of that name.
+    pub fn tenant(&self, name: &str) -> Option<&Tenant> {
+        self.tenants.iter().find(|t| t.name == name)
+    }
+
+    /// The volumes of a drive, by name.
+    pub fn volumes_of<'a>(&'a self, drive: &'a str) -> impl Iterator<Item = &'a Volume> {
+        self.volumes.iter().filter(move |v| v.drive == drive)
+    }
+}
+
+/// One scheduling domain: what shares one physical drive (`[drive.NAME]`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Drive {
+    /// Its name: 1 to 255 bytes without control characters.
+    pub name: String,
+    /// How its time is shared.
+    pub policy: Policy,
+    /// What it can do at the least, if stated or, for a model, computed.
+    pub capacity: Option<Capacity>,
+    /// Hardware queues: 1 to 1024.
+    pub queues: u16,
+    /// Requests each queue takes at a time: 1 to 4096.
+    pub tags: u16,
+    /// Bytes it takes in one command; longer requests are split. A multiple of 512, 4 KiB to 1 GiB.
+    pub max_transfer: u32,
+    /// True for a drive that seeks.
+    pub rotational: bool,
+    /// The drive is a model: its volumes hold their data in memory, and this says when a request is over. The shape above is the
+    /// model's then.
+    pub model: Option<weir_drive::Config>,
+    /// Sizes of its tables.
+    pub limits: DriveLimits,
+}
+
+/// Sizes of one drive's tables, fixed while the server runs (`[drive.NAME.limits]`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveLimits {
+    /// Live requests of all connections together: 1 to 2^20.
+    pub requests: u32,
+    /// Requests in the elevator and the drive together (Linux: `nr_requests`): 1 to 2^20.
+    pub scheduler_tags: u32,
+    /// Volumes it can have, those that come by reload included: 1 to 65536.
+    pub volumes: u32,
+    /// Tenants it can have, likewise: 0 to 65536.
+    pub tenants: u32,
+}
+
+/// How a drive is shared (`policy`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Keeps contracts: the default.
+    Contract(contract::Config),
+    /// First come, first served.
+    None,
+    /// Linux's Budget Fair Queueing, with its tunables.
+    Bfq(bfq::Config),
+}
+
+impl Policy {
+    /// Its name in the file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Contract(_) => "contract",
+            Self::None => "none",
+            Self::Bfq(_) => "bfq",
+        }
+    }
+
+    /// The core's elevator for it.
+    pub fn elevator(&self) -> elevator::Config {
+        match self {
+            Self::Contract(config) => elevator::Config::Contract(config.clone()),
+            Self::None => elevator::Config::None,
+            Self::Bfq(config) => elevator::Config::Bfq(config.clone()),
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::Contract(contract::Config::default())
+    }
+}
+
+/// What a client sees as one disk: an NBD export (`[volume.NAME]`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Volume {
+    /// Its name, which is the export's: 1 to 255 bytes without control characters (NBD would allow 4096).
+    pub name: String,
+    /// The drive it lies on.
+    pub drive: String,
+    /// What holds its data.
+    pub storage: Storage,
+    /// Its size in bytes, a multiple of [`Volume::block`]. `None`: as large as the file or the device is, which must exist.
+    pub size: Option<u64>,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Whether the host's page cache stands between.
+    pub cache: Cache,
+    /// The tenant whose group it belongs to.
+    pub tenant: Option<String>,
+    /// What it was promised.
+    pub contract: Contract,
+}
+
+impl Volume {
+    /// What its size is a multiple of, bytes: 4096 where it is opened past the page cache, else 512.
+    pub fn block(&self) -> u64 {
+        block(&self.storage, self.cache)
+    }
+
+    /// True if something is promised: a min, or a realtime class.
+    pub fn is_promised(&self) -> bool {
+        is_promised(&self.contract)
+    }
+}
+
+/// True if the contract promises something: a min, or a realtime class.
+pub(crate) fn is_promised(contract: &Contract) -> bool {
+    contract.min > 0 || contract.min_iops > 0 || contract.class == weir_core::Class::Realtime
+}
+
+/// What a volume's size must be a multiple of.
+pub(crate) fn block(storage: &Storage, cache: Cache) -> u64 {
+    match (storage, cache) {
+        (Storage::File(_) | Storage::Device(_), Cache::Direct) => 4096,
+        _ => 512,
+    }
+}
+
+/// What holds a volume's data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Storage {
+    /// A regular file, by its absolute path; created if absent, preallocated if something is promised.
+    File(PathBuf),
+    /// A block device, by its absolute path.
+    Device(PathBuf),
+    /// Memory, zeroes at first, as fast as memory is.
+    Memory,
+    /// Memory behind the timing model of the volume's drive ([`Drive::model`], which is there then).
+    Model,
+}
+
+/// Whether the host's page cache stands between a volume and its file or device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Cache {
+    /// No: opened `O_DIRECT`.
+    #[default]
+    Direct,
+    /// Yes; such a volume can be promised nothing.
+    Host,
+}
+
+/// A group over several volumes of one drive (`[tenant.NAME]`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tenant {
+    /// Its name: 1 to 255 bytes without control characters.
+    pub name: String,
+    /// The drive its volumes lie on.
+    pub drive: String,
+    /// What it was promised for all its volumes together.
+    pub contract: Contract,
+}
+
+/// What only tests switch on (`[test]`); refused unless [`Options::allow_test`](crate::Options::allow_test) says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Test {
+    /// Writes that were not flushed stay in the process, and a cut loses any subset of them in any order.
+    pub power_cut: bool,
+    /// Seed of what a cut loses.
+    pub seed: u64,
+}
