@@ -59,9 +59,8 @@ pub(crate) trait Schedule: core::fmt::Debug {
 /// The closed set of elevators.
 pub(crate) fn build(config: &Config, table: &Table) -> alloc::boxed::Box<dyn Schedule> {
     match config {
-        Config::None | Config::Bfq(_) | Config::Contract(_) => {
-            alloc::boxed::Box::new(Fifo::new(table))
-        }
+        Config::Contract(config) => alloc::boxed::Box::new(contract::Elevator::new(config, table)),
+        Config::None | Config::Bfq(_) => alloc::boxed::Box::new(Fifo::new(table)),
     }
 }
 

@@ -181,7 +181,7 @@ impl Pieces {
         Some(piece)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {
         self.slots
             .iter()
             .enumerate()

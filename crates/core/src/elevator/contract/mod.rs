@@ -1,5 +1,343 @@
 //! Keeps contracts: min, share, class, tenants.
+//!
+//! Three questions for each piece that goes to the drive. *Who?* A realtime client with something to send; else the reservation
+//! that is furthest behind its promise ([`reserve`]); else whoever's turn it is by share ([`share`]). *How much may be in the
+//! drive?* What keeps it busy and no more ([`window`]), and of others only what leaves a promised client's next request in
+//! time. *In what portions?* Pieces small enough that two of them fit under that bound, so that the drive does not run dry.
+//!
+//! It never waits with the drive empty, so it sets no timer; there is no idling for anybody.
 
-/// Its tunables.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Config {}
+mod config;
+mod cost;
+mod reserve;
+mod share;
+mod window;
+
+pub use config::{Config, Excess};
+
+use super::{Next, Schedule};
+use crate::contract::Class;
+use crate::event::Events;
+use crate::layer::{Piece, Table};
+use crate::list::{Links, List};
+use crate::{GroupId, Instant, Op, ROOT, mutant};
+use alloc::vec;
+use alloc::vec::Vec;
+use cost::Model;
+use reserve::{Drive, Reservations};
+use share::Shares;
+use window::Window;
+
+/// Streams of one group are alike.
+const STREAM_WEIGHT: u32 = 100;
+/// Pieces end at multiples of this and are not made smaller: what O_DIRECT and drives' sectors need.
+const GRAIN: u64 = 4096;
+
+/// The elevator.
+#[derive(Debug)]
+pub(super) struct Elevator {
+    config: Config,
+    model: Model,
+    window: Window,
+    shares: Shares,
+    reservations: Reservations,
+    queues: Vec<List>,
+    links: Links,
+    /// Modelled cost of what is in the drive.
+    flight: u64,
+}
+
+impl Elevator {
+    pub(super) fn new(config: &Config, table: &Table) -> Self {
+        let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
+        Self {
+            config: *config,
+            model: Model::new(table.capacity()),
+            window: Window::new(),
+            shares: Shares::new(groups, streams, config.idle_class_timeout),
+            reservations: Reservations::new(groups, config.catch_up, config.forget),
+            queues: vec![List::EMPTY; streams as usize],
+            links: Links::new(table.requests.capacity()),
+            flight: 0,
+        }
+    }
+
+    /// The next piece of a request of `group`: no larger than leaves room for two under the tightest bound on it.
+    fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
+        let (most, last) = table.piece(request);
+        let live = &table.requests[request];
+        if !matches!(live.request.op, Op::Read | Op::Write) || !self.config.bound_in_flight {
+            return (most, last);
+        }
+        let Some(bound) = self.reservations.tightest(now, live.group) else {
+            return (most, last);
+        };
+        let within = (self.model.bytes_in(bound / 2) / GRAIN).max(1) * GRAIN;
+        if within >= u64::from(most) {
+            return (most, last);
+        }
+        let past = (live.request.offset + u64::from(live.issued)) % GRAIN;
+        ((within - past) as u32, false)
+    }
+
+    /// The next piece of a stream if it may go now; otherwise the reservation in its way, if it is one.
+    fn offer(
+        &mut self,
+        now: Instant,
+        stream: u32,
+        table: &Table,
+        rule: Rule,
+    ) -> Result<Offer, Option<u32>> {
+        let request = self.queues[stream as usize]
+            .first()
+            .expect("an active stream has a request");
+        let (bytes, last) = self.piece(now, request, table);
+        let live = &table.requests[request];
+        let cost = self.model.cost(live.request.op, u64::from(bytes));
+        let offer = Offer {
+            stream,
+            request,
+            bytes,
+            last,
+            cost,
+        };
+        if rule == Rule::Urgent {
+            return Ok(offer);
+        }
+        if self.config.bound_in_flight && !mutant::is(mutant::BOUND_IGNORED) {
+            if let Some(group) = self.reservations.in_the_way(live.group, cost, self.flight) {
+                return Err(Some(group));
+            }
+        }
+        if rule == Rule::Share && self.flight > 0 && self.flight + cost > self.window.bound(now) {
+            return Err(None);
+        }
+        Ok(offer)
+    }
+
+    fn choose(&mut self, now: Instant, table: &Table) -> Option<Offer> {
+        if let Some(group) = self.reservations.urgent() {
+            let stream = self
+                .shares
+                .pick(now, group)
+                .expect("an urgent group has something to send");
+            return self.offer(now, stream, table, Rule::Urgent).ok();
+        }
+        if let Some(group) = self.reservations.behind(now) {
+            let stream = self
+                .shares
+                .pick(now, group)
+                .expect("a group that waits has something to send");
+            if let Ok(offer) = self.offer(now, stream, table, Rule::Behind) {
+                return Some(offer);
+            }
+        }
+        let stream = self.shares.pick(now, ROOT.0)?;
+        match self.offer(now, stream, table, Rule::Share) {
+            Ok(offer) => Some(offer),
+            // Whoever the others are held back for may go itself.
+            Err(Some(group)) if self.shares.is_active(group) => {
+                let stream = self.shares.pick(now, group)?;
+                self.offer(now, stream, table, Rule::Share).ok()
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Accounts for a piece that goes.
+    fn take(&mut self, now: Instant, offer: Offer, table: &Table) {
+        let live = &table.requests[offer.request];
+        let group = live.group;
+        if offer.last {
+            self.links
+                .remove(&mut self.queues[offer.stream as usize], offer.request);
+        }
+        self.flight += offer.cost;
+        let reserved =
+            self.reservations.urgent().is_some() || self.reservations.behind(now).is_some();
+        let bytes = u64::from(if live.request.op == Op::Discard {
+            512
+        } else {
+            offer.bytes
+        });
+        self.reservations
+            .sent(now, group, bytes, offer.cost, offer.last);
+        let entity = self.shares.of_stream(offer.stream);
+        if !(mutant::is(mutant::RESERVATION_NOT_CHARGED) && reserved) {
+            self.shares
+                .charge(now, entity, self.share_cost(offer, table));
+        }
+        if self.queues[offer.stream as usize].is_empty() {
+            self.shares.deactivate(entity);
+        }
+        let shares = &self.shares;
+        self.reservations
+            .wait_on(now, group, |g| shares.is_active(g));
+    }
+
+    /// What a piece is charged in its share: its part of what the request costs whole, so that splitting costs the client
+    /// nothing.
+    fn share_cost(&self, offer: Offer, table: &Table) -> u64 {
+        let request = &table.requests[offer.request].request;
+        match self.config.excess {
+            Excess::Bytes => u64::from(offer.bytes.min(request.charge())),
+            Excess::Time => {
+                let whole = self.model.cost(request.op, u64::from(request.length));
+                if offer.last && offer.bytes == request.length {
+                    whole
+                } else {
+                    crate::time::mul_div_ceil(
+                        whole,
+                        u64::from(offer.bytes),
+                        u64::from(request.length),
+                    )
+                }
+            }
+        }
+    }
+}
+
+/// A piece that might go.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    stream: u32,
+    request: u32,
+    bytes: u32,
+    last: bool,
+    cost: u64,
+}
+
+/// On whose behalf a piece is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    Urgent,
+    Behind,
+    Share,
+}
+
+impl Schedule for Elevator {
+    fn open(&mut self, stream: u32, table: &Table) {
+        let group = table.streams[stream].spec.group;
+        let entity = self.shares.of_stream(stream);
+        self.shares
+            .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
+    }
+
+    fn close(&mut self, _now: Instant, stream: u32, _table: &Table) {
+        let entity = self.shares.of_stream(stream);
+        self.shares.forget(entity);
+    }
+
+    fn set_group(&mut self, now: Instant, id: GroupId, table: &Table) {
+        let group = table.groups.get(id).expect("the group exists");
+        let idle = group.contract.class == Class::Idle;
+        self.shares.set(
+            now,
+            id.0,
+            group.parent.0,
+            u32::from(group.contract.share),
+            idle,
+        );
+        self.refresh(now, table);
+    }
+
+    fn remove_group(&mut self, now: Instant, id: GroupId, table: &Table) {
+        self.shares.forget(id.0);
+        self.refresh(now, table);
+    }
+
+    fn set_capacity(&mut self, now: Instant, table: &Table) {
+        self.model = Model::new(table.capacity());
+        self.refresh(now, table);
+    }
+
+    fn insert(&mut self, now: Instant, request: u32, table: &Table) {
+        let live = &table.requests[request];
+        let stream = live.request.stream.slot();
+        let queue = &mut self.queues[stream as usize];
+        let first = queue.is_empty();
+        self.links.push_back(queue, request);
+        if first {
+            let entity = self.shares.of_stream(stream);
+            self.shares.activate(now, entity);
+        }
+        self.reservations
+            .arrived(now, live.group, u64::from(table.left(request)));
+    }
+
+    fn remove(&mut self, now: Instant, request: u32, table: &Table) {
+        let live = &table.requests[request];
+        let stream = live.request.stream.slot();
+        self.links
+            .remove(&mut self.queues[stream as usize], request);
+        if self.queues[stream as usize].is_empty() {
+            let entity = self.shares.of_stream(stream);
+            self.shares.deactivate(entity);
+        }
+        self.reservations.removed(
+            now,
+            live.group,
+            u64::from(table.left(request)),
+            live.pieces == 0,
+        );
+        let shares = &self.shares;
+        self.reservations
+            .wait_on(now, live.group, |g| shares.is_active(g));
+    }
+
+    fn next(&mut self, now: Instant, table: &Table, _events: &mut Events) -> Next {
+        let Some(offer) = self.choose(now, table) else {
+            return Next::Nothing;
+        };
+        if self.flight == 0 {
+            self.window
+                .wake(now, offer.request, table.requests[offer.request].issued);
+        }
+        self.take(now, offer, table);
+        Next::Take {
+            request: offer.request,
+            bytes: offer.bytes,
+        }
+    }
+
+    fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
+        if piece.op == Op::Flush {
+            // What a flush costs is known only now: the time it took.
+            let entity = self.shares.of_stream(piece.stream);
+            self.shares
+                .charge(now, entity, now.since(piece.dispatched).as_nanos());
+            return;
+        }
+        let cost = self.model.cost(piece.op, u64::from(piece.length));
+        self.window.complete(now, piece, cost);
+        self.flight = self.flight.saturating_sub(cost);
+        let live = &table.requests[piece.request];
+        let last = live.pieces == 1 && live.issued == live.request.length;
+        let drive = Drive {
+            model: &self.model,
+            delay: self.window.delay(),
+        };
+        self.reservations
+            .completed(now, piece.group, u64::from(piece.length), cost, last, drive);
+    }
+}
+
+impl Elevator {
+    /// Takes the promises and what is in flight anew after a change.
+    fn refresh(&mut self, now: Instant, table: &Table) {
+        self.reservations.set(now, &table.groups);
+        let model = &self.model;
+        let flights = || {
+            table
+                .pieces
+                .iter()
+                .filter(|(_, p)| p.op != Op::Flush)
+                .map(|(_, p)| (p.group, model.cost(p.op, u64::from(p.length))))
+        };
+        self.flight = flights().map(|f| f.1).sum();
+        self.reservations.recount(flights());
+    }
+}
+
+#[cfg(test)]
+mod tests;

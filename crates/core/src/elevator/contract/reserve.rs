@@ -1,0 +1,425 @@
+//! What was promised: a clock for each reservation, who is behind, and what others may have in flight for its sake.
+//!
+//! A reservation's clock stands at the instant up to which the promise has been kept: service of `s` bytes moves it `s / min`
+//! on. Who has something to send and whose clock is not ahead of now is *behind* and is served first, the furthest behind first
+//! (as mClock's reservation tags: Gulati, Merchant, Varman, "mClock", 2010).
+//!
+//! A client that asks for one thing at a time is kept from its min by what stands before it in the drive, however early it is
+//! served. From the bytes it keeps outstanding follows the time its next request may take; less the time its client thinks and
+//! the drive needs for the request alone, that is what the drive time of *others* in flight is bounded to.
+
+use super::cost::Model;
+use crate::contract::{Class, Contract};
+use crate::group::{GroupId, Groups};
+use crate::heap::Heap;
+use crate::list::NIL;
+use crate::time::mul_div_floor;
+use crate::tree::{Forest, Tree};
+use crate::{Instant, ROOT, Span};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Reserved are this many 64ths more than was promised, so that a window that ends between two requests keeps its promise.
+const HEADROOM: u64 = 2;
+/// Of the time a request may take, others get at most this many eighths in front of it.
+const MARGIN: u64 = 7;
+/// A reservation that asks for nothing bounds others for at least and at most this long, a realtime one for a second.
+const LINGER_MIN: Span = Span::from_millis(5);
+const LINGER_MAX: Span = Span::from_millis(100);
+const LINGER_REALTIME: Span = Span::from_secs(1);
+/// So many of the tightest bounds are looked at for each piece.
+const LOOKED_AT: usize = 4;
+
+/// One group's promise.
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    /// Bytes and requests a second with the headroom, zero for none; both zero: nothing reserved.
+    bytes: u64,
+    iops: u64,
+    realtime: bool,
+    /// Nearest group with a reservation above this one, or [`NIL`].
+    above: u32,
+    /// Up to here the promise has been kept.
+    kept: Instant,
+    /// Bytes and requests submitted and not done.
+    outstanding: u64,
+    requests: u64,
+    /// Averages of the two just before a request ends.
+    usual: u64,
+    usual_requests: u64,
+    /// When it had nothing outstanding last, and the average time until it had again.
+    idle_since: Instant,
+    think: u64,
+    /// Its last sign of life.
+    seen: Instant,
+    /// Modelled cost of its own in the drive.
+    flight: u64,
+    /// The bound for others that is in force.
+    bound: u64,
+}
+
+const NOTHING: Reservation = Reservation {
+    bytes: 0,
+    iops: 0,
+    realtime: false,
+    above: NIL,
+    kept: Instant::ZERO,
+    outstanding: 0,
+    requests: 0,
+    usual: 0,
+    usual_requests: 0,
+    idle_since: Instant::ZERO,
+    think: 0,
+    seen: Instant::ZERO,
+    flight: 0,
+    bound: u64::MAX,
+};
+
+impl Reservation {
+    fn exists(&self) -> bool {
+        self.bytes > 0 || self.iops > 0
+    }
+
+    /// The time at the promised rate that so much service takes.
+    fn period(&self, bytes: u64, requests: u64) -> u64 {
+        let at = |amount: u64, rate: u64| {
+            if rate == 0 {
+                0
+            } else {
+                mul_div_floor(amount, 1_000_000_000, rate)
+            }
+        };
+        at(bytes, self.bytes).max(at(requests, self.iops))
+    }
+
+    fn linger(&self) -> Span {
+        if self.realtime {
+            return LINGER_REALTIME;
+        }
+        let period = Span::from_nanos(self.period(self.usual, self.usual_requests))
+            + Span::from_nanos(self.think);
+        period.times(4).clamp(LINGER_MIN, LINGER_MAX)
+    }
+}
+
+/// All reservations.
+#[derive(Debug)]
+pub(super) struct Reservations {
+    table: Vec<Reservation>,
+    /// The group itself if it has a reservation, else the nearest above it that has, else [`NIL`].
+    nearest: Vec<u32>,
+    /// Those with something to send, by how far their promise has been kept; realtime ones apart, by when they began to wait.
+    behind: Heap,
+    urgent: Heap,
+    /// Those that are alive, by their bound.
+    bounds: Tree,
+    forest: Forest,
+    catch_up: Span,
+    forget: Span,
+}
+
+impl Reservations {
+    pub(super) fn new(groups: u32, catch_up: Span, forget: Span) -> Self {
+        Self {
+            table: vec![NOTHING; groups as usize],
+            nearest: vec![NIL; groups as usize],
+            behind: Heap::new(groups),
+            urgent: Heap::new(groups),
+            bounds: Tree::EMPTY,
+            forest: Forest::new(groups),
+            catch_up,
+            forget,
+        }
+    }
+
+    /// The tree or its contracts changed.
+    pub(super) fn set(&mut self, now: Instant, groups: &Groups) {
+        for slot in 0..groups.capacity() {
+            let contract = groups
+                .get(GroupId(slot))
+                .filter(|_| GroupId(slot) != ROOT)
+                .map(|g| g.contract);
+            self.set_one(now, slot, contract.as_ref());
+        }
+        for slot in 0..groups.capacity() {
+            let mut reserved = groups
+                .get(GroupId(slot))
+                .into_iter()
+                .flat_map(|_| groups.path(GroupId(slot)))
+                .map(|g| g.0)
+                .filter(|&g| self.table[g as usize].exists());
+            let nearest = reserved.next().unwrap_or(NIL);
+            self.nearest[slot as usize] = nearest;
+            if nearest == slot {
+                self.table[slot as usize].above = reserved.next().unwrap_or(NIL);
+            }
+        }
+    }
+
+    fn set_one(&mut self, now: Instant, slot: u32, contract: Option<&Contract>) {
+        let reserved = contract.map(Contract::reserved).unwrap_or_default();
+        let r = &mut self.table[slot as usize];
+        let existed = r.exists();
+        let more = |rate: u64| rate + rate.div_ceil(64) * HEADROOM;
+        (r.bytes, r.iops) = match (reserved.bytes, reserved.iops) {
+            (0, 0) => (0, 0),
+            (b, i) => (
+                if b > 0 { more(b) } else { 0 },
+                if i > 0 { more(i) } else { 0 },
+            ),
+        };
+        r.realtime = contract.is_some_and(|c| c.class == Class::Realtime);
+        if existed && !r.exists() {
+            self.unbind(slot);
+            self.behind.clear(slot);
+            self.urgent.clear(slot);
+            self.table[slot as usize] = NOTHING;
+        } else if !existed && r.exists() {
+            (r.kept, r.idle_since) = (now, now);
+        }
+    }
+
+    /// The reservations on the path of a group, itself first.
+    fn path(&self, group: GroupId) -> impl Iterator<Item = u32> + '_ {
+        let first = Some(self.nearest[group.0 as usize]).filter(|&g| g != NIL);
+        core::iter::successors(first, |&g| {
+            Some(self.table[g as usize].above).filter(|&g| g != NIL)
+        })
+    }
+
+    /// True if the group is `reserved` or below it.
+    fn is_within(&self, group: GroupId, reserved: u32) -> bool {
+        self.path(group).any(|g| g == reserved)
+    }
+}
+
+/// Requests come, go to the drive, and end.
+impl Reservations {
+    /// A request of `bytes` was submitted.
+    pub(super) fn arrived(&mut self, now: Instant, group: GroupId, bytes: u64) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let (catch_up, forget) = (self.catch_up, self.forget);
+            let r = &mut self.table[at as usize];
+            if r.requests == 0 {
+                let pause = now.since(r.idle_since);
+                if pause > forget {
+                    r.kept = r.kept.max(now);
+                } else {
+                    r.think = average(r.think, pause.as_nanos());
+                }
+            }
+            r.kept = r.kept.max(now.back(catch_up));
+            r.outstanding += bytes;
+            r.requests += 1;
+            r.seen = now;
+            if !self.forest.contains(at) {
+                let bound = r.bound;
+                self.forest.insert(&mut self.bounds, at, bound, 0);
+            }
+            self.wait(now, at);
+            at = self.table[at as usize].above;
+        }
+    }
+
+    /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request.
+    pub(super) fn sent(&mut self, now: Instant, group: GroupId, bytes: u64, cost: u64, last: bool) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let r = &mut self.table[at as usize];
+            if r.usual == 0 {
+                (r.usual, r.usual_requests) = (r.outstanding, r.requests);
+            }
+            r.kept = r.kept.max(now.back(self.catch_up))
+                + Span::from_nanos(r.period(bytes, u64::from(last)));
+            r.flight += cost;
+            let above = r.above;
+            self.behind.clear(at);
+            self.urgent.clear(at);
+            at = above;
+        }
+    }
+
+    /// The reservations above `group` that still have something to send wait on.
+    pub(super) fn wait_on(&mut self, now: Instant, group: GroupId, active: impl Fn(u32) -> bool) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            if active(at) {
+                self.wait(now, at);
+            } else {
+                self.behind.clear(at);
+                self.urgent.clear(at);
+            }
+            at = self.table[at as usize].above;
+        }
+    }
+
+    /// A piece came back; `last` if that was all of its request.
+    pub(super) fn completed(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        bytes: u64,
+        cost: u64,
+        last: bool,
+        drive: Drive<'_>,
+    ) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let r = &mut self.table[at as usize];
+            r.flight = r.flight.saturating_sub(cost);
+            if last {
+                r.usual = average(r.usual, r.outstanding);
+                r.usual_requests = average(r.usual_requests << 3, r.requests << 3) >> 3;
+                r.usual_requests = r.usual_requests.max(1);
+            }
+            let above = r.above;
+            self.left(now, at, bytes, last);
+            self.bind(now, at, drive);
+            at = above;
+        }
+    }
+
+    /// A request left the elevator with `bytes` of it unsent; `last` if nothing of it is in the drive.
+    pub(super) fn removed(&mut self, now: Instant, group: GroupId, bytes: u64, last: bool) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            self.left(now, at, bytes, last);
+            at = self.table[at as usize].above;
+        }
+    }
+
+    /// Modelled cost in flight is counted anew: the model or the tree changed.
+    pub(super) fn recount(&mut self, flights: impl Iterator<Item = (GroupId, u64)>) {
+        for r in &mut self.table {
+            r.flight = 0;
+        }
+        for (group, cost) in flights {
+            let mut at = self.nearest[group.0 as usize];
+            while at != NIL {
+                self.table[at as usize].flight += cost;
+                at = self.table[at as usize].above;
+            }
+        }
+    }
+
+    /// The realtime reservation that has waited longest.
+    pub(super) fn urgent(&self) -> Option<u32> {
+        self.urgent.first().map(|(_, g)| g)
+    }
+
+    /// The reservation that is furthest behind.
+    pub(super) fn behind(&self, now: Instant) -> Option<u32> {
+        self.behind
+            .first()
+            .filter(|&(kept, _)| kept <= now)
+            .map(|(_, g)| g)
+    }
+
+    fn wait(&mut self, now: Instant, at: u32) {
+        let r = &self.table[at as usize];
+        if r.realtime {
+            if self.urgent.get(at).is_none() {
+                let ticket = self.urgent.ticket();
+                self.urgent.set(at, now, ticket);
+            }
+        } else if self.behind.get(at).is_none_or(|(kept, _)| kept != r.kept) {
+            let ticket = self.behind.ticket();
+            self.behind.set(at, r.kept, ticket);
+        }
+    }
+
+    fn left(&mut self, now: Instant, at: u32, bytes: u64, last: bool) {
+        let r = &mut self.table[at as usize];
+        r.outstanding = r.outstanding.saturating_sub(bytes);
+        r.seen = now;
+        if last {
+            r.requests = r.requests.saturating_sub(1);
+            if r.requests == 0 {
+                r.idle_since = now;
+            }
+        }
+    }
+}
+
+/// What a bound is computed from beside the reservation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drive<'a> {
+    pub(super) model: &'a Model,
+    /// Time of a piece beyond its modelled cost.
+    pub(super) delay: u64,
+}
+
+/// Bounds on what others have in flight.
+impl Reservations {
+    /// The tightest bound that a member of `group` has to respect, in nanoseconds of drive time.
+    pub(super) fn tightest(&mut self, now: Instant, group: GroupId) -> Option<u64> {
+        self.alive(now);
+        let found = self
+            .forest
+            .iter(&self.bounds)
+            .take(LOOKED_AT)
+            .find(|&g| !self.is_within(group, g));
+        found.map(|g| self.table[g as usize].bound)
+    }
+
+    /// The reservation for whose sake a piece of `group` that costs `cost` must wait while `flight` is in the drive.
+    pub(super) fn in_the_way(&self, group: GroupId, cost: u64, flight: u64) -> Option<u32> {
+        self.forest
+            .iter(&self.bounds)
+            .take(LOOKED_AT)
+            .take_while(|&g| self.table[g as usize].bound < flight + cost)
+            .find(|&g| {
+                let r = &self.table[g as usize];
+                let others = flight.saturating_sub(r.flight);
+                others > 0 && others + cost > r.bound && !self.is_within(group, g)
+            })
+    }
+
+    /// Lets go of the tightest bounds whose reservation has shown no sign of life for a while.
+    fn alive(&mut self, now: Instant) {
+        while let Some(g) = self.forest.first(&self.bounds) {
+            let r = &self.table[g as usize];
+            if r.requests > 0 || now.since(r.seen) <= r.linger() {
+                return;
+            }
+            self.unbind(g);
+        }
+    }
+
+    /// Computes a reservation's bound anew.
+    fn bind(&mut self, now: Instant, at: u32, drive: Drive<'_>) {
+        let r = &mut self.table[at as usize];
+        let period = r.period(r.usual, r.usual_requests);
+        let alone = drive.model.cost(crate::Op::Read, r.usual) + drive.delay;
+        let slack = period.saturating_sub(alone + r.think);
+        r.bound = if slack == 0 {
+            // Not even an idle drive would do: its client is the limit. Others need not suffer for that beyond measure.
+            period
+        } else {
+            let lag = now.since(r.kept).as_nanos();
+            let steps = u32::from(lag > 4 * period) + u32::from(lag > 16 * period);
+            (slack / 8 * MARGIN) >> steps
+        };
+        let bound = r.bound;
+        if self.forest.contains(at) && self.forest.key(at) != bound {
+            self.forest.remove(&mut self.bounds, at);
+            self.forest.insert(&mut self.bounds, at, bound, 0);
+        }
+    }
+
+    fn unbind(&mut self, at: u32) {
+        if self.forest.contains(at) {
+            self.forest.remove(&mut self.bounds, at);
+        }
+    }
+}
+
+/// An average that gives the newest sample an eighth.
+fn average(old: u64, sample: u64) -> u64 {
+    if old == 0 {
+        sample
+    } else {
+        old - old / 8 + sample / 8
+    }
+}

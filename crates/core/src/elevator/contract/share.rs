@@ -1,0 +1,304 @@
+//! What promises leave, divided by weight: start-time fair queueing at every node of the tree.
+//!
+//! Each entity (a group, or a stream in its group) has a start tag in its parent's virtual time; the smallest is served and
+//! moves on by cost / weight; virtual time is the start tag of what was served last. Whoever comes back from a pause starts at
+//! the present, owed nothing for it. Two entities that wait all the time differ in service / weight by at most one piece of each
+//! (Goyal, Vin, Cheng: "Start-time fair queueing", 1996), whatever the drive's speed does.
+
+use crate::list::NIL;
+use crate::mutant;
+use crate::tree::{Forest, Tree, before};
+use crate::{Instant, Span};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Fraction bits of virtual time.
+const SHIFT: u32 = 16;
+/// An entity's start tag is never further ahead than this much service: what was reserved for it counts against its share,
+/// but not for ever.
+const AHEAD_MAX: u64 = 1_000_000_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Entity {
+    parent: u32,
+    weight: u32,
+    start: u64,
+    idle_class: bool,
+    active: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    children: Tree,
+    idle_children: Tree,
+    now: u64,
+    /// When the idle class was served last, or began to wait.
+    idle_served: Instant,
+}
+
+const NODE: Node = Node {
+    children: Tree::EMPTY,
+    idle_children: Tree::EMPTY,
+    now: 0,
+    idle_served: Instant::ZERO,
+};
+
+/// The trees of all groups. An entity's number is a group's slot, or the number of groups plus a stream's slot.
+#[derive(Debug)]
+pub(super) struct Shares {
+    groups: u32,
+    entities: Vec<Entity>,
+    nodes: Vec<Node>,
+    forest: Forest,
+    idle_timeout: Span,
+}
+
+impl Shares {
+    pub(super) fn new(groups: u32, streams: u32, idle_timeout: Span) -> Self {
+        let entity = Entity {
+            parent: NIL,
+            weight: 1,
+            start: 0,
+            idle_class: false,
+            active: false,
+        };
+        Self {
+            groups,
+            entities: vec![entity; (groups + streams) as usize],
+            nodes: vec![NODE; groups as usize],
+            forest: Forest::new(groups + streams),
+            idle_timeout,
+        }
+    }
+
+    pub(super) fn of_stream(&self, stream: u32) -> u32 {
+        self.groups + stream
+    }
+
+    /// Places an entity in the tree, or gives it another weight or class.
+    pub(super) fn set(
+        &mut self,
+        now: Instant,
+        entity: u32,
+        parent: u32,
+        weight: u32,
+        idle_class: bool,
+    ) {
+        let active = self.entities[entity as usize].active;
+        if active {
+            self.deactivate(entity);
+        }
+        let e = &mut self.entities[entity as usize];
+        if e.parent != parent {
+            e.start = self.nodes[parent as usize].now;
+        }
+        (e.parent, e.weight, e.idle_class) = (parent, weight, idle_class);
+        if active {
+            self.activate(now, entity);
+        }
+    }
+
+    /// Takes an inactive entity out of the tree.
+    pub(super) fn forget(&mut self, entity: u32) {
+        debug_assert!(!self.entities[entity as usize].active);
+        self.entities[entity as usize].parent = NIL;
+    }
+
+    /// The entity has something to send: it and every group above it.
+    pub(super) fn activate(&mut self, now: Instant, entity: u32) {
+        let mut at = entity;
+        while at != NIL {
+            let e = &mut self.entities[at as usize];
+            if e.parent == NIL || e.active {
+                return;
+            }
+            e.active = true;
+            let parent = e.parent;
+            let node = &mut self.nodes[parent as usize];
+            if before(e.start, node.now) {
+                e.start = node.now;
+            }
+            if e.idle_class && node.idle_children.is_empty() {
+                node.idle_served = now;
+            }
+            self.link(at);
+            at = parent;
+        }
+    }
+
+    /// The entity has nothing more to send, and perhaps the groups above it have not either.
+    pub(super) fn deactivate(&mut self, entity: u32) {
+        let mut at = entity;
+        loop {
+            let parent = self.entities[at as usize].parent;
+            if parent == NIL || !self.entities[at as usize].active {
+                return;
+            }
+            self.unlink(at);
+            self.entities[at as usize].active = false;
+            let node = &self.nodes[parent as usize];
+            if !node.children.is_empty() || !node.idle_children.is_empty() {
+                return;
+            }
+            at = parent;
+        }
+    }
+
+    /// True if the entity or a stream below it has something to send.
+    pub(super) fn is_active(&self, entity: u32) -> bool {
+        self.entities[entity as usize].active
+    }
+
+    /// The stream whose turn it is below `group`; `None` if nobody there has anything to send.
+    pub(super) fn pick(&self, now: Instant, group: u32) -> Option<u32> {
+        let mut at = group;
+        loop {
+            let node = &self.nodes[at as usize];
+            let idle = self.forest.first(&node.idle_children);
+            let overdue = self.idle_timeout > Span::ZERO
+                && now.since(node.idle_served) >= self.idle_timeout
+                && !mutant::is(mutant::IDLE_CLASS_STARVED);
+            let first = match (self.forest.first(&node.children), idle) {
+                (Some(_), Some(idle)) if overdue => idle,
+                (Some(normal), _) => normal,
+                (None, idle) => idle?,
+            };
+            if first >= self.groups {
+                return Some(first - self.groups);
+            }
+            at = first;
+        }
+    }
+
+    /// `cost` was spent on the stream: it and every group above it move on.
+    pub(super) fn charge(&mut self, now: Instant, entity: u32, cost: u64) {
+        let mut at = entity;
+        while self.entities[at as usize].parent != NIL {
+            let e = self.entities[at as usize];
+            let node = &mut self.nodes[e.parent as usize];
+            if e.idle_class {
+                node.idle_served = now;
+            }
+            let tree = if e.idle_class {
+                &node.idle_children
+            } else {
+                &node.children
+            };
+            // Virtual time follows those whose turn it was, not those served ahead of it for the sake of a promise.
+            if e.active && self.forest.first(tree) == Some(at) && before(node.now, e.start) {
+                node.now = e.start;
+            }
+            let weight = u64::from(e.weight);
+            let furthest = node.now.wrapping_add((AHEAD_MAX << SHIFT) / weight);
+            let next = e.start.wrapping_add((cost << SHIFT) / weight);
+            let next = if before(furthest, next) {
+                furthest
+            } else {
+                next
+            };
+            if e.active {
+                self.unlink(at);
+            }
+            self.entities[at as usize].start = next;
+            if e.active {
+                self.link(at);
+            }
+            at = e.parent;
+        }
+    }
+
+    fn link(&mut self, at: u32) {
+        let e = &self.entities[at as usize];
+        let node = &mut self.nodes[e.parent as usize];
+        let tree = if e.idle_class {
+            &mut node.idle_children
+        } else {
+            &mut node.children
+        };
+        self.forest.insert(tree, at, e.start, 0);
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let e = &self.entities[at as usize];
+        let node = &mut self.nodes[e.parent as usize];
+        let tree = if e.idle_class {
+            &mut node.idle_children
+        } else {
+            &mut node.children
+        };
+        self.forest.remove(tree, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+
+    fn served(shares: &mut Shares, turns: u32, cost: u64) -> [u32; 4] {
+        let mut count = [0; 4];
+        for _ in 0..turns {
+            let stream = shares.pick(NOW, 0).unwrap();
+            count[stream as usize] += 1;
+            shares.charge(NOW, shares.of_stream(stream), cost);
+        }
+        count
+    }
+
+    /// Two tenants 1 : 3, the second with two volumes 1 : 2; a stream on each leaf.
+    fn tree() -> Shares {
+        let mut shares = Shares::new(5, 4, Span::from_millis(200));
+        for (group, parent, weight) in [(1, 0, 100), (2, 0, 300), (3, 2, 10), (4, 2, 20)] {
+            shares.set(NOW, group, parent, weight, false);
+        }
+        for (stream, group) in [(0, 1), (1, 3), (2, 4)] {
+            let entity = shares.of_stream(stream);
+            shares.set(NOW, entity, group, 100, false);
+            shares.activate(NOW, entity);
+        }
+        shares
+    }
+
+    #[test]
+    fn weights_divide_at_every_level() {
+        assert_eq!(served(&mut tree(), 400, 1_000), [100, 100, 200, 0]);
+    }
+
+    #[test]
+    fn a_pause_earns_nothing_and_costs_nothing() {
+        let mut shares = tree();
+        let entity = shares.of_stream(0);
+        shares.deactivate(entity);
+        assert!(!shares.is_active(1));
+        served(&mut shares, 300, 1_000);
+        shares.activate(NOW, entity);
+        let count = served(&mut shares, 400, 1_000);
+        assert!((100..=102).contains(&count[0]), "{count:?}");
+    }
+
+    #[test]
+    fn what_was_reserved_counts_against_the_share() {
+        let mut shares = tree();
+        let entity = shares.of_stream(0);
+        // Twenty pieces out of turn: of the next eighty turns the other tenant gets all that its share makes up.
+        for _ in 0..20 {
+            shares.charge(NOW, entity, 1_000);
+        }
+        let count = served(&mut shares, 60, 1_000);
+        assert_eq!(count[0], 0);
+        assert_eq!(served(&mut shares, 400, 1_000)[0], 100);
+    }
+
+    #[test]
+    fn the_idle_class_waits_for_nobody_or_for_its_time() {
+        let mut shares = tree();
+        shares.set(NOW, 1, 0, 100, true);
+        assert_eq!(served(&mut shares, 30, 1_000)[0], 0);
+        let late = Instant::ZERO + Span::from_millis(200);
+        assert_eq!(shares.pick(late, 0), Some(0));
+        let entity = shares.of_stream(0);
+        shares.charge(late, entity, 1_000);
+        assert_ne!(shares.pick(late, 0), Some(0));
+    }
+}

@@ -1,0 +1,443 @@
+//! Contracts kept on a modelled drive: every request takes 30 us in parallel with the others, then its bytes cross a link of
+//! 250 MB/s one after the other.
+
+use super::*;
+use crate::elevator;
+use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
+use crate::{
+    Capacity, Completion, Contract, Edit, Flags, Max, Priority, Request, SpaceId, Span, StreamId,
+    StreamSpec, Tag,
+};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::vec::Vec;
+
+const KIB: u32 = 1024;
+const SECOND: u64 = 1_000_000_000;
+const LINK: u64 = 250_000_000;
+const SERVICE: u64 = 30_000;
+const CAPACITY: Capacity = Capacity {
+    read: LINK,
+    write: LINK,
+    iops: 0,
+};
+
+/// A closed-loop client: `depth` requests of `size` outstanding, the next one `think` after an answer.
+#[derive(Clone, Copy)]
+struct Client {
+    contract: Contract,
+    size: u32,
+    depth: u32,
+    think: u64,
+    from: u64,
+    until: u64,
+}
+
+const READER: Client = Client {
+    contract: Contract::DEFAULT,
+    size: 128 * KIB,
+    depth: 2,
+    think: 0,
+    from: 0,
+    until: u64::MAX,
+};
+
+fn min(min: u64) -> Contract {
+    Contract {
+        min,
+        ..Contract::DEFAULT
+    }
+}
+
+fn share(share: u16) -> Contract {
+    Contract {
+        share,
+        ..Contract::DEFAULT
+    }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Complete(Tag),
+    Submit(usize),
+}
+
+/// Bytes that each client got in each tenth of a second, and its longest wait.
+struct Run {
+    tenths: Vec<Vec<u64>>,
+    longest: Vec<u64>,
+}
+
+impl Run {
+    fn total(&self, client: usize) -> u64 {
+        self.tenths[client].iter().sum()
+    }
+
+    fn all(&self) -> u64 {
+        (0..self.tenths.len()).map(|c| self.total(c)).sum()
+    }
+
+    /// The worst second that begins at a tenth, of those wholly in `from..until` tenths.
+    fn worst(&self, client: usize, from: usize, until: usize) -> u64 {
+        self.tenths[client][from..until]
+            .windows(10)
+            .map(|w| w.iter().sum())
+            .min()
+            .unwrap()
+    }
+}
+
+struct Host {
+    layer: Layer,
+    clients: Vec<Client>,
+    streams: Vec<StreamId>,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    link_free: u64,
+    run: Run,
+}
+
+impl Host {
+    fn new(elevator: elevator::Config, clients: &[Client], seconds: u64) -> Self {
+        let drive = DriveShape {
+            capacity: Some(CAPACITY),
+            ..DriveShape::default()
+        };
+        let mut layer = Layer::new(LayerConfig {
+            limits: Limits::default(),
+            drive,
+            elevator,
+        })
+        .unwrap();
+        let mut edits = std::vec![Edit::SetSpace {
+            id: SpaceId(0),
+            size: Some(1 << 40)
+        }];
+        for (i, client) in clients.iter().enumerate() {
+            edits.push(Edit::AddGroup {
+                id: GroupId(i as u32 + 1),
+                parent: ROOT,
+                contract: client.contract,
+            });
+        }
+        layer.change(Instant::ZERO, &edits).unwrap();
+        let spec = |i: usize| StreamSpec {
+            group: GroupId(i as u32 + 1),
+            priority: Priority::default(),
+        };
+        let streams = (0..clients.len())
+            .map(|i| layer.open(Instant::ZERO, spec(i)).unwrap())
+            .collect();
+        let mut events = BinaryHeap::new();
+        for (i, client) in clients.iter().enumerate() {
+            for _ in 0..client.depth {
+                events.push(Reverse((client.from, Event::Submit(i))));
+            }
+        }
+        let tenths = std::vec![std::vec![0; seconds as usize * 10]; clients.len()];
+        let run = Run {
+            tenths,
+            longest: std::vec![0; clients.len()],
+        };
+        Self {
+            layer,
+            clients: clients.to_vec(),
+            streams,
+            events,
+            link_free: 0,
+            run,
+        }
+    }
+
+    fn run(mut self, seconds: u64) -> Run {
+        let mut out = Vec::new();
+        while let Some(Reverse((now, event))) = self.events.pop() {
+            if now >= seconds * SECOND {
+                break;
+            }
+            let at = Instant::from_nanos(now);
+            match event {
+                Event::Complete(tag) => self.layer.complete(at, &[Completion::ok(tag)]),
+                Event::Submit(i) => {
+                    let request = Request {
+                        stream: self.streams[i],
+                        space: SpaceId(0),
+                        op: Op::Read,
+                        flags: Flags::SYNC,
+                        offset: 0,
+                        length: self.clients[i].size,
+                        cookie: i as u64,
+                    };
+                    self.layer.submit(at, &[request]).unwrap();
+                }
+            }
+            self.layer.poll(at, &mut out);
+            for output in out.drain(..) {
+                self.carry_out(now, output);
+            }
+        }
+        self.run
+    }
+
+    fn carry_out(&mut self, now: u64, output: Output) {
+        match output {
+            Output::Dispatch(d) => {
+                let begin = self.link_free.max(now + SERVICE);
+                self.link_free = begin + u64::from(d.length) * SECOND / LINK;
+                self.events
+                    .push(Reverse((self.link_free, Event::Complete(d.tag))));
+            }
+            Output::Done(d) => {
+                let i = d.cookie as usize;
+                self.run.tenths[i][(now / (SECOND / 10)) as usize] += u64::from(d.length);
+                let waited = now - d.submitted.as_nanos();
+                self.run.longest[i] = self.run.longest[i].max(waited);
+                let next = now + self.clients[i].think;
+                if next < self.clients[i].until {
+                    self.events.push(Reverse((next, Event::Submit(i))));
+                }
+            }
+            Output::Pause(_) | Output::Resume(_) => {}
+        }
+    }
+}
+
+fn run(elevator: elevator::Config, clients: &[Client], seconds: u64) -> Run {
+    Host::new(elevator, clients, seconds).run(seconds)
+}
+
+fn contract(clients: &[Client], seconds: u64) -> Run {
+    run(
+        elevator::Config::Contract(Config::default()),
+        clients,
+        seconds,
+    )
+}
+
+/// One who reads 4 KiB at a time at random and fifteen who stream; everyone was promised 10 MB/s.
+fn demo(think: u64) -> Vec<Client> {
+    let target = Client {
+        size: 4 * KIB,
+        depth: 1,
+        think,
+        contract: min(10_000_000),
+        ..READER
+    };
+    let reader = Client {
+        contract: min(10_000_000),
+        ..READER
+    };
+    core::iter::once(target)
+        .chain(core::iter::repeat_n(reader, 15))
+        .collect()
+}
+
+#[test]
+fn the_random_reader_gets_its_min_in_every_second_and_the_drive_stays_busy() {
+    let none = run(elevator::Config::None, &demo(0), 4);
+    assert!(
+        none.worst(0, 0, 40) < 1_000_000,
+        "without control it starves: {}",
+        none.worst(0, 0, 40)
+    );
+    let kept = contract(&demo(0), 10);
+    assert!(
+        kept.worst(0, 0, 100) >= 10_000_000,
+        "its worst second: {}",
+        kept.worst(0, 0, 100)
+    );
+    for reader in 1..16 {
+        assert!(
+            kept.worst(reader, 0, 100) >= 10_000_000,
+            "reader {reader}: {}",
+            kept.worst(reader, 0, 100)
+        );
+    }
+    assert!(
+        kept.all() * 4 >= none.all() * 10 * 95 / 100,
+        "{} of {}",
+        kept.all() / 10,
+        none.all() / 4
+    );
+}
+
+#[test]
+fn a_client_that_takes_its_time_between_requests_still_gets_its_min() {
+    for think in [20_000, 80_000, 150_000] {
+        let kept = contract(&demo(think), 5);
+        assert!(
+            kept.worst(0, 0, 50) >= 10_000_000,
+            "think {think}: {}",
+            kept.worst(0, 0, 50)
+        );
+        assert!(
+            kept.all() >= 5 * LINK * 85 / 100,
+            "think {think}: {}",
+            kept.all() / 5
+        );
+    }
+}
+
+#[test]
+fn equals_are_not_idled_for() {
+    let reader = Client {
+        size: 4 * KIB,
+        depth: 1,
+        contract: min(10_000_000),
+        ..READER
+    };
+    let none = run(elevator::Config::None, &[reader; 16], 3);
+    let kept = contract(&[reader; 16], 3);
+    assert!(
+        kept.all() * 100 >= none.all() * 95,
+        "{} of {}",
+        kept.all(),
+        none.all()
+    );
+    assert!((0..16).all(|c| kept.worst(c, 0, 30) >= 10_000_000));
+}
+
+#[test]
+fn shares_are_kept_over_ten_seconds_and_in_every_one() {
+    let clients = [1, 2, 4, 8].map(|s| Client {
+        contract: share(s * 100),
+        ..READER
+    });
+    let kept = contract(&clients, 10);
+    for (client, part) in [1u64, 2, 4, 8].into_iter().enumerate() {
+        let fair = 10 * LINK * part / 15;
+        let got = kept.total(client);
+        assert!(
+            got.abs_diff(fair) * 100 <= fair * 2,
+            "client {client}: {got} of {fair}"
+        );
+        for second in kept.tenths[client]
+            .chunks(10)
+            .map(|c| c.iter().sum::<u64>())
+        {
+            assert!(
+                second.abs_diff(fair / 10) * 100 <= fair,
+                "client {client}: {second} of {}",
+                fair / 10
+            );
+        }
+    }
+}
+
+#[test]
+fn a_realtime_client_is_answered_at_once() {
+    let max = Max {
+        bandwidth: 10_000_000,
+        burst: Span::from_millis(10),
+        ..Max::NONE
+    };
+    let realtime = Contract {
+        class: Class::Realtime,
+        max,
+        ..Contract::DEFAULT
+    };
+    // Fifty small reads a second among fifteen streams.
+    let target = Client {
+        size: 4 * KIB,
+        depth: 1,
+        think: 20_000_000,
+        contract: realtime,
+        ..READER
+    };
+    let clients: Vec<_> = core::iter::once(target)
+        .chain(core::iter::repeat_n(READER, 15))
+        .collect();
+    let kept = contract(&clients, 5);
+    assert!(
+        kept.longest[0] < 20_000_000,
+        "its first: {}",
+        kept.longest[0]
+    );
+    assert!(kept.all() >= 5 * LINK * 90 / 100);
+}
+
+#[test]
+fn a_min_holds_while_others_come_and_go_and_what_is_unused_is_shared() {
+    let brief = Client {
+        from: 2 * SECOND,
+        until: 4 * SECOND,
+        depth: 16,
+        ..READER
+    };
+    let promised = Client {
+        contract: Contract {
+            share: 1,
+            ..min(100_000_000)
+        },
+        ..READER
+    };
+    let other = Client {
+        contract: share(1000),
+        ..READER
+    };
+    let kept = contract(&[promised, other, brief], 6);
+    assert!(
+        kept.worst(0, 0, 60) >= 100_000_000,
+        "{}",
+        kept.worst(0, 0, 60)
+    );
+    let alone = contract(&[promised], 2);
+    assert!(alone.all() >= 2 * LINK * 95 / 100);
+}
+
+#[test]
+fn the_idle_class_gets_what_is_left_and_never_nothing() {
+    let idle = Client {
+        contract: Contract {
+            class: Class::Idle,
+            ..Contract::DEFAULT
+        },
+        ..READER
+    };
+    let kept = contract(&[READER, READER, idle], 4);
+    assert!(
+        kept.total(2) >= 4 * 4 * u64::from(READER.size),
+        "{}",
+        kept.total(2)
+    );
+    assert!(kept.total(2) * 20 < kept.all());
+    assert!(kept.longest[2] <= 500_000_000);
+}
+
+#[test]
+fn tenants_divide_before_their_volumes_do() {
+    let mut host = Host::new(elevator::Config::Contract(Config::default()), &[], 1);
+    let group = |id, parent, contract| Edit::AddGroup {
+        id: GroupId(id),
+        parent,
+        contract,
+    };
+    let tenant = GroupId(1);
+    let edits = [
+        group(1, ROOT, share(300)),
+        group(2, ROOT, share(100)),
+        group(3, tenant, share(100)),
+        group(4, tenant, share(200)),
+    ];
+    host.layer.change(Instant::ZERO, &edits).unwrap();
+    for (i, id) in [2u32, 3, 4].into_iter().enumerate() {
+        let spec = StreamSpec {
+            group: GroupId(id),
+            priority: Priority::default(),
+        };
+        host.streams
+            .push(host.layer.open(Instant::ZERO, spec).unwrap());
+        host.clients.push(READER);
+        host.run.tenths.push(std::vec![0; 20]);
+        host.run.longest.push(0);
+        host.events.extend([
+            Reverse((0, Event::Submit(i))),
+            Reverse((0, Event::Submit(i))),
+        ]);
+    }
+    let kept = host.run(2);
+    let parts = [0, 1, 2].map(|c| kept.total(c) * 100 / kept.all());
+    assert!(
+        parts[0].abs_diff(25) <= 1 && parts[1].abs_diff(25) <= 1 && parts[2].abs_diff(50) <= 1,
+        "{parts:?}"
+    );
+}
