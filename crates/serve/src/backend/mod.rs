@@ -1,0 +1,254 @@
+//! Where a volume's bytes are: what the shard asks of storage, and the storages there are.
+//!
+//! A backend is opened in two steps, because what can fail or block must do so before a shard runs, and because what a ring
+//! works on cannot change threads: [`Prepare`] is made by the thread that starts the server or reloads its configuration and
+//! holds descriptors and locks; [`Prepare::start`] turns it into a [`Backend`] on the shard's thread.
+//!
+//! The shard calls [`Backend::submit`] for each piece the core dispatches. The backend carries it out at once or queues
+//! operations on the ring, and calls [`Context::finish`] exactly once for each job, then or from a later call. It must never
+//! block: what can (fallocate(2) with data to move, `SEEK_DATA`, opening) belongs on a thread of its own that wakes the shard.
+
+mod memory;
+
+use std::fmt;
+use std::io;
+
+use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
+use weir_uring::{AnyRing, Buf, Completion, Segment, SharedBuf};
+use weir_wire::nbd::ExtentFlags;
+
+pub use memory::Memory;
+
+/// A storage that is open, before it belongs to a shard.
+pub trait Prepare: Send + fmt::Debug {
+    /// Size of the volume in bytes; fixed from here on.
+    fn size(&self) -> u64;
+
+    /// What clients are told of it.
+    fn traits(&self) -> Traits;
+
+    /// Makes the backend, on the thread of the shard. `token` is added to what [`Context::token`] gives.
+    ///
+    /// # Errors
+    /// What the system answers; the server does not start then, or the reload is refused.
+    fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>>;
+}
+
+/// Properties of a storage that the protocol or the shard depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Traits {
+    /// Buffers of reads are wide enough for the range rounded out to multiples of this, and begin at the same remainder. A
+    /// power of two, 1 to 4096.
+    pub align: u32,
+    /// Bytes of the preferred block size that clients are told: a power of two, 512 to 2^20.
+    pub preferred: u32,
+    /// Nothing can be written.
+    pub read_only: bool,
+    /// The medium rotates.
+    pub rotational: bool,
+    /// A range can be given back (NBD's TRIM).
+    pub trim: bool,
+    /// A range can be zeroed in less time than writing it takes.
+    pub fast_zero: bool,
+    /// [`Backend::status`] knows more than that everything is data.
+    pub allocation: bool,
+    /// A flush on one connection covers what was answered on every other. False forbids clients to use several connections.
+    pub multi_connection: bool,
+}
+
+/// The storage of one volume.
+pub trait Backend: fmt::Debug {
+    /// Carries a piece out, now or later; see the module's documentation.
+    fn submit(&mut self, job: Job, cx: &mut Context<'_>);
+
+    /// An operation that the backend queued on the ring with the user value [`Context::token`]`(op)` has ended.
+    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>);
+
+    /// When [`expire`](Self::expire) is to be called. Asked after every call of another method.
+    fn timer(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The time that [`timer`](Self::timer) named has come.
+    fn expire(&mut self, _cx: &mut Context<'_>) {}
+
+    /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
+    fn woken(&mut self, _cx: &mut Context<'_>) {}
+
+    /// The states of the ranges from `query.offset` on, answered by [`Context::answer`] now or later. The ranges must cover
+    /// `query.length` bytes unless the answer is cut short by [`Extents::push`].
+    fn status(&mut self, query: Query, cx: &mut Context<'_>);
+}
+
+/// A piece of a request for a backend to carry out.
+#[derive(Debug)]
+pub struct Job {
+    /// Names it until it is finished: unique among the jobs of the volume's drive.
+    pub tag: Tag,
+    /// The connection it comes from.
+    pub stream: StreamId,
+    /// What to do.
+    pub op: Op,
+    /// How. With [`Flags::FUA`] it is finished only when what it did is on stable storage.
+    pub flags: Flags,
+    /// First byte in the volume. The range lies within the volume.
+    pub offset: u64,
+    /// Bytes; zero only for a flush.
+    pub length: u32,
+    /// Where to, or where from.
+    pub data: Data,
+}
+
+/// The memory of a job. The windows are exactly `length` bytes, in order.
+#[derive(Debug, Default)]
+pub enum Data {
+    /// Flush, discard, write-zeroes.
+    #[default]
+    None,
+    /// A read into one buffer; the usual case. The window begins at `offset % align` and the capacity reaches to the end of the
+    /// range rounded up.
+    Read(Buf),
+    /// A read into several, when no free piece of memory was large enough. All but the last end at a multiple of `align`.
+    ReadMany(Vec<Buf>),
+    /// A write from one buffer.
+    Write(SharedBuf),
+    /// A write from several (all of them [`Segment::Buf`]).
+    WriteMany(Vec<Segment>),
+}
+
+/// A job that is over.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) tag: Tag,
+    /// `None`: nothing was done for want of room in the ring or in memory; it is submitted again.
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) data: Data,
+}
+
+/// A question for the state of a range: NBD's `BLOCK_STATUS`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Query {
+    /// Names it until it is answered.
+    pub id: u32,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes, more than zero, within the volume.
+    pub length: u32,
+    /// Only the first extent is wanted.
+    pub one: bool,
+}
+
+/// The extents of an answer, bounded: equal neighbours become one, nothing goes beyond the query.
+pub type Extents = weir_wire::nbd::ExtentList;
+
+/// Most extents in one answer: one page of memory.
+pub const EXTENTS_MAX: usize = 500;
+
+/// An answer to a [`Query`].
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) id: u32,
+    pub(crate) extents: Result<Extents, u16>,
+}
+
+/// What a backend works with during a call.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The time of this turn.
+    pub now: Instant,
+    /// The shard's ring, with its arena and its waker.
+    pub ring: &'a mut AnyRing,
+    pub(crate) token: u64,
+    pub(crate) finished: &'a mut Vec<Finished>,
+    pub(crate) answers: &'a mut Vec<Answer>,
+}
+
+impl Context<'_> {
+    /// The user value for an operation of this backend on the ring; `op` comes back in [`Backend::completed`].
+    pub fn token(&self, op: u32) -> u64 {
+        self.token | u64::from(op)
+    }
+
+    /// Ends a job: as asked, or with an error number of Linux. `data` is what came with it, windows as they were.
+    pub fn finish(&mut self, tag: Tag, result: Result<(), u16>, data: Data) {
+        let outcome = Some(match result {
+            Ok(()) => Outcome::Ok,
+            Err(errno) => Outcome::Error(errno),
+        });
+        self.finished.push(Finished { tag, outcome, data });
+    }
+
+    /// Gives a job back of which nothing was done, for want of a place in the ring or of memory: the core submits it again when
+    /// something else has ended, or after 3 ms.
+    pub fn busy(&mut self, tag: Tag, data: Data) {
+        self.finished.push(Finished {
+            tag,
+            outcome: None,
+            data,
+        });
+    }
+
+    /// Answers a query: with extents or with an error number of Linux.
+    pub fn answer(&mut self, id: u32, extents: Result<Extents, u16>) {
+        self.answers.push(Answer { id, extents });
+    }
+}
+
+impl Query {
+    /// An empty answer to this query, to be filled in order.
+    pub fn extents(&self) -> Extents {
+        Extents::new(self.length, self.one, EXTENTS_MAX)
+    }
+}
+
+/// A range that is data.
+pub const DATA: ExtentFlags = ExtentFlags::EMPTY;
+/// A range that is not allocated and reads as zeroes.
+pub const HOLE: ExtentFlags = ExtentFlags::HOLE.with(ExtentFlags::ZERO);
+
+impl Data {
+    /// Copies from `source` into the buffers of a read, in order; `source` must have as many bytes as their windows.
+    pub fn fill(&mut self, mut source: &[u8]) {
+        match self {
+            Self::Read(buf) => buf.copy_from_slice(source),
+            Self::ReadMany(bufs) => {
+                for buf in bufs {
+                    let (here, rest) = source.split_at(buf.len());
+                    buf.copy_from_slice(here);
+                    source = rest;
+                }
+            }
+            Self::None | Self::Write(_) | Self::WriteMany(_) => {}
+        }
+    }
+
+    /// Calls `each` for the windows to read into, in order, with the place of each in the piece.
+    pub fn each_target(&mut self, mut each: impl FnMut(usize, &mut [u8])) {
+        match self {
+            Self::Read(buf) => each(0, buf),
+            Self::ReadMany(bufs) => {
+                let mut at = 0;
+                for buf in bufs {
+                    each(at, buf);
+                    at += buf.len();
+                }
+            }
+            Self::None | Self::Write(_) | Self::WriteMany(_) => {}
+        }
+    }
+
+    /// Calls `each` for the windows to write from, in order, with the place of each in the piece.
+    pub fn each_source(&self, mut each: impl FnMut(usize, &[u8])) {
+        match self {
+            Self::Write(buf) => each(0, buf),
+            Self::WriteMany(segments) => {
+                let mut at = 0;
+                for segment in segments {
+                    each(at, segment);
+                    at += segment.len();
+                }
+            }
+            Self::None | Self::Read(_) | Self::ReadMany(_) => {}
+        }
+    }
+}
