@@ -1,1 +1,0 @@
-//! The calls as bytes, and back.

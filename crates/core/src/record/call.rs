@@ -1,0 +1,330 @@
+//! Calls into a layer and what came of them.
+
+use super::code::{Code, Input, Malformed, choices, fields, put_all, take_all, variants};
+use crate::{
+    Class, Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Layer, Max, Op,
+    OpenError, Outcome, Output, Priority, PriorityClass, Promised, QueueId, Reason, Refusal,
+    Reject, Rejected, Request, SpaceId, StreamId, StreamSpec, Tag, Waits, Wake,
+};
+use alloc::vec::Vec;
+
+/// One call into a [`Layer`]: which, with what, and what came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call<'a> {
+    /// [`Layer::open`].
+    Open {
+        /// What the stream was opened with.
+        spec: StreamSpec,
+        /// What came of it.
+        result: Result<StreamId, OpenError>,
+    },
+    /// [`Layer::close`].
+    Close {
+        /// Which.
+        stream: StreamId,
+    },
+    /// [`Layer::hold`].
+    Hold {
+        /// Which.
+        stream: StreamId,
+        /// Whether it is held from now on.
+        held: bool,
+    },
+    /// [`Layer::cancel`].
+    Cancel {
+        /// Whose request.
+        stream: StreamId,
+        /// Which.
+        cookie: u64,
+        /// Whether there was such a live request.
+        found: bool,
+    },
+    /// [`Layer::submit`].
+    Submit {
+        /// What was submitted.
+        batch: &'a [Request],
+        /// What came of it.
+        result: Result<(), Rejected>,
+    },
+    /// [`Layer::complete`].
+    Complete {
+        /// What came back from the drive.
+        batch: &'a [Completion],
+    },
+    /// [`Layer::change`].
+    Change {
+        /// What was to be changed.
+        edits: &'a [Edit],
+        /// What came of it.
+        result: Result<Promised, Refusal>,
+    },
+    /// [`Layer::poll`].
+    Poll {
+        /// What was to be done.
+        outputs: &'a [Output],
+        /// When the layer asked to be called again.
+        wake: Option<Wake>,
+    },
+}
+
+impl Call<'_> {
+    /// Makes the same call into `layer`. What comes of it goes to `outputs` (whose content is lost) and is returned.
+    pub fn repeat<'o>(
+        &'o self,
+        layer: &mut Layer,
+        now: Instant,
+        outputs: &'o mut Vec<Output>,
+    ) -> Call<'o> {
+        match *self {
+            Self::Open { spec, .. } => Call::Open {
+                spec,
+                result: layer.open(now, spec),
+            },
+            Self::Close { stream } => {
+                layer.close(now, stream);
+                Call::Close { stream }
+            }
+            Self::Hold { stream, held } => {
+                layer.hold(now, stream, held);
+                Call::Hold { stream, held }
+            }
+            Self::Cancel { stream, cookie, .. } => Call::Cancel {
+                stream,
+                cookie,
+                found: layer.cancel(now, stream, cookie),
+            },
+            Self::Submit { batch, .. } => Call::Submit {
+                batch,
+                result: layer.submit(now, batch),
+            },
+            Self::Complete { batch } => {
+                layer.complete(now, batch);
+                Call::Complete { batch }
+            }
+            Self::Change { edits, .. } => Call::Change {
+                edits,
+                result: layer.change(now, edits),
+            },
+            Self::Poll { .. } => {
+                outputs.clear();
+                let wake = layer.poll(now, outputs);
+                Call::Poll { outputs, wake }
+            }
+        }
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Open { spec, result } => {
+                spec.put(out);
+                result.put(out);
+            }
+            Self::Close { stream } => stream.put(out),
+            Self::Hold { stream, held } => {
+                stream.put(out);
+                held.put(out);
+            }
+            Self::Cancel {
+                stream,
+                cookie,
+                found,
+            } => {
+                stream.put(out);
+                cookie.put(out);
+                found.put(out);
+            }
+            Self::Submit { batch, result } => {
+                put_all(batch, out);
+                result.put(out);
+            }
+            Self::Complete { batch } => put_all(batch, out),
+            Self::Change { edits, result } => {
+                put_all(edits, out);
+                result.put(out);
+            }
+            Self::Poll { outputs, wake } => {
+                put_all(outputs, out);
+                wake.put(out);
+            }
+        }
+    }
+
+    /// The kind's code in a frame.
+    pub(super) const fn code(&self) -> u8 {
+        match self {
+            Self::Open { .. } => 0,
+            Self::Close { .. } => 1,
+            Self::Hold { .. } => 2,
+            Self::Cancel { .. } => 3,
+            Self::Submit { .. } => 4,
+            Self::Complete { .. } => 5,
+            Self::Change { .. } => 6,
+            Self::Poll { .. } => 7,
+        }
+    }
+}
+
+/// Room for what a [`Call`] borrows; used again and again.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    requests: Vec<Request>,
+    completions: Vec<Completion>,
+    edits: Vec<Edit>,
+    outputs: Vec<Output>,
+}
+
+impl Room {
+    /// Reads the call that `code` stands for.
+    pub(super) fn take(&mut self, code: u8, input: &mut Input<'_>) -> Result<Call<'_>, Malformed> {
+        Ok(match code {
+            0 => Call::Open {
+                spec: Code::take(input)?,
+                result: Code::take(input)?,
+            },
+            1 => Call::Close {
+                stream: Code::take(input)?,
+            },
+            2 => Call::Hold {
+                stream: Code::take(input)?,
+                held: Code::take(input)?,
+            },
+            3 => Call::Cancel {
+                stream: Code::take(input)?,
+                cookie: Code::take(input)?,
+                found: Code::take(input)?,
+            },
+            4 => {
+                take_all(&mut self.requests, input)?;
+                Call::Submit {
+                    batch: &self.requests,
+                    result: Code::take(input)?,
+                }
+            }
+            5 => {
+                take_all(&mut self.completions, input)?;
+                Call::Complete {
+                    batch: &self.completions,
+                }
+            }
+            6 => {
+                take_all(&mut self.edits, input)?;
+                Call::Change {
+                    edits: &self.edits,
+                    result: Code::take(input)?,
+                }
+            }
+            7 => {
+                take_all(&mut self.outputs, input)?;
+                Call::Poll {
+                    outputs: &self.outputs,
+                    wake: Code::take(input)?,
+                }
+            }
+            _ => return input.malformed("a kind of call before this"),
+        })
+    }
+}
+
+impl Code for StreamId {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.index.put(out);
+        self.generation.put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            index: Code::take(input)?,
+            generation: Code::take(input)?,
+        })
+    }
+}
+
+impl Code for Flags {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.bits());
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        let bits = input.byte()?;
+        let flags = Self::from_bits(bits);
+        if flags.bits() == bits {
+            Ok(flags)
+        } else {
+            input.malformed("known flags before this")
+        }
+    }
+}
+
+macro_rules! names {
+    ($($type:ident)*) => {$(
+        impl Code for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                self.0.put(out);
+            }
+            fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+                Ok(Self(Code::take(input)?))
+            }
+        }
+    )*};
+}
+names!(GroupId SpaceId QueueId Tag);
+
+fields! {
+    StreamSpec { group, priority }
+    Priority { class, level }
+    Request { stream, space, op, flags, offset, length, cookie }
+    Rejected { accepted, reason }
+    Completion { tag, outcome }
+    Dispatch { queue, tag, stream, cookie, space, op, flags, offset, length, within }
+    Done { stream, cookie, op, length, outcome, submitted, waits }
+    Waits { limit, elevator, drive }
+    Wake { at, reason }
+    Contract { min, min_iops, share, max, class }
+    Max { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops, burst }
+    Promised { bytes, iops, millionths }
+}
+
+variants! {
+    Op { 0 = Read, 1 = Write, 2 = Flush, 3 = Discard, 4 = WriteZeroes } "an operation"
+    PriorityClass { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a priority class"
+    Class { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a class"
+    Reason { 0 = Limit, 1 = Idling, 2 = BudgetTimeout, 3 = Bound, 4 = Retry } "a reason"
+    Reject {
+        0 = Full, 1 = StreamFull, 2 = UnknownStream, 3 = UnknownSpace, 4 = OutOfRange, 5 = BadLength,
+    } "a reason for refusing a request"
+}
+
+choices! {
+    Outcome { 0 = Ok {}, 1 = Error { code: 0 }, 2 = Cancelled {} } "an outcome"
+    Output {
+        0 = Dispatch { dispatch: 0 },
+        1 = Done { done: 0 },
+        2 = Pause { stream: 0 },
+        3 = Resume { stream: 0 },
+    } "an output"
+    OpenError { 0 = Full {}, 1 = NoSuchGroup { group: 0 }, 2 = NotALeaf { group: 0 } }
+        "a reason for not opening a stream"
+    Edit {
+        0 = AddGroup { id, parent, contract },
+        1 = SetContract { id, contract },
+        2 = RemoveGroup { id: 0 },
+        3 = SetSpace { id, size },
+        4 = SetCapacity { capacity: 0 },
+    } "an edit"
+    Refusal {
+        0 = OverCapacity { promised, capacity },
+        1 = CapacityUnknown { group: 0 },
+        2 = RealtimeWithoutMax { group: 0 },
+        3 = IdleWithMin { group: 0 },
+        4 = MinAboveMax { group: 0 },
+        5 = TwoMins { group: 0 },
+        6 = ChildrenAboveParent { group, bytes, iops },
+        7 = ShareOutOfRange { group: 0, most: 1 },
+        8 = NoSuchGroup { group: 0 },
+        9 = GroupExists { group: 0 },
+        10 = SlotOutOfRange { slot: 0 },
+        11 = GroupInUse { group: 0 },
+        12 = BadParent { group: 0 },
+        13 = Root {},
+    } "a reason for refusing a change"
+}

@@ -1,0 +1,314 @@
+//! Values to bytes and back.
+
+use crate::{Instant, Span};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Bytes that are not a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed {
+    /// Where: bytes from the beginning of the record.
+    pub offset: u64,
+    /// What should have been there.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {}: expected {}", self.offset, self.expected)
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+/// The body of a frame on its way to values.
+#[derive(Debug)]
+pub(super) struct Input<'a> {
+    bytes: &'a [u8],
+    /// Where in the record the first of `bytes` is.
+    offset: u64,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(bytes: &'a [u8], offset: u64) -> Self {
+        Self { bytes, offset }
+    }
+
+    pub(super) fn malformed<T>(&self, expected: &'static str) -> Result<T, Malformed> {
+        Err(Malformed {
+            offset: self.offset,
+            expected,
+        })
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
+        let Some((&first, rest)) = self.bytes.split_first() else {
+            return self.malformed("more bytes in the frame");
+        };
+        self.bytes = rest;
+        self.offset += 1;
+        Ok(first)
+    }
+
+    /// The frame has been read to its end.
+    pub(super) fn end(&self) -> Result<(), Malformed> {
+        if self.bytes.is_empty() {
+            Ok(())
+        } else {
+            self.malformed("the end of the frame")
+        }
+    }
+}
+
+/// A value that can be written and read back.
+pub(super) trait Code: Sized {
+    fn put(&self, out: &mut Vec<u8>);
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed>;
+}
+
+/// A run of values, after their number. Reading allocates no more than the bytes at hand can fill.
+pub(super) fn put_all<T: Code>(values: &[T], out: &mut Vec<u8>) {
+    (values.len() as u64).put(out);
+    for value in values {
+        value.put(out);
+    }
+}
+
+/// Reads what [`put_all`] wrote into `values`, in place of what was there.
+pub(super) fn take_all<T: Code>(
+    values: &mut Vec<T>,
+    input: &mut Input<'_>,
+) -> Result<(), Malformed> {
+    values.clear();
+    let count = u64::take(input)?;
+    // Every value takes a byte at least, so a number that lies is found out before memory is taken for it.
+    if count > input.bytes.len() as u64 {
+        return input.malformed("no more values than bytes");
+    }
+    for _ in 0..count {
+        values.push(T::take(input)?);
+    }
+    Ok(())
+}
+
+impl Code for u64 {
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut left = *self;
+        while left >= 0x80 {
+            out.push(left as u8 | 0x80);
+            left >>= 7;
+        }
+        out.push(left as u8);
+    }
+
+    #[inline]
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = input.byte()?;
+            let part = Self::from(byte & 0x7f);
+            if shift == 63 && part > 1 {
+                break;
+            }
+            value |= part << shift;
+            if byte & 0x80 == 0 {
+                // One way to write each value, so that equal values are equal bytes.
+                if part == 0 && shift > 0 {
+                    break;
+                }
+                return Ok(value);
+            }
+        }
+        input.malformed("a varint of 64 bits")
+    }
+}
+
+macro_rules! narrower {
+    ($($type:ty: $expected:literal)*) => {$(
+        impl Code for $type {
+            #[inline]
+            fn put(&self, out: &mut Vec<u8>) {
+                u64::from(*self).put(out);
+            }
+            #[inline]
+            fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+                Self::try_from(u64::take(input)?).or_else(|_| input.malformed($expected))
+            }
+        }
+    )*};
+}
+narrower!(u32: "a varint of 32 bits" u16: "a varint of 16 bits" u8: "a varint of 8 bits");
+
+impl Code for usize {
+    fn put(&self, out: &mut Vec<u8>) {
+        (*self as u64).put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Self::try_from(u64::take(input)?).or_else(|_| input.malformed("a size of this machine"))
+    }
+}
+
+impl Code for bool {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        match input.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => input.malformed("0 or 1 before this"),
+        }
+    }
+}
+
+impl<T: Code> Code for Option<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_some().put(out);
+        if let Some(value) = self {
+            value.put(out);
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(if bool::take(input)? {
+            Some(T::take(input)?)
+        } else {
+            None
+        })
+    }
+}
+
+impl<T: Code, E: Code> Code for Result<T, E> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_ok().put(out);
+        match self {
+            Ok(value) => value.put(out),
+            Err(error) => error.put(out),
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(if bool::take(input)? {
+            Ok(T::take(input)?)
+        } else {
+            Err(E::take(input)?)
+        })
+    }
+}
+
+impl Code for () {
+    fn put(&self, _out: &mut Vec<u8>) {}
+
+    fn take(_input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(())
+    }
+}
+
+impl Code for Instant {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_nanos().put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self::from_nanos(u64::take(input)?))
+    }
+}
+
+impl Code for Span {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_nanos().put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self::from_nanos(u64::take(input)?))
+    }
+}
+
+/// A structure is its fields, in the order given here. Both ways name every field: one that is missing here does not compile.
+macro_rules! fields {
+    ($($type:path { $($field:ident),* $(,)? })*) => {$(
+        impl Code for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                let Self { $($field),* } = self;
+                $($field.put(out);)*
+                let _ = out;
+            }
+            fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+                let _ = &input;
+                Ok(Self { $($field: Code::take(input)?),* })
+            }
+        }
+    )*};
+}
+
+/// As [`fields`], behind the number of fields: what was written by a build with more or fewer of them is refused, not misread.
+macro_rules! settings {
+    ($($type:path { $($field:ident),* $(,)? })*) => {$(
+        impl Code for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                const NAMES: &[&str] = &[$(stringify!($field)),*];
+                let Self { $($field),* } = self;
+                NAMES.len().put(out);
+                $($field.put(out);)*
+            }
+            fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+                const NAMES: &[&str] = &[$(stringify!($field)),*];
+                if usize::take(input)? != NAMES.len() {
+                    return input.malformed(concat!(
+                        "as many fields of ", stringify!($type), " as this build of weir has"
+                    ));
+                }
+                Ok(Self { $($field: Code::take(input)?),* })
+            }
+        }
+    )*};
+}
+
+/// An enumeration without data: a byte for each variant.
+macro_rules! variants {
+    ($($type:path { $($code:literal = $variant:ident),* $(,)? } $expected:literal)*) => {$(
+        impl Code for $type {
+            #[inline]
+            fn put(&self, out: &mut Vec<u8>) {
+                out.push(match self { $(Self::$variant => $code),* });
+            }
+            #[inline]
+            fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+                match input.byte()? {
+                    $($code => Ok(Self::$variant),)*
+                    _ => input.malformed(concat!("before this, ", $expected)),
+                }
+            }
+        }
+    )*};
+}
+
+/// An enumeration whose variants carry fields (`A { x }`), one value (`B(x)`) or none (`C {}`): a byte, then those.
+macro_rules! choices {
+    ($($type:path { $($code:literal = $variant:ident { $($field:ident $(: $at:tt)?),* }),* $(,)? } $expected:literal)*) => {$(
+        impl Code for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$variant { $($($at:)? $field),* } => {
+                        out.push($code);
+                        $($field.put(out);)*
+                    })*
+                }
+            }
+            fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+                match input.byte()? {
+                    $($code => {
+                        $(let $field = Code::take(input)?;)*
+                        Ok(Self::$variant { $($($at:)? $field),* })
+                    })*
+                    _ => input.malformed(concat!("before this, ", $expected)),
+                }
+            }
+        }
+    )*};
+}
+
+pub(super) use {choices, fields, settings, variants};

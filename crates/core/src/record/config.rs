@@ -1,0 +1,27 @@
+//! What a layer is made from, as bytes. A new setting is added to its list here, at the place it has in its structure.
+
+use super::code::{Code, Input, Malformed, choices, settings, variants};
+use crate::elevator::{self, bfq, contract};
+use crate::{Capacity, Config, DriveShape, Limits};
+use alloc::vec::Vec;
+
+settings! {
+    Config { limits, drive, elevator }
+    Limits { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
+    DriveShape { queues, tags, max_transfer, rotational, capacity }
+    Capacity { read, write, iops }
+    bfq::Config {}
+    contract::Config { excess, catch_up, forget, idle_class_timeout, bound_in_flight }
+}
+
+variants! {
+    contract::Excess { 0 = Time, 1 = Bytes } "what shares are measured in"
+}
+
+choices! {
+    elevator::Config {
+        0 = None {},
+        1 = Bfq { config: 0 },
+        2 = Contract { config: 0 },
+    } "an elevator this build of weir has"
+}

@@ -1,0 +1,252 @@
+//! Records are read as they were written, and replayed to the byte.
+
+use super::*;
+use crate::{
+    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Limits, Max,
+    Op, Output, ROOT, Request, SpaceId, StreamId, StreamSpec, elevator,
+};
+use std::vec::Vec;
+
+fn config() -> Config {
+    Config {
+        limits: Limits {
+            requests: 64,
+            streams: 8,
+            groups: 4,
+            spaces: 2,
+            per_stream: 16,
+            ..Limits::default()
+        },
+        drive: DriveShape {
+            tags: 4,
+            max_transfer: 8192,
+            capacity: Some(Capacity {
+                read: 1 << 30,
+                write: 1 << 29,
+                iops: 0,
+            }),
+            ..DriveShape::default()
+        },
+        elevator: elevator::Config::None,
+    }
+}
+
+/// Groups, spaces and two streams; some calls that are refused.
+fn set_up(layer: &mut Recorded) -> [StreamId; 2] {
+    let at = Instant::from_nanos;
+    let contract = Contract {
+        max: Max {
+            iops: 6_000,
+            ..Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    let edits = [
+        Edit::SetSpace {
+            id: SpaceId(1),
+            size: Some(1 << 30),
+        },
+        Edit::AddGroup {
+            id: GroupId(1),
+            parent: ROOT,
+            contract,
+        },
+        Edit::AddGroup {
+            id: GroupId(2),
+            parent: ROOT,
+            contract: Contract {
+                min: 1000,
+                ..contract
+            },
+        },
+        Edit::SetCapacity(None),
+    ];
+    layer.change(at(0), &edits[..3]).unwrap();
+    layer.change(at(1), &edits).unwrap_err();
+    let spec = |g| StreamSpec {
+        group: GroupId(g),
+        priority: crate::Priority::default(),
+    };
+    layer.open(at(1), spec(3)).unwrap_err();
+    [
+        layer.open(at(2), spec(1)).unwrap(),
+        layer.open(at(2), spec(2)).unwrap(),
+    ]
+}
+
+/// A run in which every kind of call is made, some of them refused. Gives its record.
+fn run(steps: u64) -> Vec<u8> {
+    let mut layer = Recorded::new(config(), true).unwrap();
+    let at = Instant::from_nanos;
+    let streams = set_up(&mut layer);
+    let (mut out, mut state, mut flying) = (Vec::new(), 5u64, Vec::new());
+    for step in 1..=steps {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        // Now and then time stands still or goes back.
+        let now = at((step * 300_000).saturating_sub(u64::from(state >> 60 == 9) * 2_000_000));
+        let op = Op::ALL[(state >> 45) as usize % 5];
+        let request = |cookie: u64| Request {
+            stream: streams[(state >> 40) as usize % 2],
+            space: SpaceId(u32::from(!state.is_multiple_of(9))),
+            op,
+            flags: Flags::from_bits((state >> 48) as u8),
+            offset: (state >> 20) % (1 << 29) * u64::from(op != Op::Flush),
+            length: (1 + (state >> 33) as u32 % 30_000) * u32::from(op != Op::Flush),
+            cookie: cookie << 60 | step,
+        };
+        match (state >> 56) % 8 {
+            0..3 => drop(layer.submit(now, &[request(0), request(1), request(2)])),
+            3 => drop(layer.cancel(now, streams[0], step - 1)),
+            4 => layer.hold(now, streams[1], state >> 63 == 0),
+            _ => layer.complete(now, &core::mem::take(&mut flying)),
+        }
+        out.clear();
+        layer.poll(now, &mut out);
+        flying.extend(out.iter().filter_map(|o| match o {
+            Output::Dispatch(d) if state >> 61 == d.tag.0.into() => Some(Completion::busy(d.tag)),
+            Output::Dispatch(d) if d.tag.0 == 2 => Some(Completion::error(d.tag, 5)),
+            Output::Dispatch(d) => Some(Completion::ok(d.tag)),
+            _ => None,
+        }));
+    }
+    layer.close(at(steps * 300_000), streams[0]);
+    let counters = layer.layer().counters();
+    let done_enough = counters.done > steps / 10;
+    assert!(
+        steps < 300 || done_enough && counters.rejected > 0 && counters.clamped > 0,
+        "{counters:?}"
+    );
+    layer.recorder().unwrap().bytes().to_vec()
+}
+
+#[test]
+fn a_record_is_replayed_to_the_byte_however_it_is_cut_up() {
+    let record = run(2_000);
+    let whole = replay(&record).unwrap();
+    assert!(whole.calls >= 4_000 && whole.outputs > 1_000);
+    for size in [1, 7, 64, 4096] {
+        let mut parts = Replay::new();
+        record.chunks(size).for_each(|c| parts.feed(c).unwrap());
+        assert_eq!(parts.end(), Ok(whole));
+    }
+}
+
+#[test]
+fn what_was_read_is_written_as_the_same_bytes() {
+    let record = run(500);
+    let mut reader = Reader::new();
+    reader.feed(&record);
+    let mut again = Recorder::new(reader.config().unwrap().unwrap());
+    while let Some(frame) = reader.next().unwrap() {
+        again.append(frame.now, &frame.call);
+    }
+    reader.end().unwrap();
+    assert_eq!(again.bytes(), record);
+}
+
+#[test]
+fn the_first_difference_is_named() {
+    let record = run(300);
+    let mut reader = Reader::new();
+    reader.feed(&record);
+    let mut forged = Recorder::new(reader.config().unwrap().unwrap());
+    let mut at = None;
+    while let Some(frame) = reader.next().unwrap() {
+        match frame.call {
+            Call::Poll {
+                outputs: [Output::Dispatch(first), rest @ ..],
+                wake,
+            } if at.is_none() => {
+                let mut outputs = std::vec![Output::Dispatch(crate::Dispatch {
+                    length: first.length + 1,
+                    ..*first
+                })];
+                outputs.extend_from_slice(rest);
+                forged.append(
+                    frame.now,
+                    &Call::Poll {
+                        outputs: &outputs,
+                        wake,
+                    },
+                );
+                at = Some((frame.number, frame.now));
+            }
+            call => forged.append(frame.now, &call),
+        }
+    }
+    let Err(ReplayError::Divergence(d)) = replay(forged.bytes()) else {
+        panic!("a divergence")
+    };
+    assert_eq!(Some((d.frame, d.now)), at);
+    assert_eq!(d.what, "output 0 of poll");
+    assert_ne!(d.expected, d.got);
+}
+
+#[test]
+fn a_record_that_is_cut_off_says_so_at_every_byte() {
+    let record = run(20);
+    let mut whole = 0;
+    for end in 0..record.len() {
+        match replay(&record[..end]) {
+            Ok(_) => whole += 1,
+            Err(e) => assert!(matches!(e, ReplayError::Malformed(_)), "{e}"),
+        }
+    }
+    // Between two frames a record may end.
+    assert_eq!(whole, replay(&record).unwrap().calls);
+}
+
+#[test]
+fn changed_bytes_never_panic_and_never_take_much_memory() {
+    let record = run(60);
+    let mut state = 11u64;
+    for _ in 0..20_000 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let mut bytes = record.clone();
+        for i in 0..=(state >> 62) {
+            let place = (state >> (20 + i)) as usize % bytes.len();
+            bytes[place] = (state >> 48) as u8;
+        }
+        let mut reader = Reader::new();
+        reader.feed(&bytes);
+        while let Ok(Some(_)) = reader.next() {}
+    }
+}
+
+#[test]
+fn a_header_of_another_version_or_with_other_settings_is_refused() {
+    let good = run(1);
+    let mut version = good.clone();
+    version[8] += 1;
+    let mut settings = good.clone();
+    // After the magic, the version, the frame's length and the number of the header's parts: the number of limits.
+    settings[8 + 4 + 4 + 1] += 1;
+    let mut magic = good.clone();
+    magic[0] = b'w';
+    for (bytes, offset) in [(version, 8), (settings, 18), (magic, 0)] {
+        let Err(ReplayError::Malformed(m)) = replay(&bytes) else {
+            panic!("malformed")
+        };
+        assert_eq!(m.offset, offset, "{m}");
+    }
+    assert!(matches!(
+        replay(b"not a record at all"),
+        Err(ReplayError::Malformed(_))
+    ));
+}
+
+#[test]
+fn a_call_that_fits_no_frame_is_counted_and_stops_the_reader() {
+    let mut recorder = Recorder::new(&config());
+    let batch = std::vec![Completion::ok(crate::Tag(u32::MAX)); FRAME_MAX / 4];
+    recorder.append(Instant::ZERO, &Call::Complete { batch: &batch });
+    assert_eq!(recorder.overflowed(), 1);
+    assert!(matches!(
+        replay(recorder.bytes()),
+        Err(ReplayError::Malformed(_))
+    ));
+}
