@@ -1,1 +1,610 @@
+use proptest::prelude::*;
 
+use super::*;
+use crate::nbd::constants::*;
+use crate::nbd::export::BlockSizes;
+use crate::nbd::request::{Command, Request};
+
+/// Exports `alpha` (also the default) and `beta`.
+struct Two;
+
+impl Exports for Two {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        each("alpha", "first");
+        each("beta", "");
+    }
+
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        match name {
+            "" | "alpha" => Some(alpha()),
+            "beta" => Some(ExportInfo {
+                name: "beta".into(),
+                description: String::new(),
+                key: 2,
+                size: 4096,
+                flags: TransmissionFlags::READ_ONLY | TransmissionFlags::SEND_FAST_ZERO,
+                block_sizes: BlockSizes {
+                    minimum: 512,
+                    preferred: 4096,
+                    maximum: 4096,
+                },
+                allocation: false,
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn alpha() -> ExportInfo {
+    ExportInfo {
+        name: "alpha".into(),
+        description: "first".into(),
+        key: 1,
+        size: 1 << 20,
+        flags: TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_DF,
+        block_sizes: BlockSizes {
+            minimum: 1,
+            preferred: 4096,
+            maximum: 32 << 20,
+        },
+        allocation: true,
+    }
+}
+
+const FIXED: [u8; 4] = CLIENT_FLAG_FIXED_NEWSTYLE.to_be_bytes();
+const FIXED_NO_ZEROES: [u8; 4] = (CLIENT_FLAG_FIXED_NEWSTYLE | CLIENT_FLAG_NO_ZEROES).to_be_bytes();
+
+fn option(code: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = b"IHAVEOPT".to_vec();
+    bytes.extend_from_slice(&code.to_be_bytes());
+    bytes.extend_from_slice(&(data.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 3, 0xe8, 0x89, 4, 0x55, 0x65, 0xa9];
+    for word in [option, kind, data.len() as u32] {
+        bytes.extend_from_slice(&word.to_be_bytes());
+    }
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+fn counted(string: &[u8]) -> Vec<u8> {
+    [&(string.len() as u32).to_be_bytes(), string].concat()
+}
+
+/// Data of INFO or GO.
+fn info(name: &str, kinds: &[u16]) -> Vec<u8> {
+    let mut data = counted(name.as_bytes());
+    data.extend_from_slice(&(kinds.len() as u16).to_be_bytes());
+    data.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
+    data
+}
+
+/// Data of `LIST_META_CONTEXT` or `SET_META_CONTEXT`.
+fn meta(name: &str, queries: &[&str]) -> Vec<u8> {
+    let mut data = counted(name.as_bytes());
+    data.extend_from_slice(&(queries.len() as u32).to_be_bytes());
+    data.extend(queries.iter().flat_map(|query| counted(query.as_bytes())));
+    data
+}
+
+struct Run {
+    consumed: usize,
+    out: Vec<u8>,
+    end: Result<Option<Outcome>, HandshakeError>,
+}
+
+impl Run {
+    fn session(self) -> Session {
+        match self.end {
+            Ok(Some(Outcome::Transmission(session))) => *session,
+            other => panic!("no session: {other:?}"),
+        }
+    }
+}
+
+/// Feeds `input` in pieces that end at `cuts`, without the greeting.
+fn run_cut(config: HandshakeConfig, input: &[u8], cuts: &[usize]) -> Run {
+    let mut handshake = Handshake::new(config);
+    let (mut consumed, mut out) = (0, Vec::new());
+    for &cut in cuts.iter().chain([&input.len()]) {
+        while consumed < cut {
+            match handshake.feed(&input[consumed..cut], &Two, &mut out) {
+                Ok((used, None)) => {
+                    assert!(used > 0, "no progress at {consumed}");
+                    consumed += used;
+                }
+                Ok((used, end)) => {
+                    return Run {
+                        consumed: consumed + used,
+                        out,
+                        end: Ok(end),
+                    };
+                }
+                Err(error) => {
+                    return Run {
+                        consumed,
+                        out,
+                        end: Err(error),
+                    };
+                }
+            }
+        }
+    }
+    Run {
+        consumed,
+        out,
+        end: Ok(None),
+    }
+}
+
+/// Feeds a client that speaks fixed newstyle with these options.
+fn run(options: &[Vec<u8>]) -> Run {
+    run_cut(
+        HandshakeConfig::default(),
+        &[&FIXED[..], &options.concat()].concat(),
+        &[],
+    )
+}
+
+/// Asserts what one option is answered, with structured replies agreed before or not.
+fn assert_answer(structured: bool, code: u32, data: &[u8], answer: &[Vec<u8>]) {
+    let mut options = vec![option(code, data)];
+    let mut expected = answer.concat();
+    if structured {
+        options.insert(0, option(OPT_STRUCTURED_REPLY, &[]));
+        expected = [reply(OPT_STRUCTURED_REPLY, REP_ACK, &[]), expected].concat();
+    }
+    assert_eq!(run(&options).out, expected, "option {code}");
+}
+
+#[test]
+fn the_greeting_in_bytes() {
+    let mut out = vec![0xee];
+    Handshake::new(HandshakeConfig::default()).greet(&mut out);
+    assert_eq!(out, b"\xeeNBDMAGICIHAVEOPT\x00\x03");
+}
+
+#[test]
+fn go_in_bytes() {
+    let input = b"\x00\x00\x00\x01IHAVEOPT\x00\x00\x00\x07\x00\x00\x00\x0d\
+        \x00\x00\x00\x05alpha\x00\x01\x00\x03";
+    let run = run_cut(HandshakeConfig::default(), input, &[]);
+    let expected =
+        b"\x00\x03\xe8\x89\x04\x55\x65\xa9\x00\x00\x00\x07\x00\x00\x00\x03\x00\x00\x00\x0c\
+        \x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x05\
+        \x00\x03\xe8\x89\x04\x55\x65\xa9\x00\x00\x00\x07\x00\x00\x00\x03\x00\x00\x00\x0e\
+        \x00\x03\x00\x00\x00\x01\x00\x00\x10\x00\x02\x00\x00\x00\
+        \x00\x03\xe8\x89\x04\x55\x65\xa9\x00\x00\x00\x07\x00\x00\x00\x01\x00\x00\x00\x00";
+    assert_eq!(run.out, expected);
+    let session = run.session();
+    assert_eq!(session.export, alpha());
+    assert_eq!(
+        session.flags,
+        TransmissionFlags::HAS_FLAGS | TransmissionFlags::SEND_FLUSH
+    );
+    assert!(session.block_sizes_requested);
+    assert!(!session.structured && !session.meta_allocation && !session.no_zeroes);
+}
+
+#[test]
+fn info_tells_what_is_asked_and_does_not_end_the_handshake() {
+    let export = [0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x85];
+    let sizes = [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0];
+    let kinds = [
+        INFO_NAME,
+        INFO_BLOCK_SIZE,
+        INFO_DESCRIPTION,
+        INFO_EXPORT,
+        99,
+    ];
+    let answer = [
+        reply(OPT_INFO, REP_INFO, &export),
+        reply(OPT_INFO, REP_INFO, b"\x00\x01alpha"),
+        reply(OPT_INFO, REP_INFO, b"\x00\x02first"),
+        reply(OPT_INFO, REP_INFO, &sizes),
+        reply(OPT_INFO, REP_ACK, &[]),
+    ];
+    assert_answer(true, OPT_INFO, &info("", &kinds), &answer);
+    let run = run(&[
+        option(OPT_INFO, &info("alpha", &[])),
+        option(OPT_GO, &info("beta", &[])),
+    ]);
+    assert_eq!(run.session().export.key, 2);
+}
+
+#[test]
+fn list_names_every_export() {
+    let answer = [
+        reply(OPT_LIST, REP_SERVER, b"\x00\x00\x00\x05alphafirst"),
+        reply(OPT_LIST, REP_SERVER, b"\x00\x00\x00\x04beta"),
+        reply(OPT_LIST, REP_ACK, &[]),
+    ];
+    assert_answer(false, OPT_LIST, &[], &answer);
+}
+
+#[test]
+fn what_is_wrong_or_unknown_is_refused_and_the_handshake_goes_on() {
+    let unsupported = |code| (code, REP_ERR_UNSUP);
+    let mut cases = vec![
+        (unsupported(0), vec![]),
+        (unsupported(4), vec![1, 2, 3]),
+        (unsupported(OPT_STARTTLS), vec![]),
+        (unsupported(11), vec![0; 5000]),
+        (unsupported(u32::MAX), vec![0xff; 16]),
+        ((OPT_LIST, REP_ERR_INVALID), vec![0]),
+        ((OPT_STRUCTURED_REPLY, REP_ERR_INVALID), vec![0]),
+        (
+            (OPT_SET_META_CONTEXT, REP_ERR_INVALID),
+            meta("alpha", &["base:allocation"]),
+        ),
+        ((OPT_LIST_META_CONTEXT, REP_ERR_INVALID), meta("alpha", &[])),
+    ];
+    for code in [OPT_INFO, OPT_GO] {
+        cases.push(((code, REP_ERR_UNKNOWN), info("gamma", &[])));
+        cases.push(((code, REP_ERR_INVALID), vec![]));
+        cases.push(((code, REP_ERR_INVALID), info(&"x".repeat(4097), &[])));
+        cases.push(((code, REP_ERR_INVALID), info("al\0pha", &[])));
+    }
+    for ((code, error), data) in cases {
+        let run = run(&[option(code, &data), option(OPT_ABORT, b"ignored")]);
+        assert_eq!(run.end, Ok(Some(Outcome::Aborted)), "option {code}");
+        let head = [code.to_be_bytes(), error.to_be_bytes()].concat();
+        assert_eq!(run.out[8..16], head, "option {code}");
+        assert!(
+            run.out.ends_with(&reply(OPT_ABORT, REP_ACK, &[])),
+            "option {code}"
+        );
+    }
+}
+
+#[test]
+fn export_name_answers_with_padding_unless_agreed_otherwise() {
+    let name = option(OPT_EXPORT_NAME, b"beta");
+    let run_with = |flags: [u8; 4]| {
+        run_cut(
+            HandshakeConfig::default(),
+            &[&flags[..], &name].concat(),
+            &[],
+        )
+    };
+    let answer = [0, 0, 0, 0, 0, 0, 0x10, 0, 0, 3];
+    let padded = run_with(FIXED);
+    assert_eq!(padded.out, [&answer[..], &[0; 124]].concat());
+    assert!(!padded.session().no_zeroes);
+    let short = run_with(FIXED_NO_ZEROES);
+    assert_eq!(short.out, answer);
+    let session = short.session();
+    assert!(session.no_zeroes && !session.block_sizes_requested);
+    assert_eq!(session.export.key, 2);
+}
+
+#[test]
+fn export_name_that_cannot_be_had_ends_the_connection_in_silence() {
+    for (name, error) in [
+        (&b"gamma"[..], HandshakeError::UnknownExport("gamma".into())),
+        (&[0xff], HandshakeError::BadName),
+        (&[b'x'; 4097], HandshakeError::BadName),
+    ] {
+        let run = run(&[option(OPT_EXPORT_NAME, name)]);
+        assert_eq!(run.end, Err(error));
+        assert_eq!(run.out, []);
+    }
+}
+
+#[test]
+fn contexts_are_listed_by_wildcard_and_selected_by_name() {
+    let list = OPT_LIST_META_CONTEXT;
+    let set = OPT_SET_META_CONTEXT;
+    let listed = reply(list, REP_META_CONTEXT, b"\x00\x00\x00\x00base:allocation");
+    let selected = reply(set, REP_META_CONTEXT, b"\x00\x00\x00\x01base:allocation");
+    let ack = |code| reply(code, REP_ACK, &[]);
+    for queries in [
+        &[][..],
+        &["base:"],
+        &["qemu:", "base:allocation", "base:allocation"],
+    ] {
+        assert_answer(true, list, &meta("", queries), &[listed.clone(), ack(list)]);
+        assert_answer(true, list, &meta("beta", queries), &[ack(list)]);
+    }
+    assert_answer(
+        true,
+        list,
+        &meta("alpha", &["base:other", "x"]),
+        &[ack(list)],
+    );
+    let both = ["x-y:z", "base:allocation", "base:allocation"];
+    assert_answer(true, set, &meta("alpha", &both), &[selected, ack(set)]);
+    for queries in [&[][..], &["base:"], &["base:allocations"]] {
+        assert_answer(true, set, &meta("alpha", queries), &[ack(set)]);
+    }
+    assert_answer(true, set, &meta("beta", &["base:allocation"]), &[ack(set)]);
+}
+
+#[test]
+fn a_selection_counts_for_its_export_and_until_the_next() {
+    let select = |name| option(OPT_SET_META_CONTEXT, &meta(name, &["base:allocation"]));
+    let structured = option(OPT_STRUCTURED_REPLY, &[]);
+    let go = |name| option(OPT_GO, &info(name, &[]));
+    let cases: [(&[Vec<u8>], bool); 9] = [
+        (&[structured.clone(), select("alpha"), go("alpha")], true),
+        (
+            &[
+                structured.clone(),
+                select("alpha"),
+                option(OPT_EXPORT_NAME, b"alpha"),
+            ],
+            true,
+        ),
+        (&[structured.clone(), select(""), go("")], true),
+        (&[structured.clone(), select("alpha"), go("")], false),
+        (&[structured.clone(), select("alpha"), go("beta")], false),
+        (
+            &[
+                structured.clone(),
+                select("alpha"),
+                select("gamma"),
+                go("alpha"),
+            ],
+            false,
+        ),
+        (
+            &[
+                structured.clone(),
+                select("alpha"),
+                option(OPT_SET_META_CONTEXT, b"junk"),
+                go("alpha"),
+            ],
+            false,
+        ),
+        (
+            &[
+                structured.clone(),
+                select("beta"),
+                select("alpha"),
+                go("alpha"),
+            ],
+            true,
+        ),
+        (&[select("alpha"), structured.clone(), go("alpha")], false),
+    ];
+    for (index, (options, expected)) in cases.into_iter().enumerate() {
+        let session = run(options).session();
+        assert_eq!(session.meta_allocation, expected, "case {index}");
+        assert_eq!(
+            session.rules(1).settings().meta_allocation,
+            expected,
+            "case {index}"
+        );
+    }
+}
+
+#[test]
+fn flags_depend_on_each_other() {
+    let structured = option(OPT_STRUCTURED_REPLY, &[]);
+    let go = |name| option(OPT_GO, &info(name, &[]));
+    let with = run(&[structured, go("alpha")]).session();
+    assert!(with.structured && with.flags.contains(TransmissionFlags::SEND_DF));
+    assert_eq!(
+        run(&[go("beta")]).session().flags,
+        TransmissionFlags::HAS_FLAGS | TransmissionFlags::READ_ONLY
+    );
+}
+
+#[test]
+fn rules_are_those_of_the_session() {
+    let session = run(&[option(OPT_GO, &info("beta", &[]))]).session();
+    let expected = RuleSettings {
+        size: 4096,
+        flags: TransmissionFlags::HAS_FLAGS | TransmissionFlags::READ_ONLY,
+        meta_allocation: false,
+        minimum_block: 512,
+        maximum_payload: 4096,
+        maximum_range: 8192,
+    };
+    assert_eq!(*session.rules(8192).settings(), expected);
+}
+
+#[test]
+fn block_sizes_can_be_demanded() {
+    let config = HandshakeConfig {
+        require_block_size: true,
+        ..HandshakeConfig::default()
+    };
+    let run = |options: &[Vec<u8>]| run_cut(config, &[&FIXED[..], &options.concat()].concat(), &[]);
+    let refused = run(&[option(OPT_GO, &info("beta", &[])), option(OPT_ABORT, &[])]);
+    assert_eq!(refused.end, Ok(Some(Outcome::Aborted)));
+    let second = &refused.out[20 + 12..];
+    assert_eq!(
+        second[..22],
+        reply(
+            OPT_GO,
+            REP_INFO,
+            &[0, 3, 0, 0, 2, 0, 0, 0, 0x10, 0, 0, 0, 0x10, 0]
+        )[..22]
+    );
+    assert_eq!(second[34..][12..16], REP_ERR_BLOCK_SIZE_REQD.to_be_bytes());
+    let asked = run(&[option(OPT_GO, &info("beta", &[INFO_BLOCK_SIZE]))]);
+    assert!(asked.session().block_sizes_requested);
+    assert!(
+        !run(&[option(OPT_GO, &info("alpha", &[]))])
+            .session()
+            .block_sizes_requested
+    );
+    let error = run(&[option(OPT_EXPORT_NAME, b"beta")]).end;
+    assert_eq!(error, Err(HandshakeError::BlockSizeRequired("beta".into())));
+}
+
+#[test]
+fn client_flags_must_be_those_offered() {
+    let run = |flags: u32| run_cut(HandshakeConfig::default(), &flags.to_be_bytes(), &[]);
+    assert_eq!(run(0).end, Err(HandshakeError::NotFixedNewstyle));
+    assert_eq!(run(2).end, Err(HandshakeError::NotFixedNewstyle));
+    assert_eq!(run(5).end, Err(HandshakeError::ClientFlags(5)));
+    assert_eq!(run(3).end, Ok(None));
+}
+
+#[test]
+fn options_are_bounded_in_number_and_length() {
+    let list = option(OPT_LIST, &[]);
+    assert_eq!(run(&vec![list.clone(); 64]).end, Ok(None));
+    assert_eq!(
+        run(&vec![list; 65]).end,
+        Err(HandshakeError::TooManyOptions { limit: 64 })
+    );
+    assert_eq!(run(&[option(77, &vec![0; 65_536])]).end, Ok(None));
+    // The header is enough: the data need not arrive.
+    let mut header = option(77, &vec![0; 65_537]);
+    header.truncate(OPTION_HEADER_LEN);
+    let expected = HandshakeError::OptionTooLong {
+        option: 77,
+        length: 65_537,
+        limit: 65_536,
+    };
+    assert_eq!(run(&[header]).end, Err(expected));
+    let run = run(&[b"GET / HTTP/1.1\r\n".to_vec()]);
+    assert_eq!(
+        run.end,
+        Err(HandshakeError::BadMagic(0x4745_5420_2f20_4854))
+    );
+}
+
+#[test]
+fn nothing_is_consumed_after_the_end() {
+    let mut request = [0; REQUEST_LEN];
+    let read = Request {
+        command: Command::Read,
+        flags: crate::nbd::flags::CommandFlags::EMPTY,
+        cookie: 1,
+        offset: 0,
+        length: 512,
+    };
+    read.encode(&mut request);
+    let go = [&FIXED[..], &option(OPT_GO, &info("", &[]))].concat();
+    let input = [&go[..], &request].concat();
+    let mut handshake = Handshake::new(HandshakeConfig::default());
+    let (used, outcome) = handshake
+        .feed(&input, &Two, &mut Vec::new())
+        .expect("a good client");
+    assert_eq!(used, go.len());
+    assert!(matches!(outcome, Some(Outcome::Transmission(_))));
+    assert_eq!(
+        handshake.feed(&input[used..], &Two, &mut Vec::new()),
+        Ok((0, None))
+    );
+
+    let mut broken = Handshake::new(HandshakeConfig::default());
+    assert!(broken.feed(&[0xff; 64], &Two, &mut Vec::new()).is_err());
+    assert_eq!(broken.feed(&input, &Two, &mut Vec::new()), Ok((0, None)));
+}
+
+#[test]
+fn a_client_that_does_not_wait_for_answers_cannot_make_them_pile_up() {
+    let config = HandshakeConfig {
+        output: 100,
+        options: 1000,
+        ..HandshakeConfig::default()
+    };
+    let mut handshake = Handshake::new(config);
+    let input = [&FIXED[..], &option(OPT_LIST, &[]).repeat(1000)].concat();
+    let (mut rest, mut calls) = (&input[..], 0);
+    while !rest.is_empty() {
+        let mut out = Vec::new();
+        let (used, outcome) = handshake
+            .feed(rest, &Two, &mut out)
+            .expect("a patient server");
+        assert_eq!(outcome, None);
+        // At most one answer beyond the limit, here 82 bytes long.
+        assert!(out.len() < 100 + 82, "{} bytes at once", out.len());
+        assert!(used > 0);
+        (rest, calls) = (&rest[used..], calls + 1);
+    }
+    assert_eq!(calls, 500);
+}
+
+/// A client that uses everything, and the first bytes of its first request.
+fn thorough_client() -> Vec<u8> {
+    [
+        FIXED_NO_ZEROES.to_vec(),
+        option(OPT_STARTTLS, &[]),
+        option(OPT_LIST, &[]),
+        option(1000, b"0123456789"),
+        option(OPT_STRUCTURED_REPLY, &[]),
+        option(OPT_LIST_META_CONTEXT, &meta("alpha", &["base:"])),
+        option(OPT_SET_META_CONTEXT, &meta("alpha", &["base:allocation"])),
+        option(OPT_INFO, &info("beta", &[INFO_BLOCK_SIZE])),
+        option(OPT_GO, &info("gamma", &[])),
+        option(
+            OPT_GO,
+            &info("alpha", &[INFO_NAME, INFO_DESCRIPTION, INFO_BLOCK_SIZE]),
+        ),
+        vec![0x25, 0x60, 0x95, 0x13],
+    ]
+    .concat()
+}
+
+#[test]
+fn pieces_of_any_size_give_the_same_answer() {
+    let config = HandshakeConfig::default();
+    let input = thorough_client();
+    let whole = run_cut(config, &input, &[]);
+    assert_eq!(whole.consumed, input.len() - 4);
+    for cut in 0..input.len() {
+        let split = run_cut(config, &input, &[cut]);
+        assert_eq!(
+            (split.consumed, &split.out),
+            (whole.consumed, &whole.out),
+            "cut at {cut}"
+        );
+        assert_eq!(split.end, whole.end, "cut at {cut}");
+    }
+    let every: Vec<usize> = (0..input.len()).collect();
+    let bytes = run_cut(config, &input, &every);
+    assert_eq!(
+        (bytes.consumed, bytes.out, bytes.end),
+        (whole.consumed, whole.out, whole.end)
+    );
+}
+
+#[test]
+fn a_client_that_stops_anywhere_is_waited_for() {
+    let input = thorough_client();
+    for end in 0..input.len() - 4 {
+        let run = run_cut(HandshakeConfig::default(), &input[..end], &[]);
+        assert_eq!((run.consumed, run.end), (end, Ok(None)), "{end} bytes");
+    }
+}
+
+proptest! {
+    /// Whatever a client sends, in whatever pieces and under whatever bounds: pieces do not matter, answers and memory
+    /// are bounded.
+    #[test]
+    fn damaged_clients_do_no_harm(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        option_data in 0..200u32,
+        options in 0..12u32,
+        output in 1..300usize,
+        require_block_size in any::<bool>(),
+    ) {
+        let config = HandshakeConfig { option_data, options, output, require_block_size };
+        let mut input = thorough_client();
+        for (index, byte) in damage {
+            let at = index.index(input.len());
+            input[at] = byte;
+        }
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(input.len())).collect();
+        cuts.sort_unstable();
+        let whole = run_cut(config, &input, &[]);
+        let pieces = run_cut(config, &input, &cuts);
+        prop_assert_eq!(&pieces.out, &whole.out);
+        prop_assert_eq!(&pieces.end, &whole.end);
+        if whole.end.is_ok() {
+            prop_assert_eq!(pieces.consumed, whole.consumed);
+        }
+        prop_assert!(whole.out.len() <= 300 * options as usize);
+    }
+}

@@ -1,5 +1,8 @@
 //! The client's side of the handshake.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::mem;
 
