@@ -71,13 +71,6 @@ impl<T> Pool<T> {
             None
         }
     }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(|(i, s)| s.value.as_ref().map(|v| (i as u32, v)))
-    }
 }
 
 impl<T> core::ops::Index<u32> for Pool<T> {

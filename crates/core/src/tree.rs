@@ -16,7 +16,6 @@ struct Node {
     parent: u32,
     linked: bool,
     key: u64,
-    seq: u64,
     start: u64,
     min_start: u64,
 }
@@ -27,7 +26,6 @@ const FREE: Node = Node {
     parent: NIL,
     linked: false,
     key: 0,
-    seq: 0,
     start: 0,
     min_start: 0,
 };
@@ -55,13 +53,12 @@ impl Tree {
 #[derive(Debug)]
 pub(crate) struct Forest {
     nodes: Vec<Node>,
-    seq: u64,
 }
 
 /// True if serial number `a` comes before `b`.
 #[inline]
 pub(crate) fn before(a: u64, b: u64) -> bool {
-    (a.wrapping_sub(b) as i64) < 0
+    a.wrapping_sub(b).cast_signed() < 0
 }
 
 /// A slot's place in the heap order of the treap.
@@ -77,7 +74,6 @@ impl Forest {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
             nodes: vec![FREE; capacity as usize],
-            seq: 0,
         }
     }
 
@@ -94,7 +90,6 @@ impl Forest {
     /// Inserts `slot` behind those of equal key.
     pub(crate) fn insert(&mut self, tree: &mut Tree, slot: u32, key: u64, start: u64) {
         debug_assert!(!self.contains(slot), "slot {slot} is in a tree already");
-        self.seq += 1;
         let mut parent = NIL;
         let mut at = tree.root;
         let mut went_left = false;
@@ -113,7 +108,6 @@ impl Forest {
             parent,
             linked: true,
             key,
-            seq: self.seq,
             start,
             min_start: start,
         };

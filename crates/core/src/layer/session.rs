@@ -161,7 +161,7 @@ impl Layer {
         match live.at {
             At::Limit | At::Held => live.limited += waited,
             At::Front | At::Flush | At::Elevator if live.dispatched.is_none() => {
-                live.queued += waited
+                live.queued += waited;
             }
             _ => {}
         }

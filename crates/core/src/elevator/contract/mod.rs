@@ -17,10 +17,10 @@ pub use config::{Config, Excess};
 
 use super::{Next, Schedule};
 use crate::contract::Class;
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::layer::{Piece, Table};
-use crate::list::{Links, List};
-use crate::{GroupId, Instant, Op, ROOT, mutant};
+use crate::list::{Links, List, NIL};
+use crate::{GroupId, Instant, Op, ROOT, Span, mutant};
 use alloc::vec;
 use alloc::vec::Vec;
 use cost::Model;
@@ -30,7 +30,7 @@ use window::Window;
 
 /// Streams of one group are alike.
 const STREAM_WEIGHT: u32 = 100;
-/// Pieces end at multiples of this and are not made smaller: what O_DIRECT and drives' sectors need.
+/// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
 const GRAIN: u64 = 4096;
 
 /// The elevator.
@@ -45,6 +45,8 @@ pub(super) struct Elevator {
     links: Links,
     /// Modelled cost of what is in the drive.
     flight: u64,
+    /// The bound that was published last: whose, and its length.
+    published: (u32, u64),
 }
 
 impl Elevator {
@@ -59,6 +61,7 @@ impl Elevator {
             queues: vec![List::EMPTY; streams as usize],
             links: Links::new(table.requests.capacity()),
             flight: 0,
+            published: (NIL, 0),
         }
     }
 
@@ -80,14 +83,14 @@ impl Elevator {
         ((within - past) as u32, false)
     }
 
-    /// The next piece of a stream if it may go now; otherwise the reservation in its way, if it is one.
+    /// The next piece of a stream if it may go now; otherwise what is in its way.
     fn offer(
         &mut self,
         now: Instant,
         stream: u32,
         table: &Table,
         rule: Rule,
-    ) -> Result<Offer, Option<u32>> {
+    ) -> Result<Offer, Held> {
         let request = self.queues[stream as usize]
             .first()
             .expect("an active stream has a request");
@@ -104,18 +107,19 @@ impl Elevator {
         if rule == Rule::Urgent {
             return Ok(offer);
         }
-        if self.config.bound_in_flight && !mutant::is(mutant::BOUND_IGNORED) {
-            if let Some(group) = self.reservations.in_the_way(live.group, cost, self.flight) {
-                return Err(Some(group));
-            }
+        if self.config.bound_in_flight
+            && !mutant::is(mutant::BOUND_IGNORED)
+            && let Some(group) = self.reservations.in_the_way(live.group, cost, self.flight)
+        {
+            return Err(Held::ForSakeOf(group));
         }
         if rule == Rule::Share && self.flight > 0 && self.flight + cost > self.window.bound(now) {
-            return Err(None);
+            return Err(Held::DriveIsBusy);
         }
         Ok(offer)
     }
 
-    fn choose(&mut self, now: Instant, table: &Table) -> Option<Offer> {
+    fn choose(&mut self, now: Instant, table: &Table, events: &mut Events) -> Option<Offer> {
         if let Some(group) = self.reservations.urgent() {
             let stream = self
                 .shares
@@ -133,14 +137,29 @@ impl Elevator {
             }
         }
         let stream = self.shares.pick(now, ROOT.0)?;
-        match self.offer(now, stream, table, Rule::Share) {
-            Ok(offer) => Some(offer),
-            // Whoever the others are held back for may go itself.
-            Err(Some(group)) if self.shares.is_active(group) => {
-                let stream = self.shares.pick(now, group)?;
-                self.offer(now, stream, table, Rule::Share).ok()
-            }
-            Err(_) => None,
+        let group = match self.offer(now, stream, table, Rule::Share) {
+            Ok(offer) => return Some(offer),
+            Err(Held::DriveIsBusy) => return None,
+            Err(Held::ForSakeOf(group)) => group,
+        };
+        self.publish(now, group, events);
+        // Whoever the others are held for may go itself.
+        let stream = self
+            .shares
+            .pick(now, group)
+            .filter(|_| self.shares.is_active(group))?;
+        self.offer(now, stream, table, Rule::Share).ok()
+    }
+
+    /// Says for whose sake others are held, when that or the bound has changed.
+    fn publish(&mut self, now: Instant, group: u32, events: &mut Events) {
+        let bound = self.reservations.bound(group);
+        if self.published != (group, bound) {
+            self.published = (group, bound);
+            events.publish(now, || Event::Bound {
+                group: GroupId(group),
+                span: Span::from_nanos(bound),
+            });
         }
     }
 
@@ -205,6 +224,15 @@ struct Offer {
     bytes: u32,
     last: bool,
     cost: u64,
+}
+
+/// Why a piece may not go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Held {
+    /// The drive has enough to be busy with.
+    DriveIsBusy,
+    /// The next request of a promised client would come too late behind it.
+    ForSakeOf(u32),
 }
 
 /// On whose behalf a piece is offered.
@@ -285,8 +313,8 @@ impl Schedule for Elevator {
             .wait_on(now, live.group, |g| shares.is_active(g));
     }
 
-    fn next(&mut self, now: Instant, table: &Table, _events: &mut Events) -> Next {
-        let Some(offer) = self.choose(now, table) else {
+    fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
+        let Some(offer) = self.choose(now, table, events) else {
             return Next::Nothing;
         };
         if self.flight == 0 {

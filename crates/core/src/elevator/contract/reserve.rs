@@ -376,6 +376,11 @@ impl Reservations {
             })
     }
 
+    /// A reservation's bound in nanoseconds.
+    pub(super) fn bound(&self, group: u32) -> u64 {
+        self.table[group as usize].bound
+    }
+
     /// Lets go of the tightest bounds whose reservation has shown no sign of life for a while.
     fn alive(&mut self, now: Instant) {
         while let Some(g) = self.forest.first(&self.bounds) {
