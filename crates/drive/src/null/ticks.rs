@@ -4,7 +4,8 @@ use weir_core::{Instant, Span};
 
 /// A budget of bytes that is filled up at the beginning of every tick.
 ///
-/// What `null_blk` does with `mbps` (drivers/block/null_blk/main.c, `null_handle_throttled` and `nullb_bwtimer_fn`): a command
+/// What `null_blk` does with `mbps` (`null_handle_throttled` and `nullb_bwtimer_fn` in
+/// `drivers/block/null_blk/main.c`): a command
 /// that the budget does not cover waits for the next tick, and all behind it; what is left of a budget then is lost; the timer
 /// stops after a tick in which nothing was used and starts again with the next command. One difference: a command larger than a
 /// whole budget would never pass there; here it waits for as many ticks as it needs.

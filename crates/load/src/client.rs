@@ -1,0 +1,210 @@
+//! A client that runs a program.
+
+use crate::offset::Offsets;
+use crate::pace::{Due, Pace};
+use crate::program::{Program, ProgramError, Region, SyncMode};
+use crate::rng::Rng;
+use core::num::NonZeroU64;
+use weir_core::{Flags, Instant, Op};
+
+const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
+
+/// A client that runs a [`Program`], as a state machine.
+///
+/// Ask with [`Self::next`] what to do now, again after every [`Step::Issue`] until it says something else, and again when the time
+/// it named has come or a request was answered ([`Self::completed`]). Times count from an origin of the driver's choice, from which
+/// the program's start and stop count, too; they must not go back.
+#[derive(Clone, Debug)]
+pub struct Client {
+    program: Program,
+    rng: Rng,
+    offsets: Offsets,
+    pace: Pace,
+    issued: u64,
+    outstanding: u32,
+    /// Writes since the last flush, where that matters.
+    unsynced: u32,
+    /// An `fdatasync` is under way: nothing else until it is answered.
+    syncing: bool,
+    /// Its time is over.
+    stopped: bool,
+}
+
+/// A request to issue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Io {
+    /// How many the client issued before.
+    pub number: u64,
+    /// Read, write or flush.
+    pub op: Op,
+    /// [`Flags::FUA`] on writes if the program asks for it, otherwise none.
+    pub flags: Flags,
+    /// First byte; zero for a flush.
+    pub offset: u64,
+    /// Bytes; zero for a flush.
+    pub length: u32,
+    /// When it was due: its latency counts from here. Now in a closed loop, perhaps earlier in an open one.
+    pub due: Instant,
+}
+
+/// What a client does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It issues this. It counts as outstanding until [`Client::completed`].
+    Issue(Io),
+    /// Nothing before then; an answer that comes first may change that.
+    WaitUntil(Instant),
+    /// Nothing before one of its requests is answered.
+    WaitForCompletion,
+    /// It has issued everything, and everything was answered.
+    Finished,
+}
+
+impl Client {
+    /// A client at the beginning of its program. Its choices follow from `seed` alone: see [`seed`](crate::seed).
+    ///
+    /// # Errors
+    /// A parameter of the program is out of range, or the region too small for it.
+    pub fn new(program: &Program, seed: u64, region: Region) -> Result<Self, ProgramError> {
+        program.validate(region)?;
+        let mut rng = Rng::new(seed);
+        Ok(Self {
+            program: *program,
+            offsets: Offsets::new(program, region),
+            pace: Pace::new(program, &mut rng),
+            rng,
+            issued: 0,
+            outstanding: 0,
+            unsynced: 0,
+            syncing: false,
+            stopped: false,
+        })
+    }
+
+    /// What it does at `now`.
+    pub fn next(&mut self, now: Instant) -> Step {
+        let start = Instant::ZERO + self.program.start;
+        self.stopped = self.stopped || self.is_past_end(now.max(start));
+        if self.stopped {
+            return self.wait();
+        }
+        if now < start {
+            return Step::WaitUntil(start);
+        }
+        if self.outstanding == self.program.depth || self.must_drain() {
+            return Step::WaitForCompletion;
+        }
+        match self.pace.due(now) {
+            Due::Since(due) => Step::Issue(self.issue(due)),
+            Due::At(at) if self.is_past_end(at) => {
+                self.stopped = true;
+                self.wait()
+            }
+            Due::At(at) => Step::WaitUntil(at),
+            Due::Answer => Step::WaitForCompletion,
+        }
+    }
+
+    /// One of its requests was answered, well or badly.
+    pub fn completed(&mut self, now: Instant) {
+        debug_assert!(self.outstanding > 0, "an answer without a request");
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.syncing = self.syncing && self.outstanding > 0;
+        self.pace.answered(now);
+    }
+
+    /// Requests issued so far.
+    pub fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// Requests issued and not answered.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// What it runs.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn is_past_end(&self, at: Instant) -> bool {
+        let stop = self.program.stop.map(|stop| Instant::ZERO + stop);
+        stop.is_some_and(|stop| at >= stop)
+            || self.program.requests.is_some_and(|n| self.issued >= n)
+    }
+
+    /// Nothing more will be issued.
+    fn wait(&self) -> Step {
+        if self.outstanding > 0 {
+            Step::WaitForCompletion
+        } else {
+            Step::Finished
+        }
+    }
+
+    /// True while an `fdatasync` keeps everything else back: before it until all is answered, then until it is answered itself.
+    fn must_drain(&self) -> bool {
+        match self.program.sync {
+            SyncMode::Fdatasync(every) => {
+                self.syncing || (self.unsynced >= every && self.outstanding > 0)
+            }
+            SyncMode::Never | SyncMode::Flush(_) => false,
+        }
+    }
+
+    fn issue(&mut self, due: Instant) -> Io {
+        self.pace.issued(&mut self.rng);
+        let number = self.issued;
+        self.issued += 1;
+        self.outstanding += 1;
+        if let Some(flush) = self.flush(number, due) {
+            return flush;
+        }
+        let (offset, length) = self.offsets.draw(&mut self.rng);
+        let op = match self.program.writes {
+            0 => Op::Read,
+            100 => Op::Write,
+            percent if self.rng.ratio(percent.into(), PERCENT) => Op::Write,
+            _ => Op::Read,
+        };
+        let is_write = op == Op::Write;
+        self.unsynced = self.unsynced.saturating_add(u32::from(is_write));
+        Io {
+            number,
+            op,
+            flags: if is_write && self.program.fua {
+                Flags::FUA
+            } else {
+                Flags::NONE
+            },
+            offset,
+            length,
+            due,
+        }
+    }
+
+    /// The flush that is due instead of a read or a write.
+    fn flush(&mut self, number: u64, due: Instant) -> Option<Io> {
+        let every = match self.program.sync {
+            SyncMode::Never => return None,
+            SyncMode::Flush(every) | SyncMode::Fdatasync(every) => every,
+        };
+        if self.unsynced < every {
+            return None;
+        }
+        self.unsynced = 0;
+        self.syncing = matches!(self.program.sync, SyncMode::Fdatasync(_));
+        Some(Io {
+            number,
+            op: Op::Flush,
+            flags: Flags::NONE,
+            offset: 0,
+            length: 0,
+            due,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

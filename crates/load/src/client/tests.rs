@@ -1,0 +1,244 @@
+//! Every kind of program, step by step.
+
+use super::*;
+use crate::program::{Arrival, Pattern, Size};
+use crate::seed;
+use std::vec;
+use std::vec::Vec;
+use weir_core::Span;
+
+const REGION: Region = Region {
+    start: 1 << 20,
+    length: 1 << 20,
+};
+
+fn us(n: u64) -> Instant {
+    Instant::ZERO + Span::from_micros(n)
+}
+
+fn client(program: Program) -> Client {
+    Client::new(&program, seed("test", 0, 0), REGION).unwrap()
+}
+
+/// Everything it issues at `now`, and what it waits for then.
+fn burst(client: &mut Client, now: Instant) -> (Vec<Io>, Step) {
+    let mut issued = Vec::new();
+    loop {
+        match client.next(now) {
+            Step::Issue(io) => issued.push(io),
+            other => return (issued, other),
+        }
+    }
+}
+
+fn ops(issued: &[Io]) -> Vec<Op> {
+    issued.iter().map(|io| io.op).collect()
+}
+
+#[test]
+fn a_closed_loop_keeps_its_depth() {
+    let mut c = client(Program::sequential_reads(4096, 3));
+    let (issued, then) = burst(&mut c, us(0));
+    assert_eq!(then, Step::WaitForCompletion);
+    assert_eq!(
+        issued
+            .iter()
+            .map(|io| (io.number, io.offset, io.due))
+            .collect::<Vec<_>>(),
+        [
+            (0, 1 << 20, us(0)),
+            (1, (1 << 20) + 4096, us(0)),
+            (2, (1 << 20) + 8192, us(0))
+        ]
+    );
+    c.completed(us(5));
+    c.completed(us(5));
+    let (issued, then) = burst(&mut c, us(7));
+    assert_eq!(
+        (issued.len(), issued[0].due, then),
+        (2, us(7), Step::WaitForCompletion)
+    );
+}
+
+#[test]
+fn each_place_thinks_for_itself() {
+    let think = Span::from_micros(10);
+    let mut c = client(Program {
+        arrival: Arrival::Closed { think },
+        ..Program::random_reads(4096, 2)
+    });
+    assert_eq!(burst(&mut c, us(0)).0.len(), 2);
+    c.completed(us(3));
+    assert_eq!(c.next(us(3)), Step::WaitUntil(us(13)));
+    c.completed(us(5));
+    assert_eq!(c.next(us(12)), Step::WaitUntil(us(13)));
+    let (issued, then) = burst(&mut c, us(13));
+    assert_eq!((issued.len(), then), (1, Step::WaitUntil(us(15))));
+    let (issued, then) = burst(&mut c, us(15));
+    assert_eq!((issued.len(), then), (1, Step::WaitForCompletion));
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_its_due_times() {
+    let interval = Span::from_micros(10);
+    let mut c = client(Program {
+        arrival: Arrival::Even { interval },
+        start: Span::from_micros(5),
+        ..Program::random_reads(4096, 3)
+    });
+    assert_eq!(c.next(us(0)), Step::WaitUntil(us(5)));
+    let (issued, then) = burst(&mut c, us(5));
+    assert_eq!((issued.len(), then), (1, Step::WaitUntil(us(15))));
+    // Late, and as many as may be outstanding: due when they were due.
+    let (issued, then) = burst(&mut c, us(50));
+    assert_eq!(
+        issued.iter().map(|io| io.due).collect::<Vec<_>>(),
+        [us(15), us(25)]
+    );
+    assert_eq!(then, Step::WaitForCompletion);
+    c.completed(us(60));
+    assert_eq!(burst(&mut c, us(60)).0[0].due, us(35));
+}
+
+#[test]
+fn poisson_arrivals_have_their_mean() {
+    let interval = Span::from_micros(10);
+    let mut c = client(Program {
+        arrival: Arrival::Poisson { interval },
+        ..Program::random_reads(4096, 65_536)
+    });
+    let n = burst(&mut c, us(500_000)).0.len();
+    assert!((48_900..51_100).contains(&n), "{n} of 50000");
+}
+
+#[test]
+fn it_stops_in_time_and_after_its_requests() {
+    let stop = Some(Span::from_micros(10));
+    let mut c = client(Program {
+        stop,
+        ..Program::random_reads(4096, 1)
+    });
+    assert_eq!(burst(&mut c, us(9)).0.len(), 1);
+    assert_eq!(c.next(us(10)), Step::WaitForCompletion);
+    c.completed(us(11));
+    assert_eq!(c.next(us(11)), Step::Finished);
+
+    let mut c = client(Program {
+        requests: Some(2),
+        ..Program::random_reads(4096, 8)
+    });
+    let (issued, then) = burst(&mut c, us(0));
+    assert_eq!((issued.len(), then), (2, Step::WaitForCompletion));
+    c.completed(us(1));
+    c.completed(us(1));
+    assert_eq!((c.next(us(1)), c.issued()), (Step::Finished, 2));
+
+    // The next one would come after the end, so there is nothing to wait for.
+    let arrival = Arrival::Even {
+        interval: Span::from_micros(20),
+    };
+    let mut c = client(Program {
+        arrival,
+        stop,
+        ..Program::random_reads(4096, 8)
+    });
+    assert_eq!(burst(&mut c, us(0)).1, Step::WaitForCompletion);
+    c.completed(us(1));
+    assert_eq!(c.next(us(1)), Step::Finished);
+
+    let mut c = client(Program {
+        stop,
+        start: Span::from_micros(10),
+        ..Program::random_reads(4096, 1)
+    });
+    assert_eq!(c.next(us(0)), Step::Finished, "it never starts");
+}
+
+#[test]
+fn mixes_have_their_proportion_and_fua_is_for_writes() {
+    let mut c = client(Program {
+        writes: 30,
+        fua: true,
+        ..Program::random_reads(4096, 10_000)
+    });
+    let (issued, _) = burst(&mut c, us(0));
+    let writes = issued.iter().filter(|io| io.op == Op::Write).count();
+    assert!((2_770..3_230).contains(&writes), "{writes}");
+    for io in &issued {
+        assert_eq!(io.flags.has(Flags::FUA), io.op == Op::Write);
+    }
+    let all = |writes| {
+        ops(&burst(
+            &mut client(Program {
+                writes,
+                ..Program::random_reads(4096, 9)
+            }),
+            us(0),
+        )
+        .0)
+    };
+    assert_eq!((all(0), all(100)), (vec![Op::Read; 9], vec![Op::Write; 9]));
+}
+
+#[test]
+fn a_flush_comes_after_so_many_writes() {
+    let mut c = client(Program {
+        writes: 100,
+        sync: SyncMode::Flush(2),
+        ..Program::random_reads(4096, 7)
+    });
+    let (issued, _) = burst(&mut c, us(0));
+    let (w, f) = (Op::Write, Op::Flush);
+    assert_eq!(ops(&issued), [w, w, f, w, w, f, w]);
+    assert_eq!((issued[2].offset, issued[2].length), (0, 0));
+}
+
+#[test]
+fn an_fdatasync_waits_for_what_is_outstanding_and_holds_the_rest_back() {
+    let mut c = client(Program {
+        writes: 100,
+        sync: SyncMode::Fdatasync(3),
+        ..Program::random_reads(4096, 4)
+    });
+    let (issued, then) = burst(&mut c, us(0));
+    assert_eq!((issued.len(), then), (3, Step::WaitForCompletion));
+    c.completed(us(1));
+    c.completed(us(2));
+    assert_eq!(c.next(us(2)), Step::WaitForCompletion);
+    c.completed(us(3));
+    let (issued, then) = burst(&mut c, us(3));
+    assert_eq!(
+        (ops(&issued), then),
+        (vec![Op::Flush], Step::WaitForCompletion)
+    );
+    c.completed(us(4));
+    assert_eq!(ops(&burst(&mut c, us(4)).0), [Op::Write; 3]);
+}
+
+#[test]
+fn the_same_seed_asks_for_the_same_and_another_for_something_else() {
+    let program = Program {
+        pattern: Pattern::Zipf,
+        writes: 50,
+        size: Size::Range {
+            min: 512,
+            max: 65_536,
+            step: 512,
+        },
+        ..Program::random_reads(4096, 100)
+    };
+    let run = |seed| burst(&mut Client::new(&program, seed, REGION).unwrap(), us(0)).0;
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn the_first_requests_of_a_random_reader_never_change() {
+    let mut c = client(Program::random_reads(4096, 8));
+    let blocks: Vec<u64> = burst(&mut c, us(0))
+        .0
+        .iter()
+        .map(|io| (io.offset - REGION.start) / 4096)
+        .collect();
+    assert_eq!(blocks, [20, 205, 47, 250, 243, 17, 23, 188]);
+}

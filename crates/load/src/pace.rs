@@ -1,0 +1,108 @@
+//! When requests are due.
+
+use crate::program::{Arrival, Program};
+use crate::rng::Rng;
+use alloc::collections::VecDeque;
+use weir_core::{Instant, Span};
+
+/// Says when the next request is due.
+#[derive(Clone, Debug)]
+pub(crate) enum Pace {
+    /// A place for every request that may be outstanding: some wait for nothing, some think, the others for an answer.
+    Closed {
+        think: Span,
+        idle: u32,
+        /// When those that think are ready: in order, as all think equally long.
+        thinking: VecDeque<Instant>,
+    },
+    /// The next arrival.
+    Even { interval: Span, next: Instant },
+    /// The next arrival.
+    Poisson { interval: Span, next: Instant },
+}
+
+/// What the pace has to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Due {
+    /// A request is due since then.
+    Since(Instant),
+    /// Nothing before then.
+    At(Instant),
+    /// Nothing before an answer.
+    Answer,
+}
+
+impl Pace {
+    pub(crate) fn new(program: &Program, rng: &mut Rng) -> Self {
+        let start = Instant::ZERO + program.start;
+        match program.arrival {
+            Arrival::Closed { think } => {
+                let room = if think > Span::ZERO { program.depth } else { 0 };
+                Self::Closed {
+                    think,
+                    idle: program.depth,
+                    thinking: VecDeque::with_capacity(room as usize),
+                }
+            }
+            Arrival::Even { interval } => Self::Even {
+                interval,
+                next: start,
+            },
+            Arrival::Poisson { interval } => Self::Poisson {
+                interval,
+                next: start + exponential(interval, rng),
+            },
+        }
+    }
+
+    /// When the next request is due.
+    #[inline]
+    pub(crate) fn due(&self, now: Instant) -> Due {
+        match self {
+            Self::Closed { idle, thinking, .. } => match thinking.front() {
+                _ if *idle > 0 => Due::Since(now),
+                None => Due::Answer,
+                Some(&at) if at > now => Due::At(at),
+                Some(_) => Due::Since(now),
+            },
+            Self::Even { next, .. } | Self::Poisson { next, .. } if *next > now => Due::At(*next),
+            Self::Even { next, .. } | Self::Poisson { next, .. } => Due::Since(*next),
+        }
+    }
+
+    /// The request that was due is issued.
+    #[inline]
+    pub(crate) fn issued(&mut self, rng: &mut Rng) {
+        match self {
+            Self::Closed { idle, .. } if *idle > 0 => *idle -= 1,
+            Self::Closed { thinking, .. } => {
+                thinking.pop_front();
+            }
+            Self::Even { interval, next } => *next += *interval,
+            Self::Poisson { interval, next } => *next += exponential(*interval, rng),
+        }
+    }
+
+    /// A request was answered.
+    #[inline]
+    pub(crate) fn answered(&mut self, now: Instant) {
+        if let Self::Closed {
+            think,
+            idle,
+            thinking,
+        } = self
+        {
+            if *think > Span::ZERO {
+                thinking.push_back(now + *think);
+            } else {
+                *idle += 1;
+            }
+        }
+    }
+}
+
+/// An exponentially distributed span of this mean.
+fn exponential(mean: Span, rng: &mut Rng) -> Span {
+    let scaled = u128::from(mean.as_nanos()) * u128::from(rng.exponential());
+    Span::from_nanos((scaled >> 32) as u64)
+}

@@ -1,0 +1,277 @@
+//! What a client does, as data.
+
+use core::fmt;
+use weir_core::Span;
+
+/// A client: what it asks for, how much at once, how fast, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// Where in its region it reads and writes.
+    pub pattern: Pattern,
+    /// Writes in a hundred requests, flushes not counted: 0 to 100. The others are reads.
+    pub writes: u8,
+    /// Whether writes are to be durable when they are answered ([`Flags::FUA`](weir_core::Flags::FUA)).
+    pub fua: bool,
+    /// Whether it makes its writes durable from time to time.
+    pub sync: SyncMode,
+    /// Bytes in a request.
+    pub size: Size,
+    /// Requests it has outstanding at most: 1 to 65536.
+    pub depth: u32,
+    /// When a request is due.
+    pub arrival: Arrival,
+    /// When it begins, after the origin of its time.
+    pub start: Span,
+    /// When it stops issuing, after the same origin. `None`: never.
+    pub stop: Option<Span>,
+    /// Requests it issues in all, flushes among them. `None`: without end.
+    pub requests: Option<u64>,
+}
+
+/// Where requests are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// One after the other from the beginning of the region, and from there again at its end.
+    Sequential,
+    /// Anywhere, each place equally likely.
+    Random,
+    /// Places of very different popularity: the k-th most popular with a probability in proportion to 1/k (Zipf's law with
+    /// exponent 1), popular ones scattered over the region.
+    Zipf,
+}
+
+/// How a client makes its writes durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncMode {
+    /// It does not.
+    Never,
+    /// A flush after every so many writes (at least 1), issued like any other request.
+    Flush(u32),
+    /// As a program that calls `fdatasync` after every so many writes (at least 1): it waits until all it has outstanding is
+    /// answered, flushes, and goes on when that is answered.
+    Fdatasync(u32),
+}
+
+/// Bytes in a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// Always the same, at least 1; offsets are multiples of it.
+    Fixed(u32),
+    /// From `min` (at least 1) to `max`, each multiple of `step` (at least 1) above `min` equally likely; offsets are multiples of
+    /// `step`.
+    Range {
+        /// The least.
+        min: u32,
+        /// The most.
+        max: u32,
+        /// The distance between two sizes, and between two offsets.
+        step: u32,
+    },
+}
+
+/// When requests are due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    /// Closed loop: each of `depth` places issues its next request `think` (at most an hour) after the answer to its last one.
+    Closed {
+        /// From an answer to the next request.
+        think: Span,
+    },
+    /// Open loop: one every `interval` (1 ns to an hour), whatever the answers. What is due while `depth` requests are outstanding
+    /// is issued later; its latency counts from when it was due.
+    Even {
+        /// From one request to the next.
+        interval: Span,
+    },
+    /// Open loop as [`Arrival::Even`], with exponentially distributed intervals.
+    Poisson {
+        /// The mean from one request to the next.
+        interval: Span,
+    },
+}
+
+/// The part of the address space that a client uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Its first byte.
+    pub start: u64,
+    /// Its length in bytes: at least the largest request.
+    pub length: u64,
+}
+
+impl Program {
+    /// Random reads of `size` bytes, `depth` at a time, without end.
+    pub const fn random_reads(size: u32, depth: u32) -> Self {
+        Self {
+            pattern: Pattern::Random,
+            writes: 0,
+            fua: false,
+            sync: SyncMode::Never,
+            size: Size::Fixed(size),
+            depth,
+            arrival: Arrival::Closed { think: Span::ZERO },
+            start: Span::ZERO,
+            stop: None,
+            requests: None,
+        }
+    }
+
+    /// Sequential reads of `size` bytes, `depth` at a time, without end.
+    pub const fn sequential_reads(size: u32, depth: u32) -> Self {
+        Self {
+            pattern: Pattern::Sequential,
+            ..Self::random_reads(size, depth)
+        }
+    }
+
+    /// Checks every parameter, and that the largest request fits into `region`.
+    ///
+    /// # Errors
+    /// The first one outside the range that its documentation states.
+    pub fn validate(&self, region: Region) -> Result<(), ProgramError> {
+        const HOUR: Span = Span::from_secs(3_600);
+        let (min, max, step) = self.size.bounds();
+        let every = match self.sync {
+            SyncMode::Never => 1,
+            SyncMode::Flush(n) | SyncMode::Fdatasync(n) => n,
+        };
+        let (arrival, time, least) = match self.arrival {
+            Arrival::Closed { think } => ("think", think, Span::ZERO),
+            Arrival::Even { interval } | Arrival::Poisson { interval } => {
+                ("interval", interval, Span::from_nanos(1))
+            }
+        };
+        let fits =
+            region.length >= u64::from(max) && region.start.checked_add(region.length).is_some();
+        let rules = [
+            (self.writes <= 100, "writes", self.writes.into(), "0 to 100"),
+            (every >= 1, "sync", every.into(), "at least 1 write"),
+            (min >= 1, "size.min", min.into(), "at least 1 byte"),
+            (step >= 1, "size.step", step.into(), "at least 1 byte"),
+            (max >= min, "size.max", max.into(), "at least size.min"),
+            (
+                (1..=65_536).contains(&self.depth),
+                "depth",
+                self.depth.into(),
+                "1 to 65536",
+            ),
+            (
+                (least..=HOUR).contains(&time),
+                arrival,
+                time.as_nanos(),
+                "at most an hour (3600000000000 ns); an interval at least 1 ns",
+            ),
+            (
+                fits,
+                "region.length",
+                region.length,
+                "at least the largest request, and end below 2^64",
+            ),
+        ];
+        match rules.into_iter().find(|rule| !rule.0) {
+            Some((_, key, value, allowed)) => Err(ProgramError {
+                key,
+                value,
+                allowed,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Size {
+    /// Least, most, and the distance between two.
+    pub(crate) const fn bounds(&self) -> (u32, u32, u32) {
+        match *self {
+            Self::Fixed(size) => (size, size, size),
+            Self::Range { min, max, step } => (min, max, step),
+        }
+    }
+}
+
+/// A parameter outside its permitted range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProgramError {
+    /// The parameter.
+    pub key: &'static str,
+    /// What it was set to, in the unit of `allowed`.
+    pub value: u64,
+    /// What is permitted.
+    pub allowed: &'static str,
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            key,
+            value,
+            allowed,
+        } = self;
+        write!(f, "{key} = {value}: must be {allowed}")
+    }
+}
+
+impl core::error::Error for ProgramError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REGION: Region = Region {
+        start: 0,
+        length: 1 << 20,
+    };
+
+    #[test]
+    fn every_bound_is_checked() {
+        type Spoil = fn(&mut Program);
+        const fn range(min: u32, max: u32, step: u32) -> Size {
+            Size::Range { min, max, step }
+        }
+        let bad: [(&str, Spoil); 12] = [
+            ("writes", |p| p.writes = 101),
+            ("sync", |p| p.sync = SyncMode::Flush(0)),
+            ("sync", |p| p.sync = SyncMode::Fdatasync(0)),
+            ("size.min", |p| p.size = Size::Fixed(0)),
+            ("size.min", |p| p.size = range(0, 4096, 512)),
+            ("size.step", |p| p.size = range(512, 4096, 0)),
+            ("size.max", |p| p.size = range(4096, 512, 512)),
+            ("depth", |p| p.depth = 0),
+            ("depth", |p| p.depth = 65_537),
+            ("think", |p| {
+                let think = Span::from_secs(3_601);
+                p.arrival = Arrival::Closed { think };
+            }),
+            ("interval", |p| {
+                let interval = Span::ZERO;
+                p.arrival = Arrival::Even { interval };
+            }),
+            ("region.length", |p| p.size = Size::Fixed(2 << 20)),
+        ];
+        let good = Program::random_reads(4096, 1);
+        assert_eq!(good.validate(REGION), Ok(()));
+        for (key, spoil) in bad {
+            let mut program = good;
+            spoil(&mut program);
+            assert_eq!(program.validate(REGION).map_err(|e| e.key), Err(key));
+        }
+        let beyond = Region {
+            start: u64::MAX,
+            length: 4096,
+        };
+        assert!(good.validate(beyond).is_err());
+    }
+
+    #[test]
+    fn an_error_says_what_where_and_what_is_allowed() {
+        let program = Program {
+            depth: 0,
+            ..Program::random_reads(4096, 1)
+        };
+        let error = program.validate(REGION).unwrap_err();
+        assert_eq!(
+            std::string::ToString::to_string(&error),
+            "depth = 0: must be 1 to 65536"
+        );
+    }
+}

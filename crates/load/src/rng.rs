@@ -1,0 +1,250 @@
+//! Random numbers of our own: the same on every machine and in every version.
+
+use core::num::NonZeroU64;
+
+/// xoshiro256** 1.0 (Blackman and Vigna 2018), seeded by `SplitMix64`. No floats anywhere.
+#[derive(Clone, Debug)]
+pub struct Rng {
+    state: [u64; 4],
+}
+
+impl Rng {
+    /// The stream of `seed`. Any seed will do, zero included.
+    pub fn new(seed: u64) -> Self {
+        let mut state = seed;
+        Self {
+            state: core::array::from_fn(|_| split_mix(&mut state)),
+        }
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        let s = &mut self.state;
+        let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
+        let t = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= t;
+        s[3] = s[3].rotate_left(45);
+        result
+    }
+
+    /// A number below `n`, each equally likely (Lemire 2019: multiply, and reject what would favour some).
+    #[inline]
+    pub fn below(&mut self, n: NonZeroU64) -> u64 {
+        let n = n.get();
+        let mut product = u128::from(self.next_u64()) * u128::from(n);
+        if (product as u64) < n {
+            let threshold = n.wrapping_neg() % n;
+            while (product as u64) < threshold {
+                product = u128::from(self.next_u64()) * u128::from(n);
+            }
+        }
+        (product >> 64) as u64
+    }
+
+    /// A number from `low` to `high`, both included, each equally likely; `low` if they are the wrong way round.
+    #[inline]
+    pub fn range(&mut self, low: u64, high: u64) -> u64 {
+        let span = high.saturating_sub(low);
+        match span.checked_add(1).and_then(NonZeroU64::new) {
+            Some(n) => low + self.below(n),
+            None => self.next_u64(),
+        }
+    }
+
+    /// True in `numerator` of `denominator` cases; a numerator above the denominator counts as equal to it.
+    #[inline]
+    pub fn ratio(&mut self, numerator: u64, denominator: NonZeroU64) -> bool {
+        self.below(denominator) < numerator
+    }
+
+    /// An exponentially distributed number of mean 1, in units of 2^-32, by von Neumann's comparisons (1951): exact, without a
+    /// logarithm. Draws 4.3 numbers on average.
+    pub fn exponential(&mut self) -> u64 {
+        let mut whole = 0;
+        loop {
+            let first = self.next_u64();
+            let (mut last, mut falling) = (first, 1u32);
+            loop {
+                let next = self.next_u64();
+                if next >= last {
+                    break;
+                }
+                last = next;
+                falling += 1;
+            }
+            // The run of falling numbers is of odd length with probability e^-x: accept.
+            if falling % 2 == 1 {
+                return (whole << 32) + (first >> 32);
+            }
+            whole += 1;
+        }
+    }
+}
+
+/// The seed of one client of one repetition of a scenario.
+///
+/// It depends on nothing else, so that all policies and drives meet the same work.
+pub fn seed(scenario: &str, repetition: u32, client: u32) -> u64 {
+    // FNV-1a (Fowler, Noll, Vo) spreads the name, SplitMix64 the numbers.
+    let name = scenario
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let mut state = name ^ (u64::from(repetition) << 32 | u64::from(client));
+    split_mix(&mut state)
+}
+
+/// `SplitMix64` (Steele, Lea, Flood 2014).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nonzero(n: u64) -> NonZeroU64 {
+        NonZeroU64::new(n).unwrap()
+    }
+
+    #[test]
+    fn the_reference_implementations_numbers() {
+        // xoshiro256** from the state 1, 2, 3, 4.
+        let mut rng = Rng {
+            state: [1, 2, 3, 4],
+        };
+        let want = [
+            11_520,
+            0,
+            1_509_978_240,
+            1_215_971_899_390_074_240,
+            1_216_172_134_540_287_360,
+            607_988_272_756_665_600,
+            16_172_922_978_634_559_625,
+            8_476_171_486_693_032_832,
+            10_595_114_339_597_558_777,
+            2_904_607_092_377_533_576,
+        ];
+        assert_eq!(core::array::from_fn(|_| rng.next_u64()), want);
+        // SplitMix64 from the seed 1234567.
+        let mut state = 1_234_567;
+        let want = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+            4_593_380_528_125_082_431,
+            16_408_922_859_458_223_821,
+        ];
+        assert_eq!(core::array::from_fn(|_| split_mix(&mut state)), want);
+    }
+
+    #[test]
+    fn the_first_sixteen_numbers_of_seed_zero() {
+        let mut rng = Rng::new(0);
+        let want = [
+            0x99ec_5f36_cb75_f2b4,
+            0xbf6e_1f78_4956_452a,
+            0x1a5f_849d_4933_e6e0,
+            0x6aa5_94f1_262d_2d2c,
+            0xbba5_ad4a_1f84_2e59,
+            0xffef_8375_d9eb_caca,
+            0x6c16_0dee_d2f5_4c98,
+            0x8920_ad64_8fc3_0a3f,
+            0xdb03_2c0b_a753_9731,
+            0xeb3a_475a_3e74_9a3d,
+            0x1d42_993f_a43f_2a54,
+            0x1136_1bf5_26a1_4bb5,
+            0x1b4f_07a5_ab3d_8e9c,
+            0xa7a3_257f_6986_db7f,
+            0x7efd_aa95_605d_fc9c,
+            0x4bde_97c0_a78e_aab8,
+        ];
+        assert_eq!(core::array::from_fn(|_| rng.next_u64()), want);
+    }
+
+    #[test]
+    fn below_is_even_and_complete() {
+        let mut rng = Rng::new(1);
+        let mut seen = [0u32; 6];
+        for _ in 0..60_000 {
+            seen[rng.below(nonzero(6)) as usize] += 1;
+        }
+        assert!(seen.iter().all(|n| (9_600..10_400).contains(n)), "{seen:?}");
+        // Just above a power of two, a plain remainder or product would favour some twofold.
+        let n = nonzero((1 << 63) + 1);
+        let low = (0..10_000).filter(|_| rng.below(n) < 1 << 62).count();
+        assert!((4_800..5_200).contains(&low), "{low}");
+        assert_eq!(rng.below(nonzero(1)), 0);
+    }
+
+    #[test]
+    fn ranges_include_both_ends() {
+        let mut rng = Rng::new(2);
+        let (mut least, mut most) = (u64::MAX, 0);
+        for _ in 0..1_000 {
+            let n = rng.range(10, 13);
+            (least, most) = (least.min(n), most.max(n));
+        }
+        assert_eq!((least, most), (10, 13));
+        assert_eq!(rng.range(5, 5), 5);
+        assert_eq!(rng.range(7, 3), 7);
+        assert!(
+            (0..64)
+                .map(|_| rng.range(0, u64::MAX))
+                .any(|n| n > u64::MAX / 2)
+        );
+    }
+
+    #[test]
+    fn ratios() {
+        let mut rng = Rng::new(3);
+        let hits = (0..90_000).filter(|_| rng.ratio(1, nonzero(3))).count();
+        assert!((29_500..30_500).contains(&hits), "{hits}");
+        assert!((0..100).all(|_| rng.ratio(100, nonzero(100)) && !rng.ratio(0, nonzero(100))));
+    }
+
+    #[test]
+    fn exponentials_have_the_mean_and_the_tail_of_their_kind() {
+        let mut rng = Rng::new(4);
+        let n = 200_000u64;
+        let (mut sum, mut squares, mut above_two) = (0u128, 0u128, 0u64);
+        for _ in 0..n {
+            let x = u128::from(rng.exponential());
+            sum += x;
+            squares += x * x;
+            above_two += u64::from(x > 2 << 32);
+        }
+        // Mean 1, second moment 2, P(x > 2) = e^-2 = 0.1353; bounds of about five standard errors.
+        let mean = sum * 1_000 / (u128::from(n) << 32);
+        let second = (squares >> 32) * 1_000 / (u128::from(n) << 32);
+        assert!((989..=1_011).contains(&mean), "{mean}");
+        assert!((1_950..=2_050).contains(&second), "{second}");
+        assert!(
+            (26_300..=27_800).contains(&above_two),
+            "{above_two} of {n}: e^-2 is 27067"
+        );
+    }
+
+    #[test]
+    fn seeds_differ_in_every_part() {
+        let all = [
+            seed("a", 0, 0),
+            seed("b", 0, 0),
+            seed("a", 1, 0),
+            seed("a", 0, 1),
+        ];
+        for (i, x) in all.iter().enumerate() {
+            assert!(all[i + 1..].iter().all(|y| x != y));
+        }
+        assert_eq!(seed("a", 0, 0), seed("a", 0, 0));
+    }
+}
