@@ -58,17 +58,18 @@ pub fn percent(part: f64) -> String {
 /// many digits are needed.
 pub(crate) fn tick(value: f64, step: f64) -> String {
     let (value, step, unit) = match value.abs().max(step) {
+        v if v >= 1e9 => (value / 1e9, step / 1e9, "G"),
         v if v >= 1e6 => (value / 1e6, step / 1e6, "M"),
         v if v >= 1e4 => (value / 1e3, step / 1e3, "k"),
         _ => (value, step, ""),
     };
     let mut digits = 0;
     let mut scaled = step;
-    while digits < 6 && (scaled - scaled.round()).abs() > 1e-6 * scaled.abs() {
+    while digits < 9 && (scaled - scaled.round()).abs() > 1e-6 * scaled.abs() {
         scaled *= 10.0;
         digits += 1;
     }
-    format!("{:.digits$}{unit}", zero(value, 1e-9))
+    format!("{:.digits$}{unit}", zero(value, 1e-10))
 }
 
 /// No `-0.00`.

@@ -135,12 +135,32 @@ impl Table {
 
 /// The width of the terminal: the environment's `COLUMNS` where that is a sensible number, otherwise 80.
 pub fn terminal_width() -> usize {
-    let columns = std::env::var("COLUMNS").ok();
-    columns
-        .and_then(|c| c.trim().parse().ok())
-        .filter(|c| (20..=1000).contains(c))
-        .unwrap_or(80)
+    width_of(std::env::var("COLUMNS").ok().as_deref())
+}
+
+fn width_of(columns: Option<&str>) -> usize {
+    let columns = columns.and_then(|c| c.trim().parse().ok());
+    columns.filter(|c| (20..=1000).contains(c)).unwrap_or(80)
 }
 
 /// Spaces between two columns.
 const GAP: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_senseless_terminal_is_80_columns_wide() {
+        let widths = [
+            None,
+            Some("120"),
+            Some(" 40 "),
+            Some("0"),
+            Some("-1"),
+            Some("many"),
+            Some("99999999"),
+        ];
+        assert_eq!(widths.map(width_of), [80, 120, 40, 80, 80, 80, 80]);
+    }
+}

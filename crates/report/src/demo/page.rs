@@ -12,9 +12,8 @@ pub fn demo_page(report: &DemoReport) -> String {
     let clients = report.policies.first().map_or(0, |p| p.clients().count());
     let sections = [
         at_a_glance(report),
-        over_time(report),
+        target(report),
         everyone(report),
-        where_time_went(report),
         figures(report),
         best(report),
         reading(report),
@@ -138,14 +137,22 @@ fn promise_gauge(record: &Record) -> Option<Gauge> {
     })
 }
 
-fn over_time(report: &DemoReport) -> Section {
-    let blocks = plots::target_over_time(report).map(|plot| {
-        let caption = "Bandwidth of the target in each window, under each policy. The dashed line is what it was promised.";
-        vec![Block::Plots(vec![plot], caption.into())]
-    });
+fn target(report: &DemoReport) -> Section {
+    let mut blocks = Vec::new();
+    let plots: Vec<String> = [plots::target_over_time(report), plots::time_split(report)]
+        .into_iter()
+        .flatten()
+        .collect();
+    if !plots.is_empty() {
+        blocks.push(Block::Plots(plots, SPLIT.into()));
+    }
+    let bars = vec![plots::latency(report), plots::bandwidth(report)];
+    let caption =
+        "The bar of the others is their median; its ends are the slowest and the fastest of them.";
+    blocks.push(Block::Plots(bars, caption.into()));
     Section {
-        heading: format!("What the {} got", report.target),
-        blocks: blocks.unwrap_or_default(),
+        heading: format!("The {}, before and after", report.target),
+        blocks,
     }
 }
 
@@ -160,24 +167,6 @@ fn everyone(report: &DemoReport) -> Section {
         } else {
             vec![Block::Plots(plots, caption.into())]
         },
-    }
-}
-
-fn where_time_went(report: &DemoReport) -> Section {
-    let mut blocks = Vec::new();
-    if let Some(plot) = plots::time_split(report) {
-        let caption = "The mean request of the target, from its sending to its answer. Elevator: it waited for its turn among \
-                       the others. Limit: its own maximum held it. Drive: it was being served. Link and client: everything \
-                       outside the server's core.";
-        blocks.push(Block::Plots(vec![plot], caption.into()));
-    }
-    let bars = vec![plots::latency(report), plots::bandwidth(report)];
-    let caption = "Left: latency of the target. Right: bandwidth; the bar of the others is their median, its ends the \
-                   slowest and the fastest of them.";
-    blocks.push(Block::Plots(bars, caption.into()));
-    Section {
-        heading: "Where the time went".into(),
-        blocks,
     }
 }
 
@@ -227,3 +216,6 @@ fn reading(report: &DemoReport) -> Section {
         blocks: notes.collect(),
     }
 }
+
+const SPLIT: &str = "A mean request's time, from its sending to its answer: limit, held by its own maximum; elevator, waiting for \
+                     its turn among the others; drive, being served; link and client, everything outside the server's core.";

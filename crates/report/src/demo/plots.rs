@@ -35,7 +35,7 @@ pub(super) fn target_over_time(report: &DemoReport) -> Option<String> {
         x_name: "seconds".into(),
         y_unit: "MB/s".into(),
         x_range: range(report),
-        size: (1040.0, 320.0),
+        size: (520.0, 300.0),
         lines,
         marks: promise(report).into_iter().collect(),
         ..LineChart::default()
@@ -117,7 +117,7 @@ pub(super) fn time_split(report: &DemoReport) -> Option<String> {
         title: format!("A request of the {}", report.target),
         description: describe(&rows),
         unit: "us".into(),
-        width: 1040.0,
+        size: (520.0, 300.0),
         parts: vec![
             part("limit", Ink(4)),
             part("elevator", Ink(3)),
@@ -146,8 +146,8 @@ pub(super) fn latency(report: &DemoReport) -> String {
         description: "Mean and 99th percentile under each policy.".into(),
         unit: "us".into(),
         scale: Scale::Log,
-        size: (510.0, 280.0),
-        series: vec![("mean".into(), Ink(5)), ("p99".into(), Ink(1))],
+        size: (520.0, 280.0),
+        series: vec![("mean".into(), Ink(5)), ("p99".into(), Ink(3))],
         groups: groups.collect(),
     };
     chart.svg()
@@ -179,9 +179,9 @@ pub(super) fn bandwidth(report: &DemoReport) -> String {
         description: "The target and the median of the others under each policy.".into(),
         unit: "MB/s".into(),
         scale: Scale::Linear,
-        size: (510.0, 280.0),
+        size: (520.0, 280.0),
         series: vec![
-            (report.target.clone(), Ink(2)),
+            (report.target.clone(), Ink(5)),
             ("the others".into(), Ink::QUIET),
         ],
         groups: groups.collect(),

@@ -136,10 +136,10 @@ fn write_block(out: &mut String, block: &Block) {
             out.push_str("</div>\n");
         }
         Block::Plots(plots, caption) => {
-            let class = if plots.len() > 1 {
+            let class = if plots.len() > 2 {
                 "plots"
             } else {
-                "plots one"
+                "plots wide"
             };
             put(
                 out,

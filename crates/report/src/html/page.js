@@ -4,7 +4,7 @@
   tip.id = "tip";
   for (const svg of document.querySelectorAll("svg.plot")) {
     const cursor = svg.querySelector(".cursor");
-    const lines = [...svg.querySelectorAll("[data-tips]")].reverse().map((line) => ({
+    const lines = [...svg.querySelectorAll("[data-tips]")].map((line) => ({
       name: line.dataset.name,
       unit: line.dataset.unit,
       color: getComputedStyle(line).color,
@@ -22,7 +22,7 @@
       const rows = lines.map((line) => ({ line, point: nearest(line.points) }));
       cursor.setAttribute("transform", `translate(${rows[0].point[0]} 0)`);
       cursor.style.visibility = "visible";
-      tip.replaceChildren(`at ${rows[0].point[1]}`);
+      tip.replaceChildren(`${rows[0].point[1]} ${cursor.dataset.name}`);
       for (const { line, point } of rows) {
         const row = tip.appendChild(document.createElement("div"));
         row.appendChild(document.createElement("i")).style.color = line.color;

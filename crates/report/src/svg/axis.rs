@@ -31,24 +31,12 @@ impl Axis {
         from: f64,
         to: f64,
     ) -> Self {
-        let usable = |v: &f64| v.is_finite() && (scale == Scale::Linear || *v > 0.0);
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for v in values.filter(usable) {
-            (low, high) = (low.min(v), high.max(v));
-        }
-        if low > high {
-            (low, high) = (1.0, 1.0);
-        }
+        let values = values.filter(|v| usable(*v) && (scale == Scale::Linear || *v >= LEAST));
+        let (low, high) = ends(values).unwrap_or((1.0, 1.0));
         let (low, high) = match scale {
             Scale::Linear => {
-                let (low, high) = (
-                    low.min(0.0),
-                    if high > low.min(0.0) {
-                        high
-                    } else {
-                        low.min(0.0) + 1.0
-                    },
-                );
+                let low = low.min(0.0);
+                let high = if high - low >= LEAST { high } else { low + 1.0 };
                 let step = step(low, high);
                 (
                     (low / step).floor() * step,
@@ -68,7 +56,7 @@ impl Axis {
 
     /// An axis from exactly `low` to exactly `high`.
     pub(super) fn exact(low: f64, high: f64, from: f64, to: f64) -> Self {
-        let high = if high > low { high } else { low + 1.0 };
+        let high = if high - low >= LEAST { high } else { low + 1.0 };
         Self {
             scale: Scale::Linear,
             low,
@@ -105,6 +93,22 @@ impl Axis {
             .collect()
     }
 }
+
+/// Whether a value is one that a measurement can have; what is not does not stretch an axis.
+pub(super) fn usable(value: f64) -> bool {
+    value.abs() <= 1e15
+}
+
+/// The least and the greatest of `values`.
+pub(super) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |ends, v| match ends {
+        None => Some((v, v)),
+        Some((low, high)) => Some((v.min(low), v.max(high))),
+    })
+}
+
+/// What is smaller is as good as nothing.
+const LEAST: f64 = 1e-9;
 
 /// A round step (1, 2 or 5 times a power of ten) that makes four to eight ticks from `low` to `high`.
 fn step(low: f64, high: f64) -> f64 {
@@ -158,8 +162,10 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     } else {
         &[1.0]
     };
+    // At most eight of them.
+    let every = (last - first) / 8 + 1;
     let mut ticks = Vec::new();
-    for power in first..=last {
+    for power in (first..=last).step_by(every as usize) {
         for factor in factors {
             let value = factor * 10f64.powi(power);
             if value >= low * (1.0 - 1e-9) && value <= high * (1.0 + 1e-9) {
@@ -215,12 +221,34 @@ mod tests {
     #[test]
     fn nothing_to_show_is_still_an_axis() {
         for scale in [Scale::Linear, Scale::Log] {
-            for values in [&[][..], &[0.0], &[f64::NAN, f64::INFINITY]] {
+            for values in [
+                &[][..],
+                &[0.0],
+                &[1e-300],
+                &[f64::NAN, f64::INFINITY, f64::MAX],
+            ] {
                 let axis = Axis::around(scale, values.iter().copied(), 0.0, 100.0);
                 assert!(axis.ticks().len() >= 2, "{scale:?} {values:?}");
                 assert!(axis.place(f64::NAN).is_finite());
             }
         }
+    }
+
+    #[test]
+    fn many_decades_have_few_ticks() {
+        let wide = labels(Scale::Log, &[1e-9, 1e15]);
+        assert_eq!(
+            wide,
+            [
+                "0.000000001",
+                "0.00001",
+                "0.1",
+                "1000",
+                "10M",
+                "100G",
+                "1000000G"
+            ]
+        );
     }
 
     #[test]

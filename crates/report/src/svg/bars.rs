@@ -41,18 +41,12 @@ pub struct Bar {
     pub value: f64,
     /// Ends of its error bar.
     pub range: Option<(f64, f64)>,
-    /// Its own colour in place of that of its series.
-    pub ink: Option<Ink>,
 }
 
 impl Bar {
     /// A bar without error bar.
     pub fn new(value: f64) -> Self {
-        Self {
-            value,
-            range: None,
-            ink: None,
-        }
+        Self { value, range: None }
     }
 }
 
@@ -102,10 +96,9 @@ impl BarChart {
             let (x, top) = (left + width * i as f64, y.place(bar.value));
             let value = short(bar.value);
             let tip = format!("{}, {name}: {value} {}", group.name, self.unit);
-            let ink = bar.ink.unwrap_or(*ink);
             let foot = y.origin();
             canvas.bar(
-                ink,
+                *ink,
                 (x + 1.0, top),
                 (width - 2.0, (foot - top).max(0.0)),
                 &tip,

@@ -25,9 +25,12 @@ impl Canvas {
             text: String::new(),
         };
         let (title, description) = (escape(title), escape(description));
+        // Text is readable from the drawn size to a third larger; a page does not stretch a plot beyond.
+        let most = width * 1.3;
         canvas.put(format_args!(
             "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-             role=\"img\" aria-label=\"{title}\">\n<title>{title}</title>\n<desc>{description}</desc>\n"
+             width=\"100%\" style=\"max-width:{most:.0}px\" role=\"img\" aria-label=\"{title}\">\n\
+             <title>{title}</title>\n<desc>{description}</desc>\n"
         ));
         canvas
     }

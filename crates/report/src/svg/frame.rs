@@ -50,16 +50,8 @@ impl Frame {
         Self {
             left: 44.0,
             right: size.0 - 14.0,
-            top: Self::top(size.0, legend),
+            top: places(size.0, legend).last().map_or(HEADING, |p| p.1) + 16.0,
             bottom: size.1 - 38.0,
-        }
-    }
-
-    /// Where the data begin, below heading and legend.
-    pub(super) fn top(width: f64, legend: &[Entry<'_>]) -> f64 {
-        match places(width, legend).last() {
-            Some((_, y)) => y + 16.0,
-            None => HEADING + 16.0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::axis::Axis;
+use super::axis::{Axis, ends, usable};
 use super::canvas::Canvas;
 use super::frame::{Entry, Frame, Shape};
 use super::{Ink, Scale};
@@ -93,8 +93,10 @@ impl LineChart {
             canvas.line("mark", (frame.left, at), (frame.right, at));
         }
         canvas.put(format_args!(
-            "<path class=\"cursor\" d=\"M0 {:.1}V{:.1}\"/>\n",
-            frame.top, frame.bottom
+            "<path class=\"cursor\" data-name=\"{}\" d=\"M0 {:.1}V{:.1}\"/>\n",
+            escape(&self.x_name),
+            frame.top,
+            frame.bottom
         ));
         canvas.finish()
     }
@@ -136,11 +138,7 @@ impl LineChart {
         }
         let lines = self.lines.iter().flat_map(|l| &l.points).map(|p| p.0);
         let bands = self.bands.iter().flat_map(|b| &b.points).map(|p| p.0);
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for x in lines.chain(bands).filter(|x| x.is_finite()) {
-            (low, high) = (low.min(x), high.max(x));
-        }
-        let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
+        let (low, high) = ends(lines.chain(bands).filter(|x| usable(*x))).unwrap_or((0.0, 1.0));
         Axis::exact(low, high, frame.left, frame.right)
     }
 

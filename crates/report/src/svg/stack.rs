@@ -16,8 +16,8 @@ pub struct StackChart {
     pub description: String,
     /// Unit of the values.
     pub unit: String,
-    /// Width; the height follows from the rows.
-    pub width: f64,
+    /// Width and height; the rows share the height.
+    pub size: (f64, f64),
     /// Name and colour of each part, from left to right.
     pub parts: Vec<(String, Ink)>,
     /// The rows, from top to bottom.
@@ -39,17 +39,18 @@ impl StackChart {
     /// The plot as SVG.
     pub fn svg(&self) -> String {
         let legend: Vec<Entry<'_>> = self.parts.iter().map(entry).collect();
-        let top = Frame::top(self.width, &legend);
-        let height = top + ROW * self.rows.len() as f64 + 26.0;
-        let mut canvas = Canvas::new(self.width, height, &self.title, &self.description);
-        let size = (self.width, height);
-        let mut frame = Frame::new(&mut canvas, size, (&self.title, &self.unit), &legend);
+        let mut canvas = Canvas::new(self.size.0, self.size.1, &self.title, &self.description);
+        let mut frame = Frame::new(&mut canvas, self.size, (&self.title, &self.unit), &legend);
         let widest = |texts: &mut dyn Iterator<Item = &String>| {
             texts.map(|t| text_width(t)).fold(0.0, f64::max)
         };
-        frame.left = widest(&mut self.rows.iter().map(|r| &r.name)) + 16.0;
-        frame.right -= widest(&mut self.rows.iter().map(|r| &r.sum)) + 8.0;
-        frame.bottom = frame.top + ROW * self.rows.len() as f64;
+        // Long names must leave the bars at least a third of the width.
+        let third = self.size.0 / 3.0;
+        frame.left = (widest(&mut self.rows.iter().map(|r| &r.name)) + 16.0).min(third);
+        frame.right -= (widest(&mut self.rows.iter().map(|r| &r.sum)) + 8.0).min(third);
+        // There is no name below the axis.
+        frame.bottom += 12.0;
+        let height = (frame.bottom - frame.top) / self.rows.len().max(1) as f64;
         let sums = self
             .rows
             .iter()
@@ -60,15 +61,19 @@ impl StackChart {
             canvas.text("soft", (at, frame.bottom + 17.0), Anchor::Middle, &label);
         }
         for (i, row) in self.rows.iter().enumerate() {
-            self.write_row(&mut canvas, row, frame.top + ROW * i as f64, frame.left, &x);
+            let top = frame.top + height * i as f64;
+            self.write_row(&mut canvas, row, (top, height), &x);
         }
         canvas.line("axis", (frame.left, frame.top), (frame.left, frame.bottom));
         canvas.finish()
     }
 
-    fn write_row(&self, canvas: &mut Canvas, row: &StackRow, top: f64, left: f64, x: &Axis) {
-        let middle = top + ROW / 2.0 + 4.0;
-        canvas.text("", (left - 10.0, middle), Anchor::End, &row.name);
+    /// One row within (top, height).
+    fn write_row(&self, canvas: &mut Canvas, row: &StackRow, place: (f64, f64), x: &Axis) {
+        let middle = place.0 + place.1 / 2.0;
+        let text = middle + 4.0;
+        let thick = (place.1 * 0.7).min(40.0);
+        canvas.text("", (x.origin() - 10.0, text), Anchor::End, &row.name);
         let mut sum = 0.0;
         for (value, (name, ink)) in row.values.iter().zip(&self.parts) {
             let from = x.place(sum);
@@ -76,12 +81,12 @@ impl StackChart {
             let width = x.place(sum) - from;
             if width > 0.0 {
                 let tip = format!("{}, {name}: {} {}", row.name, short(*value), self.unit);
-                canvas.bar(*ink, (from, top + 5.0), (width, ROW - 10.0), &tip);
+                canvas.bar(*ink, (from, middle - thick / 2.0), (width, thick), &tip);
             }
         }
         canvas.text(
             "halo head",
-            (x.place(sum) + 8.0, middle),
+            (x.place(sum) + 8.0, text),
             Anchor::Start,
             &row.sum,
         );
@@ -103,6 +108,3 @@ fn length(value: f64) -> f64 {
         0.0
     }
 }
-
-/// Height of a row.
-const ROW: f64 = 34.0;
