@@ -1,16 +1,413 @@
-//! Entry points for fuzzers: each takes any bytes, drives the parsers with them and asserts what must always hold.
+//! Entry points for fuzzers: each takes any bytes, drives the parsers with them and asserts what must
+//! always hold.
+//!
+//! The first [`CONTROL_LEN`] bytes choose limits, abilities and where the stream is cut; the rest is
+//! the stream. Every stream is given once as a whole and once in pieces, and both must lead to the
+//! same.
 
-/// Drives both sides' handshakes.
+use super::client::{self, Reply, ReplyParser};
+use super::constants::{MAX_STRING, REQUEST_LEN};
+use super::errno::Errno;
+use super::export::{BlockSizes, ExportInfo, Exports};
+use super::flags::{CommandFlags, TransmissionFlags};
+use super::handshake::{Handshake, HandshakeConfig, HandshakeError, Outcome};
+use super::meta::Extent;
+use super::request::{Command, Fatal, Request, parse_request};
+use super::rules::{RequestError, RuleSettings, Rules};
+
+/// How many bytes at the start of the input are settings.
+pub const CONTROL_LEN: usize = 8;
+
+/// Drives the server's handshake with the stream, then the client's, as if the other side had sent it.
+///
+/// # Panics
+/// If something does not hold that must.
 pub fn handshake(data: &[u8]) {
-    let _ = data;
+    let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
+        return;
+    };
+    let [bits, option_data, options, output, ..] = *control;
+    let config = HandshakeConfig {
+        option_data: u32::from(option_data) * 32,
+        options: u32::from(options),
+        output: usize::from(output) * 16 + 1,
+        require_block_size: bits & 1 != 0,
+    };
+    let whole = serve(config, stream, usize::MAX, &mut Cuts::none());
+    let pieces = serve(config, stream, usize::MAX, &mut Cuts::new(control));
+    assert_eq!(whole, pieces, "pieces change what the server does");
+    if let Served {
+        consumed,
+        end: Ok(Some(_)),
+        ..
+    } = whole
+    {
+        let exact = serve(config, stream, consumed, &mut Cuts::none());
+        assert_eq!(whole, exact, "the server needs bytes it did not consume");
+    }
+
+    let config = client::HandshakeConfig {
+        export: if bits & 2 != 0 {
+            "alpha".into()
+        } else {
+            String::new()
+        },
+        structured: bits & 4 != 0,
+        meta_allocation: bits & 8 != 0,
+        block_sizes: bits & 16 != 0,
+        export_name: bits & 32 != 0,
+        reply_data: u32::from(option_data) * 32,
+        replies: u32::from(options),
+    };
+    let whole = connect(&config, stream, &mut Cuts::none());
+    let pieces = connect(&config, stream, &mut Cuts::new(control));
+    assert_eq!(whole, pieces, "pieces change what the client does");
+    assert!(
+        whole.out.len() <= 256,
+        "the client sends {} bytes",
+        whole.out.len()
+    );
+    let served = serve(
+        HandshakeConfig::default(),
+        &whole.out,
+        usize::MAX,
+        &mut Cuts::none(),
+    );
+    assert!(
+        served.end.is_ok(),
+        "our server leaves our client: {:?}",
+        served.end
+    );
 }
 
-/// Drives the parser and the rules of requests.
+/// Drives the parser and the rules of requests as a server does, skipping payloads.
+///
+/// # Panics
+/// If something does not hold that must.
 pub fn requests(data: &[u8]) {
-    let _ = data;
+    let Some((control, mut stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
+        return;
+    };
+    let [bits, more_bits, size, shift, payload, range, ..] = *control;
+    let settings = RuleSettings {
+        size: u64::from(size) << (bits & 63),
+        flags: TransmissionFlags::from_bits(u16::from_be_bytes([more_bits, bits])),
+        meta_allocation: shift & 0x80 != 0,
+        minimum_block: 1 << (shift & 15),
+        maximum_payload: u32::from(payload) * 64,
+        maximum_range: u32::from(range) * 64,
+    };
+    let rules = Rules::new(settings);
+    let skippable = 2 * settings.maximum_payload;
+    loop {
+        let request = match parse_request(stream) {
+            Ok(Some(request)) => request,
+            Ok(None) => return assert!(stream.len() < REQUEST_LEN, "a whole header is not read"),
+            Err(Fatal::BadMagic { found }) => {
+                return assert!(stream.starts_with(&found.to_be_bytes()));
+            }
+            Err(Fatal::PayloadTooLong { .. }) => panic!("the parser knows no limit"),
+        };
+        for end in 0..REQUEST_LEN {
+            assert_eq!(
+                parse_request(&stream[..end]),
+                Ok(None),
+                "a header of {end} bytes"
+            );
+        }
+        let mut header = [0; REQUEST_LEN];
+        request.encode(&mut header);
+        assert_eq!(
+            header,
+            stream[..REQUEST_LEN],
+            "encoding does not give back the header"
+        );
+        check_verdict(&request, &settings, request.validate(&rules));
+        match request.check_payload(skippable) {
+            Ok(length) => {
+                stream = &stream[REQUEST_LEN..];
+                stream = &stream[stream.len().min(length as usize)..];
+            }
+            Err(error) => {
+                let expected = Fatal::PayloadTooLong {
+                    length: request.length,
+                    limit: skippable,
+                };
+                return assert_eq!(error, expected);
+            }
+        }
+    }
 }
 
-/// Drives the parser of replies.
+/// Drives the parser of replies as a client does, skipping payloads.
+///
+/// # Panics
+/// If something does not hold that must.
 pub fn replies(data: &[u8]) {
-    let _ = data;
+    let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
+        return;
+    };
+    let whole = receive(stream, &mut Cuts::none());
+    let pieces = receive(stream, &mut Cuts::new(control));
+    assert_eq!(whole, pieces, "pieces change what the client reads");
+}
+
+/// What a server's handshake led to.
+#[derive(Debug, PartialEq)]
+struct Served {
+    consumed: usize,
+    out: Vec<u8>,
+    end: Result<Option<Outcome>, HandshakeError>,
+}
+
+/// Runs a server's handshake on the first `limit` bytes of `stream`.
+fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) -> Served {
+    let stream = &stream[..stream.len().min(limit)];
+    let mut handshake = Handshake::new(config);
+    let mut served = Served {
+        consumed: 0,
+        out: Vec::new(),
+        end: Ok(None),
+    };
+    handshake.greet(&mut served.out);
+    while served.consumed < stream.len() {
+        let piece = cuts.piece(&stream[served.consumed..]);
+        // As a caller that sends the output between calls.
+        let mut out = Vec::new();
+        let end = handshake.feed(piece, &Offered, &mut out);
+        assert!(
+            out.len() < config.output + Offered::LONGEST_ANSWER,
+            "{} bytes at once",
+            out.len()
+        );
+        let held = handshake.held_bytes();
+        assert!(
+            held <= config.option_data.max(16) as usize + MAX_STRING,
+            "{held} bytes held"
+        );
+        served.out.extend_from_slice(&out);
+        match end {
+            Ok((used, outcome)) => {
+                assert!(
+                    used > 0 && used <= piece.len(),
+                    "{used} bytes of {}",
+                    piece.len()
+                );
+                served.consumed += used;
+                if outcome.is_some() {
+                    served.end = Ok(outcome);
+                    return served;
+                }
+            }
+            Err(error) => {
+                // How far it got before the error depends on the pieces.
+                served.consumed = 0;
+                served.end = Err(error);
+                return served;
+            }
+        }
+    }
+    served
+}
+
+/// What a client's handshake led to.
+#[derive(Debug, PartialEq)]
+struct Connected {
+    consumed: usize,
+    out: Vec<u8>,
+    end: Result<Option<client::Outcome>, client::HandshakeError>,
+}
+
+fn connect(config: &client::HandshakeConfig, stream: &[u8], cuts: &mut Cuts) -> Connected {
+    let mut handshake = client::Handshake::new(config.clone());
+    let mut connected = Connected {
+        consumed: 0,
+        out: Vec::new(),
+        end: Ok(None),
+    };
+    while connected.consumed < stream.len() {
+        let piece = cuts.piece(&stream[connected.consumed..]);
+        match handshake.feed(piece, &mut connected.out) {
+            Ok((used, None)) => {
+                assert_eq!(
+                    used,
+                    piece.len(),
+                    "bytes are left though there is no outcome"
+                );
+                connected.consumed += used;
+            }
+            Ok((used, outcome)) => {
+                connected.consumed += used;
+                connected.end = Ok(outcome);
+                return connected;
+            }
+            Err(error) => {
+                connected.consumed = 0;
+                connected.end = Err(error);
+                return connected;
+            }
+        }
+    }
+    connected
+}
+
+/// What the rules, written down a second time and otherwise, say of the request.
+fn check_verdict(request: &Request, settings: &RuleSettings, verdict: Result<(), RequestError>) {
+    let Request {
+        command,
+        flags,
+        offset,
+        length,
+        ..
+    } = *request;
+    let end = u128::from(offset) + u128::from(length);
+    let read_only = settings.flags.contains(TransmissionFlags::READ_ONLY);
+    match verdict {
+        Ok(()) if matches!(command, Command::Flush | Command::Disconnect) => assert_eq!(end, 0),
+        Ok(()) => {
+            assert!(
+                length > 0 && end <= u128::from(settings.size),
+                "a range outside the export"
+            );
+            assert_eq!(
+                end % u128::from(settings.minimum_block),
+                0,
+                "an end that is not aligned"
+            );
+            assert!(
+                !(read_only && command.modifies()),
+                "a write to a read-only export"
+            );
+            assert!(
+                !matches!(command, Command::Unknown(_)),
+                "an unknown command"
+            );
+            assert!(command != Command::BlockStatus || settings.meta_allocation);
+            if matches!(command, Command::Read | Command::Write) {
+                assert!(
+                    length <= settings.maximum_payload,
+                    "a payload that is too long"
+                );
+            }
+            let fua = settings.flags.contains(TransmissionFlags::SEND_FUA);
+            assert!(
+                fua || !flags.contains(CommandFlags::FUA),
+                "FUA that was not offered"
+            );
+            assert!(flags.bits() < 32, "a flag nobody knows");
+        }
+        Err(error) => match error.errno() {
+            Errno::Perm => assert!(read_only && command.modifies()),
+            Errno::NoSpc => {
+                assert!(command.modifies() && end > u128::from(settings.size));
+            }
+            errno => assert_eq!(errno, Errno::Inval),
+        },
+    }
+}
+
+/// All heads of replies in the stream, and whether it ended in a violation.
+fn receive(stream: &[u8], cuts: &mut Cuts) -> (Vec<Reply>, Option<client::ReplyError>) {
+    let mut parser = ReplyParser::new();
+    let (mut at, mut heads) = (0, Vec::new());
+    while at < stream.len() {
+        let piece = cuts.piece(&stream[at..]);
+        let (used, reply) = match parser.feed(piece) {
+            Ok(read) => read,
+            Err(error) => return (heads, Some(error)),
+        };
+        assert!(
+            used > 0 && used <= piece.len(),
+            "{used} bytes of {}",
+            piece.len()
+        );
+        assert!(
+            reply.is_some() || used == piece.len(),
+            "bytes are left though there is no reply"
+        );
+        let held = parser.held_bytes();
+        assert!(held <= ReplyParser::MAX_HEAD, "{held} bytes held");
+        at += used;
+        let payload = match reply {
+            Some(Reply::Data { length, .. }) => u64::from(length),
+            Some(Reply::BlockStatus { extents, .. }) => u64::from(extents) * Extent::LEN as u64,
+            _ => 0,
+        };
+        heads.extend(reply);
+        at = at.saturating_add(usize::try_from(payload).unwrap_or(usize::MAX));
+    }
+    (heads, None)
+}
+
+/// Where a stream is cut, by random numbers that the control bytes seed.
+struct Cuts {
+    /// `None` cuts nowhere.
+    state: Option<u64>,
+}
+
+impl Cuts {
+    fn none() -> Self {
+        Self { state: None }
+    }
+
+    fn new(control: &[u8; CONTROL_LEN]) -> Self {
+        // Odd, so that it is never zero, where the generator below would stay.
+        Self {
+            state: Some(u64::from_be_bytes(*control) | 1),
+        }
+    }
+
+    /// The next piece of `rest`, at least one byte if there is one: short ones mostly, so that headers are cut.
+    fn piece<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
+        let Some(state) = &mut self.state else {
+            return rest;
+        };
+        // Marsaglia's xorshift.
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        let longest = if *state & 3 == 0 { 64 } else { 7 };
+        let length = 1 + (*state >> 8) % longest;
+        &rest[..rest.len().min(length as usize)]
+    }
+}
+
+/// Exports to ask for: `alpha`, also the default, and `beta`, which is small, read-only and in blocks of 512 bytes.
+struct Offered;
+
+impl Offered {
+    /// No answer to one option is longer than this, in bytes.
+    const LONGEST_ANSWER: usize = 256;
+}
+
+impl Exports for Offered {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        each("alpha", "first");
+        each("beta", "");
+    }
+
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        let alpha = match name {
+            "" | "alpha" => true,
+            "beta" => false,
+            _ => return None,
+        };
+        Some(ExportInfo {
+            name: if alpha { "alpha".into() } else { "beta".into() },
+            description: if alpha { "first".into() } else { String::new() },
+            key: u64::from(alpha),
+            size: if alpha { 1 << 20 } else { 4096 },
+            flags: if alpha {
+                TransmissionFlags::from_bits(0x0dff).without(TransmissionFlags::READ_ONLY)
+            } else {
+                TransmissionFlags::READ_ONLY
+            },
+            block_sizes: BlockSizes {
+                minimum: if alpha { 1 } else { 512 },
+                preferred: 4096,
+                maximum: 1 << 20,
+            },
+            allocation: alpha,
+        })
+    }
 }

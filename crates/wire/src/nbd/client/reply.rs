@@ -87,9 +87,17 @@ pub struct ReplyParser {
 }
 
 impl ReplyParser {
+    /// Length of the longest head, in bytes: an error with its message.
+    pub const MAX_HEAD: usize = CHUNK_HEADER_LEN + MAX_ERROR_CHUNK as usize;
+
     /// A parser at the start of a reply.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Memory held, in bytes: at most [`MAX_HEAD`](Self::MAX_HEAD).
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
     }
 
     /// Takes bytes from the stream until the head of a reply is complete. Returns how many were consumed, and the head

@@ -179,6 +179,12 @@ impl Handshake {
         Ok((input.len() - rest.len(), None))
     }
 
+    /// Memory held for the client, in bytes: at most [`HandshakeConfig::option_data`] and the longest name. A server
+    /// adds it to what it accounts the connection for.
+    pub fn held_bytes(&self) -> usize {
+        self.held.len() + self.meta_allocation.as_ref().map_or(0, String::len)
+    }
+
     /// Length of the piece that the state waits for, in bytes; `None` once ended.
     fn wanted(&self) -> Option<usize> {
         match self.state {

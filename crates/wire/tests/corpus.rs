@@ -1,0 +1,397 @@
+//! Replays the corpus of the fuzzers, and mutations of it.
+//!
+//! `corpus/TARGET/seed-*` are built by this file: run it with `WEIR_WRITE_CORPUS=1` to write them
+//! anew. Files with other names were found by a fuzzer; each reaches code that no other reaches.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use weir_wire::nbd::*;
+
+type Target = fn(&[u8]);
+
+const TARGETS: [(&str, Target, fn() -> Seeds); 3] = [
+    ("handshake", fuzz::handshake, handshake_seeds),
+    ("requests", fuzz::requests, request_seeds),
+    ("replies", fuzz::replies, reply_seeds),
+];
+
+/// Inputs by their name.
+type Seeds = BTreeMap<&'static str, Vec<u8>>;
+
+#[test]
+fn seeds_are_committed_as_they_are_built() {
+    for (target, _, seeds) in TARGETS {
+        for (name, input) in seeds() {
+            let path = directory(target).join(format!("seed-{name}"));
+            if std::env::var_os("WEIR_WRITE_CORPUS").is_some() {
+                fs::write(&path, &input).expect("the corpus can be written");
+            }
+            let committed = fs::read(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+            assert!(
+                committed == input,
+                "{path:?} is out of date: see the head of this file"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_corpus_passes() {
+    for (target, run, seeds) in TARGETS {
+        let corpus = corpus(target);
+        assert!(corpus.len() >= seeds().len(), "{target}: files are missing");
+        for input in corpus {
+            run(&input);
+        }
+    }
+}
+
+#[test]
+fn mutations_of_the_corpus_pass() {
+    for (target, run, _) in TARGETS {
+        let corpus = corpus(target);
+        let mut random = Random(0x7765_6972);
+        for round in 0..20_000 {
+            let mut input = corpus[round % corpus.len()].clone();
+            for _ in 0..=random.below(4) {
+                mutate(&mut input, &corpus, &mut random);
+            }
+            run(&input);
+        }
+    }
+}
+
+fn directory(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(target)
+}
+
+/// The files of a target, in the order of their names.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let entries = fs::read_dir(directory(target)).expect("the corpus is there");
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a file of the corpus").path())
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| fs::read(path).expect("a file of the corpus"))
+        .collect()
+}
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 16) % bound as u64) as usize
+    }
+}
+
+fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
+    let at = random.below(input.len() + 1);
+    match random.below(6) {
+        0 => input.truncate(at),
+        1 => input.insert(at, random.below(256) as u8),
+        2 => {
+            let other = &corpus[random.below(corpus.len())];
+            let from = random.below(other.len() + 1);
+            input.truncate(at);
+            input.extend_from_slice(&other[from..]);
+        }
+        _ if at == input.len() => input.push(0),
+        3 => input[at] ^= 1 << random.below(8),
+        4 => input[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+        _ => {
+            input.remove(at);
+        }
+    }
+}
+
+/// Everything allowed, no bound near.
+const GENEROUS: [u8; fuzz::CONTROL_LEN] = [0b1_1110, 0xff, 64, 0xff, 1, 2, 3, 4];
+
+fn with_control(control: [u8; fuzz::CONTROL_LEN], stream: &[&[u8]]) -> Vec<u8> {
+    [&control[..], &stream.concat()].concat()
+}
+
+fn option(code: u32, data: &[u8]) -> Vec<u8> {
+    let words = [code.to_be_bytes(), (data.len() as u32).to_be_bytes()];
+    [&OPTION_MAGIC.to_be_bytes()[..], words.as_flattened(), data].concat()
+}
+
+fn counted(string: &str) -> Vec<u8> {
+    [&(string.len() as u32).to_be_bytes(), string.as_bytes()].concat()
+}
+
+/// Data of INFO and GO that asks for names, descriptions and block sizes.
+fn info(name: &str) -> Vec<u8> {
+    [&counted(name)[..], &[0, 3, 0, 1, 0, 2, 0, 3]].concat()
+}
+
+fn meta(name: &str, query: &str) -> Vec<u8> {
+    [&counted(name)[..], &[0, 0, 0, 1], &counted(query)].concat()
+}
+
+fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
+    let words = [option, kind, data.len() as u32].map(u32::to_be_bytes);
+    [
+        &OPTION_REPLY_MAGIC.to_be_bytes()[..],
+        words.as_flattened(),
+        data,
+    ]
+    .concat()
+}
+
+fn handshake_seeds() -> Seeds {
+    let flags = &[0, 0, 0, 3][..];
+    let structured = option(OPT_STRUCTURED_REPLY, &[]);
+    let go = option(OPT_GO, &info("alpha"));
+    let select = option(OPT_SET_META_CONTEXT, &meta("alpha", BASE_ALLOCATION));
+    let list_contexts = option(OPT_LIST_META_CONTEXT, &meta("alpha", "base:"));
+    let list = option(OPT_LIST, &[]);
+    let unknown = option(OPT_STARTTLS, &[]);
+    let greeting = &b"NBDMAGICIHAVEOPT\x00\x03"[..];
+    let ack = |option| reply(option, REP_ACK, &[]);
+    let context = reply(
+        OPT_SET_META_CONTEXT,
+        REP_META_CONTEXT,
+        b"\0\0\0\x01base:allocation",
+    );
+    let export = reply(
+        OPT_GO,
+        REP_INFO,
+        &[0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x85],
+    );
+    let sizes = reply(
+        OPT_GO,
+        REP_INFO,
+        &[0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0],
+    );
+    let mut old = GENEROUS;
+    old[0] |= 0b10_0000;
+    let mut tight = GENEROUS;
+    tight[1..4].copy_from_slice(&[1, 3, 1]);
+    Seeds::from([
+        ("go", with_control(GENEROUS, &[flags, &go])),
+        (
+            "everything",
+            with_control(
+                GENEROUS,
+                &[
+                    flags,
+                    &unknown,
+                    &list,
+                    &structured,
+                    &list_contexts,
+                    &select,
+                    &go,
+                    b"\x25\x60",
+                ],
+            ),
+        ),
+        (
+            "export-name",
+            with_control(GENEROUS, &[flags, &option(OPT_EXPORT_NAME, b"beta")]),
+        ),
+        (
+            "abort",
+            with_control(GENEROUS, &[flags, &option(OPT_ABORT, b"bye")]),
+        ),
+        (
+            "info",
+            with_control(GENEROUS, &[flags, &option(OPT_INFO, &info("")), &go]),
+        ),
+        (
+            "refused",
+            with_control(
+                GENEROUS,
+                &[
+                    flags,
+                    &option(OPT_GO, &info("gamma")),
+                    &option(OPT_GO, b"junk"),
+                    &select,
+                ],
+            ),
+        ),
+        (
+            "tight",
+            with_control(tight, &[flags, &list, &list, &option(99, &[0; 32]), &list]),
+        ),
+        (
+            "http",
+            with_control(GENEROUS, &[b"GET / HTTP/1.1\r\nHost: alpha\r\n\r\n"]),
+        ),
+        (
+            "server",
+            with_control(
+                GENEROUS,
+                &[
+                    greeting,
+                    &ack(OPT_STRUCTURED_REPLY),
+                    &context,
+                    &ack(OPT_SET_META_CONTEXT),
+                    &sizes,
+                    &export,
+                    &ack(OPT_GO),
+                ],
+            ),
+        ),
+        (
+            "server-refuses",
+            with_control(
+                GENEROUS,
+                &[
+                    greeting,
+                    &reply(OPT_STRUCTURED_REPLY, REP_ERR_POLICY, b"no"),
+                    &reply(OPT_GO, REP_ERR_UNKNOWN, b"no such export"),
+                ],
+            ),
+        ),
+        (
+            "server-knows-little",
+            with_control(
+                GENEROUS,
+                &[
+                    greeting,
+                    &reply(OPT_STRUCTURED_REPLY, REP_ERR_UNSUP, &[]),
+                    &reply(OPT_GO, REP_ERR_UNSUP, &[]),
+                    &[0, 0, 0, 0, 0, 0x10, 0, 0, 0, 1],
+                ],
+            ),
+        ),
+        (
+            "server-old",
+            with_control(old, &[b"NBDMAGICIHAVEOPT\x00\x01", &[0; 134]]),
+        ),
+    ])
+}
+
+fn request(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
+    let request = Request {
+        command: Command::from_wire(command),
+        flags: CommandFlags::from_bits(flags),
+        cookie: 0x636f_6f6b_6965,
+        offset,
+        length,
+    };
+    let mut header = [0; REQUEST_LEN];
+    request.encode(&mut header);
+    header.to_vec()
+}
+
+fn request_seeds() -> Seeds {
+    // All abilities, 200 << 45 bytes, blocks of 512, payloads to 4096 bytes, ranges to 8192.
+    let able = [0xed, 0x0d, 200, 0x89, 64, 128, 0, 0];
+    // Read-only, 200 << 2 bytes, blocks of 1, no contexts.
+    let read_only = [0x02, 0, 200, 0, 64, 128, 0, 0];
+    let one_of_each: Vec<u8> = [0, 4, 5, 6, 7]
+        .map(|code| request(code, 0, 512, 512))
+        .concat();
+    let flags: Vec<u8> = [(0, 4), (0, 16), (6, 2), (6, 16), (7, 8), (1, 32)]
+        .map(|(code, flags)| request(code, flags, 0, 0))
+        .concat();
+    Seeds::from([
+        ("read", with_control(able, &[&request(0, 4, 4096, 4096)])),
+        (
+            "write",
+            with_control(
+                able,
+                &[&request(1, 1, 0, 512), &[7; 512], &request(3, 0, 0, 0)],
+            ),
+        ),
+        (
+            "one-of-each",
+            with_control(able, &[&one_of_each, &request(2, 0, 0, 0)]),
+        ),
+        ("flags", with_control(able, &[&flags])),
+        (
+            "refused",
+            with_control(
+                able,
+                &[
+                    &request(0, 0, u64::MAX, u32::MAX),
+                    &request(6, 0, 1 << 60, 512),
+                    &request(4, 0, 1, 1),
+                    &request(5, 0, 0, 1 << 20),
+                    &request(4711, 0, 0, 0),
+                    &request(3, 0, 1, 1),
+                ],
+            ),
+        ),
+        (
+            "read-only",
+            with_control(
+                read_only,
+                &[
+                    &request(0, 0, 0, 800),
+                    &request(1, 0, 0, 1),
+                    b"x",
+                    &one_of_each,
+                ],
+            ),
+        ),
+        (
+            "payload-too-long",
+            with_control(able, &[&request(1, 0, 0, 8193)]),
+        ),
+        (
+            "magic",
+            with_control(able, &[&request(0, 0, 0, 512), &[0x25; 28]]),
+        ),
+    ])
+}
+
+fn reply_seeds() -> Seeds {
+    let (mut simple, mut data) = ([0; SIMPLE_REPLY_LEN], [0; DATA_HEADER_LEN]);
+    let (mut hole, mut none) = ([0; HOLE_LEN], [0; CHUNK_HEADER_LEN]);
+    let (mut error, mut error_at) = ([0; ERROR_LEN], [0; ERROR_OFFSET_LEN]);
+    encode_simple_reply(&mut simple, 1, None);
+    encode_data_header(&mut data, 2, 4096, 16, false);
+    encode_hole(&mut hole, 2, 8192, 4096, false);
+    encode_none(&mut none, 2);
+    encode_error(&mut error, 3, Errno::Inval, true);
+    encode_error_offset(&mut error_at, 4, Errno::Io, 512, true);
+    let mut message = Vec::new();
+    append_error(&mut message, 5, Errno::NoSpc, "the drive is full", true);
+    let extents = [
+        Extent {
+            length: 4096,
+            flags: ExtentFlags::EMPTY,
+        },
+        Extent {
+            length: 4096,
+            flags: ExtentFlags::HOLE | ExtentFlags::ZERO,
+        },
+    ];
+    let mut status = Vec::new();
+    append_block_status(&mut status, 6, BASE_ALLOCATION_ID, &extents, true);
+    let mut broken = hole;
+    broken[28..].fill(0);
+    Seeds::from([
+        ("simple", with_control(GENEROUS, &[&simple])),
+        (
+            "read",
+            with_control(GENEROUS, &[&data, &[7; 16], &hole, &none]),
+        ),
+        (
+            "errors",
+            with_control(GENEROUS, &[&error, &error_at, &message]),
+        ),
+        ("status", with_control(GENEROUS, &[&status])),
+        ("broken", with_control(GENEROUS, &[&none, &broken])),
+        (
+            "all",
+            with_control(
+                GENEROUS,
+                &[&simple, &data, &[7; 16], &status, &message, &none],
+            ),
+        ),
+    ])
+}
