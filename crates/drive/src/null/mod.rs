@@ -184,3 +184,6 @@ impl Drive for Null {
         self.config.shape()
     }
 }
+
+#[cfg(test)]
+mod tests;
