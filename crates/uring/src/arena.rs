@@ -295,3 +295,98 @@ impl View {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacities_are_powers_of_two_and_aligned() {
+        let arena = Arena::new(1 << 20).unwrap();
+        for (len, capacity) in [
+            (1, 512),
+            (512, 512),
+            (513, 1024),
+            (4096, 4096),
+            (5000, 8192),
+        ] {
+            let buf = arena.alloc(len).unwrap();
+            assert_eq!((buf.len(), buf.capacity()), (len, capacity));
+            assert_eq!(buf.as_ptr().addr() % capacity.min(4096), 0);
+        }
+        assert_eq!(arena.available(), arena.capacity());
+    }
+
+    #[test]
+    fn sizes_have_bounds() {
+        assert_eq!(
+            Arena::new(0).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
+        assert_eq!(
+            Arena::new(usize::MAX).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
+        let arena = Arena::new(5000).unwrap();
+        assert_eq!(arena.capacity(), 8192);
+        for len in [0, 8193, Arena::MAX_BUF, Arena::MAX_BUF + 1, usize::MAX] {
+            assert!(arena.alloc(len).is_none());
+        }
+        assert!(arena.alloc(8192).is_some());
+    }
+
+    #[test]
+    fn a_window_is_what_is_seen() {
+        let arena = Arena::new(1 << 16).unwrap();
+        let mut buf = arena.alloc(1000).unwrap();
+        buf.set_window(0..1024);
+        for (at, byte) in buf.iter_mut().enumerate() {
+            *byte = (at / 4) as u8;
+        }
+        buf.set_window(400..800);
+        assert_eq!((buf.len(), buf[0], buf[399]), (400, 100, 199));
+        let outer = buf.into_shared().slice(40..200);
+        let inner = outer.slice(40..80);
+        assert_eq!((inner.len(), inner[0], outer[0]), (40, 120, 110));
+        assert_eq!(inner.slice(40..40).len(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside")]
+    fn a_window_beyond_the_capacity_panics() {
+        Arena::new(4096)
+            .unwrap()
+            .alloc(512)
+            .unwrap()
+            .set_window(0..513);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside")]
+    fn a_slice_beyond_the_window_panics() {
+        let mut buf = Arena::new(4096).unwrap().alloc(512).unwrap();
+        buf.set_window(0..100);
+        buf.into_shared().slice(0..101);
+    }
+
+    #[test]
+    fn the_last_holder_may_write_again() {
+        let arena = Arena::new(4096).unwrap();
+        let first = arena.alloc(512).unwrap().into_shared();
+        let second = first.slice(0..100);
+        let first = first.try_into_buf().unwrap_err();
+        drop(second);
+        let mut buf = first.try_into_buf().unwrap();
+        buf.fill(1);
+        assert_eq!(arena.available(), 4096 - 512);
+        drop(buf);
+        assert_eq!(arena.available(), 4096);
+    }
+
+    #[test]
+    fn memory_outlives_its_arena() {
+        let mut buf = Arena::new(1 << 20).unwrap().alloc(1 << 20).unwrap();
+        buf.fill(7);
+        assert_eq!(buf[(1 << 20) - 1], 7);
+    }
+}

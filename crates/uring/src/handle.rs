@@ -29,9 +29,8 @@ struct Shared {
 impl Handle {
     /// Takes the descriptor over.
     ///
-    /// `O_NONBLOCK` is cleared on its open file description (which may be shared with other
-    /// processes): the ring waits for readiness itself, and `io_uring` would otherwise answer
-    /// `EAGAIN` instead of waiting.
+    /// `O_NONBLOCK` is cleared on its open file description (which other processes may share): the
+    /// ring does the waiting, and some of `io_uring`'s operations would answer `EAGAIN` instead.
     ///
     /// # Errors
     ///
@@ -82,4 +81,18 @@ impl AsFd for Handle {
 pub(crate) enum Direction {
     Receive,
     Send,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_does_the_waiting() {
+        let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let handle = Handle::new(socket.into()).unwrap();
+        let flags = rustix::fs::fcntl_getfl(&handle).unwrap();
+        assert!(!flags.contains(OFlags::NONBLOCK));
+    }
 }

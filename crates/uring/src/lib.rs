@@ -11,12 +11,22 @@
 //! has completed. Everything is bounded at set-up: arena and operations in flight; full is an
 //! answer, not growth.
 //!
+//! A ring stays on the thread that opened it, as do its buffers and handles; only a [`Waker`] goes to
+//! others:
+//!
+//! ```compile_fail
+//! fn send<T: Send>(_: T) {}
+//! send(weir_uring::AnyRing::open(&weir_uring::Config::default()));
+//! ```
+//!
 //! This is the workspace's only crate with `unsafe` code.
 #![allow(unsafe_code)]
 
 mod any;
 mod arena;
 mod buddy;
+#[cfg(test)]
+mod continuation;
 mod handle;
 mod operation;
 mod payload;

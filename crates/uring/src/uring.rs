@@ -379,6 +379,8 @@ mod tests {
         let mut got = [0; 4];
         peer.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"late");
+        peer.write_all(b"x").unwrap();
+        assert_eq!(next(&mut ring).user, 2);
     }
 
     #[test]
@@ -399,33 +401,6 @@ mod tests {
                 let ended = next(&mut ring);
                 assert_eq!(ended.result, Err(Errno::CANCELED), "turn {turn}");
             }
-        }
-    }
-
-    /// The continuation of a short send, which the kernel does itself where it can.
-    #[test]
-    fn only_the_rest_is_sent() {
-        let Some(mut ring) = open(Mode::Deferred) else {
-            return;
-        };
-        let (socket, mut peer) = pair();
-        let mut buf = ring.arena().alloc(600).unwrap();
-        buf.copy_from_slice(&[b'd'; 600]);
-        let segments: Vec<Segment> = vec![
-            Header::new(*b"head").into(),
-            buf.into(),
-            Header::new(*b"tail").into(),
-        ];
-        for (done, expected) in [(2, 606), (4, 604), (104, 504), (604, 4), (606, 2)] {
-            let payload = crate::Payload::Segments(segments.clone());
-            let mut send = Operation::new(1, &socket, Kind::Send, payload);
-            send.done = done;
-            ring.queue(send).unwrap();
-            assert_eq!(next(&mut ring).result, Ok(608));
-            let mut got = vec![0; expected];
-            peer.read_exact(&mut got).unwrap();
-            let whole = [b"head", &[b'd'; 600][..], b"tail"].concat();
-            assert_eq!(got, whole[done..]);
         }
     }
 }

@@ -110,7 +110,9 @@ fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) ->
             let Some(mut bufs) = two(ring, bytes, step.split) else {
                 return false;
             };
-            bufs.iter_mut().for_each(|buf| buf.fill(step.fill));
+            for buf in &mut bufs {
+                buf.fill(step.fill);
+            }
             let segments = bufs.into_iter().map(Segment::from).collect();
             ring.writev(user, file, offset, segments, sync)
         }
