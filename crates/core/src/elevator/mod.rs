@@ -60,7 +60,8 @@ pub(crate) trait Schedule: core::fmt::Debug {
 pub(crate) fn build(config: &Config, table: &Table) -> alloc::boxed::Box<dyn Schedule> {
     match config {
         Config::Contract(config) => alloc::boxed::Box::new(contract::Elevator::new(config, table)),
-        Config::None | Config::Bfq(_) => alloc::boxed::Box::new(Fifo::new(table)),
+        Config::Bfq(config) => alloc::boxed::Box::new(bfq::Bfq::new(config, table)),
+        Config::None => alloc::boxed::Box::new(Fifo::new(table)),
     }
 }
 

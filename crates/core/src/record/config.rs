@@ -10,11 +10,15 @@ settings! {
     Limits { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
     DriveShape { queues, tags, max_transfer, rotational, capacity }
     Capacity { read, write, iops }
-    bfq::Config {}
+    bfq::Config {
+        fifo_expire_sync, fifo_expire_async, back_seek_max, back_seek_penalty, slice_idle, max_budget, timeout_sync,
+        strict_guarantees, async_charge_factor, seeky_threshold, charge,
+    }
     contract::Config { excess, catch_up, forget, idle_class_timeout, bound_in_flight }
 }
 
 variants! {
+    bfq::Charge { 0 = Linux, 1 = Service } "how bfq charges a turn"
     contract::Excess { 0 = Time, 1 = Bytes } "what shares are measured in"
 }
 

@@ -1,5 +1,321 @@
-//! Linux's Budget Fair Queueing.
+//! `bfq`: Linux's Budget Fair Queueing.
+//!
+//! One queue at a time has the drive, until its budget of sectors is used up, its time is over, or it has nothing more to send and
+//! is not worth waiting for. Who is next is B-WF2Q+'s choice ([`wf2q`]); how large the budget is, feedback's ([`budget`]); when
+//! the drive waits for the next request of the queue in service, [`turn`] decides, from what [`idle`], [`seek`] and [`symmetry`]
+//! have observed. [`peak`] measures the drive.
+//!
+//! - Each stream has a synchronous queue. Asynchronous requests go to a queue of their group and priority, shared by its streams:
+//!   Linux has the same 17 per group, of which only those in use exist here.
+//! - Weights: a group's is the share of its contract, 1 to 1000; a queue's, among those of its group, ten times what its level is
+//!   short of 8. Class and level are the stream's `Priority`. Of a contract nothing but the share counts here: to this elevator
+//!   every group is best effort, as in Linux.
+//! - Everything is found in time logarithmic in the number of groups or streams at each level, nothing is scanned.
+//!
+//! Of Linux's BFQ these parts are not here yet: merging the queues of cooperating processes (it belongs into `insert`, before the
+//! request finds its queue), weight raising and with it `low_latency` (a factor of the weight at activation, and in
+//! `better_to_idle`), injection and wakers (in `step`, where the drive idles), limits on the tags of a queue (before requests reach
+//! an elevator). docs/deviations.md says what else differs.
 
-/// Its tunables.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Config {}
+mod budget;
+mod config;
+mod entity;
+mod idle;
+mod members;
+mod order;
+mod peak;
+mod queue;
+mod seek;
+mod symmetry;
+mod turn;
+mod wf2q;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Charge, Config};
+
+use super::{Next, Schedule};
+use crate::event::{Event, Events, Expiry};
+use crate::group::GroupId;
+use crate::layer::{Piece, Table};
+use crate::list::NIL;
+use crate::{Instant, Op};
+use budget::Budgets;
+use entity::IDLE;
+use idle::Queueing;
+use members::Members;
+use order::Order;
+use peak::Peak;
+use queue::Queue;
+use seek::{Extent, Place};
+use symmetry::Symmetry;
+use turn::Turn;
+use wf2q::Wf2q;
+
+/// The elevator. A queue's number is its stream's slot; those of asynchronous queues follow.
+#[derive(Debug)]
+pub(crate) struct Bfq {
+    config: Config,
+    rotational: bool,
+    groups: u32,
+    engine: Wf2q,
+    queues: alloc::vec::Vec<Queue>,
+    members: Members,
+    order: Order,
+    turn: Turn,
+    budgets: Budgets,
+    peak: Peak,
+    queueing: Queueing,
+    symmetry: Symmetry,
+    /// Where the last piece sent ended.
+    head: Place,
+    /// Pieces in the drive, flushes not counted.
+    in_drive: u32,
+    /// Requests waiting.
+    queued: u32,
+    /// The end of a turn that is yet to be published: turns also end where there is nobody to tell.
+    ended: Option<Event>,
+}
+
+impl Bfq {
+    pub(super) fn new(config: &Config, table: &Table) -> Self {
+        let config = config.bounded();
+        let rotational = table.shape.rotational;
+        let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
+        Self {
+            rotational,
+            groups,
+            engine: Wf2q::new(groups, 2 * streams),
+            queues: (0..2 * streams).map(|_| Queue::UNUSED).collect(),
+            members: Members::new(groups, streams),
+            order: Order::new(table.requests.capacity()),
+            turn: Turn::NONE,
+            budgets: Budgets::new(config.max_budget),
+            peak: Peak::new(rotational),
+            queueing: Queueing::default(),
+            symmetry: Symmetry::new(groups),
+            head: Place::START,
+            in_drive: 0,
+            queued: 0,
+            ended: None,
+            config,
+        }
+    }
+
+    /// The queue that a request belongs to.
+    #[inline]
+    fn queue_of(&self, request: u32, table: &Table) -> u32 {
+        let request = &table.requests[request].request;
+        let stream = request.stream.index;
+        if request.is_sync() {
+            stream
+        } else {
+            self.members.async_queue(stream)
+        }
+    }
+
+    fn queue(&self, q: u32) -> &Queue {
+        &self.queues[q as usize]
+    }
+
+    fn entity_of(&self, q: u32) -> u32 {
+        self.groups + q
+    }
+
+    /// What the next piece of a request of queue `q` is charged, in sectors (Linux: `bfq_serv_to_charge`).
+    #[inline]
+    fn charge(&self, q: u32, request: u32, table: &Table) -> u64 {
+        let (bytes, _) = table.piece(request);
+        let sectors = queue::charged(seek::charge(table, request, bytes));
+        let queue = self.queue(q);
+        if queue.sync || self.symmetry.is_broken_for(queue) {
+            sectors
+        } else {
+            sectors * u64::from(self.config.async_charge_factor)
+        }
+    }
+
+    /// A queue that had no requests has one (Linux: `bfq_bfqq_handle_idle_busy_switch`).
+    fn becomes_busy(&mut self, now: Instant, q: u32, table: &Table) {
+        let resumed = self.assign_activation_budget(now, q, table);
+        let e = self.entity_of(q);
+        let queue = &mut self.queues[q as usize];
+        queue.waits = false;
+        self.symmetry.enter(queue);
+        self.engine.activate(now, e, resumed);
+        let current = self.turn.queue;
+        if current != NIL
+            && (resumed || self.outranks(q, current) || !self.better_to_idle(current, table))
+            && self.engine.may_preempt()
+        {
+            self.expire(Expiry::Preempted, now, table);
+        }
+    }
+
+    /// True if the queue goes on with what was left of its budget because it came back in time: otherwise a queue that thinks
+    /// for a moment would lose its place each time (Linux: `bfq_bfqq_update_budg_for_activation`).
+    fn assign_activation_budget(&mut self, now: Instant, q: u32, table: &Table) -> bool {
+        let queue = self.queue(q);
+        let least = self.charge(q, queue.next, table);
+        let in_time = queue.waits && queue.think.in_time(now, self.config.slice_idle);
+        let max_budget = queue.max_budget;
+        let entity = self.engine.entity_mut(self.groups + q);
+        let left = entity.budget_left();
+        let resumed = in_time && left > 0;
+        entity.budget = if resumed {
+            left.min(max_budget)
+        } else {
+            max_budget.max(least)
+        };
+        entity.service = 0;
+        resumed
+    }
+
+    /// True if queue `q` is of a higher class or weight than `other` (Linux: `bfq_bfqq_higher_class_or_weight`).
+    fn outranks(&self, q: u32, other: u32) -> bool {
+        let (a, b) = (self.queue(q), self.queue(other));
+        if a.class != b.class {
+            return a.class < b.class;
+        }
+        let weight = |q: u32, group: u32| {
+            let e = if a.group == b.group || group == 0 {
+                self.entity_of(q)
+            } else {
+                group
+            };
+            self.engine.entity(e).weight
+        };
+        weight(q, a.group) > weight(other, b.group)
+    }
+
+    /// The next request of a busy queue is another: its budget must suffice for it, unless it is in service and its budget is a
+    /// promise (Linux: `bfq_updated_next_req`).
+    fn next_changed(&mut self, q: u32, table: &Table) {
+        if self.turn.queue == q {
+            return;
+        }
+        let queue = self.queue(q);
+        let least = self.charge(q, queue.next, table);
+        let max_budget = queue.max_budget;
+        let e = self.entity_of(q);
+        let entity = self.engine.entity_mut(e);
+        let budget = max_budget.max(least).max(entity.service);
+        if entity.budget != budget {
+            entity.budget = budget;
+            self.engine.rebudgeted(e);
+        }
+    }
+
+    /// Observes how a stream behaves, before its new request is in its queue.
+    fn observe_arrival(&mut self, now: Instant, q: u32, request: u32, table: &Table) {
+        let queue = &mut self.queues[q as usize];
+        let extent = Extent::of(table, request, table.left(request));
+        let seeky = extent.is_seeky(queue.last_end, self.rotational);
+        queue.history.push(seeky);
+        queue.last_end = extent.end;
+        if !queue.sync {
+            return;
+        }
+        let slice_idle = self.config.slice_idle;
+        if queue.dispatched == 0
+            && !queue.busy
+            && queue.class != IDLE
+            && slice_idle > crate::Span::ZERO
+        {
+            queue.think.arrived(now, slice_idle);
+        }
+        let is_idle = queue.outstanding() == 0;
+        let idle_since = queue.think.last_end.filter(|_| is_idle);
+        queue.intensity.arrived(now, idle_since);
+    }
+}
+
+impl Schedule for Bfq {
+    fn open(&mut self, stream: u32, table: &Table) {
+        self.open_stream(stream, table);
+    }
+
+    fn close(&mut self, now: Instant, stream: u32, table: &Table) {
+        self.close_stream(now, stream, table);
+    }
+
+    fn set_group(&mut self, _now: Instant, id: GroupId, table: &Table) {
+        self.set_group_weight(id, table);
+    }
+
+    fn remove_group(&mut self, _now: Instant, id: GroupId, _table: &Table) {
+        self.forget_group(id);
+    }
+
+    /// Linux: `bfq_insert_request`.
+    fn insert(&mut self, now: Instant, request: u32, table: &Table) {
+        self.end_idling(now, table);
+        let q = self.queue_of(request, table);
+        self.observe_arrival(now, q, request, table);
+        let queue = &mut self.queues[q as usize];
+        let due = now
+            + if queue.sync {
+                self.config.fifo_expire_sync
+            } else {
+                self.config.fifo_expire_async
+            };
+        let before = queue.next;
+        self.order
+            .insert(queue, request, due, self.head, &self.config, table);
+        self.queued += 1;
+        let (busy, next) = (queue.busy, queue.next);
+        if !busy {
+            self.becomes_busy(now, q, table);
+        } else if next != before {
+            self.next_changed(q, table);
+        }
+        if self.turn.queue == q && self.turn.idle_until.take().is_some() && self.turn.timed_out(now)
+        {
+            self.expire(Expiry::BudgetTimeout, now, table);
+        }
+    }
+
+    /// Linux: `bfq_remove_request`, outside of dispatch.
+    fn remove(&mut self, now: Instant, request: u32, table: &Table) {
+        let q = self.queue_of(request, table);
+        let queue = &mut self.queues[q as usize];
+        let before = queue.next;
+        self.order.remove(queue, request, now, &self.config, table);
+        self.queued -= 1;
+        let (next, busy) = (queue.next, queue.busy);
+        if next != NIL {
+            if next != before {
+                self.next_changed(q, table);
+            }
+        } else if busy && self.turn.queue != q {
+            self.empty_out_of_service(q);
+        }
+    }
+
+    fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
+        self.decide(now, table, events)
+    }
+
+    /// Linux: `bfq_finish_requeue_request`, `bfq_completed_request`.
+    fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
+        if piece.op == Op::Flush {
+            return;
+        }
+        self.end_idling(now, table);
+        let q = self.queue_of(piece.request, table);
+        let current = self.queues.get(self.turn.queue as usize);
+        self.queueing.observe(self.in_drive, self.queued, current);
+        self.in_drive -= 1;
+        let queue = &mut self.queues[q as usize];
+        queue.dispatched -= 1;
+        queue.think.last_end = Some(now);
+        self.symmetry.settle(queue);
+        if self.peak.completed(now) {
+            self.measured();
+        }
+        if self.turn.queue == q {
+            self.completed_in_service(now, q, table);
+        }
+    }
+}

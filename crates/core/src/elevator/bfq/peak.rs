@@ -1,0 +1,173 @@
+//! How fast the drive is at its best (Linux: `bfq_update_peak_rate` and what it calls). Rates are sectors a microsecond,
+//! shifted left by 16.
+
+use super::idle::SHORT;
+use crate::{Instant, Span};
+
+const RATE_SHIFT: u32 = 16;
+const MIN_SAMPLES: u32 = 32;
+const MIN_INTERVAL: Span = Span::from_millis(300);
+const REFERENCE_INTERVAL: Span = Span::from_secs(1);
+/// Linux's reference drives: one that seeks, one that does not.
+const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
+/// A drive that has been empty for so long has said nothing meanwhile.
+const LONG_GAP: Span = Span::from_millis(100);
+
+/// The estimate and the observation under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peak {
+    rate: u64,
+    samples: u32,
+    sequential: u32,
+    sectors: u64,
+    largest: u64,
+    first: Instant,
+    last_dispatch: Instant,
+    last_completion: Instant,
+    interval: Span,
+}
+
+impl Peak {
+    pub(super) fn new(rotational: bool) -> Self {
+        Self {
+            rate: REFERENCE_RATE[usize::from(!rotational)] * 2 / 3,
+            samples: 0,
+            sequential: 0,
+            sectors: 0,
+            largest: 0,
+            first: Instant::ZERO,
+            last_dispatch: Instant::ZERO,
+            last_completion: Instant::ZERO,
+            interval: Span::ZERO,
+        }
+    }
+
+    /// Sectors that the drive serves at its best in so many milliseconds (Linux: `bfq_calc_max_budget`).
+    pub(super) fn sectors_in(&self, ms: u64) -> u64 {
+        (self.rate * 1_000 * ms) >> RATE_SHIFT
+    }
+
+    /// `sectors` go to the drive, in which `in_drive` pieces are already. True if the estimate changed.
+    pub(super) fn dispatched(
+        &mut self,
+        now: Instant,
+        sectors: u64,
+        seeky: bool,
+        in_drive: u32,
+    ) -> bool {
+        let mut changed = false;
+        if self.samples == 0 {
+            self.begin(now, sectors);
+        } else if now.since(self.last_dispatch) > LONG_GAP && in_drive == 0 {
+            changed = self.update();
+            self.begin(now, sectors);
+        } else {
+            self.samples += 1;
+            let gapless = in_drive > 0 || now.since(self.last_completion) < SHORT;
+            self.sequential += u32::from(gapless && !seeky);
+            self.sectors += sectors;
+            self.largest = if self.samples.is_multiple_of(32) {
+                sectors
+            } else {
+                self.largest.max(sectors)
+            };
+            self.interval = now.since(self.first);
+            if self.interval >= REFERENCE_INTERVAL {
+                changed = self.update();
+                self.begin(now, sectors);
+            }
+        }
+        self.last_dispatch = now;
+        changed
+    }
+
+    /// A piece came back. If that took suspiciously long, the drive was not the limit and the observation ends before it
+    /// (Linux: in `bfq_completed_request`). True if the estimate changed.
+    pub(super) fn completed(&mut self, now: Instant) -> bool {
+        let us = now.since(self.last_completion).as_nanos() / 1_000;
+        let late = us > SHORT.as_nanos() / 1_000
+            && (self.largest << RATE_SHIFT) / us < 1 << (RATE_SHIFT - 10);
+        let changed = late && self.update();
+        if late {
+            self.samples = 0;
+        }
+        self.last_completion = now;
+        changed
+    }
+
+    fn begin(&mut self, now: Instant, sectors: u64) {
+        self.samples = 1;
+        self.sequential = 0;
+        self.sectors = sectors;
+        self.largest = sectors;
+        self.first = now;
+        self.interval = Span::ZERO;
+    }
+
+    /// Linux: `bfq_update_rate_reset`.
+    fn update(&mut self) -> bool {
+        if self.samples < MIN_SAMPLES || self.interval < MIN_INTERVAL {
+            return false;
+        }
+        let interval = self.interval.max(self.last_completion.since(self.first));
+        let rate = (self.sectors << RATE_SHIFT) / (interval.as_nanos() / 1_000);
+        let mostly_random = self.sequential < (3 * self.samples) >> 2;
+        if (mostly_random && rate <= self.rate) || rate > 20 << RATE_SHIFT {
+            return false;
+        }
+        let weight = u64::from(9 * self.sequential / self.samples);
+        let weight = (weight * interval.as_nanos() / REFERENCE_INTERVAL.as_nanos()).min(8);
+        let divisor = 10 - weight;
+        self.rate = (self.rate * (divisor - 1) / divisor + rate / divisor).max(1);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A drive of `us` microseconds a request of 256 sectors, one at a time, for `seconds`.
+    fn run(peak: &mut Peak, us: u64, seconds: u64, seeky: bool) -> u32 {
+        let mut changes = 0;
+        let mut now = peak.last_dispatch.as_nanos() / 1_000;
+        let end = now + seconds * 1_000_000;
+        while now < end {
+            changes += u32::from(peak.dispatched(Instant::from_nanos(now * 1_000), 256, seeky, 0));
+            now += us;
+            changes += u32::from(peak.completed(Instant::from_nanos(now * 1_000)));
+        }
+        changes
+    }
+
+    #[test]
+    fn the_estimate_converges_to_the_drives_sequential_rate() {
+        let mut peak = Peak::new(false);
+        assert_eq!(peak.rate, 22_000);
+        assert_eq!(run(&mut peak, 500, 20, false), 19);
+        let drive = (256 << RATE_SHIFT) / 500;
+        assert!(peak.rate.abs_diff(drive) * 100 <= drive, "{}", peak.rate);
+        assert!(peak.sectors_in(125).abs_diff(64_000) < 700);
+    }
+
+    #[test]
+    fn random_traffic_never_lowers_the_estimate() {
+        let mut peak = Peak::new(false);
+        assert_eq!(run(&mut peak, 1_900, 5, true), 0);
+        assert_eq!(peak.rate, 22_000);
+    }
+
+    #[test]
+    fn a_gap_ends_the_observation() {
+        let mut peak = Peak::new(true);
+        run(&mut peak, 500, 1, false);
+        let before = peak.rate;
+        let later = peak.last_dispatch + Span::from_millis(500);
+        assert!(
+            peak.dispatched(later, 8, false, 0),
+            "the interval was long enough to count"
+        );
+        assert!(peak.rate > before);
+        assert_eq!((peak.samples, peak.sectors), (1, 8));
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether all that compete are alike. Where they are, the drive's own queue shares fairly enough and nobody is idled for. Counts
+//! are kept as things change; nothing is scanned.
+
+use super::entity::CLASSES;
+use super::queue::{LEVELS, Queue};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Counts of what competes.
+#[derive(Debug)]
+pub(super) struct Symmetry {
+    /// Queues in the scheduler, by class.
+    busy: [u32; CLASSES],
+    /// Queues with requests waiting or in the drive, by level, and a bit for each level that has some.
+    levels: [u32; LEVELS],
+    level_mask: u8,
+    /// The same by group, and how many groups have some.
+    groups: Vec<u32>,
+    groups_pending: u32,
+}
+
+impl Symmetry {
+    pub(super) fn new(groups: u32) -> Self {
+        Self {
+            busy: [0; CLASSES],
+            levels: [0; LEVELS],
+            level_mask: 0,
+            groups: vec![0; groups as usize],
+            groups_pending: 0,
+        }
+    }
+
+    /// Queues in the scheduler.
+    pub(super) fn busy(&self) -> u32 {
+        self.busy.iter().sum()
+    }
+
+    /// The queue enters the scheduler (Linux: `bfq_add_bfqq_busy`).
+    pub(super) fn enter(&mut self, queue: &mut Queue) {
+        queue.busy = true;
+        self.busy[usize::from(queue.class)] += 1;
+        if !queue.pending {
+            queue.pending = true;
+            self.levels[usize::from(queue.level)] += 1;
+            self.level_mask |= 1 << queue.level;
+            let group = &mut self.groups[queue.group as usize];
+            *group += 1;
+            self.groups_pending += u32::from(*group == 1);
+        }
+    }
+
+    /// The queue leaves the scheduler (Linux: `bfq_del_bfqq_busy`).
+    pub(super) fn leave(&mut self, queue: &mut Queue) {
+        queue.busy = false;
+        self.busy[usize::from(queue.class)] -= 1;
+        self.settle(queue);
+    }
+
+    /// Stops counting a queue that has nothing waiting and nothing in the drive (Linux: `bfq_weights_tree_remove`,
+    /// `bfq_del_bfqq_in_groups_with_pending_reqs`).
+    pub(super) fn settle(&mut self, queue: &mut Queue) {
+        if !queue.pending || queue.busy || queue.dispatched > 0 {
+            return;
+        }
+        queue.pending = false;
+        let level = &mut self.levels[usize::from(queue.level)];
+        *level -= 1;
+        if *level == 0 {
+            self.level_mask &= !(1 << queue.level);
+        }
+        let group = &mut self.groups[queue.group as usize];
+        *group -= 1;
+        self.groups_pending -= u32::from(*group == 0);
+    }
+
+    /// True if `queue` would suffer from being treated like all others: weights differ and it is not of the lowest, or classes
+    /// differ, or several groups compete (Linux: `bfq_asymmetric_scenario`).
+    #[inline]
+    pub(super) fn is_broken_for(&self, queue: &Queue) -> bool {
+        self.groups_pending > 1
+            || self.busy.iter().filter(|&&n| n > 0).count() > 1
+            || (self.level_mask & (self.level_mask.wrapping_sub(1)) != 0
+                && !(queue.pending && self.is_lowest(queue.level)))
+    }
+
+    /// The higher the level, the lower the weight.
+    fn is_lowest(&self, level: u8) -> bool {
+        u32::from(level) == self.level_mask.ilog2()
+    }
+}

@@ -1,0 +1,310 @@
+//! Closed-loop clients on a modelled drive in virtual time: every piece takes 30 us in parallel with the others, then its bytes
+//! cross a link of 250 MB/s one after the other.
+
+use crate::elevator;
+use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
+use crate::{
+    Completion, Contract, Edit, Event, Flags, GroupId, Instant, Mask, Op, Priority, PriorityClass,
+    Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
+};
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+pub(super) const KIB: u32 = 1024;
+pub(super) const SECOND: u64 = 1_000_000_000;
+const SERVICE: u64 = 30_000;
+const NS_PER_BYTE: u64 = 4;
+const SPACE: u64 = 8 << 30;
+
+/// What a client does: `depth` requests outstanding, the next one `think` after an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client {
+    /// Index of a group of the host's, or the root.
+    pub(super) group: Option<usize>,
+    pub(super) priority: Priority,
+    pub(super) size: u32,
+    pub(super) depth: u32,
+    pub(super) sequential: bool,
+    pub(super) op: Op,
+    pub(super) flags: Flags,
+    pub(super) think: u64,
+    pub(super) until: u64,
+}
+
+/// Sequential, 128 KiB, two at a time.
+pub(super) const STREAMER: Client = Client {
+    group: None,
+    priority: Priority {
+        class: PriorityClass::BestEffort,
+        level: 4,
+    },
+    size: 128 * KIB,
+    depth: 2,
+    sequential: true,
+    op: Op::Read,
+    flags: Flags::NONE,
+    think: 0,
+    until: u64::MAX,
+};
+
+/// Random, 4 KiB, one at a time.
+pub(super) const RANDOM: Client = Client {
+    size: 4 * KIB,
+    depth: 1,
+    sequential: false,
+    ..STREAMER
+};
+
+impl Client {
+    pub(super) fn of(self, group: usize) -> Self {
+        Self {
+            group: Some(group),
+            ..self
+        }
+    }
+
+    pub(super) fn class(self, class: PriorityClass) -> Self {
+        let level = self.priority.level;
+        Self {
+            priority: Priority { class, level },
+            ..self
+        }
+    }
+}
+
+struct State {
+    client: Client,
+    stream: StreamId,
+    position: u64,
+    bytes: u64,
+    done: u64,
+    longest: u64,
+}
+
+pub(super) struct Host {
+    pub(super) layer: Layer,
+    pub(super) now: u64,
+    clients: Vec<State>,
+    drive: VecDeque<(u64, Tag)>,
+    link_free: u64,
+    thinking: Vec<(u64, usize)>,
+    wake: Option<u64>,
+    random: u64,
+    out: Vec<Output>,
+    pub(super) events: Vec<(Instant, Event)>,
+}
+
+impl Publish for Vec<(Instant, Event)> {
+    fn publish(&mut self, now: Instant, event: Event) {
+        self.push((now, event));
+    }
+}
+
+impl Host {
+    /// A drive of 32 tags; groups with these shares, numbered from 1, each below the root or the group of that index.
+    pub(super) fn new(elevator: elevator::Config, shares: &[(u16, Option<usize>)]) -> Self {
+        let config = LayerConfig {
+            limits: Limits::default(),
+            drive: DriveShape::default(),
+            elevator,
+        };
+        let mut layer = Layer::new(config).unwrap();
+        let mut edits = std::vec![Edit::SetSpace {
+            id: SpaceId(0),
+            size: Some(SPACE),
+        }];
+        for (i, &(share, parent)) in shares.iter().enumerate() {
+            edits.push(Edit::AddGroup {
+                id: GroupId(i as u32 + 1),
+                parent: parent.map_or(ROOT, |p| GroupId(p as u32 + 1)),
+                contract: Contract {
+                    share,
+                    ..Contract::DEFAULT
+                },
+            });
+        }
+        layer.change(Instant::ZERO, &edits).unwrap();
+        layer.listen(Mask::TURNS);
+        Self {
+            layer,
+            now: 0,
+            clients: Vec::new(),
+            drive: VecDeque::new(),
+            link_free: 0,
+            thinking: Vec::new(),
+            wake: None,
+            random: 1,
+            out: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, client: Client) -> usize {
+        let group = client.group.map_or(ROOT, |g| GroupId(g as u32 + 1));
+        let spec = StreamSpec {
+            group,
+            priority: client.priority,
+        };
+        let stream = self.layer.open(self.instant(), spec).unwrap();
+        let index = self.clients.len();
+        self.clients.push(State {
+            client,
+            stream,
+            position: (index as u64 * 256) << 20,
+            bytes: 0,
+            done: 0,
+            longest: 0,
+        });
+        for _ in 0..client.depth {
+            self.issue(index);
+        }
+        index
+    }
+
+    pub(super) fn run(&mut self, until: u64) {
+        self.poll();
+        loop {
+            let next = [
+                self.drive.front().map(|d| d.0),
+                self.thinking.iter().map(|t| t.0).min(),
+                self.wake,
+            ];
+            let next = next.into_iter().flatten().min().unwrap_or(u64::MAX);
+            if next >= until {
+                self.now = until;
+                return;
+            }
+            self.now = next.max(self.now);
+            while self.drive.front().is_some_and(|d| d.0 <= self.now) {
+                let (_, tag) = self.drive.pop_front().unwrap();
+                self.layer.complete(self.instant(), &[Completion::ok(tag)]);
+            }
+            let now = self.now;
+            let (ready, rest) = self.thinking.iter().partition(|t| t.0 <= now);
+            self.thinking = rest;
+            let ready: Vec<(u64, usize)> = ready;
+            for (_, client) in ready {
+                self.issue(client);
+            }
+            self.poll();
+        }
+    }
+
+    /// Megabytes a second of a client over the whole run.
+    pub(super) fn rate(&self, client: usize) -> f64 {
+        self.clients[client].bytes as f64 * 1e3 / self.now as f64
+    }
+
+    pub(super) fn total(&self) -> f64 {
+        (0..self.clients.len()).map(|c| self.rate(c)).sum()
+    }
+
+    pub(super) fn bytes(&self, client: usize) -> u64 {
+        self.clients[client].bytes
+    }
+
+    /// The longest time a request of the client took, in milliseconds.
+    pub(super) fn longest_ms(&self, client: usize) -> u64 {
+        self.clients[client].longest / 1_000_000
+    }
+
+    pub(super) fn stream(&self, client: usize) -> StreamId {
+        self.clients[client].stream
+    }
+
+    /// The turns since the last call.
+    pub(super) fn turns(&mut self) -> Vec<(Instant, Event)> {
+        self.layer.drain(&mut self.events);
+        core::mem::take(&mut self.events)
+    }
+
+    pub(super) fn instant(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    pub(super) fn change_share(&mut self, group: usize, share: u16) {
+        let edit = Edit::SetContract {
+            id: GroupId(group as u32 + 1),
+            contract: Contract {
+                share,
+                ..Contract::DEFAULT
+            },
+        };
+        self.layer.change(self.instant(), &[edit]).unwrap();
+    }
+
+    fn issue(&mut self, index: usize) {
+        let state = &mut self.clients[index];
+        let client = state.client;
+        if self.now >= client.until {
+            return;
+        }
+        let offset = if client.sequential {
+            state.position += u64::from(client.size);
+            state.position % (SPACE - u64::from(client.size))
+        } else {
+            self.random = self
+                .random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (self.random >> 33) % (SPACE / 4096 - 1024) * 4096
+        };
+        let request = Request {
+            stream: state.stream,
+            space: SpaceId(0),
+            op: client.op,
+            flags: client.flags,
+            offset,
+            length: client.size,
+            cookie: index as u64,
+        };
+        self.layer.submit(self.instant(), &[request]).unwrap();
+    }
+
+    fn poll(&mut self) {
+        loop {
+            let mut out = core::mem::take(&mut self.out);
+            let wake = self.layer.poll(self.instant(), &mut out);
+            self.wake = wake.map(|w| w.at.as_nanos().max(self.now + 1));
+            let mut again = false;
+            for output in out.drain(..) {
+                match output {
+                    Output::Dispatch(d) => {
+                        let bytes = if matches!(d.op, Op::Read | Op::Write) {
+                            u64::from(d.length)
+                        } else {
+                            0
+                        };
+                        self.link_free =
+                            self.link_free.max(self.now + SERVICE) + bytes * NS_PER_BYTE;
+                        self.drive.push_back((self.link_free, d.tag));
+                    }
+                    Output::Done(d) => {
+                        let index = d.cookie as usize;
+                        let state = &mut self.clients[index];
+                        state.bytes += u64::from(d.length);
+                        state.done += 1;
+                        let took = self.now - d.submitted.as_nanos();
+                        state.longest = state.longest.max(took);
+                        if state.client.think > 0 {
+                            self.thinking.push((self.now + state.client.think, index));
+                        } else {
+                            self.issue(index);
+                            again = true;
+                        }
+                    }
+                    Output::Pause(_) | Output::Resume(_) => {}
+                }
+            }
+            self.out = out;
+            if !again {
+                return;
+            }
+        }
+    }
+}
+
+/// Milliseconds as nanoseconds.
+pub(super) const fn ms(n: u64) -> u64 {
+    Span::from_millis(n).as_nanos()
+}

@@ -1,0 +1,375 @@
+//! The turn of the queue in service: how it begins, goes on, idles and ends.
+
+use super::Bfq;
+use super::budget::Spent;
+use super::config::Charge;
+use super::entity::IDLE;
+use super::idle::SHORT;
+use super::seek::Extent;
+use crate::elevator::Next;
+use crate::event::{Event, Events, Expiry};
+use crate::layer::{Reason, Table, Wake};
+use crate::list::NIL;
+use crate::stream::State;
+use crate::{Instant, Op, Span, mutant};
+
+/// Who has the drive, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// The queue in service, or [`NIL`].
+    pub(super) queue: u32,
+    started: Instant,
+    timeout_at: Instant,
+    /// The drive idles for the queue's next request until then.
+    pub(super) idle_until: Option<Instant>,
+    idle_since: Instant,
+    /// Bytes sent.
+    served: u64,
+}
+
+impl Turn {
+    pub(super) const NONE: Self = Self {
+        queue: NIL,
+        started: Instant::ZERO,
+        timeout_at: Instant::MAX,
+        idle_until: None,
+        idle_since: Instant::ZERO,
+        served: 0,
+    };
+
+    /// Its time is over (Linux: `bfq_bfqq_budget_timeout`).
+    pub(super) fn timed_out(&self, now: Instant) -> bool {
+        now >= self.timeout_at && !mutant::is(mutant::TIMEOUT_IGNORED)
+    }
+}
+
+/// What a turn does next.
+enum Step {
+    Send(u32),
+    Wait(Next),
+    Over(Expiry),
+}
+
+impl Bfq {
+    /// Linux: `__bfq_dispatch_request`, `bfq_select_queue`.
+    pub(super) fn decide(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
+        self.end_idling(now, table);
+        self.publish(now, events);
+        if self.config.strict_guarantees && self.in_drive > 0 {
+            return Next::Nothing;
+        }
+        loop {
+            if self.turn.queue == NIL && !self.begin_turn(now, table, events) {
+                return Next::Nothing;
+            }
+            match self.step(now, table) {
+                Step::Send(request) => {
+                    let next = self.send(now, request, table);
+                    self.publish(now, events);
+                    return next;
+                }
+                Step::Wait(next) => return next,
+                Step::Over(reason) => {
+                    self.expire(reason, now, table);
+                    self.publish(now, events);
+                }
+            }
+        }
+    }
+
+    /// Ends the turn if it has idled for long enough in vain (Linux: `bfq_idle_slice_timer_body`).
+    #[inline]
+    pub(super) fn end_idling(&mut self, now: Instant, table: &Table) {
+        if self.turn.idle_until.is_none_or(|until| now < until) {
+            return;
+        }
+        self.turn.idle_until = None;
+        if self.turn.timed_out(now) {
+            self.expire(Expiry::BudgetTimeout, self.turn.idle_since, table);
+        } else if self.queue(self.turn.queue).next == NIL {
+            self.expire(Expiry::TooIdle, self.turn.idle_since, table);
+        }
+    }
+
+    /// A piece of the queue in service came back: it may now be time to idle, or to end (Linux: in `bfq_completed_request`).
+    pub(super) fn completed_in_service(&mut self, now: Instant, q: u32, table: &Table) {
+        let is_empty = self.queue(q).next == NIL;
+        let is_last = self.queue(q).dispatched == 0;
+        if is_empty && self.better_to_idle(q, table) {
+            if is_last {
+                self.begin_idling(now, q);
+            }
+        } else if self.may_time_out(now, q) {
+            self.expire(Expiry::BudgetTimeout, now, table);
+        } else if is_empty {
+            self.expire(Expiry::NoMoreRequests, now, table);
+        }
+    }
+
+    /// True if waiting for the next request of `q` is worth more than serving another meanwhile (Linux: `bfq_better_to_idle`).
+    pub(super) fn better_to_idle(&self, q: u32, table: &Table) -> bool {
+        let queue = self.queue(q);
+        // A stream that goes or is on hold will not send anything.
+        if queue.sync && table.streams[q].state != State::Open {
+            return false;
+        }
+        if self.config.strict_guarantees {
+            return true;
+        }
+        if !queue.sync || queue.class == IDLE || self.config.slice_idle == Span::ZERO {
+            return false;
+        }
+        self.idling_keeps_guarantees(q) || self.idling_boosts_throughput(q)
+    }
+
+    /// The queue in service, if any, has its turn ended. What it did up to `until` counts (Linux: `bfq_bfqq_expire`).
+    pub(super) fn expire(&mut self, reason: Expiry, until: Instant, table: &Table) {
+        let q = self.turn.queue;
+        self.charge_time(reason, until, q);
+        let e = self.entity_of(q);
+        let charged = self.engine.entity(e).service;
+        self.assign_budget(reason, q, table);
+        self.ended = Some(Event::Expired {
+            stream: self.queue(q).stream,
+            reason,
+            served: self.turn.served,
+            charged: charged * 512,
+        });
+        let keep = reason == Expiry::Preempted && self.idling_keeps_guarantees(q);
+        self.turn.queue = NIL;
+        self.turn.idle_until = None;
+        let queue = &mut self.queues[q as usize];
+        if queue.next != NIL || keep {
+            self.engine.requeue(e);
+        } else {
+            self.symmetry.leave(queue);
+            self.engine.retire(e);
+        }
+        // One that merely waits for its next request may go on with its budget if that comes in time.
+        let used_up = matches!(reason, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
+        if queue.busy || used_up {
+            self.engine.entity_mut(e).service = 0;
+        } else {
+            queue.waits = true;
+        }
+    }
+
+    /// A queue that is busy but not in service lost its last request (Linux: in `bfq_remove_request`).
+    pub(super) fn empty_out_of_service(&mut self, q: u32) {
+        let e = self.entity_of(q);
+        self.symmetry.leave(&mut self.queues[q as usize]);
+        self.engine.deactivate(e);
+        let entity = self.engine.entity_mut(e);
+        entity.budget = 0;
+        entity.service = 0;
+    }
+
+    /// The estimate of the drive's rate changed.
+    pub(super) fn measured(&mut self) {
+        let ms = self.config.timeout_sync.as_nanos() / 1_000_000;
+        self.budgets.estimate(self.peak.sectors_in(ms));
+    }
+
+    fn publish(&mut self, now: Instant, events: &mut Events) {
+        if let Some(event) = self.ended.take() {
+            events.publish(now, || event);
+        }
+    }
+
+    /// Linux: `bfq_set_in_service_queue`.
+    fn begin_turn(&mut self, now: Instant, table: &Table, events: &mut Events) -> bool {
+        let Some(e) = self.engine.select(now) else {
+            return false;
+        };
+        let q = e - self.groups;
+        let queue = &mut self.queues[q as usize];
+        queue.fifo_checked = false;
+        if !queue.sync && queue.next != NIL {
+            queue.stream = table.requests[queue.next].request.stream;
+        }
+        self.turn = Turn {
+            queue: q,
+            started: now,
+            timeout_at: now + self.config.timeout_sync,
+            ..Turn::NONE
+        };
+        self.budgets.assign();
+        let (stream, budget) = (queue.stream, self.engine.entity(e).budget * 512);
+        events.publish(now, || Event::Selected { stream, budget });
+        true
+    }
+
+    /// Linux: `bfq_select_queue`.
+    fn step(&mut self, now: Instant, table: &Table) -> Step {
+        let q = self.turn.queue;
+        let request = self.queue(q).next;
+        if request != NIL {
+            if self.may_time_out(now, q) {
+                return Step::Over(Expiry::BudgetTimeout);
+            }
+            let left = self.engine.entity(self.entity_of(q)).budget_left();
+            if self.charge(q, request, table) > left {
+                return Step::Over(Expiry::BudgetExhausted);
+            }
+            return Step::Send(request);
+        }
+        if let Some(at) = self.turn.idle_until {
+            let reason = if at >= self.turn.timeout_at {
+                Reason::BudgetTimeout
+            } else {
+                Reason::Idling
+            };
+            return if self.better_to_idle(q, table) {
+                Step::Wait(Next::Wait(Wake { at, reason }))
+            } else {
+                Step::Over(Expiry::NoMoreRequests)
+            };
+        }
+        if self.queue(q).dispatched > 0 && self.better_to_idle(q, table) {
+            return Step::Wait(Next::Nothing);
+        }
+        if self.may_time_out(now, q) {
+            return Step::Over(Expiry::BudgetTimeout);
+        }
+        Step::Over(Expiry::NoMoreRequests)
+    }
+
+    /// Linux: `bfq_dispatch_rq_from_bfqq`, `bfq_dispatch_remove`.
+    fn send(&mut self, now: Instant, request: u32, table: &Table) -> Next {
+        let q = self.turn.queue;
+        let (bytes, last) = table.piece(request);
+        let charge = self.charge(q, request, table);
+        self.engine.served(self.entity_of(q), charge);
+        self.turn.idle_until = None;
+        self.turn.served += u64::from(bytes);
+        let extent = Extent::of(table, request, bytes);
+        if matches!(table.requests[request].request.op, Op::Read | Op::Write) {
+            let seeky = extent.is_seeky(self.head, self.rotational);
+            if self
+                .peak
+                .dispatched(now, extent.sectors, seeky, self.in_drive)
+            {
+                self.measured();
+            }
+        }
+        self.head = extent.end;
+        self.in_drive += 1;
+        let queue = &mut self.queues[q as usize];
+        queue.dispatched += 1;
+        if last {
+            self.order.remove(queue, request, now, &self.config, table);
+            self.queued -= 1;
+        }
+        // The idle class makes way after each request.
+        if queue.class == IDLE && self.symmetry.busy() > 1 {
+            self.expire(Expiry::BudgetExhausted, now, table);
+        }
+        Next::Take { request, bytes }
+    }
+
+    /// Linux: `bfq_arm_slice_timer`.
+    fn begin_idling(&mut self, now: Instant, q: u32) {
+        let queue = self.queue(q);
+        let seeky = queue.history.is_seeky(self.config.seeky_threshold);
+        let length = if seeky && !self.symmetry.is_broken_for(queue) {
+            self.config.slice_idle.min(SHORT)
+        } else {
+            self.config.slice_idle
+        };
+        self.turn.idle_since = now;
+        self.turn.idle_until = Some(now + length);
+    }
+
+    /// Linux: `idling_needed_for_service_guarantees`.
+    fn idling_keeps_guarantees(&self, q: u32) -> bool {
+        self.symmetry.is_broken_for(self.queue(q)) || self.symmetry.busy() == 1
+    }
+
+    /// Linux: `idling_boosts_thr_without_issues`.
+    fn idling_boosts_throughput(&self, q: u32) -> bool {
+        let no_queueing = self.queueing.is_absent();
+        if !self.rotational && !no_queueing {
+            return false;
+        }
+        let queue = self.queue(q);
+        (self.rotational && no_queueing)
+            || (!queue.history.is_seeky(self.config.seeky_threshold)
+                && queue.intensity.is_bound
+                && queue.think.is_short)
+    }
+
+    /// True if the turn is to end because its time is over; not while it idles and has used most of its budget, so that it can
+    /// finish that (Linux: `bfq_may_expire_for_budg_timeout`).
+    fn may_time_out(&self, now: Instant, q: u32) -> bool {
+        if !self.turn.timed_out(now) {
+            return false;
+        }
+        let entity = self.engine.entity(self.entity_of(q));
+        self.turn.idle_until.is_none() || entity.budget_left() >= entity.budget / 3
+    }
+
+    /// Charges a slow queue, and one whose time ran out early in its budget, by time (Linux: `bfq_bfqq_charge_time`).
+    fn charge_time(&mut self, reason: Expiry, until: Instant, q: u32) {
+        if self.config.charge == Charge::Service {
+            return;
+        }
+        let e = self.entity_of(q);
+        let entity = *self.engine.entity(e);
+        let (slow, ms) = self.is_slow(until, q);
+        let early = reason == Expiry::BudgetTimeout && entity.budget_left() >= entity.budget / 3;
+        if !slow && !early {
+            return;
+        }
+        let timeout_ms = self.config.timeout_sync.as_nanos() / 1_000_000;
+        let by_time = if ms > 0 && ms < timeout_ms {
+            self.budgets.max() * ms / timeout_ms
+        } else {
+            0
+        };
+        let total = by_time.max(entity.service);
+        self.engine.entity_mut(e).budget = entity.budget.max(total);
+        self.engine.served(e, total - entity.service);
+    }
+
+    /// Whether a turn was slow, and its length in milliseconds (Linux: `bfq_bfqq_is_slow`).
+    fn is_slow(&self, until: Instant, q: u32) -> (bool, u64) {
+        let queue = self.queue(q);
+        if !queue.sync {
+            return (false, 0);
+        }
+        let length = until.since(self.turn.started);
+        let ms = Span::from_millis(1).as_nanos();
+        // Too short to measure: as long as idling for a seeky queue would take.
+        if length < Span::from_millis(1) {
+            let seeky = queue.history.is_seeky(self.config.seeky_threshold);
+            let assumed = if self.rotational {
+                self.config.slice_idle
+            } else {
+                SHORT
+            };
+            return (seeky, assumed.as_nanos() / ms);
+        }
+        let service = self.engine.entity(self.entity_of(q)).service;
+        let slow = length > Span::from_millis(20) && service < self.budgets.max() / 2;
+        (slow, length.as_nanos() / ms)
+    }
+
+    /// The budget of the queue's next turn.
+    fn assign_budget(&mut self, reason: Expiry, q: u32, table: &Table) {
+        let e = self.entity_of(q);
+        let queue = self.queue(q);
+        let next = queue.next;
+        let budget = self.budgets.feedback(&Spent {
+            reason,
+            sync: queue.sync,
+            budget: queue.max_budget,
+            service: self.engine.entity(e).service,
+            dispatched: queue.dispatched,
+        });
+        self.queues[q as usize].max_budget = budget;
+        if next != NIL && reason != Expiry::Preempted {
+            let least = self.charge(q, next, table);
+            self.engine.entity_mut(e).budget = budget.max(least);
+        }
+    }
+}
