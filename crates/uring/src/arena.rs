@@ -21,10 +21,9 @@ const PAGE: usize = 4096;
 /// aligned to at least 4096. Taking and returning one costs no system call and no allocation.
 /// Clones are handles on the same arena; the mapping ends when the last handle and the last buffer
 /// are gone, never before.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Arena(Rc<Region>);
 
-#[derive(Debug)]
 struct Region {
     base: NonNull<u8>,
     bytes: usize,
@@ -271,6 +270,15 @@ impl View {
 impl Drop for View {
     fn drop(&mut self) {
         self.region.buddy.borrow_mut().release(self.unit);
+    }
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arena")
+            .field("capacity", &self.capacity())
+            .field("available", &self.available())
+            .finish_non_exhaustive()
     }
 }
 

@@ -12,7 +12,6 @@ const STACK: usize = 64;
 const NIL: u32 = u32::MAX;
 
 /// The allocator. Blocks are named by their first unit.
-#[derive(Debug)]
 pub(crate) struct Buddy {
     blocks: Vec<Block>,
     /// First free block of each order.

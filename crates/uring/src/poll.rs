@@ -24,7 +24,6 @@ use crate::waker::Waker;
 ///
 /// Sockets never block it. Reads, writes, fsync and fallocate are carried out one after the other
 /// inside [`Ring::submit_and_wait`] and block it for as long as the drive takes.
-#[derive(Debug)]
 pub struct PollRing {
     arena: Arena,
     capacity: usize,
@@ -202,6 +201,17 @@ impl Ring for PollRing {
 
     fn take_woken(&mut self) -> bool {
         std::mem::take(&mut self.woken)
+    }
+}
+
+impl std::fmt::Debug for PollRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PollRing")
+            .field("capacity", &self.capacity)
+            .field("in_flight", &self.in_flight())
+            .field("waiting", &self.waiting.len())
+            .field("refusal", &self.refusal)
+            .finish_non_exhaustive()
     }
 }
 

@@ -4,13 +4,11 @@ use crate::operation::Operation;
 use crate::ring::OpId;
 
 /// A fixed number of places for operations, each with an `X` that stays when operations change.
-#[derive(Debug)]
 pub(crate) struct Table<X> {
     slots: Vec<Slot<X>>,
     free: Vec<u32>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Slot<X> {
     generation: u32,
     pub(crate) operation: Option<Operation>,
