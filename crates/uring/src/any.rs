@@ -27,7 +27,7 @@ pub enum Backend {
 pub struct Config {
     /// Which ring.
     pub backend: Backend,
-    /// Size of the arena in bytes, rounded up to whole pages.
+    /// Size of the arena in bytes, rounded up to whole pages. 512 of them are the ring's own.
     pub arena_bytes: usize,
     /// The most operations in flight, 1 to 8192.
     pub in_flight: usize,
