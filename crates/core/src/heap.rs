@@ -62,6 +62,12 @@ impl Heap {
         }
     }
 
+    /// The earliest time; [`Instant::MAX`] if no timer is set.
+    #[inline]
+    pub(crate) fn next(&self) -> Instant {
+        self.entries.first().map_or(Instant::MAX, |e| e.at)
+    }
+
     /// The earliest timer: its time and slot.
     pub(crate) fn first(&self) -> Option<(Instant, u32)> {
         self.entries.first().map(|e| (e.at, e.slot))

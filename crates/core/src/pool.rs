@@ -1,34 +1,37 @@
 //! A table of reusable slots of fixed size, with generations so that a stale name is recognised.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slot<T> {
+    /// Odd while the slot is in use.
     generation: u32,
-    value: Option<T>,
+    value: T,
 }
 
-/// Up to `capacity` values; full is an answer. Slots are reused last freed first.
+/// Up to `capacity` values; full is an answer. Slots are reused last freed first, and written in place.
 #[derive(Debug)]
 pub(crate) struct Pool<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
-impl<T> Pool<T> {
-    pub(crate) fn new(capacity: u32) -> Self {
-        let slots = (0..capacity)
-            .map(|_| Slot {
-                generation: 0,
-                value: None,
-            })
-            .collect();
+impl<T: Clone> Pool<T> {
+    /// Slots that hold `empty` until they are used.
+    pub(crate) fn new(capacity: u32, empty: T) -> Self {
+        let slot = Slot {
+            generation: 0,
+            value: empty,
+        };
         Self {
-            slots,
+            slots: vec![slot; capacity as usize],
             free: (0..capacity).rev().collect(),
         }
     }
+}
 
+impl<T> Pool<T> {
     pub(crate) fn capacity(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -38,58 +41,83 @@ impl<T> Pool<T> {
     }
 
     /// Puts `value` into a free slot; `None` when there is none.
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
         let index = self.free.pop()?;
         let slot = &mut self.slots[index as usize];
-        debug_assert!(slot.value.is_none());
-        slot.value = Some(value);
+        debug_assert!(slot.generation & 1 == 0, "slot {index} is in use");
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.value = value;
         Some(index)
     }
 
-    pub(crate) fn remove(&mut self, index: u32) -> T {
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        let value = slot.value.take().expect("the slot was taken");
+        debug_assert!(slot.generation & 1 == 1, "slot {index} is free");
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
-        value
     }
 
     pub(crate) fn generation(&self, index: u32) -> u32 {
         self.slots[index as usize].generation
     }
 
+    /// The value in `index` if the slot is in use.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        self.slots.get(index as usize)?.value.as_ref()
+        self.slots
+            .get(index as usize)
+            .filter(|s| s.generation & 1 == 1)
+            .map(|s| &s.value)
     }
 
-    /// The value in `index` if the slot is still of `generation`.
+    /// The value in `index` if the slot is in use and still of `generation`.
+    #[inline]
     pub(crate) fn get_named(&self, index: u32, generation: u32) -> Option<&T> {
         let slot = self.slots.get(index as usize)?;
-        if slot.generation == generation {
-            slot.value.as_ref()
-        } else {
-            None
-        }
+        (slot.generation == generation && generation & 1 == 1).then_some(&slot.value)
     }
 }
 
 impl<T> core::ops::Index<u32> for Pool<T> {
     type Output = T;
+
     #[inline]
     fn index(&self, index: u32) -> &T {
-        self.slots[index as usize]
-            .value
-            .as_ref()
-            .expect("the slot is in use")
+        let slot = &self.slots[index as usize];
+        debug_assert!(slot.generation & 1 == 1, "slot {index} is free");
+        &slot.value
     }
 }
 
 impl<T> core::ops::IndexMut<u32> for Pool<T> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
-        self.slots[index as usize]
-            .value
-            .as_mut()
-            .expect("the slot is in use")
+        let slot = &mut self.slots[index as usize];
+        debug_assert!(slot.generation & 1 == 1, "slot {index} is free");
+        &mut slot.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_name_finds_nothing() {
+        let mut pool = Pool::new(1, 0);
+        let slot = pool.insert(7).unwrap();
+        let name = pool.generation(slot);
+        assert_eq!(pool.get_named(slot, name), Some(&7));
+        assert_eq!(pool.insert(8), None);
+        pool.remove(slot);
+        assert_eq!((pool.get_named(slot, name), pool.get(slot)), (None, None));
+        assert_eq!(
+            pool.get_named(slot, pool.generation(slot)),
+            None,
+            "a free slot has no name"
+        );
+        assert_eq!(pool.insert(9), Some(slot));
+        assert_eq!(pool.get_named(slot, name), None);
     }
 }

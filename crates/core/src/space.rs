@@ -5,16 +5,20 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct SpaceId(pub u32);
 
+/// No space.
+const NONE: u64 = u64::MAX;
+
 /// Sizes of the spaces that exist.
 #[derive(Debug)]
 pub(crate) struct Spaces {
-    sizes: alloc::vec::Vec<Option<u64>>,
+    /// Sizes by slot; [`NONE`] where there is no space.
+    sizes: alloc::vec::Vec<u64>,
 }
 
 impl Spaces {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
-            sizes: alloc::vec![None; capacity as usize],
+            sizes: alloc::vec![NONE; capacity as usize],
         }
     }
 
@@ -23,10 +27,13 @@ impl Spaces {
     }
 
     pub(crate) fn size(&self, id: SpaceId) -> Option<u64> {
-        self.sizes.get(id.0 as usize).copied().flatten()
+        self.sizes
+            .get(id.0 as usize)
+            .copied()
+            .filter(|&size| size != NONE)
     }
 
     pub(crate) fn set(&mut self, id: SpaceId, size: Option<u64>) {
-        self.sizes[id.0 as usize] = size;
+        self.sizes[id.0 as usize] = size.map_or(NONE, |size| size.min(NONE - 1));
     }
 }

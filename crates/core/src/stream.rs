@@ -72,7 +72,7 @@ pub struct StreamSpec {
 }
 
 /// An open (or draining) stream.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     pub(crate) spec: StreamSpec,
     /// Its live requests, oldest first.
@@ -85,6 +85,25 @@ pub(crate) struct Stream {
     /// Requests and bytes held back by limits.
     pub(crate) limited: u32,
     pub(crate) limited_bytes: u64,
+}
+
+impl Stream {
+    /// What stands in a free slot.
+    pub(crate) const EMPTY: Self = Self {
+        spec: StreamSpec {
+            group: crate::ROOT,
+            priority: Priority {
+                class: PriorityClass::BestEffort,
+                level: 4,
+            },
+        },
+        requests: List::EMPTY,
+        state: State::Closing,
+        paused: false,
+        starved: false,
+        limited: 0,
+        limited_bytes: 0,
+    };
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

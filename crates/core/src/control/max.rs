@@ -204,10 +204,10 @@ impl Limits {
         }
     }
 
-    /// When [`Self::release`] is to be called next.
+    /// When [`Self::release`] is to be called next; [`Instant::MAX`]: nothing waits.
     #[inline]
-    pub(crate) fn wake(&self) -> Option<Instant> {
-        self.timers.first().map(|t| t.0)
+    pub(crate) fn wake(&self) -> Instant {
+        self.timers.next()
     }
 
     /// The latest instant at which a limit on the queue's path becomes ready, and the level it is at.

@@ -16,23 +16,20 @@ impl Layer {
 
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag.0;
-        let in_drive =
-            self.table.pieces.get(completion.tag).is_some() && !self.busy_links.contains(tag);
-        let Some(outcome) = completion.outcome.filter(|_| in_drive) else {
-            match (in_drive, mutant::is(mutant::BUSY_LOSES_PIECE)) {
-                (true, false) => self.requeue(now, tag),
-                (true, true) => {}
-                (false, _) => self.counters.stray += 1,
+        let sent_back = !self.busy.is_empty() && self.busy_links.contains(tag);
+        let Some(&piece) = self.table.pieces.get(completion.tag).filter(|_| !sent_back) else {
+            self.counters.stray += 1;
+            return;
+        };
+        let Some(outcome) = completion.outcome else {
+            if !mutant::is(mutant::BUSY_LOSES_PIECE) {
+                self.requeue(now, tag);
             }
             return;
         };
         // Something ended, so the drive has room again for what it sent back.
         self.retry_at = None;
-        let piece = self
-            .table
-            .pieces
-            .remove(completion.tag)
-            .expect("looked up above");
+        self.table.pieces.remove(completion.tag);
         self.elevator.complete(now, &piece, &self.table);
         if piece.op == Op::Flush {
             self.end_flush(now, piece.request, outcome);
@@ -65,10 +62,12 @@ impl Layer {
         live.at = At::Finished;
         live.since = now;
         let tagged = core::mem::replace(&mut live.tagged, false);
-        self.stage.push_back(&mut self.finished, request);
+        self.finished.push(request);
         if tagged {
             self.tagged -= 1;
-            self.fill_front(now);
+            if !self.waiting.is_empty() {
+                self.fill_front(now);
+            }
         }
     }
 }

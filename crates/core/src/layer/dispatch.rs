@@ -2,6 +2,7 @@
 
 use super::{At, Layer, Output, Piece, Reason, Wake};
 use crate::elevator::Next;
+use crate::stream::State;
 use crate::{Dispatch, Done, Instant, Outcome, QueueId, Span, Waits, mutant};
 use alloc::vec::Vec;
 
@@ -17,17 +18,22 @@ impl Layer {
         self.run_timers(now);
         self.report(now, out);
         let elevator = self.dispatch(now, out);
-        let limit = self.limits.wake().map(|at| Wake {
-            at,
-            reason: Reason::Limit,
-        });
-        [limit, elevator].into_iter().flatten().min_by_key(|w| w.at)
+        let limit = self.limits.wake();
+        match elevator {
+            Some(wake) if wake.at < limit => Some(wake),
+            _ if limit < Instant::MAX => Some(Wake {
+                at: limit,
+                reason: Reason::Limit,
+            }),
+            elevator => elevator,
+        }
     }
 
     /// Answers what is over and passes on what streams have to be told.
     fn report(&mut self, now: Instant, out: &mut Vec<Output>) {
-        while let Some(request) = self.stage.pop_front(&mut self.finished) {
-            let live = self.table.requests.remove(request);
+        for next in 0..self.finished.len() {
+            let request = self.finished[next];
+            let live = &self.table.requests[request];
             let index = live.request.stream.index;
             let stream = &mut self.table.streams[index];
             self.table.by_stream.remove(&mut stream.requests, request);
@@ -55,12 +61,18 @@ impl Layer {
             {
                 out.push(done);
             }
+            self.table.requests.remove(request);
             if self.table.streams[index].paused {
                 self.reconsider_pause(index);
             }
-            self.resume_starved();
-            self.close_if_drained(now, index);
+            if !self.starved.is_empty() {
+                self.resume_starved();
+            }
+            if self.table.streams[index].state == State::Closing {
+                self.close_if_drained(now, index);
+            }
         }
+        self.finished.clear();
         while let Some(index) = self.notice_links.pop_front(&mut self.notices) {
             let stream = self.table.stream_id(index);
             let state = &mut self.table.streams[index];
@@ -184,7 +196,7 @@ impl Layer {
             dispatched: now,
             queue: QueueId(0),
         };
-        let (_, tag) = self.table.pieces.insert(piece);
+        let tag = self.table.pieces.insert(piece);
         self.emit(tag, out);
     }
 

@@ -16,6 +16,7 @@ use crate::flush::Flushes;
 use crate::list::{Links, List};
 use crate::{Capacity, Dispatch, Done, GroupId, Instant, StreamId};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 /// Sizes of every table. Nothing grows beyond them.
@@ -239,11 +240,11 @@ pub struct Layer {
     limits: max::Limits,
     flushes: Flushes,
     elevator: Box<dyn Schedule>,
-    /// Requests that wait for a scheduler tag; shares links with `finished`.
+    /// Requests that wait for a scheduler tag.
     waiting: List,
-    /// Requests that are over and not yet reported.
-    finished: List,
     stage: Links,
+    /// Requests that are over and not yet reported, in the order in which they ended.
+    finished: Vec<u32>,
     /// Requests that hold a scheduler tag.
     tagged: u32,
     /// Streams that are owed a notice, those refused for want of room, and the links of both.
@@ -276,8 +277,8 @@ impl Layer {
             flushes: Flushes::new(l.spaces, l.requests),
             elevator,
             waiting: List::EMPTY,
-            finished: List::EMPTY,
             stage: Links::new(l.requests),
+            finished: Vec::with_capacity(l.requests as usize),
             tagged: 0,
             notices: List::EMPTY,
             notice_links: Links::new(l.streams),

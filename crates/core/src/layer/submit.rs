@@ -30,7 +30,7 @@ impl Layer {
     /// Lets what the limits hold back go on where its time has come: before anything else that happens at `now`.
     #[inline]
     pub(super) fn run_timers(&mut self, now: Instant) {
-        if self.limits.wake().is_some_and(|at| at <= now) {
+        if self.limits.wake() <= now {
             while let Some(request) = self.limits.release(now) {
                 let live = &self.table.requests[request];
                 let (stream, charge) = (live.request.stream.index, live.request.charge());
@@ -69,9 +69,25 @@ impl Layer {
             self.elevator.insert(now, request, &self.table);
         } else {
             live.at = At::Front;
-            self.stage.push_back(&mut self.waiting, request);
-            self.fill_front(now);
+            self.queue_front(now, request);
         }
+    }
+
+    /// Puts a request in the elevator if there is a scheduler tag for it, or in front of it.
+    fn queue_front(&mut self, now: Instant, request: u32) {
+        if self.tagged < self.config.limits.scheduler_tags && self.waiting.is_empty() {
+            self.enter_elevator(now, request);
+        } else {
+            self.stage.push_back(&mut self.waiting, request);
+        }
+    }
+
+    fn enter_elevator(&mut self, now: Instant, request: u32) {
+        self.tagged += 1;
+        let live = &mut self.table.requests[request];
+        live.tagged = true;
+        live.at = At::Elevator;
+        self.elevator.insert(now, request, &self.table);
     }
 
     /// Gives free scheduler tags to those who wait for one.
@@ -80,11 +96,7 @@ impl Layer {
             let Some(request) = self.stage.pop_front(&mut self.waiting) else {
                 return;
             };
-            self.tagged += 1;
-            let live = &mut self.table.requests[request];
-            live.tagged = true;
-            live.at = At::Elevator;
-            self.elevator.insert(now, request, &self.table);
+            self.enter_elevator(now, request);
         }
     }
 

@@ -2,11 +2,13 @@
 
 use super::{DriveShape, Limits};
 use crate::group::{GroupId, Groups};
-use crate::list::Links;
+use crate::list::{Links, NIL};
 use crate::pool::Pool;
 use crate::space::Spaces;
 use crate::stream::Stream;
-use crate::{Capacity, Instant, Op, Outcome, QueueId, Request, Span, StreamId, Tag};
+use crate::{
+    Capacity, Flags, Instant, Op, Outcome, QueueId, Request, SpaceId, Span, StreamId, Tag,
+};
 use alloc::vec::Vec;
 
 /// Where a live request is.
@@ -52,6 +54,36 @@ pub(crate) struct Live {
     pub(crate) dispatched: Option<Instant>,
 }
 
+impl Live {
+    /// What stands in a free slot.
+    const EMPTY: Self = Self {
+        request: Request {
+            stream: StreamId {
+                index: 0,
+                generation: 0,
+            },
+            space: SpaceId(0),
+            op: Op::Read,
+            flags: Flags::NONE,
+            offset: 0,
+            length: 0,
+            cookie: 0,
+        },
+        group: GroupId(0),
+        at: At::Finished,
+        tagged: false,
+        given_up: false,
+        issued: 0,
+        pieces: 0,
+        outcome: Outcome::Ok,
+        submitted: Instant::ZERO,
+        since: Instant::ZERO,
+        limited: Span::ZERO,
+        queued: Span::ZERO,
+        dispatched: None,
+    };
+}
+
 /// A part of a request in the drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
@@ -63,6 +95,19 @@ pub(crate) struct Piece {
     pub(crate) length: u32,
     pub(crate) dispatched: Instant,
     pub(crate) queue: QueueId,
+}
+
+impl Piece {
+    const NONE: Self = Self {
+        request: NIL,
+        stream: 0,
+        group: GroupId(0),
+        op: Op::Read,
+        within: 0,
+        length: 0,
+        dispatched: Instant::ZERO,
+        queue: QueueId(0),
+    };
 }
 
 /// The tables.
@@ -81,8 +126,8 @@ pub(crate) struct Table {
 impl Table {
     pub(super) fn new(limits: &Limits, shape: DriveShape) -> Self {
         Self {
-            requests: Pool::new(limits.requests),
-            streams: Pool::new(limits.streams),
+            requests: Pool::new(limits.requests, Live::EMPTY),
+            streams: Pool::new(limits.streams, Stream::EMPTY),
             by_stream: Links::new(limits.requests),
             groups: Groups::new(limits.groups),
             spaces: Spaces::new(limits.spaces),
@@ -129,7 +174,8 @@ fn piece_max(op: Op, max_transfer: u32) -> u32 {
 /// Pieces by tag. Each hardware queue has its own run of tags.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    slots: Vec<Option<Piece>>,
+    /// A piece of request [`NIL`] stands for none.
+    slots: Vec<Piece>,
     free: Vec<Vec<u32>>,
     in_flight: u32,
 }
@@ -141,7 +187,7 @@ impl Pieces {
             .map(|q| (q * tags..(q + 1) * tags).rev().collect())
             .collect();
         Self {
-            slots: alloc::vec![None; (queues * tags) as usize],
+            slots: alloc::vec![Piece::NONE; (queues * tags) as usize],
             free,
             in_flight: 0,
         }
@@ -151,40 +197,51 @@ impl Pieces {
         self.in_flight
     }
 
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.in_flight as usize == self.slots.len()
     }
 
     /// Gives `piece` a tag of the queue its stream prefers, or of the next one that has any; not to be called when full.
-    pub(super) fn insert(&mut self, mut piece: Piece) -> (QueueId, Tag) {
+    #[inline]
+    pub(super) fn insert(&mut self, mut piece: Piece) -> Tag {
         let queues = self.free.len();
-        let preferred = piece.stream as usize % queues;
-        let queue = (0..queues)
-            .map(|i| (preferred + i) % queues)
-            .find(|&q| !self.free[q].is_empty())
-            .expect("a tag is free");
-        let tag = self.free[queue].pop().expect("the queue has a free tag");
+        let mut queue = if queues == 1 {
+            0
+        } else {
+            piece.stream as usize % queues
+        };
+        let tag = loop {
+            match self.free[queue].pop() {
+                Some(tag) => break tag,
+                None => queue = (queue + 1) % queues,
+            }
+        };
         piece.queue = QueueId(queue as u16);
-        self.slots[tag as usize] = Some(piece);
+        self.slots[tag as usize] = piece;
         self.in_flight += 1;
-        (piece.queue, Tag(tag))
+        Tag(tag)
     }
 
+    #[inline]
     pub(super) fn get(&self, tag: Tag) -> Option<&Piece> {
-        self.slots.get(tag.0 as usize)?.as_ref()
+        self.slots.get(tag.0 as usize).filter(|p| p.request != NIL)
     }
 
-    pub(super) fn remove(&mut self, tag: Tag) -> Option<Piece> {
-        let piece = self.slots.get_mut(tag.0 as usize)?.take()?;
+    /// Frees the tag of a piece that is in flight.
+    #[inline]
+    pub(super) fn remove(&mut self, tag: Tag) {
+        let piece = &mut self.slots[tag.0 as usize];
+        debug_assert!(piece.request != NIL, "the tag is free");
+        piece.request = NIL;
         self.free[usize::from(piece.queue.0)].push(tag.0);
         self.in_flight -= 1;
-        Some(piece)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(|(i, p)| p.as_ref().map(|p| (Tag(i as u32), p)))
+        let slots = self.slots.iter().enumerate();
+        slots
+            .filter(|(_, p)| p.request != NIL)
+            .map(|(i, p)| (Tag(i as u32), p))
     }
 }
