@@ -1,4 +1,20 @@
 //! The live server: shards, front ends, backends, metrics.
+//!
+//! [`Server::start`] opens everything that a [`weir_config::Server`] names and serves it: an acceptor thread does the
+//! handshakes, each shard (a thread with its ring) serves its drives and all their connections, and what the core decides is
+//! carried out by the volumes' [`backend`]s.
+//!
+//! A client can end nothing but its own connection, and what it can make the server hold is bounded: see
+//! [`weir_config::Limits`].
 #![forbid(unsafe_code)]
 
+mod acceptor;
 pub mod backend;
+mod clock;
+mod log;
+mod metrics;
+mod server;
+mod shard;
+
+pub use server::{Options, Server, StartError};
+pub use weir_uring::Backend as RingKind;

@@ -13,11 +13,31 @@ mod memory;
 use std::fmt;
 use std::io;
 
+use weir_config::{Storage, Test, Volume};
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Segment, SharedBuf};
 use weir_wire::nbd::ExtentFlags;
 
 pub use memory::Memory;
+
+/// Opens what a volume of the configuration says, on a thread that may block.
+///
+/// # Errors
+/// What the system answers, or why the storage must not be used.
+pub fn open(volume: &Volume, _test: &Test) -> io::Result<Box<dyn Prepare>> {
+    match &volume.storage {
+        Storage::Memory | Storage::Model => {
+            let size = volume.size.ok_or_else(|| {
+                io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "a volume in memory needs a size",
+                )
+            })?;
+            Ok(Box::new(Memory::new(size, volume.read_only)))
+        }
+        Storage::File(_) | Storage::Device(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
 
 /// A storage that is open, before it belongs to a shard.
 pub trait Prepare: Send + fmt::Debug {
@@ -63,14 +83,6 @@ pub trait Backend: fmt::Debug {
 
     /// An operation that the backend queued on the ring with the user value [`Context::token`]`(op)` has ended.
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>);
-
-    /// When [`expire`](Self::expire) is to be called. Asked after every call of another method.
-    fn timer(&self) -> Option<Instant> {
-        None
-    }
-
-    /// The time that [`timer`](Self::timer) named has come.
-    fn expire(&mut self, _cx: &mut Context<'_>) {}
 
     /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
     fn woken(&mut self, _cx: &mut Context<'_>) {}

@@ -1,0 +1,57 @@
+//! What clients can choose from.
+
+use std::sync::Arc;
+
+use weir_wire::nbd::{ExportInfo, Exports};
+
+/// Where a volume is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) shard: usize,
+    /// The drive's number within its shard.
+    pub(crate) drive: usize,
+    pub(crate) space: u32,
+}
+
+/// A volume that can be chosen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Export {
+    pub(crate) info: ExportInfo,
+    pub(crate) place: Place,
+}
+
+/// All of them, in the order in which they are listed. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table(Arc<Vec<Export>>);
+
+impl Table {
+    /// A table of these exports; their keys are set here.
+    pub(crate) fn new(mut exports: Vec<Export>) -> Self {
+        for (key, export) in (0..).zip(&mut exports) {
+            export.info.key = key;
+        }
+        Self(Arc::new(exports))
+    }
+
+    /// Where the export of a key is.
+    pub(crate) fn place(&self, key: u64) -> Option<Place> {
+        self.0.get(key as usize).map(|export| export.place)
+    }
+}
+
+impl Exports for Table {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        for Export { info, .. } in self.0.iter() {
+            each(&info.name, &info.description);
+        }
+    }
+
+    /// The empty name is the only volume, where there is but one.
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        let found = match &self.0[..] {
+            [only] if name.is_empty() => Some(only),
+            all => all.iter().find(|export| export.info.name == name),
+        };
+        found.map(|export| export.info.clone())
+    }
+}

@@ -1,0 +1,455 @@
+//! One drive of a shard: the core's layer, the volumes, and what is under way between them.
+
+use weir_config::Plan;
+use weir_core::{
+    Completion, Dispatch, Done, Flags, Instant, Layer, Op, Outcome, Output, Tag, Wake,
+};
+use weir_uring::{AnyRing, Buf, Ring, SharedBuf};
+use weir_wire::nbd;
+
+use super::memory;
+use super::model::Model;
+use super::slab::Slab;
+use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Prepare, Query, Traits};
+use crate::metrics::Tally;
+
+/// Linux's EIO.
+const EIO: u16 = 5;
+
+/// A drive with its volumes.
+#[derive(Debug)]
+pub(crate) struct Drive {
+    pub(crate) name: String,
+    pub(crate) number: usize,
+    pub(crate) layer: Layer,
+    /// The slots in force.
+    pub(crate) plan: Plan,
+    /// By number of the space.
+    pub(crate) volumes: Vec<Option<Volume>>,
+    pub(crate) requests: Slab<Pending>,
+    /// By slot of the stream: the connection.
+    pub(crate) streams: Vec<Option<u32>>,
+    /// When the layer wants to be asked again.
+    pub(crate) wake: Option<Wake>,
+    model: Option<Model>,
+    /// By tag: the piece in the drive.
+    flights: Vec<Flight>,
+    pub(crate) finished: Vec<Finished>,
+    pub(crate) answers: Vec<Answer>,
+    completions: Vec<Completion>,
+    /// Something was told to the layer since it was asked what to do.
+    pub(crate) touched: bool,
+    /// Requests that are over, for their vectors.
+    spare: Vec<Pending>,
+    /// The volume that is made durable before the server ends.
+    syncing: Option<u32>,
+}
+
+/// A volume of a drive.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) traits: Traits,
+    pub(crate) group: weir_core::GroupId,
+    pub(crate) backend: Box<dyn Backend>,
+    /// A flush has failed: what was written before may be lost, and no later flush may say otherwise.
+    pub(crate) sync_failed: bool,
+    /// Something was written since the last flush.
+    pub(crate) unsynced: bool,
+    /// It goes: no connection is accepted any more.
+    pub(crate) leaving: bool,
+    pub(crate) connections: u32,
+    pub(crate) tally: Tally,
+}
+
+/// A request that was taken from a client and is not over.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) connection: u32,
+    pub(crate) request: nbd::Request,
+    /// Bytes reserved for it.
+    pub(crate) cost: u64,
+    /// What a write carries.
+    pub(crate) payload: Vec<SharedBuf>,
+    /// What has been read: place in the request, bytes.
+    pub(crate) parts: Vec<(u32, Buf)>,
+}
+
+/// A piece in the drive.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    cookie: u64,
+    space: u32,
+    within: u32,
+    op: Op,
+    flags: Flags,
+    length: u32,
+}
+
+impl Flight {
+    const NONE: Self = Self {
+        cookie: 0,
+        space: 0,
+        within: 0,
+        op: Op::Flush,
+        flags: Flags::NONE,
+        length: 0,
+    };
+}
+
+impl Drive {
+    pub(crate) fn new(
+        name: String,
+        number: usize,
+        layer: Layer,
+        plan: Plan,
+        model: Option<Model>,
+    ) -> Self {
+        let config = layer.config();
+        let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
+        let streams = config.limits.streams as usize;
+        Self {
+            name,
+            number,
+            plan,
+            volumes: std::iter::repeat_with(|| None)
+                .take(config.limits.spaces as usize)
+                .collect(),
+            requests: Slab::new(),
+            streams: vec![None; streams],
+            wake: None,
+            model,
+            flights: vec![Flight::NONE; tags],
+            finished: Vec::new(),
+            answers: Vec::new(),
+            completions: Vec::new(),
+            touched: false,
+            spare: Vec::new(),
+            syncing: None,
+            layer,
+        }
+    }
+
+    /// Calls into the backend of a volume.
+    pub(crate) fn with_backend<R>(
+        &mut self,
+        ring: &mut AnyRing,
+        now: Instant,
+        space: u32,
+        call: impl FnOnce(&mut dyn Backend, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let volume = self.volumes.get_mut(space as usize)?.as_mut()?;
+        let mut cx = Context {
+            now,
+            ring,
+            token: super::token::backend(self.number, space),
+            finished: &mut self.finished,
+            answers: &mut self.answers,
+        };
+        Some(call(volume.backend.as_mut(), &mut cx))
+    }
+
+    /// Asks for the state of a range.
+    pub(crate) fn query(&mut self, ring: &mut AnyRing, now: Instant, space: u32, query: Query) {
+        self.with_backend(ring, now, space, |backend, cx| backend.status(query, cx));
+    }
+
+    /// Adds a volume in the slots that the plan has for it.
+    pub(crate) fn add(&mut self, name: &str, storage: Box<dyn Prepare>) -> std::io::Result<()> {
+        let slot = self.plan.volumes[name];
+        let (size, traits) = (storage.size(), storage.traits());
+        self.volumes[slot.space.0 as usize] = Some(Volume {
+            name: name.to_owned(),
+            size,
+            traits,
+            group: slot.group,
+            backend: storage.start()?,
+            sync_failed: false,
+            unsynced: false,
+            leaving: false,
+            connections: 0,
+            tally: Tally::default(),
+        });
+        Ok(())
+    }
+
+    /// Takes a request in; `bufs` are what a write carries, and are empty afterwards.
+    pub(crate) fn take_in(
+        &mut self,
+        connection: u32,
+        request: nbd::Request,
+        cost: u64,
+        bufs: &mut Vec<Buf>,
+    ) -> u32 {
+        let spare = self.spare.pop();
+        let (mut payload, parts) = spare.map_or_else(Default::default, |p| (p.payload, p.parts));
+        payload.extend(bufs.drain(..).map(Buf::into_shared));
+        self.requests.insert(Pending {
+            connection,
+            request,
+            cost,
+            payload,
+            parts,
+        })
+    }
+
+    /// Gives the memory of a request back.
+    pub(crate) fn recycle(&mut self, mut pending: Pending) {
+        pending.payload.clear();
+        pending.parts.clear();
+        self.spare.push(pending);
+    }
+
+    /// Lets every backend look at what another thread has for it.
+    pub(crate) fn woken(&mut self, ring: &mut AnyRing, now: Instant) {
+        for space in 0..self.volumes.len() as u32 {
+            self.with_backend(ring, now, space, |backend, cx| backend.woken(cx));
+        }
+    }
+
+    /// Whether [`turn`](Self::turn) has anything to do.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.touched || !self.finished.is_empty() || self.next_due().is_some_and(|at| at <= now)
+    }
+
+    /// Tells the layer what has ended, before anything new is submitted.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        if !self.finished.is_empty() && self.syncing.is_none() {
+            self.land();
+            self.layer.complete(now, &self.completions);
+            self.completions.clear();
+            self.touched = true;
+        }
+    }
+
+    /// Makes every volume durable, one after the other, past the layer, which is empty. True when there is nothing left to do;
+    /// a failure is logged.
+    pub(crate) fn sync_all(&mut self, ring: &mut AnyRing, now: Instant) -> bool {
+        loop {
+            if let Some(space) = self.syncing {
+                let Some(finished) = self.finished.pop() else {
+                    return false;
+                };
+                self.syncing = None;
+                if let (Some(Outcome::Error(errno)), Some(volume)) =
+                    (finished.outcome, self.volumes[space as usize].as_mut())
+                {
+                    volume.failed(Op::Flush, Flags::NONE, errno);
+                }
+            }
+            let next = self.volumes.iter_mut().position(|volume| {
+                let volume = volume.as_mut();
+                volume.is_some_and(|v| std::mem::take(&mut v.unsynced) && !v.sync_failed)
+            });
+            let Some(space) = next.map(|n| n as u32) else {
+                return true;
+            };
+            self.syncing = Some(space);
+            let job = Job {
+                tag: Tag(0),
+                stream: weir_core::StreamId::from_bits(0),
+                op: Op::Flush,
+                flags: Flags::SYNC,
+                offset: 0,
+                length: 0,
+                data: Data::None,
+            };
+            self.with_backend(ring, now, space, |backend, cx| backend.submit(job, cx));
+        }
+    }
+
+    /// Tells the layer what has ended, asks it what to do, and hands the pieces it dispatches to the backends, until nothing ends
+    /// at once any more. What is to be told to connections is appended to `told`.
+    pub(crate) fn turn(
+        &mut self,
+        ring: &mut AnyRing,
+        now: Instant,
+        out: &mut Vec<Output>,
+        told: &mut Vec<Output>,
+    ) {
+        self.touched = false;
+        self.due(ring, now);
+        loop {
+            self.land();
+            if !self.completions.is_empty() {
+                self.layer.complete(now, &self.completions);
+                self.completions.clear();
+            }
+            out.clear();
+            self.wake = self.layer.poll(now, out);
+            for output in out.drain(..) {
+                match output {
+                    Output::Dispatch(dispatch) => self.dispatch(ring, now, &dispatch),
+                    output => told.push(output),
+                }
+            }
+            if self.finished.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// When this drive has something to do if nothing happens before.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let model = self.model.as_ref().and_then(Model::next);
+        [self.wake.map(|w| w.at), model].into_iter().flatten().min()
+    }
+
+    /// Carries out what the modelled drive has ended.
+    fn due(&mut self, ring: &mut AnyRing, now: Instant) {
+        while let Some((space, job)) = self.model.as_mut().and_then(|m| m.pop(now)) {
+            self.with_backend(ring, now, space, |backend, cx| backend.submit(job, cx));
+        }
+    }
+
+    /// Hands a piece to its backend, or to the model in front of it.
+    fn dispatch(&mut self, ring: &mut AnyRing, now: Instant, dispatch: &Dispatch) {
+        let space = dispatch.space.0;
+        self.flights[dispatch.tag.0 as usize] = Flight {
+            cookie: dispatch.cookie,
+            space,
+            within: dispatch.within,
+            op: dispatch.op,
+            flags: dispatch.flags,
+            length: dispatch.length,
+        };
+        let Some(volume) = &mut self.volumes[space as usize] else {
+            return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
+        };
+        let syncs = dispatch.op == Op::Flush || dispatch.flags.has(Flags::FUA);
+        if volume.sync_failed && syncs {
+            return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
+        }
+        match dispatch.op {
+            Op::Flush => volume.unsynced = false,
+            Op::Read => {}
+            Op::Write | Op::Discard | Op::WriteZeroes => volume.unsynced = true,
+        }
+        let align = volume.traits.align;
+        let Some(data) = self.data(ring, dispatch, align) else {
+            return self.end(dispatch.tag, None);
+        };
+        let job = Job {
+            tag: dispatch.tag,
+            stream: dispatch.stream,
+            op: dispatch.op,
+            flags: dispatch.flags,
+            offset: dispatch.offset,
+            length: dispatch.length,
+            data,
+        };
+        match &mut self.model {
+            Some(model) => {
+                if let Err(job) = model.submit(now, dispatch, job) {
+                    self.finished.push(Finished {
+                        tag: job.tag,
+                        outcome: None,
+                        data: Data::None,
+                    });
+                }
+            }
+            None => {
+                self.with_backend(ring, now, space, |backend, cx| backend.submit(job, cx));
+            }
+        }
+    }
+
+    /// The memory of a piece; `None` if there is none just now.
+    fn data(&self, ring: &AnyRing, dispatch: &Dispatch, align: u32) -> Option<Data> {
+        match dispatch.op {
+            Op::Read => memory::for_read(ring.arena(), dispatch.offset, dispatch.length, align),
+            Op::Write => {
+                let pending = &self.requests[dispatch.cookie as u32];
+                Some(memory::for_write(
+                    &pending.payload,
+                    dispatch.within,
+                    dispatch.length,
+                ))
+            }
+            Op::Flush | Op::Discard | Op::WriteZeroes => Some(Data::None),
+        }
+    }
+
+    fn end(&mut self, tag: Tag, outcome: Option<Outcome>) {
+        self.finished.push(Finished {
+            tag,
+            outcome,
+            data: Data::None,
+        });
+    }
+
+    /// Takes in what the backends have finished: data to its request, errors to the volume, the rest to the layer.
+    fn land(&mut self) {
+        for finished in self.finished.drain(..) {
+            let Finished { tag, outcome, data } = finished;
+            let flight = self.flights[tag.0 as usize];
+            if let (Some(Outcome::Error(errno)), Some(volume)) =
+                (outcome, self.volumes[flight.space as usize].as_mut())
+            {
+                volume.failed(flight.op, flight.flags, errno);
+            }
+            if outcome == Some(Outcome::Ok)
+                && let Some(pending) = self.requests.get_mut(flight.cookie as u32)
+            {
+                pending.keep(flight.within, data);
+            }
+            debug_assert!(
+                outcome != Some(Outcome::Ok) || flight.op != Op::Read || flight.length > 0
+            );
+            self.completions.push(Completion { tag, outcome });
+        }
+    }
+
+    /// The connection of a stream.
+    pub(crate) fn connection(&self, stream: weir_core::StreamId) -> Option<u32> {
+        self.streams.get(stream.slot() as usize).copied().flatten()
+    }
+
+    /// Counts a request that is over.
+    pub(crate) fn count(&mut self, now: Instant, space: u32, done: &Done) {
+        if let Some(volume) = &mut self.volumes[space as usize] {
+            volume.tally.done(now, done);
+        }
+    }
+
+    /// Nothing of any client is left in the layer.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.layer.live() == 0 && self.layer.in_flight() == 0
+    }
+}
+
+impl Volume {
+    /// The storage failed a piece.
+    fn failed(&mut self, op: Op, flags: Flags, errno: u16) {
+        self.tally.failed(op);
+        let syncs = op == Op::Flush || flags.has(Flags::FUA) && errno == EIO;
+        if syncs && !self.sync_failed {
+            self.sync_failed = true;
+            tracing::error!(
+                volume = %self.name,
+                errno,
+                "a flush failed: every later flush and FUA write of this volume fails until the server is restarted"
+            );
+        } else if self.tally.errors_logged() {
+            tracing::warn!(volume = %self.name, ?op, errno, "the storage failed a request");
+        }
+    }
+}
+
+impl Pending {
+    /// Keeps what was read for `within`.
+    fn keep(&mut self, mut within: u32, data: Data) {
+        match data {
+            Data::Read(buf) => self.parts.push((within, buf)),
+            Data::ReadMany(bufs) => {
+                for buf in bufs {
+                    let length = buf.len() as u32;
+                    self.parts.push((within, buf));
+                    within += length;
+                }
+            }
+            Data::None | Data::Write(_) | Data::WriteMany(_) => {}
+        }
+    }
+}

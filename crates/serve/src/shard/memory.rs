@@ -1,0 +1,239 @@
+//! Who may have how much of the shard's memory, and cutting buffers from it.
+//!
+//! Every byte a connection makes the server hold is *reserved* before the request that needs it is taken from its socket: the
+//! payload of a write until it is done, the data of a read until its answer has been sent. So no request waits for memory while
+//! it holds some, and clients that do not read their answers, or do not send what they announced, keep what they have and get no
+//! more. Half of the memory is guaranteed in equal parts to as many connections as there may be; the other half is shared by the
+//! rule of dynamic thresholds (Choudhury and Hahne, 1998): nobody may have more of it than is left. However many take as much
+//! as they can, a newcomer finds as much as each of them has.
+
+use weir_uring::{Arena, Buf, Segment, SharedBuf};
+
+use crate::backend::Data;
+
+/// The smallest buffer that is cut, bytes: memory in whole pages can always be handed out, however it is fragmented.
+pub(crate) const PAGE: usize = 4096;
+/// The largest buffer that is cut, bytes.
+const LARGEST: usize = 1 << 20;
+
+/// The reservations of one shard.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    /// Bytes that every connection may have.
+    guaranteed: u64,
+    /// Bytes of the shared half that nobody has.
+    free: u64,
+    /// Somebody waits for a large piece: others leave more.
+    pub(crate) tight: bool,
+}
+
+impl Pool {
+    /// For an arena of `bytes` and at most `connections`. An eighth is left for receive buffers and for rounding.
+    pub(crate) fn new(bytes: u64, connections: u32) -> Self {
+        let usable = bytes - bytes / 8;
+        Self {
+            guaranteed: usable / 2 / u64::from(connections.max(1)),
+            free: usable / 2,
+            tight: false,
+        }
+    }
+
+    /// Reserves `bytes` for a connection that has `used`; false if it must wait. One that has nothing under way (is `alone`) may
+    /// take all that is free.
+    pub(crate) fn take(&mut self, used: &mut u64, bytes: u64, alone: bool) -> bool {
+        let before = used.saturating_sub(self.guaranteed);
+        let after = (*used + bytes).saturating_sub(self.guaranteed);
+        let extra = after - before;
+        let threshold = if self.tight { self.free / 4 } else { self.free };
+        if extra > self.free || extra > 0 && after > threshold && !alone {
+            return false;
+        }
+        self.free -= extra;
+        *used += bytes;
+        true
+    }
+
+    /// Takes a reservation back. True if there is more to share now.
+    pub(crate) fn give(&mut self, used: &mut u64, bytes: u64) -> bool {
+        debug_assert!(bytes <= *used, "{bytes} bytes back of {used}");
+        let before = used.saturating_sub(self.guaranteed);
+        *used = used.saturating_sub(bytes);
+        let extra = before - used.saturating_sub(self.guaranteed);
+        self.free += extra;
+        extra > 0
+    }
+}
+
+/// What a range of `length` bytes takes of memory, with slack for an alignment of `align`.
+pub(crate) fn cost(length: u32, align: u32) -> u64 {
+    let slack = if align > 1 { 2 * u64::from(align) } else { 0 };
+    let bytes = u64::from(length) + slack;
+    if bytes > LARGEST as u64 {
+        return bytes.next_multiple_of(PAGE as u64) + LARGEST as u64 / 4;
+    }
+    bytes.next_power_of_two().max(PAGE as u64)
+}
+
+/// Buffers for a read of `length` bytes whose first byte is `offset` of its volume; `None` if there is no memory.
+pub(crate) fn for_read(arena: &Arena, offset: u64, length: u32, align: u32) -> Option<Data> {
+    let lead = (offset % u64::from(align)) as usize;
+    let length = length as usize;
+    let wide = (lead + length).next_multiple_of(align as usize);
+    if let Some(mut buf) = cut(arena, wide) {
+        buf.set_window(lead..lead + length);
+        return Some(Data::Read(buf));
+    }
+    let mut bufs = Vec::new();
+    if !fragments(arena, wide, &mut bufs) {
+        return None;
+    }
+    let mut left = length;
+    for (n, buf) in bufs.iter_mut().enumerate() {
+        let start = if n == 0 { lead } else { 0 };
+        let end = buf.len().min(start + left);
+        left -= end - start;
+        buf.set_window(start..end);
+    }
+    Some(Data::ReadMany(bufs))
+}
+
+/// Buffers for a payload of `length` bytes, into `bufs`, which is empty; false, and still empty, if there is no memory.
+pub(crate) fn for_payload(arena: &Arena, length: u32, bufs: &mut Vec<Buf>) -> bool {
+    if let Some(buf) = cut(arena, length as usize) {
+        bufs.push(buf);
+        return true;
+    }
+    fragments(arena, length as usize, bufs)
+}
+
+/// The part of a payload that a piece is about.
+pub(crate) fn for_write(payload: &[SharedBuf], within: u32, length: u32) -> Data {
+    let (mut skip, mut left) = (within as usize, length as usize);
+    let mut segments = Vec::new();
+    for buf in payload {
+        if skip >= buf.len() {
+            skip -= buf.len();
+            continue;
+        }
+        let end = buf.len().min(skip + left);
+        let part = buf.slice(skip..end);
+        left -= end - skip;
+        skip = 0;
+        if left == 0 && segments.is_empty() {
+            return Data::Write(part);
+        }
+        segments.push(Segment::Buf(part));
+        if left == 0 {
+            break;
+        }
+    }
+    Data::WriteMany(segments)
+}
+
+/// One buffer, whole pages of it.
+fn cut(arena: &Arena, length: usize) -> Option<Buf> {
+    if length > LARGEST {
+        return None;
+    }
+    let mut buf = arena.alloc(length.max(PAGE))?;
+    buf.set_window(0..length);
+    Some(buf)
+}
+
+/// Several buffers, as large as they come, whole pages each but the last.
+fn fragments(arena: &Arena, length: usize, bufs: &mut Vec<Buf>) -> bool {
+    let mut left = length;
+    let mut size = LARGEST;
+    while left > 0 {
+        let wanted = left.min(size);
+        if let Some(buf) = cut(arena, wanted) {
+            left -= wanted;
+            bufs.push(buf);
+        } else if size > PAGE {
+            size /= 2;
+        } else {
+            bufs.clear();
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hogs_leave_a_newcomer_as_much_as_they_have() {
+        let mut pool = Pool::new(256 << 20, 256);
+        let mut used = [0u64; 200];
+        for _ in 0..1000 {
+            for used in &mut used {
+                pool.take(used, 64 << 10, false);
+            }
+        }
+        let most = used.iter().max().copied().unwrap();
+        let mut honest = 0;
+        while pool.take(&mut honest, 64 << 10, false) {}
+        assert!(honest + (64 << 10) >= most, "{honest} against {most}");
+        assert!(used.iter().sum::<u64>() + honest <= 256 << 20);
+        for used in &mut used {
+            let all = *used;
+            pool.give(used, all);
+        }
+        pool.give(&mut honest.clone(), honest);
+        assert_eq!(pool.free, (256 << 20) / 8 * 7 / 2);
+    }
+
+    #[test]
+    fn a_large_request_passes_alone() {
+        let mut pool = Pool::new(128 << 20, 256);
+        let mut used = 0;
+        assert!(!pool.take(&mut used, cost(40 << 20, 1), false));
+        assert!(pool.take(&mut used, cost(40 << 20, 1), true));
+        assert!(!pool.take(&mut used, cost(40 << 20, 1), true));
+    }
+
+    #[test]
+    fn fragmented_memory_is_handed_out_in_pages() {
+        let arena = Arena::new(1 << 20).unwrap();
+        let mut all: Vec<Buf> = std::iter::from_fn(|| arena.alloc(PAGE)).collect();
+        let mut keep = false;
+        all.retain(|_| {
+            keep = !keep;
+            keep
+        });
+        let Some(Data::ReadMany(bufs)) = for_read(&arena, 5000, 128 << 10, 4096) else {
+            panic!("half of the arena is free");
+        };
+        assert_eq!(bufs.iter().map(|b| b.len()).sum::<usize>(), 128 << 10);
+        assert_eq!(bufs[0].window(), 904..4096);
+        assert!(for_read(&arena, 0, 512 << 10, 1).is_none());
+    }
+
+    #[test]
+    fn a_piece_of_a_payload_is_its_slice() {
+        let arena = Arena::new(1 << 20).unwrap();
+        let mut bufs = Vec::new();
+        assert!(for_payload(&arena, 10_000, &mut bufs));
+        for (n, byte) in bufs[0].iter_mut().enumerate() {
+            *byte = n as u8;
+        }
+        let second = arena.alloc(PAGE).unwrap();
+        bufs.push(second);
+        let payload: Vec<SharedBuf> = bufs.into_iter().map(Buf::into_shared).collect();
+        match for_write(&payload, 300, 5000) {
+            Data::Write(part) => assert!(part.len() == 5000 && part[0] == (300 % 256) as u8),
+            other => panic!("{other:?}"),
+        }
+        match for_write(&payload, 9_000, 2_000) {
+            Data::WriteMany(parts) => {
+                assert_eq!(
+                    parts.iter().map(|p| p.len()).collect::<Vec<_>>(),
+                    [1000, 1000]
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A shard: one thread, one ring, some drives and every connection of theirs.
+//!
+//! A turn is one system call, which sends the answers and starts the receives of the turn before and waits; then what has
+//! arrived is parsed, given to the core, carried out and answered. Nothing is handed to another thread on the way of a request,
+//! and nothing is done while nothing arrives: the only timeouts are those the core and the modelled drives ask for.
+
+mod connection;
+mod drive;
+mod leave;
+mod memory;
+mod model;
+mod parse;
+mod reply;
+mod slab;
+mod token;
+mod turn;
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_config::{Limits, Plan};
+use weir_core::{Instant, Layer, Output, Request};
+use weir_uring::{AnyRing, Buf, Config as RingConfig, Ring, Waker};
+use weir_wire::nbd::Session;
+
+use crate::acceptor::Ticket;
+use crate::backend::Prepare;
+use crate::clock::Clock;
+use connection::Connection;
+use drive::Drive;
+use memory::Pool;
+use slab::Slab;
+
+pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
+
+/// A connection whose handshake is over.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) id: u64,
+    pub(crate) peer: String,
+    pub(crate) socket: OwnedFd,
+    pub(crate) session: Box<Session>,
+    pub(crate) drive: usize,
+    pub(crate) space: u32,
+    /// What it sent behind the handshake.
+    pub(crate) rest: Vec<u8>,
+    pub(crate) ticket: Ticket,
+}
+
+/// What other threads tell a shard.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// A client.
+    Arrival(Box<Arrival>),
+    /// Take no further request, answer what was taken, make everything durable, end. At the latest after this long what is not
+    /// answered is given up.
+    Drain(Duration),
+}
+
+/// What a drive is made from, on the shard's thread.
+#[derive(Debug)]
+pub(crate) struct DriveSetup {
+    pub(crate) name: String,
+    pub(crate) plan: Plan,
+    pub(crate) model: Option<weir_drive::Config>,
+    /// Name and storage of each volume.
+    pub(crate) volumes: Vec<(String, Box<dyn Prepare>)>,
+}
+
+/// What a shard is made from.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) number: usize,
+    pub(crate) clock: Clock,
+    pub(crate) limits: Limits,
+    pub(crate) ring: RingConfig,
+    pub(crate) drives: Vec<DriveSetup>,
+}
+
+/// A running shard as other threads see it.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    mailbox: Sender<Mail>,
+    waker: Waker,
+    thread: Option<JoinHandle<bool>>,
+}
+
+/// A way to tell a shard something.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    mailbox: Sender<Mail>,
+    waker: Waker,
+}
+
+impl Address {
+    /// Tells the shard; false if it has ended.
+    pub(crate) fn tell(&self, mail: Mail) -> bool {
+        let sent = self.mailbox.send(mail).is_ok();
+        self.waker.wake();
+        sent
+    }
+}
+
+impl Handle {
+    pub(crate) fn address(&self) -> Address {
+        Address {
+            mailbox: self.mailbox.clone(),
+            waker: self.waker.clone(),
+        }
+    }
+
+    /// Waits for its end; false if it ended by a fault.
+    pub(crate) fn join(&mut self) -> bool {
+        self.thread
+            .take()
+            .is_none_or(|thread| thread.join().unwrap_or(false))
+    }
+}
+
+/// Starts a shard's thread and waits until it runs.
+///
+/// # Errors
+/// Why it cannot, in words.
+pub(crate) fn spawn(setup: Setup) -> Result<Handle, String> {
+    let (mailbox, mail) = channel();
+    let (ready, started) = channel();
+    let thread = std::thread::Builder::new()
+        .name(format!("weir-shard-{}", setup.number))
+        .spawn(move || match Shard::new(setup, mail) {
+            Ok(shard) => {
+                // Whoever started it waits for this.
+                let _ = ready.send(Ok(shard.ring.waker()));
+                drop(ready);
+                shard.run()
+            }
+            Err(reason) => {
+                let _ = ready.send(Err(reason));
+                false
+            }
+        })
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let waker = started
+        .recv()
+        .unwrap_or_else(|_| Err("the thread ended at once".to_owned()))?;
+    Ok(Handle {
+        mailbox,
+        waker,
+        thread: Some(thread),
+    })
+}
+
+/// The state of a shard's thread.
+#[derive(Debug)]
+struct Shard {
+    clock: Clock,
+    /// The time of this turn.
+    now: Instant,
+    ring: AnyRing,
+    limits: Limits,
+    mail: Receiver<Mail>,
+    drives: Vec<Drive>,
+    connections: Slab<Connection>,
+    pool: Pool,
+    /// Connections to look at in this turn.
+    ready: VecDeque<u32>,
+    /// Connections with answers to send.
+    dirty: Vec<u32>,
+    /// Connections that have nothing and wait for memory for their first request.
+    waiting: VecDeque<u32>,
+    /// Vectors used again in every turn.
+    batch: Vec<Request>,
+    out: Vec<Output>,
+    told: Vec<Output>,
+    spare: Vec<Buf>,
+    drain: Option<leave::Drain>,
+}
+
+impl Shard {
+    fn new(setup: Setup, mail: Receiver<Mail>) -> Result<Self, String> {
+        if let Err(errno) = weir_uring::precise_timers() {
+            tracing::warn!(%errno, "timers of this shard may be late by 50 us");
+        }
+        let ring = AnyRing::open(&setup.ring).map_err(|error| error.to_string())?;
+        let now = setup.clock.now();
+        let mut drives = Vec::with_capacity(setup.drives.len());
+        for (number, drive) in setup.drives.into_iter().enumerate() {
+            drives.push(open_drive(drive, number, now)?);
+        }
+        Ok(Self {
+            clock: setup.clock,
+            now,
+            pool: Pool::new(setup.limits.arena, setup.limits.connections),
+            limits: setup.limits,
+            ring,
+            mail,
+            drives,
+            connections: Slab::new(),
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+            waiting: VecDeque::new(),
+            batch: Vec::new(),
+            out: Vec::new(),
+            told: Vec::new(),
+            spare: Vec::new(),
+            drain: None,
+        })
+    }
+}
+
+fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, String> {
+    let DriveSetup {
+        name,
+        plan,
+        model,
+        volumes,
+    } = setup;
+    let in_drive = |error: &dyn std::fmt::Display| format!("drive {name}: {error}");
+    let mut layer = Layer::new(plan.config.clone()).map_err(|error| in_drive(&error))?;
+    let mut edits = plan.edits.clone();
+    edits.extend(
+        volumes
+            .iter()
+            .map(|(volume, storage)| weir_core::Edit::SetSpace {
+                id: plan.volumes[volume].space,
+                size: Some(storage.size()),
+            }),
+    );
+    layer
+        .change(now, &edits)
+        .map_err(|refusal| in_drive(&refusal))?;
+    let model = model
+        .map(|config| model::Model::new(&config))
+        .transpose()
+        .map_err(|error| in_drive(&error))?;
+    let mut drive = Drive::new(name, number, layer, plan, model);
+    for (volume, storage) in volumes {
+        drive
+            .add(&volume, storage)
+            .map_err(|error| format!("volume {volume}: {error}"))?;
+    }
+    Ok(drive)
+}

@@ -1,0 +1,505 @@
+//! The turn of a shard: what completed, what to read, what to do, what to answer.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use weir_core::{Done, Outcome, Output as Told, StreamSpec};
+use weir_uring::{Completion, Fill, Handle, MAX_PIECES, Reason, Ring, Segment};
+use weir_wire::nbd::{Command, Errno};
+
+use super::connection::{Connection, INPUT, INPUT_LARGE, Input, Load, Output, State, Stop, Target};
+use super::token::{self, Token};
+use super::{Arrival, Mail, Shard};
+use crate::backend::Answer;
+use crate::clock::until;
+
+impl Shard {
+    /// Runs until it is told to end and everything is durable; false if a fault ended it.
+    pub(super) fn run(mut self) -> bool {
+        // What was acknowledged as durable is durable whatever happens here: it is never only in this thread's memory. A fault
+        // ends this shard's connections, and `Server::wait` says so.
+        let ended = catch_unwind(AssertUnwindSafe(|| self.turns()));
+        match ended {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the ring of a shard failed: the shard ends");
+                false
+            }
+            Err(_) => {
+                tracing::error!("a fault in a shard: the shard ends, its connections are closed");
+                false
+            }
+        }
+    }
+
+    fn turns(&mut self) -> std::io::Result<()> {
+        loop {
+            let timeout = self.timeout();
+            self.ring.submit_and_wait(timeout)?;
+            self.now = self.clock.now();
+            if self.ring.take_woken() {
+                self.woken();
+            }
+            while let Some(completion) = self.ring.pop() {
+                self.completed(completion);
+            }
+            self.work();
+            self.send_all();
+            if self.drained() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How long there is nothing to do if nothing arrives.
+    fn timeout(&self) -> Option<Duration> {
+        let drives = self.drives.iter().filter_map(super::Drive::next_due).min();
+        let drain = self.drain.as_ref().and_then(super::leave::Drain::deadline);
+        drives
+            .into_iter()
+            .chain(drain)
+            .min()
+            .map(|at| until(self.now, at))
+    }
+
+    fn woken(&mut self) {
+        while let Ok(mail) = self.mail.try_recv() {
+            match mail {
+                Mail::Arrival(arrival) => self.arrive(*arrival),
+                Mail::Drain(within) => self.begin_drain(within),
+            }
+        }
+        for drive in &mut self.drives {
+            drive.woken(&mut self.ring, self.now);
+        }
+    }
+
+    /// Takes a client in; if there is no room for it, it is gone with a line in the log.
+    fn arrive(&mut self, arrival: Arrival) {
+        let (id, peer) = (arrival.id, arrival.peer.clone());
+        match self.admit(arrival) {
+            Ok(slot) => {
+                tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "connected");
+                self.look_at(slot);
+            }
+            Err(reason) => tracing::warn!(connection = id, %peer, reason, "connection refused"),
+        }
+    }
+
+    fn admit(&mut self, arrival: Arrival) -> Result<u32, &'static str> {
+        if self.drain.is_some() {
+            return Err("the server is shutting down");
+        }
+        let session = &arrival.session;
+        let drive = &mut self.drives[arrival.drive];
+        let volume = drive.volumes[arrival.space as usize].as_mut();
+        let volume = volume
+            .filter(|v| !v.leaving && v.name == session.export.name)
+            .ok_or("the volume is gone")?;
+        let buf = self.ring.arena().alloc(INPUT).ok_or("no memory for it")?;
+        let mut input = Input::new(buf);
+        if !input.preload(&arrival.rest) {
+            return Err("too much was sent with the handshake");
+        }
+        let socket = Handle::new(arrival.socket).map_err(|_| "its socket is broken")?;
+        let spec = StreamSpec {
+            group: volume.group,
+            priority: weir_core::Priority::default(),
+        };
+        let stream = drive
+            .layer
+            .open(self.now, spec)
+            .map_err(|_| "the drive has no stream left")?;
+        volume.connections += 1;
+        let slot = self.connections.insert(Connection {
+            id: arrival.id,
+            peer: arrival.peer,
+            drive: arrival.drive,
+            space: arrival.space,
+            stream,
+            socket,
+            rules: session.rules(u32::MAX),
+            structured: session.structured,
+            state: State::Open,
+            input,
+            gather: None,
+            skip: 0,
+            queue: std::collections::VecDeque::new(),
+            paused: false,
+            held: false,
+            blocked: false,
+            ready: false,
+            dirty: false,
+            waiting: false,
+            receiving: None,
+            output: Output::default(),
+            outstanding: 0,
+            live: 0,
+            used: 0,
+            taken: 0,
+            spare: Vec::new(),
+            _ticket: arrival.ticket,
+        });
+        drive.streams[stream.slot() as usize] = Some(slot);
+        Ok(slot)
+    }
+
+    fn completed(&mut self, completion: Completion) {
+        match token::parse(completion.user) {
+            Token::Receive(slot) => self.received(slot, completion),
+            Token::Send(slot) => self.sent(slot, completion),
+            Token::Backend { drive, space, op } => {
+                self.drives[drive].with_backend(&mut self.ring, self.now, space, |backend, cx| {
+                    backend.completed(op, completion, cx);
+                });
+            }
+        }
+    }
+
+    fn received(&mut self, slot: u32, completion: Completion) {
+        let connection = &mut self.connections[slot];
+        connection.receiving = None;
+        let count = completion.result.unwrap_or(0);
+        connection.restore(completion.payload, count);
+        if count > 0 && connection.state != State::Gone {
+            return self.look_at(slot);
+        }
+        // The end of the stream, or a broken one: whoever wants its answers first says DISC and waits.
+        self.gone(slot, None);
+    }
+
+    fn sent(&mut self, slot: u32, completion: Completion) {
+        let connection = &mut self.connections[slot];
+        let output = &mut connection.output;
+        output.sending = None;
+        if let Some(mut segments) = completion.payload.into_segments() {
+            segments.clear();
+            output.spare = segments;
+        }
+        let load = std::mem::take(&mut output.load);
+        self.release(slot, load);
+        if completion.result.is_err() {
+            return self.gone(slot, None);
+        }
+        let connection = &mut self.connections[slot];
+        if connection.held && connection.output.unsent() <= self.limits.unsent_per_connection / 2 {
+            connection.held = false;
+            let drive = &mut self.drives[connection.drive];
+            drive.layer.hold(self.now, connection.stream, false);
+            drive.touched = true;
+        }
+        if !connection.output.next.is_empty() {
+            self.soil(slot);
+        }
+        self.ended(slot);
+    }
+
+    /// Reads requests, gives them to the core, carries out what it decides, until there is nothing left to do now.
+    pub(super) fn work(&mut self) {
+        for drive in &mut self.drives {
+            drive.settle(self.now);
+        }
+        loop {
+            self.wake_waiting();
+            while let Some(slot) = self.ready.pop_front() {
+                self.read(slot);
+            }
+            for number in 0..self.drives.len() {
+                self.turn_drive(number);
+            }
+            if self.ready.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn turn_drive(&mut self, number: usize) {
+        let drive = &mut self.drives[number];
+        if drive.is_due(self.now) {
+            drive.turn(&mut self.ring, self.now, &mut self.out, &mut self.told);
+        }
+        let mut told = std::mem::take(&mut self.told);
+        for output in told.drain(..) {
+            match output {
+                Told::Done(done) => self.done(number, &done),
+                Told::Pause(stream) => {
+                    if let Some(slot) = self.drives[number].connection(stream) {
+                        self.connections[slot].paused = true;
+                    }
+                }
+                Told::Resume(stream) => {
+                    if let Some(slot) = self.drives[number].connection(stream) {
+                        self.connections[slot].paused = false;
+                        self.look_at(slot);
+                    }
+                }
+                Told::Dispatch(_) => {}
+            }
+        }
+        self.told = told;
+        while let Some(answer) = self.drives[number].answers.pop() {
+            self.status(number, answer);
+        }
+    }
+
+    /// Looks at a connection's input as far as its bounds allow, then receives more if it needs more.
+    fn read(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        connection.ready = false;
+        if !connection.queue.is_empty() && !connection.paused {
+            self.resubmit(slot);
+        }
+        let stop = self.parse(slot);
+        self.submit(slot);
+        match stop {
+            Stop::Input => self.receive(slot),
+            Stop::Blocked => {
+                if let Some(connection) = self.connections.get_mut(slot) {
+                    connection.blocked = true;
+                }
+            }
+            Stop::Ended => {}
+        }
+        self.ended(slot);
+    }
+
+    /// Queues the receive for what comes next.
+    fn receive(&mut self, slot: u32) {
+        self.fit_input(slot);
+        let connection = &mut self.connections[slot];
+        if connection.receiving.is_some() || connection.state != State::Open {
+            return;
+        }
+        let user = token::receive(slot);
+        let queued = match connection.lend() {
+            Some(Target::One(buf)) => self.ring.recv(user, &connection.socket, buf, Fill::Any),
+            Some(Target::Many(bufs)) => self.ring.recvv(user, &connection.socket, bufs, Fill::Any),
+            None => return,
+        };
+        match queued {
+            Ok(id) => connection.receiving = Some(id),
+            Err(rejected) => {
+                connection.restore(rejected.payload, 0);
+                debug_assert!(rejected.reason == Reason::Full);
+                self.gone(slot, Some("the ring has no place for it"));
+            }
+        }
+    }
+
+    /// A connection that fills its small buffer with requests gets a large one while it does.
+    fn fit_input(&mut self, slot: u32) {
+        let connection = &mut self.connections[slot];
+        let taken = std::mem::take(&mut connection.taken);
+        let capacity = connection.input.capacity();
+        let wanted = match taken {
+            0 => return,
+            1 if capacity > INPUT => INPUT,
+            64.. if capacity < INPUT_LARGE => INPUT_LARGE,
+            _ => return,
+        };
+        if !connection.input.is_empty() {
+            return;
+        }
+        let large = INPUT_LARGE as u64;
+        if wanted == INPUT_LARGE && !self.pool.take(&mut connection.used, large, false) {
+            return;
+        }
+        match self.ring.arena().alloc(wanted) {
+            Some(buf) => {
+                connection.input.replace(buf);
+                if wanted == INPUT {
+                    self.pool.give(&mut connection.used, large);
+                }
+            }
+            None if wanted == INPUT_LARGE => {
+                self.pool.give(&mut connection.used, large);
+            }
+            None => {}
+        }
+    }
+
+    /// A request is over: its answer joins the others of its connection.
+    fn done(&mut self, number: usize, done: &Done) {
+        let drive = &mut self.drives[number];
+        let Some(mut pending) = drive.requests.remove(done.cookie as u32) else {
+            return;
+        };
+        let slot = pending.connection;
+        let connection = &mut self.connections[slot];
+        drive.count(self.now, connection.space, done);
+        connection.live -= 1;
+        let error = match done.outcome {
+            Outcome::Ok => None,
+            Outcome::Error(errno) => Some(Errno::from_os(i32::from(errno))),
+            Outcome::Cancelled => Some(Errno::Shutdown),
+        };
+        let sends = connection.state != State::Gone;
+        let keeps = sends && error.is_none() && pending.request.command == Command::Read;
+        if keeps {
+            connection.output.data(connection.structured, &mut pending);
+        } else if sends {
+            connection
+                .output
+                .answer(connection.structured, &pending.request, error);
+        }
+        let cost = if keeps { 0 } else { pending.cost };
+        drive.recycle(pending);
+        self.answered(slot, cost, sends);
+    }
+
+    /// A backend has answered a question for extents.
+    fn status(&mut self, number: usize, answer: Answer) {
+        let Some(pending) = self.drives[number].requests.remove(answer.id) else {
+            return;
+        };
+        let slot = pending.connection;
+        let connection = &mut self.connections[slot];
+        connection.live -= 1;
+        let sends = connection.state != State::Gone;
+        let mut cost = pending.cost;
+        if sends {
+            let page = self.ring.arena().alloc(super::memory::PAGE);
+            match (answer.extents, page) {
+                (Ok(extents), Some(page)) if !extents.extents().is_empty() => {
+                    connection.output.extents(&pending.request, &extents, page);
+                    connection.output.next_load.bytes += std::mem::take(&mut cost);
+                }
+                (extents, _) => {
+                    let error =
+                        extents.map_or_else(|e| Errno::from_os(i32::from(e)), |_| Errno::NoMem);
+                    let structured = connection.structured;
+                    connection
+                        .output
+                        .answer(structured, &pending.request, Some(error));
+                }
+            }
+        }
+        self.answered(slot, cost, sends);
+    }
+
+    /// The rest of what there is to do when a request was answered, or would have been.
+    pub(super) fn answered(&mut self, slot: u32, cost: u64, sends: bool) {
+        if sends {
+            self.soil(slot);
+            self.give(slot, cost);
+        } else {
+            let load = Load {
+                requests: 1,
+                bytes: cost,
+            };
+            self.release(slot, load);
+        }
+        self.ended(slot);
+    }
+
+    /// Remembers that there is something to send, and puts the stream on hold if too much of it is not taken.
+    pub(super) fn soil(&mut self, slot: u32) {
+        let connection = &mut self.connections[slot];
+        if !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(slot);
+        }
+        if !connection.held && connection.output.unsent() > self.limits.unsent_per_connection {
+            connection.held = true;
+            let drive = &mut self.drives[connection.drive];
+            drive.layer.hold(self.now, connection.stream, true);
+            drive.touched = true;
+        }
+    }
+
+    /// Takes back what answers that have been sent, or never will be, had reserved.
+    pub(super) fn release(&mut self, slot: u32, load: Load) {
+        let connection = &mut self.connections[slot];
+        connection.outstanding -= load.requests;
+        self.give(slot, load.bytes);
+        if self.connections[slot].blocked {
+            self.look_at(slot);
+        }
+    }
+
+    pub(super) fn give(&mut self, slot: u32, bytes: u64) {
+        if bytes > 0 {
+            let connection = &mut self.connections[slot];
+            self.pool.give(&mut connection.used, bytes);
+            if connection.blocked {
+                self.look_at(slot);
+            }
+        }
+    }
+
+    /// Puts a connection in the list of those to read from.
+    pub(super) fn look_at(&mut self, slot: u32) {
+        let connection = &mut self.connections[slot];
+        connection.blocked = false;
+        if !connection.ready {
+            connection.ready = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Those who wait for memory for their first request, in their order, as long as there is some.
+    fn wake_waiting(&mut self) {
+        while let Some(&slot) = self.waiting.front() {
+            self.waiting.pop_front();
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            if !std::mem::take(&mut connection.waiting) {
+                continue;
+            }
+            self.pool.tight = false;
+            connection.ready = true;
+            self.read(slot);
+            if self.connections.get(slot).is_some_and(|c| c.waiting) {
+                // Still not enough: it stays the first.
+                self.waiting.pop_back();
+                self.waiting.push_front(slot);
+                break;
+            }
+        }
+        self.pool.tight = !self.waiting.is_empty();
+    }
+
+    /// Starts the sends of this turn.
+    fn send_all(&mut self) {
+        while let Some(slot) = self.dirty.pop() {
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            connection.dirty = false;
+            let output = &mut connection.output;
+            if output.sending.is_some() || output.next.is_empty() {
+                continue;
+            }
+            let spare = std::mem::take(&mut output.spare);
+            let mut segments = std::mem::replace(&mut output.next, spare);
+            if segments.len() > MAX_PIECES {
+                let rest: Vec<Segment> = segments.drain(MAX_PIECES..).collect();
+                output.next = rest;
+            } else {
+                // What is counted as given back comes with the last part.
+                output.load = std::mem::take(&mut output.next_load);
+            }
+            let sent = self
+                .ring
+                .send(token::send(slot), &connection.socket, segments);
+            match sent {
+                Ok(id) => output.sending = Some(id),
+                Err(rejected) => {
+                    drop(rejected.payload);
+                    let load = std::mem::take(&mut output.load);
+                    self.release(slot, load);
+                    self.gone(slot, Some("the ring has no place for it"));
+                }
+            }
+        }
+    }
+
+    pub(super) fn volume_name(&self, slot: u32) -> String {
+        let connection = &self.connections[slot];
+        let volume = self.drives[connection.drive].volumes[connection.space as usize].as_ref();
+        volume.map_or_else(String::new, |v| v.name.clone())
+    }
+}
