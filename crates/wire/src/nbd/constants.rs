@@ -27,7 +27,8 @@ pub const REQUEST_LEN: usize = 28;
 pub const SIMPLE_REPLY_LEN: usize = 16;
 /// Length of a structured reply chunk's header in bytes.
 pub const CHUNK_HEADER_LEN: usize = 20;
-/// Length of the zero padding after the answer to `EXPORT_NAME`, in bytes, unless `NO_ZEROES` was agreed.
+/// Length of the zero padding after the answer to `EXPORT_NAME`, in bytes, unless `NO_ZEROES` was
+/// agreed.
 pub const EXPORT_NAME_PADDING: usize = 124;
 /// Longest string the protocol allows (export names, descriptions, queries, messages), in bytes.
 pub const MAX_STRING: usize = 4096;

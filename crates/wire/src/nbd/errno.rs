@@ -31,7 +31,8 @@ impl Errno {
         self as u32
     }
 
-    /// The error of a reply: none for 0; a value the protocol does not know counts as EINVAL, as the protocol asks.
+    /// The error of a reply: none for 0; a value the protocol does not know counts as EINVAL, as
+    /// the protocol asks.
     pub const fn from_wire(value: u32) -> Option<Self> {
         Some(match value {
             0 => return None,
@@ -46,8 +47,8 @@ impl Errno {
         })
     }
 
-    /// What to answer for an error number of Linux: EROFS and EACCES become EPERM, EDQUOT and EFBIG become ENOSPC (as
-    /// the protocol asks), and a number without a counterpart becomes EIO.
+    /// What to answer for an error number of Linux: EROFS and EACCES become EPERM, EDQUOT and EFBIG
+    /// become ENOSPC (as the protocol asks), and a number without a counterpart becomes EIO.
     pub const fn from_os(number: i32) -> Self {
         match number {
             1 | 13 | 30 => Self::Perm,

@@ -50,8 +50,8 @@ pub struct ExportInfo {
     pub key: u64,
     /// Size in bytes.
     pub size: u64,
-    /// What it can do. `HAS_FLAGS` need not be set; `SEND_DF` is taken back unless structured replies are agreed, and
-    /// `SEND_FAST_ZERO` unless `SEND_WRITE_ZEROES` is set.
+    /// What it can do. `HAS_FLAGS` need not be set; `SEND_DF` is taken back unless structured
+    /// replies are agreed, and `SEND_FAST_ZERO` unless `SEND_WRITE_ZEROES` is set.
     pub flags: TransmissionFlags,
     /// Block-size constraints; they must be valid for `size` (see [`BlockSizes::is_valid`]).
     pub block_sizes: BlockSizes,

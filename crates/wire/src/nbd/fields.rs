@@ -2,7 +2,8 @@
 
 use super::constants::MAX_STRING;
 
-/// What is left of a message. Each method takes the next field, or says `None`: the message is malformed.
+/// What is left of a message. Each method takes the next field, or says `None`: the message is
+/// malformed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields<'a>(&'a [u8]);
 
@@ -51,7 +52,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The string in these bytes, if it is one the protocol allows: UTF-8, no NUL, at most [`MAX_STRING`] bytes.
+/// The string in these bytes, if it is one the protocol allows: UTF-8, no NUL, at most
+/// [`MAX_STRING`] bytes.
 pub(super) fn string(bytes: &[u8]) -> Option<&str> {
     if bytes.len() > MAX_STRING || bytes.contains(&0) {
         return None;

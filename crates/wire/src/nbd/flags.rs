@@ -4,7 +4,10 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 macro_rules! flag_set {
-    ($(#[$set_doc:meta])* $set:ident($bits:ty) { $($(#[$doc:meta])* $flag:ident = $bit:literal;)* }) => {
+    (
+        $(#[$set_doc:meta])*
+        $set:ident($bits:ty) { $($(#[$doc:meta])* $flag:ident = $bit:literal;)* }
+    ) => {
         $(#[$set_doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub struct $set($bits);
@@ -62,15 +65,16 @@ macro_rules! flag_set {
 
         impl fmt::Debug for $set {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let named: &[(&str, Self)] = &[$((stringify!($flag), Self::$flag)),*];
-                write_names(f, u32::from(self.0), named.iter().map(|(name, flag)| (*name, u32::from(flag.0))))
+                let named = [$((stringify!($flag), u32::from(Self::$flag.0))),*];
+                write_names(f, u32::from(self.0), &named)
             }
         }
     };
 }
 
 flag_set! {
-    /// What an export can do, as told to the client (`NBD_FLAG_*`). `HAS_FLAGS` is added when the flags are sent.
+    /// What an export can do, as told to the client (`NBD_FLAG_*`). `HAS_FLAGS` is added when the
+    /// flags are sent.
     TransmissionFlags(u16) {
         /// The field has a meaning; always set on the wire.
         HAS_FLAGS = 0;
@@ -124,14 +128,10 @@ flag_set! {
 }
 
 /// Writes the names of the flags that are set, then the bits that have none in hexadecimal.
-fn write_names<'a>(
-    f: &mut fmt::Formatter<'_>,
-    bits: u32,
-    named: impl Iterator<Item = (&'a str, u32)>,
-) -> fmt::Result {
+fn write_names(f: &mut fmt::Formatter<'_>, bits: u32, named: &[(&str, u32)]) -> fmt::Result {
     let mut rest = bits;
     let mut separator = "";
-    for (name, flag) in named.filter(|(_, flag)| bits & flag != 0) {
+    for (name, flag) in named.iter().filter(|(_, flag)| bits & flag != 0) {
         write!(f, "{separator}{name}")?;
         separator = " | ";
         rest &= !flag;

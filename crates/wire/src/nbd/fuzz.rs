@@ -1,9 +1,9 @@
-//! Entry points for fuzzers: each takes any bytes, drives the parsers with them and asserts what must
-//! always hold.
+//! Entry points for fuzzers: each takes any bytes, drives the parsers with them and asserts what
+//! must always hold.
 //!
-//! The first [`CONTROL_LEN`] bytes choose limits, abilities and where the stream is cut; the rest is
-//! the stream. Every stream is given once as a whole and once in pieces, and both must lead to the
-//! same.
+//! The first [`CONTROL_LEN`] bytes choose limits, abilities and where the stream is cut; the rest
+//! is the stream. Every stream is given once as a whole and once in pieces, and both must lead to
+//! the same.
 
 use super::client::{self, Reply, ReplyParser};
 use super::constants::{MAX_STRING, REQUEST_LEN};
@@ -18,7 +18,8 @@ use super::rules::{RequestError, RuleSettings, Rules};
 /// How many bytes at the start of the input are settings.
 pub const CONTROL_LEN: usize = 8;
 
-/// Drives the server's handshake with the stream, then the client's, as if the other side had sent it.
+/// Drives the server's handshake with the stream, then the client's, as if the other side had sent
+/// it.
 ///
 /// # Panics
 /// If something does not hold that must.
@@ -357,7 +358,8 @@ impl Cuts {
         }
     }
 
-    /// The next piece of `rest`, at least one byte if there is one: short ones mostly, so that headers are cut.
+    /// The next piece of `rest`, at least one byte if there is one: short ones mostly, so that
+    /// headers are cut.
     fn piece<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
         let Some(state) = &mut self.state else {
             return rest;
@@ -366,13 +368,14 @@ impl Cuts {
         *state ^= *state << 13;
         *state ^= *state >> 7;
         *state ^= *state << 17;
-        let longest = if *state & 3 == 0 { 64 } else { 7 };
+        let longest = if state.is_multiple_of(4) { 64 } else { 7 };
         let length = 1 + (*state >> 8) % longest;
         &rest[..rest.len().min(length as usize)]
     }
 }
 
-/// Exports to ask for: `alpha`, also the default, and `beta`, which is small, read-only and in blocks of 512 bytes.
+/// Exports to ask for: `alpha`, also the default, and `beta`, which is small, read-only and in
+/// blocks of 512 bytes.
 struct Offered;
 
 impl Offered {

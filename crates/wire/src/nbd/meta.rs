@@ -30,8 +30,9 @@ impl Extent {
     }
 }
 
-/// Collects the extents of one answer from what the backend reports: neighbours of equal state become one, nothing is
-/// reported beyond the request, `REQ_ONE` and the limit on the number of extents are obeyed.
+/// Collects the extents of one answer from what the backend reports: neighbours of equal state
+/// become one, nothing is reported beyond the request, `REQ_ONE` and the limit on the number of
+/// extents are obeyed.
 #[derive(Debug, Clone)]
 pub struct ExtentList {
     extents: Vec<Extent>,
@@ -42,7 +43,8 @@ pub struct ExtentList {
 }
 
 impl ExtentList {
-    /// For a request of `length` bytes; `one` is its flag `REQ_ONE`; at most `limit` extents (at least one).
+    /// For a request of `length` bytes; `one` is its flag `REQ_ONE`; at most `limit` extents (at
+    /// least one).
     pub fn new(length: u32, one: bool, limit: usize) -> Self {
         let limit = if one { 1 } else { limit.max(1) };
         Self {
@@ -53,8 +55,9 @@ impl ExtentList {
         }
     }
 
-    /// Adds the next range, `length` bytes long. Returns whether more is wanted: once it is false, the backend need not
-    /// be asked any further and what is pushed is dropped. A range of no bytes changes nothing.
+    /// Adds the next range, `length` bytes long. Returns whether more is wanted: once it is false,
+    /// the backend need not be asked any further and what is pushed is dropped. A range of no bytes
+    /// changes nothing.
     pub fn push(&mut self, length: u64, flags: ExtentFlags) -> bool {
         if self.full || length == 0 {
             return !self.full;

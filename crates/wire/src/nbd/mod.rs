@@ -1,15 +1,15 @@
 //! The Network Block Device protocol, for the server and (in [`client`]) for the client.
 //!
-//! Source of all rules: `NetworkBlockDevice/nbd`, `doc/proto.md`. Implemented are the fixed newstyle
-//! handshake with `LIST`, `INFO`, `GO`, `EXPORT_NAME`, `ABORT`, `STRUCTURED_REPLY`,
-//! `LIST_META_CONTEXT` and `SET_META_CONTEXT` (`base:allocation`); all commands but `RESIZE`; simple
-//! and structured replies. Not implemented: TLS (`STARTTLS` is answered as unknown), extended
-//! headers, the oldstyle handshake.
+//! Source of all rules: `NetworkBlockDevice/nbd`, `doc/proto.md`. Implemented are the fixed
+//! newstyle handshake with `LIST`, `INFO`, `GO`, `EXPORT_NAME`, `ABORT`, `STRUCTURED_REPLY`,
+//! `LIST_META_CONTEXT` and `SET_META_CONTEXT` (`base:allocation`); all commands but `RESIZE`;
+//! simple and structured replies. Not implemented: TLS (`STARTTLS` is answered as unknown),
+//! extended headers, the oldstyle handshake.
 //!
 //! # The server's side
 //! 1. Make a [`Handshake`], send what [`Handshake::greet`] gives, then give what arrives to
-//!    [`Handshake::feed`] and send what it gives, until there is an [`Outcome`]. Bytes that were not
-//!    consumed then are the first requests.
+//!    [`Handshake::feed`] and send what it gives, until there is an [`Outcome`]. Bytes that were
+//!    not consumed then are the first requests.
 //! 2. Take the rules of the session ([`Session::rules`]), and read request after request with
 //!    [`parse_request`]; check each with [`Request::check_payload`] (an error ends the connection)
 //!    and [`Request::validate`] (an error is answered). A WRITE's payload follows its header, and

@@ -1,8 +1,8 @@
 //! Replies of the transmission phase: encoding.
 //!
-//! Encoders write headers only: payloads are sent by the caller from where they lie, as separate segments of a vectored
-//! write. With structured replies negotiated, READ and `BLOCK_STATUS` must be answered by chunks (errors too); other
-//! commands may be answered by a simple reply either way.
+//! Encoders write headers only: payloads are sent by the caller from where they lie, as separate
+//! segments of a vectored write. With structured replies negotiated, READ and `BLOCK_STATUS` must
+//! be answered by chunks (errors too); other commands may be answered by a simple reply either way.
 
 use super::constants::{
     CHUNK_BLOCK_STATUS, CHUNK_ERROR, CHUNK_ERROR_OFFSET, CHUNK_FLAG_DONE, CHUNK_HEADER_LEN,
@@ -34,8 +34,8 @@ pub fn encode_simple_reply(out: &mut [u8; SIMPLE_REPLY_LEN], cookie: u64, error:
     out[8..16].copy_from_slice(&cookie.to_be_bytes());
 }
 
-/// Writes the header of a data chunk: `length` bytes read at `offset` follow. `done` says that no chunk of this reply
-/// comes after it.
+/// Writes the header of a data chunk: `length` bytes read at `offset` follow. `done` says that no
+/// chunk of this reply comes after it.
 ///
 /// # Panics
 /// If `length` is zero or above [`MAX_CHUNK_DATA`], which the rules for requests exclude.
@@ -78,7 +78,8 @@ pub fn encode_error(out: &mut [u8; ERROR_LEN], cookie: u64, error: Errno, done: 
     out[24..26].copy_from_slice(&[0, 0]);
 }
 
-/// Appends an error chunk with a message for people, cut to [`MAX_STRING`] bytes at a character's boundary.
+/// Appends an error chunk with a message for people, cut to [`MAX_STRING`] bytes at a character's
+/// boundary.
 pub fn append_error(out: &mut Vec<u8>, cookie: u64, error: Errno, message: &str, done: bool) {
     let message = &message[..message.floor_char_boundary(MAX_STRING)];
     let mut header = [0; ERROR_LEN];

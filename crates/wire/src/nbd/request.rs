@@ -84,8 +84,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Length of the payload that follows the header, in bytes: `length` for WRITE, else none. The payload follows even
-    /// when the request is refused and must then be skipped.
+    /// Length of the payload that follows the header, in bytes: `length` for WRITE, else none. The
+    /// payload follows even when the request is refused and must then be skipped.
     #[inline]
     pub const fn payload_len(&self) -> u32 {
         match self.command {
@@ -97,8 +97,8 @@ impl Request {
     /// The payload's length, if it is one the server is willing to take or to skip.
     ///
     /// # Errors
-    /// [`Fatal::PayloadTooLong`] when it is above `limit` bytes: the connection must end. The protocol asks that `limit`
-    /// be at least 32 MiB, whatever the maximum block size.
+    /// [`Fatal::PayloadTooLong`] when it is above `limit` bytes: the connection must end. The
+    /// protocol asks that `limit` be at least 32 MiB, whatever the maximum block size.
     #[inline]
     pub const fn check_payload(&self, limit: u32) -> Result<u32, Fatal> {
         let length = self.payload_len();
@@ -121,10 +121,11 @@ impl Request {
     }
 }
 
-/// Reads the header at the start of `input`; `None` means that fewer than [`REQUEST_LEN`] bytes are there. The caller
-/// advances by [`REQUEST_LEN`], then by [`Request::payload_len`].
+/// Reads the header at the start of `input`; `None` means that fewer than [`REQUEST_LEN`] bytes are
+/// there. The caller advances by [`REQUEST_LEN`], then by [`Request::payload_len`].
 ///
-/// An unknown command is no error of the stream: it comes back as [`Command::Unknown`] and is answered with EINVAL.
+/// An unknown command is no error of the stream: it comes back as [`Command::Unknown`] and is
+/// answered with EINVAL.
 ///
 /// # Errors
 /// [`Fatal::BadMagic`]: the stream is out of step, the connection must end.

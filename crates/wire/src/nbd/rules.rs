@@ -23,13 +23,15 @@ pub struct RuleSettings {
     pub maximum_range: u32,
 }
 
-/// [`RuleSettings`] made ready for checking requests: a table look-up and a few comparisons for a request that passes.
+/// [`RuleSettings`] made ready for checking requests: a table look-up and a few comparisons for a
+/// request that passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     settings: RuleSettings,
     /// By code of the command: the bits of flags it must not carry.
     forbidden: [u16; COMMANDS],
-    /// By code of the command: the longest length; 0 for a command without a range or one that is always refused.
+    /// By code of the command: the longest length; 0 for a command without a range or one that is
+    /// always refused.
     longest: [u32; COMMANDS],
     /// Bits that must be clear in offset and length.
     unaligned: u64,
@@ -135,8 +137,8 @@ impl Rules {
 }
 
 impl RuleSettings {
-    /// Flags a request may carry. FUA goes with every command: clients are known to set it where it means nothing, and
-    /// the protocol asks to accept it.
+    /// Flags a request may carry. FUA goes with every command: clients are known to set it where it
+    /// means nothing, and the protocol asks to accept it.
     fn allowed_flags(&self, command: Command) -> CommandFlags {
         let mut allowed = CommandFlags::EMPTY;
         let mut allow = |offered: TransmissionFlags, flag: CommandFlags| {
@@ -246,12 +248,13 @@ impl std::error::Error for RequestError {}
 impl Request {
     /// Checks the request against what was negotiated.
     ///
-    /// The first of these that applies is returned: unknown command; flags; read-only; not offered; for FLUSH and DISC:
-    /// an offset or a length; empty; overflow; beyond the end; unaligned; too long.
+    /// The first of these that applies is returned: unknown command; flags; read-only; not offered;
+    /// for FLUSH and DISC: an offset or a length; empty; overflow; beyond the end; unaligned; too
+    /// long.
     ///
     /// # Errors
-    /// Why the request must be refused; [`RequestError::errno`] is the answer. A WRITE's payload still follows, and DISC
-    /// has no answer at all.
+    /// Why the request must be refused; [`RequestError::errno`] is the answer. A WRITE's payload
+    /// still follows, and DISC has no answer at all.
     #[inline]
     pub fn validate(&self, rules: &Rules) -> Result<(), RequestError> {
         if rules.passes_quickly(self) {

@@ -29,10 +29,11 @@ pub struct HandshakeConfig {
     pub option_data: u32,
     /// Most options in one handshake; one more ends the connection. 64 unless set.
     pub options: u32,
-    /// Once the output holds this many bytes, [`Handshake::feed`] answers no further option in the same call. 64 KiB
-    /// unless set.
+    /// Once the output holds this many bytes, [`Handshake::feed`] answers no further option in the
+    /// same call. 64 KiB unless set.
     pub output: usize,
-    /// Refuse a client that did not ask for the block sizes of an export whose minimum block size is above 1.
+    /// Refuse a client that did not ask for the block sizes of an export whose minimum block size
+    /// is above 1.
     pub require_block_size: bool,
 }
 
@@ -56,7 +57,8 @@ pub struct Session {
     pub flags: TransmissionFlags,
     /// Structured replies were agreed: READ and `BLOCK_STATUS` must be answered by chunks.
     pub structured: bool,
-    /// `base:allocation` was selected for this export, under [`BASE_ALLOCATION_ID`](super::BASE_ALLOCATION_ID).
+    /// `base:allocation` was selected for this export, under
+    /// [`BASE_ALLOCATION_ID`](super::BASE_ALLOCATION_ID).
     pub meta_allocation: bool,
     /// The client wanted no padding after `EXPORT_NAME`.
     pub no_zeroes: bool,
@@ -65,8 +67,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// The rules for this session's requests: READ and WRITE up to the export's maximum block size (and [`MAX_CHUNK_DATA`]),
-    /// ranges without payload up to `maximum_range` bytes.
+    /// The rules for this session's requests: READ and WRITE up to the export's maximum block size
+    /// (and [`MAX_CHUNK_DATA`]), ranges without payload up to `maximum_range` bytes.
     pub fn rules(&self, maximum_range: u32) -> Rules {
         Rules::new(RuleSettings {
             size: self.export.size,
@@ -96,7 +98,8 @@ pub enum Outcome {
     Aborted,
 }
 
-/// The server's side of one connection's handshake (fixed newstyle), as a state machine: bytes in, bytes out.
+/// The server's side of one connection's handshake (fixed newstyle), as a state machine: bytes in,
+/// bytes out.
 ///
 /// Memory: the data of one option at a time, as it arrives, and the name of one export.
 #[derive(Debug, Clone)]
@@ -139,19 +142,22 @@ impl Handshake {
         }
     }
 
-    /// Appends the bytes with which the server opens the connection. Call it once, before [`feed`](Self::feed).
+    /// Appends the bytes with which the server opens the connection. Call it once, before
+    /// [`feed`](Self::feed).
     pub fn greet(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&NBD_MAGIC.to_be_bytes());
         out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
         out.extend_from_slice(&(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
     }
 
-    /// Takes what the client sent, in pieces of any size, and appends what must be sent to it to `out`.
+    /// Takes what the client sent, in pieces of any size, and appends what must be sent to it to
+    /// `out`.
     ///
-    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Fewer bytes than given are
-    /// consumed only when the handshake ended (the rest belongs to the transmission phase) or when `out` reached
-    /// [`HandshakeConfig::output`]: send it, then call again with the rest. Every call with input consumes some of it
-    /// until the handshake has ended. `out` must be sent in every case, also with an outcome or an error. After either
+    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Fewer
+    /// bytes than given are consumed only when the handshake ended (the rest belongs to the
+    /// transmission phase) or when `out` reached [`HandshakeConfig::output`]: send it, then call
+    /// again with the rest. Every call with input consumes some of it until the handshake has
+    /// ended. `out` must be sent in every case, also with an outcome or an error. After either
     /// nothing more is consumed.
     ///
     /// # Errors
@@ -179,8 +185,8 @@ impl Handshake {
         Ok((input.len() - rest.len(), None))
     }
 
-    /// Memory held for the client, in bytes: at most [`HandshakeConfig::option_data`] and the longest name. A server
-    /// adds it to what it accounts the connection for.
+    /// Memory held for the client, in bytes: at most [`HandshakeConfig::option_data`] and the
+    /// longest name. A server adds it to what it accounts the connection for.
     pub fn held_bytes(&self) -> usize {
         self.held.len() + self.meta_allocation.as_ref().map_or(0, String::len)
     }

@@ -15,7 +15,8 @@ pub(super) struct InfoRequest<'a> {
 }
 
 impl<'a> InfoRequest<'a> {
-    /// `None` if the data is malformed. Requests for unknown information are ignored, as the protocol demands.
+    /// `None` if the data is malformed. Requests for unknown information are ignored, as the
+    /// protocol demands.
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields::new(data);
         let name = fields.counted_string()?;
@@ -50,7 +51,8 @@ pub(super) struct MetaRequest<'a> {
 }
 
 impl<'a> MetaRequest<'a> {
-    /// `None` if the data is malformed. Queries for unknown contexts and namespaces are ignored, as the protocol demands.
+    /// `None` if the data is malformed. Queries for unknown contexts and namespaces are ignored, as
+    /// the protocol demands.
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields::new(data);
         let name = fields.counted_string()?;

@@ -579,8 +579,8 @@ fn a_client_that_stops_anywhere_is_waited_for() {
 }
 
 proptest! {
-    /// Whatever a client sends, in whatever pieces and under whatever bounds: pieces do not matter, answers and memory
-    /// are bounded.
+    /// Whatever a client sends, in whatever pieces and under whatever bounds: pieces do not matter,
+    /// answers and memory are bounded.
     #[test]
     fn damaged_clients_do_no_harm(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),

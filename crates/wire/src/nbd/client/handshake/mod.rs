@@ -82,11 +82,12 @@ pub enum Outcome {
     },
 }
 
-/// The client's side of one connection's handshake, as a state machine: bytes in, bytes out. It sends nothing before
-/// the server's greeting has come.
+/// The client's side of one connection's handshake, as a state machine: bytes in, bytes out. It
+/// sends nothing before the server's greeting has come.
 ///
-/// It asks for what [`HandshakeConfig`] names, one option at a time; a server that will not have structured replies or
-/// `base:allocation` is taken as it is, one that does not know GO is asked by `EXPORT_NAME`.
+/// It asks for what [`HandshakeConfig`] names, one option at a time; a server that will not have
+/// structured replies or `base:allocation` is taken as it is, one that does not know GO is asked by
+/// `EXPORT_NAME`.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     config: HandshakeConfig,
@@ -149,10 +150,12 @@ impl Handshake {
         }
     }
 
-    /// Takes what the server sent, in pieces of any size, and appends what must be sent to it to `out`.
+    /// Takes what the server sent, in pieces of any size, and appends what must be sent to it to
+    /// `out`.
     ///
-    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Everything is consumed until
-    /// then; what is left over belongs to the transmission phase. After an outcome or an error nothing is consumed.
+    /// Returns how many bytes of `input` were consumed, and the outcome once there is one.
+    /// Everything is consumed until then; what is left over belongs to the transmission phase.
+    /// After an outcome or an error nothing is consumed.
     ///
     /// # Errors
     /// Why the connection must be closed: the server breaks the protocol.

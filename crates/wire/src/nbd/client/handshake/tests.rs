@@ -294,7 +294,8 @@ fn configs() -> impl Strategy<Value = HandshakeConfig> {
     )
 }
 
-/// Moves the first bytes of `from`, at most `most`, into `take`, which returns how many it used. Returns whether any.
+/// Moves the first bytes of `from`, at most `most`, into `take`, which returns how many it used.
+/// Returns whether any.
 fn deliver(from: &mut Vec<u8>, most: usize, take: impl FnOnce(&[u8]) -> usize) -> bool {
     let used = take(&from[..most.min(from.len())]);
     from.drain(..used);
@@ -321,13 +322,13 @@ proptest! {
             moved = false;
             moved |= deliver(&mut to_client, pieces.0, |bytes| {
                 let (used, outcome) = client.feed(bytes, &mut to_server).expect("our server");
-                agreed = outcome.or(agreed.take());
+                agreed = outcome.or_else(|| agreed.take());
                 used
             });
             moved |= deliver(&mut to_server, pieces.1, |bytes| {
                 match server.feed(bytes, &only, &mut to_client) {
                     Ok((used, outcome)) => {
-                        accepted = outcome.or(accepted.take());
+                        accepted = outcome.or_else(|| accepted.take());
                         used
                     }
                     Err(found) => {

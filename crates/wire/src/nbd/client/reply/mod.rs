@@ -1,0 +1,294 @@
+//! Replies of the transmission phase, as the client reads them.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::nbd::constants::{
+    CHUNK_BLOCK_STATUS, CHUNK_ERROR_BIT, CHUNK_ERROR_OFFSET, CHUNK_FLAG_DONE, CHUNK_HEADER_LEN,
+    CHUNK_NONE, CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, MAX_STRING, SIMPLE_REPLY_LEN,
+    SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC,
+};
+use crate::nbd::errno::Errno;
+use crate::nbd::fields::Fields;
+use crate::nbd::meta::Extent;
+
+/// The head of a reply, or of a chunk of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// A simple reply. The data of a READ that succeeded follows: the client knows its length from
+    /// the request.
+    Simple {
+        /// The request's cookie.
+        cookie: u64,
+        /// The error, if it failed.
+        error: Option<Errno>,
+    },
+    /// `length` bytes that were read at `offset` follow.
+    Data {
+        /// The request's cookie.
+        cookie: u64,
+        /// Where in the export the data is from.
+        offset: u64,
+        /// Length of the data that follows, in bytes, never zero.
+        length: u32,
+        /// The last chunk of this reply.
+        done: bool,
+    },
+    /// `length` bytes at `offset` read as zeroes; nothing follows.
+    Hole {
+        /// The request's cookie.
+        cookie: u64,
+        /// Where in the export the hole is.
+        offset: u64,
+        /// Length of the hole in bytes, never zero.
+        length: u32,
+        /// The last chunk of this reply.
+        done: bool,
+    },
+    /// The reply ends here.
+    None {
+        /// The request's cookie.
+        cookie: u64,
+    },
+    /// The request failed.
+    Error {
+        /// The request's cookie.
+        cookie: u64,
+        /// Why.
+        error: Errno,
+        /// Where in the export, if the server says so.
+        offset: Option<u64>,
+        /// What the server says about it, possibly nothing.
+        message: String,
+        /// The last chunk of this reply.
+        done: bool,
+    },
+    /// `extents` extents of [`Extent::LEN`](crate::nbd::Extent::LEN) bytes each follow.
+    BlockStatus {
+        /// The request's cookie.
+        cookie: u64,
+        /// The metadata context's number.
+        context: u32,
+        /// How many extents follow, at least one.
+        extents: u32,
+        /// The last chunk of this reply.
+        done: bool,
+    },
+}
+
+/// Longest error chunk that is accepted, in bytes after its header: the longest message, the fields
+/// around it, and as much again for what a later protocol may add.
+const MAX_ERROR_CHUNK: u32 = 2 * (MAX_STRING as u32 + 14);
+
+/// Reads heads of replies from a stream in pieces of any size. It holds the bytes of one head at
+/// most, an error's message included.
+#[derive(Debug, Clone, Default)]
+pub struct ReplyParser {
+    /// The beginning of a head of which the rest has not arrived.
+    held: Vec<u8>,
+}
+
+impl ReplyParser {
+    /// Length of the longest head, in bytes: an error with its message.
+    pub const MAX_HEAD: usize = CHUNK_HEADER_LEN + MAX_ERROR_CHUNK as usize;
+
+    /// A parser at the start of a reply.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Memory held, in bytes: at most [`MAX_HEAD`](Self::MAX_HEAD).
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Takes bytes from the stream until the head of a reply is complete. Returns how many were
+    /// consumed, and the head once it is complete; the payload it announces, if any, begins with
+    /// the first byte that was not consumed, and the caller takes it from the stream before calling
+    /// again.
+    ///
+    /// # Errors
+    /// The server breaks the protocol; the connection must end.
+    pub fn feed(&mut self, input: &[u8]) -> Result<(usize, Option<Reply>), ReplyError> {
+        if self.held.is_empty() {
+            // The usual case: the whole head is there, and is read where it lies.
+            let length = head_len(input)?;
+            if let Some(head) = input.get(..length) {
+                return Ok((length, Some(read_head(head)?)));
+            }
+        }
+        let mut rest = input;
+        loop {
+            let missing = head_len(&self.held)? - self.held.len();
+            if missing == 0 {
+                let reply = read_head(&self.held)?;
+                self.held.clear();
+                return Ok((input.len() - rest.len(), Some(reply)));
+            }
+            if rest.is_empty() {
+                return Ok((input.len(), None));
+            }
+            let (taken, left) = rest.split_at(missing.min(rest.len()));
+            self.held.extend_from_slice(taken);
+            rest = left;
+        }
+    }
+}
+
+/// Length of the head that begins with `bytes`, as far as they tell: if it is at most
+/// `bytes.len()`, it is final.
+fn head_len(bytes: &[u8]) -> Result<usize, ReplyError> {
+    // No head is shorter than a simple reply.
+    let Some(start) = bytes.first_chunk::<SIMPLE_REPLY_LEN>() else {
+        return Ok(SIMPLE_REPLY_LEN);
+    };
+    match u32::from_be_bytes([start[0], start[1], start[2], start[3]]) {
+        SIMPLE_REPLY_MAGIC => return Ok(SIMPLE_REPLY_LEN),
+        STRUCTURED_REPLY_MAGIC => {}
+        found => return Err(ReplyError::BadMagic(found)),
+    }
+    let Some(header) = bytes.first_chunk::<CHUNK_HEADER_LEN>() else {
+        return Ok(CHUNK_HEADER_LEN);
+    };
+    let kind = u16::from_be_bytes([header[6], header[7]]);
+    let length = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+    let (fits, in_head) = match kind {
+        CHUNK_NONE => (length == 0, 0),
+        CHUNK_OFFSET_DATA => (length > 8, 8),
+        CHUNK_OFFSET_HOLE => (length == 12, 12),
+        CHUNK_BLOCK_STATUS => (
+            length > 4 && (length - 4).is_multiple_of(Extent::LEN as u32),
+            4,
+        ),
+        CHUNK_ERROR_OFFSET => ((14..=MAX_ERROR_CHUNK).contains(&length), length),
+        _ if kind & CHUNK_ERROR_BIT != 0 => ((6..=MAX_ERROR_CHUNK).contains(&length), length),
+        _ => return Err(ReplyError::UnknownChunk(kind)),
+    };
+    if !fits {
+        return Err(ReplyError::BadLength { kind, length });
+    }
+    Ok(CHUNK_HEADER_LEN + in_head as usize)
+}
+
+/// What [`head_len`] excludes: the head is not all there.
+const CUT_OFF: ReplyError = ReplyError::BadChunk("a field is cut off");
+
+/// Reads a head that is complete.
+fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
+    let mut fields = Fields::new(head);
+    if fields.u32() == Some(SIMPLE_REPLY_MAGIC) {
+        let error = fields.u32().ok_or(CUT_OFF)?;
+        let cookie = fields.u64().ok_or(CUT_OFF)?;
+        return Ok(Reply::Simple {
+            cookie,
+            error: Errno::from_wire(error),
+        });
+    }
+    let done = fields.u16().ok_or(CUT_OFF)? & CHUNK_FLAG_DONE != 0;
+    let kind = fields.u16().ok_or(CUT_OFF)?;
+    let cookie = fields.u64().ok_or(CUT_OFF)?;
+    let length = fields.u32().ok_or(CUT_OFF)?;
+    match kind {
+        CHUNK_NONE if done => Ok(Reply::None { cookie }),
+        CHUNK_NONE => Err(ReplyError::BadChunk("a last chunk that is not the last")),
+        CHUNK_OFFSET_DATA => {
+            let offset = fields.u64().ok_or(CUT_OFF)?;
+            Ok(Reply::Data {
+                cookie,
+                offset,
+                length: length - 8,
+                done,
+            })
+        }
+        CHUNK_OFFSET_HOLE => {
+            let offset = fields.u64().ok_or(CUT_OFF)?;
+            match fields.u32().ok_or(CUT_OFF)? {
+                0 => Err(ReplyError::BadChunk("a hole of no bytes")),
+                length => Ok(Reply::Hole {
+                    cookie,
+                    offset,
+                    length,
+                    done,
+                }),
+            }
+        }
+        CHUNK_BLOCK_STATUS => {
+            let context = fields.u32().ok_or(CUT_OFF)?;
+            let extents = (length - 4) / Extent::LEN as u32;
+            Ok(Reply::BlockStatus {
+                cookie,
+                context,
+                extents,
+                done,
+            })
+        }
+        _ => read_error(&mut fields, cookie, kind, done),
+    }
+}
+
+/// Reads what follows the header of an error chunk.
+fn read_error(
+    fields: &mut Fields<'_>,
+    cookie: u64,
+    kind: u16,
+    done: bool,
+) -> Result<Reply, ReplyError> {
+    const TOO_LONG: ReplyError = ReplyError::BadChunk("an error's message that is too long");
+    let error = Errno::from_wire(fields.u32().ok_or(CUT_OFF)?)
+        .ok_or(ReplyError::BadChunk("an error that says success"))?;
+    let length = usize::from(fields.u16().ok_or(CUT_OFF)?);
+    if length > MAX_STRING {
+        return Err(TOO_LONG);
+    }
+    let message = String::from_utf8_lossy(fields.bytes(length).ok_or(TOO_LONG)?).into_owned();
+    let offset = match kind {
+        CHUNK_ERROR_OFFSET => Some(fields.u64().ok_or(TOO_LONG)?),
+        _ => None,
+    };
+    Ok(Reply::Error {
+        cookie,
+        error,
+        offset,
+        message,
+        done,
+    })
+}
+
+/// How a server breaks the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplyError {
+    /// A reply does not start with a magic number; this stands in its place.
+    BadMagic(u32),
+    /// A chunk that is no error has an unknown type.
+    UnknownChunk(u16),
+    /// A chunk's length does not fit its type.
+    BadLength {
+        /// The chunk's type.
+        kind: u16,
+        /// The chunk's length in bytes.
+        length: u32,
+    },
+    /// A chunk contradicts itself, and how.
+    BadChunk(&'static str),
+}
+
+impl fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadMagic(found) => write!(
+                f,
+                "reply starts with {found:#010x} instead of a magic number"
+            ),
+            Self::UnknownChunk(kind) => write!(f, "chunk of unknown type {kind}"),
+            Self::BadLength { kind, length } => {
+                write!(f, "chunk of type {kind} with a length of {length} bytes")
+            }
+            Self::BadChunk(why) => write!(f, "malformed chunk: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ReplyError {}
