@@ -1,21 +1,30 @@
 //! Everything people write: units, contracts, policies, the server's file.
 //!
-//! [`load`] reads the server's file into a [`Server`] or says everything that is wrong with it; [`plan`] turns one drive of it
+//! [`load`] (or [`parse`]) reads the server's file into a [`Server`] or says everything that is wrong with it; [`plan`] turns one drive of it
 //! into what the core takes; [`reload`] says what a changed file comes to while the server runs.
 
 #![forbid(unsafe_code)]
 
+mod admission;
+mod check;
+mod document;
 mod listen;
+mod load;
+mod nearest;
 mod places;
 mod plan;
 mod problem;
+mod read;
 mod reload;
 mod server;
+pub mod units;
 
+pub use admission::explain;
 pub use listen::{Address, Id, Limits, Listen, Owner};
+pub use load::{load, parse};
 pub use plan::{Member, Plan, Slot, plan};
 pub use problem::Problem;
-pub use reload::{DriveReload, Reload};
+pub use reload::{DriveReload, Reload, reload};
 pub use server::{Cache, Drive, DriveLimits, Policy, Server, Storage, Tenant, Test, Volume};
 
 /// What a process permits a file to say.

@@ -4,8 +4,8 @@ use crate::server::{Drive, Server, Tenant, Volume};
 use std::collections::BTreeMap;
 use weir_core::{Config, DriveShape, Edit, GroupId, Limits, ROOT, SpaceId};
 
-/// Live requests that every connection may have however full its drive is.
-const RESERVED: u32 = 4;
+/// Live requests that every connection may have however full its drive is, or fewer if it may not have as many.
+pub(crate) const PER_STREAM_RESERVED: u32 = 4;
 /// Events kept for a listener.
 const EVENTS: u32 = 4096;
 
@@ -56,7 +56,7 @@ impl Plan {
         let volume = self.volumes.iter().find(|v| v.1.group == group);
         tenant
             .map(|t| Member::Tenant(t.0))
-            .or(volume.map(|v| Member::Volume(v.0)))
+            .or_else(|| volume.map(|v| Member::Volume(v.0)))
     }
 }
 
@@ -89,12 +89,12 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
         volumes,
         tenants,
     };
-    plan.edits = edits(server, &plan);
+    plan.edits = fresh_edits(server, &plan);
     Some(plan)
 }
 
 /// The edits that bring an empty layer to what the server says, in the plan's slots.
-fn edits(server: &Server, plan: &Plan) -> Vec<Edit> {
+pub(crate) fn fresh_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
     let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
     let tenants = server.tenants.iter().filter(|t| t.drive == plan.drive);
     edits.extend(tenants.map(|t| add_tenant(plan, t)));
@@ -114,10 +114,10 @@ pub(crate) fn add_tenant(plan: &Plan, tenant: &Tenant) -> Edit {
 
 pub(crate) fn add_volume(plan: &Plan, volume: &Volume) -> impl Iterator<Item = Edit> {
     let slot = plan.volumes[&volume.name];
-    let parent = volume.tenant.as_ref().map_or(ROOT, |t| plan.tenants[t]);
+    let parent = volume.tenant.as_ref().and_then(|t| plan.tenants.get(t));
     let group = Edit::AddGroup {
         id: slot.group,
-        parent,
+        parent: parent.copied().unwrap_or(ROOT),
         contract: volume.contract,
     };
     let space = volume.size.map(|size| Edit::SetSpace {
@@ -127,18 +127,22 @@ pub(crate) fn add_volume(plan: &Plan, volume: &Volume) -> impl Iterator<Item = E
     std::iter::once(group).chain(space)
 }
 
-/// The core's configuration. A connection that is gone keeps its stream until its last request is over, so there are twice as
-/// many streams as connections.
+/// A connection that is gone keeps its stream until its last request is over, so there are twice as many streams as connections.
+pub(crate) fn streams(limits: &crate::Limits) -> u32 {
+    limits.connections.saturating_mul(2)
+}
+
+/// The core's configuration.
 pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
     let per_stream = server.limits.requests_per_connection;
     Config {
         limits: Limits {
             requests: drive.limits.requests,
-            streams: 2 * server.limits.connections,
+            streams: streams(&server.limits),
             groups: 1 + drive.limits.tenants + drive.limits.volumes,
             spaces: drive.limits.volumes,
             per_stream,
-            reserved: per_stream.min(RESERVED),
+            reserved: per_stream.min(PER_STREAM_RESERVED),
             scheduler_tags: drive.limits.scheduler_tags,
             events: EVENTS,
         },

@@ -112,7 +112,7 @@ impl Policy {
     /// The core's elevator for it.
     pub fn elevator(&self) -> elevator::Config {
         match self {
-            Self::Contract(config) => elevator::Config::Contract(config.clone()),
+            Self::Contract(config) => elevator::Config::Contract(*config),
             Self::None => elevator::Config::None,
             Self::Bfq(config) => elevator::Config::Bfq(config.clone()),
         }

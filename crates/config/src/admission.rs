@@ -1,0 +1,403 @@
+//! Whether the drive can keep what its contracts promise: asked of the core itself, answered with names.
+
+use crate::check::promise_key;
+use crate::document::{Document, join};
+use crate::places::Places;
+use crate::plan::{Member, Plan, plan};
+use crate::problem::Problem;
+use crate::read::{Draft, path};
+use crate::server::{Drive, Server, is_promised};
+use crate::units::Rate;
+use std::cmp::Reverse;
+use weir_core::{
+    Capacity, Config, Contract, DriveShape, Edit, GroupId, Instant, Layer, Limits, Promised, ROOT,
+    Refusal,
+};
+
+/// A drive on which every contract fits.
+const ENDLESS: Capacity = Capacity {
+    read: u64::MAX,
+    write: u64::MAX,
+    iops: u64::MAX,
+};
+
+/// Keeps a problem for each contract that contradicts itself, and for promises that cannot be kept together.
+pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) {
+    let server = sound(draft, drive);
+    let Some(plan) = plan(&server, &drive.name) else {
+        return;
+    };
+    let mut edits = plan.edits.clone();
+    let mut layer = match scratch(&plan.config) {
+        Ok(layer) => layer,
+        Err(error) => {
+            let path = path("drive", &drive.name);
+            return doc.keep(doc.places.problem(&path, error.to_string(), None));
+        }
+    };
+    each_alone(doc, &server, &plan, &mut edits);
+    // A refused change leaves nothing behind, so that the same layer can be asked again. Each turn but the last finds a tenant
+    // that promises less than its volumes.
+    while let Err(refusal) = layer.change(Instant::ZERO, &edits) {
+        if let Refusal::CapacityUnknown(_) = refusal {
+            for id in promised(&edits)
+                .take_while(|_| doc.keeps())
+                .collect::<Vec<_>>()
+            {
+                doc.keep(explained(
+                    &server,
+                    &plan,
+                    &Refusal::CapacityUnknown(id),
+                    &doc.places,
+                ));
+            }
+            return;
+        }
+        doc.keep(explained(&server, &plan, &refusal, &doc.places));
+        match refusal {
+            Refusal::ChildrenAboveParent { group, .. } if doc.keeps() => clear(&mut edits, group),
+            _ => return,
+        }
+    }
+}
+
+/// Why a change was refused, in the words of the file instead of group numbers.
+///
+/// Groups are named by `plan`, which is the one in force if a group in use was to go ([`Refusal::GroupInUse`]), else the one that
+/// was refused; contracts are those of `server`.
+pub fn explain(server: &Server, plan: &Plan, refusal: &Refusal) -> Problem {
+    explained(server, plan, refusal, &server.places)
+}
+
+fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -> Problem {
+    let (key, message, help) = match refusal {
+        Refusal::OverCapacity { promised, capacity } => (
+            join(&path("drive", &plan.drive), "capacity"),
+            over_capacity(*promised, *capacity),
+            promises(server, plan, None),
+        ),
+        Refusal::ChildrenAboveParent { group, bytes, iops } => {
+            let (path, contract) = member(server, plan, *group);
+            let all = Promised {
+                bytes: *bytes,
+                iops: *iops,
+                millionths: 0,
+            };
+            let message = above_parent(all, reserved(&contract));
+            (
+                join(&path, promise_key(&contract)),
+                message,
+                promises(server, plan, Some(*group)),
+            )
+        }
+        Refusal::CapacityUnknown(id) => {
+            let (path, contract) = member(server, plan, *id);
+            let drive = crate::read::path("drive", &plan.drive);
+            let help = format!(
+                "state it in [{drive}], as capacity = {{ read = \"160MB/s\", write = \"120MB/s\" }}"
+            );
+            (
+                join(&path, promise_key(&contract)),
+                format!("promises need the capacity of {drive}, which is unknown"),
+                help,
+            )
+        }
+        Refusal::RealtimeWithoutMax(id)
+        | Refusal::IdleWithMin(id)
+        | Refusal::MinAboveMax(id)
+        | Refusal::TwoMins(id)
+        | Refusal::ShareOutOfRange(id, _) => {
+            let (path, contract) = member(server, plan, *id);
+            let (key, message, help) = contradiction(refusal, &contract);
+            (join(&path, key), message, help.to_owned())
+        }
+        Refusal::GroupInUse(id) => (
+            member(server, plan, *id).0,
+            "has connections and cannot go".to_owned(),
+            "it can once they are closed".to_owned(),
+        ),
+        other => (path("drive", &plan.drive), other.to_string(), String::new()),
+    };
+    places.problem(&key, message, (!help.is_empty()).then_some(help))
+}
+
+/// What is wrong with a contract by itself: the key, the text and the help.
+fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, String, &'static str) {
+    let min = if contract.min > 0 { "min" } else { "min_iops" };
+    match refusal {
+        Refusal::RealtimeWithoutMax(_) => (
+            "class",
+            "\"realtime\" needs a max that holds for reads and writes: what it is promised is its max".to_owned(),
+            "as max = { bandwidth = \"10MB/s\" } or max = { iops = 1000 }",
+        ),
+        Refusal::IdleWithMin(_) => (
+            min,
+            "class \"idle\" can have no min".to_owned(),
+            "remove it, or choose class \"best-effort\"",
+        ),
+        Refusal::MinAboveMax(_) => (
+            min,
+            format!("{} is above the max of the same contract", rates(reserved(contract))),
+            "lower min or raise max",
+        ),
+        Refusal::TwoMins(_) => (
+            "min_iops",
+            "there is a min in bytes a second as well".to_owned(),
+            "a contract has min or min_iops; remove one",
+        ),
+        Refusal::ShareOutOfRange(_, most) => (
+            "share",
+            format!("{} is not 1 to {most}, as the drive's policy has it", contract.share),
+            "",
+        ),
+        other => ("", other.to_string(), ""),
+    }
+}
+
+fn over_capacity(promised: Promised, capacity: Capacity) -> String {
+    let mut parts = Vec::new();
+    if promised.bytes > 0 {
+        let of = capacity.read.min(capacity.write);
+        let side = match capacity.read.cmp(&capacity.write) {
+            std::cmp::Ordering::Less => " that it reads",
+            std::cmp::Ordering::Equal => "",
+            std::cmp::Ordering::Greater => " that it writes",
+        };
+        parts.push(format!(
+            "{} of the {}{side}",
+            Rate(promised.bytes),
+            Rate(of)
+        ));
+    }
+    if promised.iops > 0 && capacity.iops > 0 {
+        parts.push(format!(
+            "{} of its {} requests/s",
+            promised.iops, capacity.iops
+        ));
+    }
+    format!(
+        "{} are promised: {} % of the drive, and at most 90 % can be",
+        parts.join(" and "),
+        percent(promised.millionths)
+    )
+}
+
+fn above_parent(all: Promised, own: Promised) -> String {
+    let mut parts = Vec::new();
+    if all.bytes > own.bytes {
+        parts.push(format!(
+            "{} where it has {}",
+            Rate(all.bytes),
+            Rate(own.bytes)
+        ));
+    }
+    if all.iops > own.iops {
+        parts.push(format!("{} requests/s where it has {}", all.iops, own.iops));
+    }
+    format!("its volumes are promised {}", parts.join(" and "))
+}
+
+/// Millionths as percent, rounded up: what is too much must not look as if it fitted.
+fn percent(millionths: u64) -> String {
+    let tenths = millionths.div_ceil(1_000);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// The largest promises that a group (or the drive) has to keep, by name.
+fn promises(server: &Server, plan: &Plan, tenant: Option<GroupId>) -> String {
+    const SHOWN: usize = 8;
+    let tenant_of =
+        |name: &Option<String>| name.as_ref().and_then(|n| plan.tenants.get(n)).copied();
+    let volumes = server.volumes_of(&plan.drive).filter(|v| {
+        let above = tenant_of(&v.tenant);
+        // What a tenant is promised itself covers its volumes.
+        let covered = v.tenant.as_ref().and_then(|t| server.tenant(t));
+        match tenant {
+            Some(_) => above == tenant,
+            None => covered.is_none_or(|t| !is_promised(&t.contract)),
+        }
+    });
+    let volumes = volumes.map(|v| (path("volume", &v.name), &v.contract));
+    let tenants = server
+        .tenants
+        .iter()
+        .filter(|t| tenant.is_none() && t.drive == plan.drive);
+    let tenants = tenants.map(|t| (path("tenant", &t.name), &t.contract));
+    let mut all: Vec<(String, Promised)> = tenants
+        .chain(volumes)
+        .filter(|(_, contract)| is_promised(contract))
+        .map(|(path, contract)| (path, reserved(contract)))
+        .collect();
+    all.sort_by_key(|(_, p)| Reverse((p.bytes, p.iops)));
+    let more = all.len().saturating_sub(SHOWN);
+    let mut texts: Vec<String> = all
+        .iter()
+        .take(SHOWN)
+        .map(|(path, p)| format!("{path} {}", rates(*p)))
+        .collect();
+    if more > 0 {
+        texts.push(format!("{more} more"));
+    }
+    format!("promised are {}", texts.join(", "))
+}
+
+fn rates(promised: Promised) -> String {
+    match (promised.bytes, promised.iops) {
+        (bytes, 0) => Rate(bytes).to_string(),
+        (0, iops) => format!("{iops} requests/s"),
+        (bytes, iops) => format!("{} and {iops} requests/s", Rate(bytes)),
+    }
+}
+
+/// A group's path in the file and its contract.
+fn member(server: &Server, plan: &Plan, id: GroupId) -> (String, Contract) {
+    match plan.member(id) {
+        Some(Member::Volume(name)) => {
+            let contract = server.volume(name).map(|v| v.contract);
+            (path("volume", name), contract.unwrap_or_default())
+        }
+        Some(Member::Tenant(name)) => {
+            let contract = server.tenant(name).map(|t| t.contract);
+            (path("tenant", name), contract.unwrap_or_default())
+        }
+        _ => (path("drive", &plan.drive), Contract::DEFAULT),
+    }
+}
+
+/// Keeps a problem for each contract that the core refuses even alone on an endless drive, and lets it promise nothing.
+fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut [Edit]) {
+    let mut config = plan.config.clone();
+    config.drive.capacity = Some(ENDLESS);
+    for edit in edits.iter_mut() {
+        let Edit::AddGroup { id, contract, .. } = edit else {
+            continue;
+        };
+        let Some(refusal) = refused_alone(&config, *id, *contract) else {
+            continue;
+        };
+        if doc.keeps() {
+            doc.keep(explained(server, plan, &refusal, &doc.places));
+        }
+        *contract = Contract::DEFAULT;
+    }
+}
+
+/// Why the core refuses a contract as the only one of an endless drive.
+fn refused_alone(config: &Config, id: GroupId, contract: Contract) -> Option<Refusal> {
+    let add = |id| Edit::AddGroup {
+        id,
+        parent: ROOT,
+        contract,
+    };
+    let first = GroupId(1);
+    let small = Config {
+        limits: Limits {
+            groups: 2,
+            ..config.limits
+        },
+        ..config.clone()
+    };
+    let ask = |config: &Config, id| {
+        scratch(config)
+            .ok()?
+            .change(Instant::ZERO, &[add(id)])
+            .err()
+    };
+    match ask(&small, first)? {
+        // Beyond nine tenths of 2^64: no drive will do, and the sums will say so.
+        Refusal::OverCapacity { .. } => None,
+        // Asked again under its own number, so that the answer names it.
+        _ => ask(config, id),
+    }
+}
+
+/// What a contract reserves, as the core counts it.
+fn reserved(contract: &Contract) -> Promised {
+    let config = Config {
+        limits: Limits {
+            groups: 2,
+            ..Limits::default()
+        },
+        drive: DriveShape {
+            capacity: Some(ENDLESS),
+            ..DriveShape::default()
+        },
+        elevator: weir_core::elevator::Config::None,
+    };
+    let add = Edit::AddGroup {
+        id: GroupId(1),
+        parent: ROOT,
+        contract: *contract,
+    };
+    let promised = scratch(&config).map(|mut layer| layer.change(Instant::ZERO, &[add]));
+    match promised {
+        Ok(Ok(promised) | Err(Refusal::OverCapacity { promised, .. })) => promised,
+        // A contract that contradicts itself reserves what it says.
+        _ => Promised {
+            bytes: contract.min,
+            iops: contract.min_iops,
+            millionths: 0,
+        },
+    }
+}
+
+/// The groups that promise something.
+fn promised(edits: &[Edit]) -> impl Iterator<Item = GroupId> {
+    edits.iter().filter_map(|edit| match edit {
+        Edit::AddGroup { id, contract, .. } if is_promised(contract) => Some(*id),
+        _ => None,
+    })
+}
+
+/// Lets a group promise nothing itself.
+fn clear(edits: &mut [Edit], group: GroupId) {
+    for edit in edits {
+        if let Edit::AddGroup { id, contract, .. } = edit
+            && *id == group
+        {
+            *contract = Contract::DEFAULT;
+        }
+    }
+}
+
+/// A layer with the plan's groups, spaces and policy, and next to nothing else.
+fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> {
+    Layer::new(Config {
+        limits: Limits {
+            requests: 1,
+            streams: 1,
+            per_stream: 1,
+            reserved: 1,
+            scheduler_tags: 1,
+            events: 1,
+            ..config.limits
+        },
+        drive: DriveShape {
+            queues: 1,
+            tags: 1,
+            ..config.drive
+        },
+        elevator: config.elevator.clone(),
+    })
+}
+
+/// The drive with those of its tenants and volumes that have no problems of their own.
+fn sound(draft: &Draft, drive: &Drive) -> Server {
+    let server = &draft.server;
+    let tenants = server.tenants.iter().filter(|t| t.drive == drive.name);
+    let tenants: Vec<_> = tenants
+        .filter(|t| draft.is_sound(&path("tenant", &t.name)))
+        .cloned()
+        .collect();
+    let volumes = server.volumes_of(&drive.name).filter(|v| {
+        let tenant = v.tenant.as_deref();
+        draft.is_sound(&path("volume", &v.name))
+            && tenant.is_none_or(|t| tenants.iter().any(|has| has.name == t))
+    });
+    Server {
+        drives: vec![drive.clone()],
+        volumes: volumes.cloned().collect(),
+        tenants,
+        ..server.clone()
+    }
+}

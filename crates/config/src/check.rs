@@ -1,0 +1,185 @@
+//! What tables say about each other: names that must exist, files that must differ, promises that must fit.
+
+use crate::admission;
+use crate::document::{Document, join, quoted};
+use crate::nearest;
+use crate::plan::{PER_STREAM_RESERVED, streams};
+use crate::read::{Draft, path};
+use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, is_promised};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use weir_core::{Class, Contract};
+
+/// Checks everything that one table alone does not show. Problems stay with the document.
+pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft) {
+    let mut broken = std::mem::take(&mut draft.broken);
+    references(doc, &draft.server, &mut broken);
+    draft.broken = broken;
+    files_differ(doc, &draft.server);
+    let server = &draft.server;
+    for volume in &server.volumes {
+        if draft.is_sound(&path("volume", &volume.name)) && volume.cache == Cache::Host {
+            cached(doc, server, volume);
+        }
+    }
+    for drive in &server.drives {
+        let drive_path = path("drive", &drive.name);
+        if !draft.is_sound(&drive_path) {
+            continue;
+        }
+        if room(doc, server, drive) {
+            admission::check(doc, draft, drive);
+        }
+    }
+}
+
+/// Drives and tenants that are named must exist, and a tenant's volumes lie on its drive.
+fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<String>) {
+    let drives: BTreeSet<&str> = server.drives.iter().map(|d| d.name.as_str()).collect();
+    let tenants: BTreeMap<&str, &Tenant> = server
+        .tenants
+        .iter()
+        .map(|t| (t.name.as_str(), t))
+        .collect();
+    let on_drives = server.tenants.iter().map(|t| ("tenant", &t.name, &t.drive));
+    let on_drives = on_drives.chain(server.volumes.iter().map(|v| ("volume", &v.name, &v.drive)));
+    for (kind, name, drive) in on_drives {
+        // What has no drive at all was said when it was read.
+        if drives.contains(drive.as_str()) || drive.is_empty() || !doc.keeps() {
+            continue;
+        }
+        let at = path(kind, name);
+        let what = format!("there is no drive {}", quoted(drive));
+        let help = nearest::help(drive, drives.iter().copied());
+        doc.keep(doc.places.problem(&join(&at, "drive"), what, Some(help)));
+        broken.insert(at);
+    }
+    for volume in &server.volumes {
+        let Some(name) = volume.tenant.as_deref() else {
+            continue;
+        };
+        let at = path("volume", &volume.name);
+        let (what, help) = match tenants.get(name) {
+            Some(tenant) if tenant.drive == volume.drive => continue,
+            Some(tenant) if !tenant.drive.is_empty() && !broken.contains(&at) => (
+                format!(
+                    "{} is a tenant of drive {}, not of {}",
+                    quoted(name),
+                    quoted(&tenant.drive),
+                    quoted(&volume.drive)
+                ),
+                "a tenant's volumes lie on one drive; make one tenant for each".to_owned(),
+            ),
+            Some(_) => {
+                broken.insert(at);
+                continue;
+            }
+            None if !doc.keeps() => continue,
+            None => (
+                format!("there is no tenant {}", quoted(name)),
+                nearest::help(name, tenants.keys().copied()),
+            ),
+        };
+        doc.keep(doc.places.problem(&join(&at, "tenant"), what, Some(help)));
+        broken.insert(at);
+    }
+}
+
+/// No two volumes on one file or device. Links are for whoever opens them to find out.
+fn files_differ(doc: &mut Document<'_>, server: &Server) {
+    let mut users: BTreeMap<&Path, &str> = BTreeMap::new();
+    for volume in &server.volumes {
+        let (key, file) = match &volume.storage {
+            Storage::File(file) => ("file", file),
+            Storage::Device(device) => ("device", device),
+            Storage::Memory | Storage::Model => continue,
+        };
+        match users.get(file.as_path()) {
+            None => {
+                users.insert(file, &volume.name);
+            }
+            Some(other) => {
+                let at = join(&path("volume", &volume.name), key);
+                let what = format!(
+                    "{} is {}'s already",
+                    quoted(&file.display().to_string()),
+                    path("volume", other)
+                );
+                let help = "two volumes on one would overwrite each other".to_owned();
+                doc.keep(doc.places.problem(&at, what, Some(help)));
+            }
+        }
+    }
+}
+
+/// A volume behind the host's page cache can be promised nothing, nor can the tenant it belongs to.
+fn cached(doc: &mut Document<'_>, server: &Server, volume: &Volume) {
+    let at = path("volume", &volume.name);
+    let tenant = volume.tenant.as_deref().and_then(|t| server.tenant(t));
+    let (key, what) = if is_promised(&volume.contract) {
+        let key = join(&at, promise_key(&volume.contract));
+        (
+            key,
+            "cannot be kept with cache = \"host\": the page cache answers, not the drive"
+                .to_owned(),
+        )
+    } else if let Some(tenant) = tenant.filter(|t| is_promised(&t.contract)) {
+        let tenant = path("tenant", &tenant.name);
+        let what = format!("\"host\" would break what {tenant} is promised");
+        (join(&at, "cache"), what)
+    } else {
+        return;
+    };
+    let help = "use cache = \"direct\", or promise nothing".to_owned();
+    doc.keep(doc.places.problem(&key, what, Some(help)));
+}
+
+/// The key that makes a contract a promise.
+pub(crate) fn promise_key(contract: &Contract) -> &'static str {
+    match contract {
+        c if c.class == Class::Realtime => "class",
+        c if c.min > 0 => "min",
+        _ => "min_iops",
+    }
+}
+
+/// True if the drive's tables have room for its volumes, tenants and connections.
+fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
+    let at = path("drive", &drive.name);
+    let limits = &drive.limits;
+    let volumes = server.volumes_of(&drive.name).count();
+    let tenants = server
+        .tenants
+        .iter()
+        .filter(|t| t.drive == drive.name)
+        .count();
+    let counts = [
+        ("volumes", volumes, limits.volumes),
+        ("tenants", tenants, limits.tenants),
+    ];
+    let before = doc.found();
+    for (key, count, limit) in counts {
+        if count > limit as usize {
+            let what = format!("the drive has {count}, and room for {limit}");
+            let help = format!("raise {key} in [{at}.limits]");
+            doc.keep(
+                doc.places
+                    .problem(&format!("{at}.limits.{key}"), what, Some(help)),
+            );
+        }
+    }
+    let reserved = PER_STREAM_RESERVED.min(server.limits.requests_per_connection);
+    let least = streams(&server.limits) * reserved;
+    if limits.requests < least {
+        let what = format!(
+            "{} is too few for {} connections, each of which is sure of {reserved}",
+            limits.requests, server.limits.connections
+        );
+        let help = format!("at least {least}, or fewer limits.connections");
+        doc.keep(
+            doc.places
+                .problem(&format!("{at}.limits.requests"), what, Some(help)),
+        );
+    }
+    doc.found() == before
+}

@@ -1,0 +1,437 @@
+//! A TOML file on its way to values: what is read is checked, and everything wrong is kept with its place.
+
+use crate::nearest;
+use crate::places::Places;
+use crate::problem::Problem;
+use crate::units::{Rate, Size, Time, UnitError};
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
+use std::str::FromStr;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use weir_core::Span;
+
+/// Problems that are kept; a file that has more is not helped by a longer list.
+const PROBLEMS_MAX: usize = 100;
+
+/// The keys that a kind of table can have.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// What it is called in texts: `[volume.NAME]`.
+    pub(crate) name: &'static str,
+    pub(crate) keys: &'static [&'static str],
+}
+
+/// What is known about the file, and what is wrong with it.
+#[derive(Debug)]
+pub(crate) struct Document<'a> {
+    text: &'a str,
+    /// Where each line begins.
+    lines: Vec<usize>,
+    pub(crate) places: Places,
+    problems: Vec<Problem>,
+    /// Problems found, those not kept included.
+    found: usize,
+}
+
+/// A key's value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) path: String,
+    pub(crate) span: Range<usize>,
+    value: &'a DeValue<'a>,
+}
+
+/// A table of a known shape.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<'a> {
+    pub(crate) path: String,
+    pub(crate) span: Range<usize>,
+    map: &'a DeTable<'a>,
+}
+
+impl<'a> Document<'a> {
+    pub(crate) fn new(file: &str, text: &'a str) -> Self {
+        let breaks = text.bytes().zip(1..).filter(|b| b.0 == b'\n').map(|b| b.1);
+        Self {
+            text,
+            lines: std::iter::once(0).chain(breaks).collect(),
+            places: Places {
+                file: file.to_owned(),
+                ..Places::default()
+            },
+            problems: Vec::new(),
+            found: 0,
+        }
+    }
+
+    /// Problems found so far.
+    pub(crate) fn found(&self) -> usize {
+        self.found
+    }
+
+    /// Line and column, from 1, of a byte of the text. Columns count characters.
+    pub(crate) fn place(&self, byte: usize) -> (u32, u32) {
+        let byte = byte.min(self.text.len());
+        let line = self.lines.partition_point(|&start| start <= byte) - 1;
+        let before = self.text.as_bytes().get(self.lines[line]..byte);
+        // A character's first byte is any that does not continue another.
+        let column = before.map_or(0, |b| b.iter().filter(|&b| b & 0xc0 != 0x80).count());
+        (line as u32 + 1, column as u32 + 1)
+    }
+
+    /// Keeps a problem at a place in the text.
+    pub(crate) fn at(&mut self, span: &Range<usize>, key: &str, what: impl Display, help: &str) {
+        let (line, column) = self.place(span.start);
+        self.keep(Problem {
+            file: self.places.file.clone(),
+            line,
+            column,
+            key: key.to_owned(),
+            message: what.to_string(),
+            help: (!help.is_empty()).then(|| help.to_owned()),
+        });
+    }
+
+    /// Keeps a problem with an entry.
+    pub(crate) fn wrong(&mut self, entry: &Entry<'_>, what: impl Display, help: &str) {
+        self.at(&entry.span, &entry.path, what, help);
+    }
+
+    /// Keeps a problem that was found elsewhere.
+    pub(crate) fn keep(&mut self, problem: Problem) {
+        self.found += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        }
+    }
+
+    /// True while a further problem would be kept: what is costly to explain need not be otherwise.
+    pub(crate) fn keeps(&self) -> bool {
+        self.problems.len() < PROBLEMS_MAX
+    }
+
+    /// Everything that is wrong, in the order of the file.
+    pub(crate) fn into_problems(mut self) -> Vec<Problem> {
+        // Stable: what has one place stays in the order in which it was found.
+        self.problems.sort_by_key(|p| (p.line, p.column));
+        let more = self.found - self.problems.len();
+        if more > 0 {
+            let message = format!("{more} more problems are not shown");
+            self.problems.push(Problem {
+                file: self.places.file,
+                line: 0,
+                column: 0,
+                key: String::new(),
+                message,
+                help: None,
+            });
+        }
+        self.problems
+    }
+
+    /// The file's outermost table.
+    pub(crate) fn root(&mut self, map: &'a DeTable<'a>, shape: &Shape) -> Table<'a> {
+        let table = Table {
+            path: String::new(),
+            span: 0..0,
+            map,
+        };
+        self.check_keys(&table, shape);
+        table
+    }
+
+    /// Notes where an entry stands.
+    pub(crate) fn note(&mut self, entry: &Entry<'_>) {
+        let place = self.place(entry.span.start);
+        self.places.keys.insert(entry.path.clone(), place);
+    }
+
+    /// Notes where each key stands and says which are unknown.
+    fn check_keys(&mut self, table: &Table<'a>, shape: &Shape) {
+        for (key, value) in table.map {
+            let name = key.get_ref();
+            let path = join(&table.path, name);
+            if shape.keys.contains(&name.as_ref()) {
+                let place = self.place(value.span().start);
+                self.places.keys.insert(path, place);
+            } else if self.keeps() {
+                let help = nearest::key(name, shape);
+                self.at(&key.span(), &path, "unknown key", &help);
+            } else {
+                self.found += 1;
+            }
+        }
+    }
+
+    /// The entry of a key that has to be there.
+    pub(crate) fn required(
+        &mut self,
+        table: &Table<'a>,
+        key: &str,
+        help: &str,
+    ) -> Option<Entry<'a>> {
+        let entry = table.entry(key);
+        if entry.is_none() {
+            self.at(&table.span, &join(&table.path, key), "is missing", help);
+        }
+        entry
+    }
+}
+
+impl<'a> Table<'a> {
+    /// The entry of a key, if it is there.
+    pub(crate) fn entry(&self, key: &str) -> Option<Entry<'a>> {
+        let (key, value) = self.map.get_key_value(key)?;
+        Some(self.entry_of(key.get_ref(), value))
+    }
+
+    /// All entries in the order of their keys, with the keys.
+    pub(crate) fn entries(
+        &self,
+    ) -> impl Iterator<Item = (&'a Spanned<std::borrow::Cow<'a, str>>, Entry<'a>)> {
+        self.map
+            .iter()
+            .map(|(k, v)| (k, self.entry_of(k.get_ref(), v)))
+    }
+
+    fn entry_of(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Entry<'a> {
+        Entry {
+            path: join(&self.path, key),
+            span: value.span(),
+            value: value.get_ref(),
+        }
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// A table of a known shape.
+    pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &Shape) -> Option<Table<'a>> {
+        let table = self.map(doc)?;
+        doc.check_keys(&table, shape);
+        Some(table)
+    }
+
+    /// A table whose keys are names that people chose.
+    pub(crate) fn names(&self, doc: &mut Document<'a>, kind: &str) -> Option<Table<'a>> {
+        let DeValue::Table(_) = self.value else {
+            let help = format!("write one [{kind}.NAME] for each");
+            doc.wrong(self, format_args!("{} is not a table", self.shown()), &help);
+            return None;
+        };
+        self.map(doc)
+    }
+
+    fn map(&self, doc: &mut Document<'a>) -> Option<Table<'a>> {
+        let DeValue::Table(map) = self.value else {
+            self.mistyped(doc, "a table", "");
+            return None;
+        };
+        Some(Table {
+            path: self.path.clone(),
+            span: self.span.clone(),
+            map,
+        })
+    }
+
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
+    /// A string. `wanted` says what kind, `example` how it is written.
+    pub(crate) fn text(
+        &self,
+        doc: &mut Document<'_>,
+        wanted: &str,
+        example: &str,
+    ) -> Option<&'a str> {
+        if let DeValue::String(text) = self.value {
+            return Some(text);
+        }
+        self.mistyped(doc, wanted, example);
+        None
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&self, doc: &mut Document<'_>) -> Option<bool> {
+        if let DeValue::Boolean(value) = self.value {
+            return Some(*value);
+        }
+        self.mistyped(doc, "true or false", "");
+        None
+    }
+
+    /// The elements of an array.
+    pub(crate) fn array(&self, doc: &mut Document<'_>, example: &str) -> Option<Vec<Self>> {
+        let DeValue::Array(array) = self.value else {
+            self.mistyped(doc, "an array", example);
+            return None;
+        };
+        let element = |(i, value): (usize, &'a Spanned<DeValue<'a>>)| Self {
+            path: format!("{}[{i}]", self.path),
+            span: value.span(),
+            value: value.get_ref(),
+        };
+        Some(array.iter().enumerate().map(element).collect())
+    }
+
+    /// A whole number in a range.
+    pub(crate) fn integer(
+        &self,
+        doc: &mut Document<'_>,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let (low, high) = (range.start(), range.end());
+        let DeValue::Integer(integer) = self.value else {
+            self.mistyped(doc, &format!("a whole number, {low} to {high}"), "");
+            return None;
+        };
+        let value = u64::from_str_radix(integer.as_str(), integer.radix());
+        let value = value.ok().filter(|v| range.contains(v));
+        if value.is_none() {
+            let what = format!("{integer} is not {low} to {high}");
+            doc.wrong(self, what, "");
+        }
+        value
+    }
+
+    /// A number of bytes.
+    pub(crate) fn size(&self, doc: &mut Document<'_>) -> Option<u64> {
+        self.unit::<Size>(doc, "a size", "\"128KiB\"").map(|s| s.0)
+    }
+
+    /// Bytes a second, more than none.
+    pub(crate) fn rate(&self, doc: &mut Document<'_>) -> Option<u64> {
+        let rate = self.unit::<Rate>(doc, "a rate", "\"50MB/s\"")?.0;
+        if rate == 0 {
+            doc.wrong(self, "must be more than zero", "leave the key out for none");
+            return None;
+        }
+        Some(rate)
+    }
+
+    /// A length of time.
+    pub(crate) fn time(&self, doc: &mut Document<'_>) -> Option<Span> {
+        self.unit::<Time>(doc, "a time", "\"500ms\"").map(|t| t.0)
+    }
+
+    /// A length of time in a range.
+    pub(crate) fn time_in(
+        &self,
+        doc: &mut Document<'_>,
+        range: RangeInclusive<Span>,
+    ) -> Option<Span> {
+        let time = self.time(doc)?;
+        if range.contains(&time) {
+            return Some(time);
+        }
+        let (low, high) = (Time(*range.start()), Time(*range.end()));
+        doc.wrong(
+            self,
+            format_args!("{} is not {low} to {high}", self.shown()),
+            "",
+        );
+        None
+    }
+
+    /// A number of bytes in a range, a multiple of `unit`.
+    pub(crate) fn size_in(
+        &self,
+        doc: &mut Document<'_>,
+        range: RangeInclusive<u64>,
+        unit: u64,
+    ) -> Option<u64> {
+        let size = self.size(doc)?;
+        if !range.contains(&size) {
+            let (low, high) = (Size(*range.start()), Size(*range.end()));
+            doc.wrong(
+                self,
+                format_args!("{} is not {low} to {high}", self.shown()),
+                "",
+            );
+            return None;
+        }
+        if !size.is_multiple_of(unit) {
+            let below = Size(size / unit * unit);
+            let help = format!("the nearest below is \"{below}\"");
+            let what = format!("{} is not a multiple of {unit} bytes", self.shown());
+            doc.wrong(self, what, &help);
+            return None;
+        }
+        Some(size)
+    }
+
+    fn unit<T: FromStr<Err = UnitError>>(
+        &self,
+        doc: &mut Document<'_>,
+        wanted: &str,
+        example: &str,
+    ) -> Option<T> {
+        if matches!(self.value, DeValue::Integer(_) | DeValue::Float(_)) {
+            // The parser of units knows best what could follow a number.
+            let text = self.shown();
+            let error = text.parse::<T>().err();
+            let help = error.map_or_else(String::new, |e| e.help);
+            let what = format!("{text} has no unit; it must be {wanted} as a string, as {example}");
+            doc.wrong(self, what, &help);
+            return None;
+        }
+        let text = self.text(doc, wanted, example)?;
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                doc.wrong(self, &error, &error.help);
+                None
+            }
+        }
+    }
+
+    /// Keeps the problem that a value is of another type.
+    fn mistyped(&self, doc: &mut Document<'_>, wanted: &str, example: &str) {
+        let example = if example.is_empty() {
+            String::new()
+        } else {
+            format!(", as {example}")
+        };
+        let what = format!("{} is not {wanted}{example}", self.shown());
+        doc.wrong(self, what, "");
+    }
+
+    /// The value in a text about it.
+    pub(crate) fn shown(&self) -> String {
+        match self.value {
+            DeValue::String(text) => quoted(text),
+            DeValue::Integer(integer) => integer.to_string(),
+            DeValue::Float(float) => float.to_string(),
+            DeValue::Boolean(value) => value.to_string(),
+            DeValue::Datetime(value) => value.to_string(),
+            DeValue::Array(_) => "an array".to_owned(),
+            DeValue::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+/// A string in quotes, shortened if it is long.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN: usize = 80;
+    if text.chars().nth(SHOWN).is_none() {
+        return format!("{text:?}");
+    }
+    let head: String = text.chars().take(SHOWN).collect();
+    format!("{head:?}...")
+}
+
+/// A key's path, quoted where TOML would have it.
+pub(crate) fn join(path: &str, key: &str) -> String {
+    let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    let key = if !key.is_empty() && key.bytes().all(bare) {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
+    };
+    if path.is_empty() {
+        key
+    } else {
+        format!("{path}.{key}")
+    }
+}

@@ -1,0 +1,111 @@
+//! What may have been meant by a name that does not exist.
+
+use crate::document::{Shape, quoted};
+use crate::read::SHAPES;
+
+/// The candidate that is nearest to `word`, if any is near.
+pub(crate) fn name<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let word = folded(word);
+    let length = word.chars().count();
+    candidates
+        .into_iter()
+        // Names whose lengths differ by more than a third cannot be near: most need no further look.
+        .filter(|c| c.len().abs_diff(word.len()) <= word.len() / 3 + 1)
+        .map(|c| (strsim::damerau_levenshtein(&word, &folded(c)), c))
+        .filter(|(distance, _)| *distance <= (length / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, c)| c)
+}
+
+/// Help for a reference to something that does not exist: the nearest name, or all of a few.
+pub(crate) fn help<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> String {
+    const FEW: usize = 8;
+    if let Some(near) = name(word, candidates.clone()) {
+        return format!("did you mean {}?", quoted(near));
+    }
+    let mut names = candidates.into_iter();
+    let few: Vec<String> = names.by_ref().take(FEW).map(quoted).collect();
+    match few.len() {
+        0 => "there is none".to_owned(),
+        _ if names.next().is_some() => format!("there are {} and others", few.join(", ")),
+        1 => format!("there is {}", few[0]),
+        _ => format!("there are {}", few.join(", ")),
+    }
+}
+
+/// Help for an unknown key of a table: the nearest, or where it belongs, or all there are.
+pub(crate) fn key(word: &str, shape: &Shape) -> String {
+    if let Some(near) = name(word, shape.keys.iter().copied()) {
+        return format!("did you mean \"{near}\"?");
+    }
+    let linux = LINUX.iter().find(|l| l.0 == word).map_or(word, |l| l.1);
+    if shape.keys.contains(&linux) {
+        return format!("did you mean \"{linux}\"?");
+    }
+    if let Some(other) = SHAPES.iter().find(|s| s.keys.contains(&linux)) {
+        return format!("\"{linux}\" belongs in {}", other.name);
+    }
+    let elsewhere = SHAPES
+        .iter()
+        .find_map(|s| Some((s, name(word, s.keys.iter().copied())?)));
+    match elsewhere {
+        Some((other, near)) => format!("did you mean \"{near}\"? It belongs in {}", other.name),
+        None => format!("{} has {}", shape.name, shape.keys.join(", ")),
+    }
+}
+
+/// What Linux calls some of our keys.
+const LINUX: &[(&str, &str)] = &[
+    ("weight", "share"),
+    ("prio", "class"),
+    ("priority", "class"),
+    ("bps", "bandwidth"),
+    ("rbps", "read_bandwidth"),
+    ("wbps", "write_bandwidth"),
+    ("riops", "read_iops"),
+    ("wiops", "write_iops"),
+    ("scheduler", "policy"),
+    ("elevator", "policy"),
+    ("nr_hw_queues", "queues"),
+    ("queue_depth", "tags"),
+    ("max_sectors_kb", "max_transfer"),
+    ("nr_requests", "scheduler_tags"),
+];
+
+/// Case and the kind of dash do not make a name another.
+fn folded(word: &str) -> String {
+    word.to_lowercase().replace('-', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_and_far() {
+        let keys = ["bandwidth", "read_bandwidth", "iops", "burst", "min"];
+        assert_eq!(name("bandwith", keys), Some("bandwidth"));
+        assert_eq!(name("Read-Bandwidth", keys), Some("read_bandwidth"));
+        assert_eq!(name("ipos", keys), Some("iops"));
+        assert_eq!(name("mim", keys), Some("min"));
+        assert_eq!(name("weight", keys), None);
+        assert_eq!(name("", keys), None);
+    }
+
+    #[test]
+    fn help_names_the_nearest_or_a_few() {
+        assert_eq!(help("fats", ["fast", "slow"]), "did you mean \"fast\"?");
+        assert_eq!(help("x", ["fast", "slow"]), "there are \"fast\", \"slow\"");
+        assert_eq!(help("x", ["fast"]), "there is \"fast\"");
+        assert_eq!(help("x", []), "there is none");
+        let many: Vec<String> = (0..20).map(|n| format!("drive{n}")).collect();
+        let text = help("x", many.iter().map(String::as_str));
+        assert!(text.ends_with("\"drive7\" and others"), "{text}");
+    }
+}

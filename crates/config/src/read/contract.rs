@@ -1,0 +1,78 @@
+//! `min`, `min_iops`, `share`, `max`, `class`: the keys of volumes and tenants alike.
+
+use super::choice;
+use crate::document::{Document, Entry, Shape, Table};
+use weir_core::{Class, Contract, Max, Span};
+
+pub(super) const MAX: Shape = Shape {
+    name: "max = { ... }",
+    keys: &[
+        "bandwidth",
+        "read_bandwidth",
+        "write_bandwidth",
+        "iops",
+        "read_iops",
+        "write_iops",
+        "burst",
+    ],
+};
+
+const IOPS_MAX: u64 = 1_000_000_000_000;
+const BURST_MAX: Span = Span::from_secs(3600);
+
+const CLASSES: &[(&str, Class)] = &[
+    ("realtime", Class::Realtime),
+    ("best-effort", Class::BestEffort),
+    ("idle", Class::Idle),
+];
+
+/// What the table promises. Whether it can be kept is the core's to say.
+pub(super) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
+    let mut contract = Contract::DEFAULT;
+    if let Some(min) = table.entry("min").and_then(|e| e.rate(doc)) {
+        contract.min = min;
+    }
+    if let Some(min) = iops(doc, table, "min_iops") {
+        contract.min_iops = min;
+    }
+    let share = table.entry("share");
+    if let Some(share) = share.and_then(|e| e.integer(doc, 1..=10_000)) {
+        contract.share = share as u16;
+    }
+    if let Some(entry) = table.entry("max") {
+        contract.max = max(doc, &entry);
+    }
+    let class = table.entry("class");
+    if let Some(class) = class.and_then(|e| choice(doc, &e, CLASSES)) {
+        contract.class = class;
+    }
+    contract
+}
+
+fn max<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Max {
+    let mut max = Max::NONE;
+    let before = doc.found();
+    let Some(table) = entry.table(doc, &MAX) else {
+        return max;
+    };
+    let mut bytes = |key| table.entry(key).and_then(|e| e.rate(doc)).unwrap_or(0);
+    max.bandwidth = bytes("bandwidth");
+    max.read_bandwidth = bytes("read_bandwidth");
+    max.write_bandwidth = bytes("write_bandwidth");
+    max.iops = iops(doc, &table, "iops").unwrap_or(0);
+    max.read_iops = iops(doc, &table, "read_iops").unwrap_or(0);
+    max.write_iops = iops(doc, &table, "write_iops").unwrap_or(0);
+    let burst = table.entry("burst");
+    if let Some(burst) = burst.and_then(|e| e.time_in(doc, Span::ZERO..=BURST_MAX)) {
+        max.burst = burst;
+    }
+    if !max.is_limited() && doc.found() == before {
+        let help = "give a rate as bandwidth = \"50MB/s\" or iops = 5000, or remove max";
+        doc.wrong(entry, "limits nothing", help);
+    }
+    max
+}
+
+fn iops<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> Option<u64> {
+    table.entry(key).and_then(|e| e.integer(doc, 1..=IOPS_MAX))
+}

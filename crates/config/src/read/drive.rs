@@ -1,0 +1,171 @@
+//! `[drive.NAME]`.
+
+use super::{model, policy};
+use crate::document::{Document, Entry, Shape, Table};
+use crate::listen::Limits;
+use crate::server::{Drive, DriveLimits, Policy};
+use weir_core::{Capacity, DriveShape};
+
+pub(super) const DRIVE: Shape = Shape {
+    name: "[drive.NAME]",
+    keys: &[
+        "policy",
+        "capacity",
+        "queues",
+        "tags",
+        "max_transfer",
+        "rotational",
+        "model",
+        "limits",
+        "bfq",
+        "contract",
+    ],
+};
+
+pub(super) const CAPACITY: Shape = Shape {
+    name: "capacity = { ... }",
+    keys: &["read", "write", "iops"],
+};
+
+pub(super) const DRIVE_LIMITS: Shape = Shape {
+    name: "[drive.NAME.limits]",
+    keys: &["requests", "scheduler_tags", "volumes", "tenants"],
+};
+
+/// What a model says of itself; not to be said again.
+pub(super) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rotational"];
+
+const QUEUES_MAX: u64 = 1024;
+const TAGS_MAX: u64 = 4096;
+/// Places in all queues together.
+const PLACES_MAX: u64 = 65_536;
+const TRANSFER_MAX: u64 = 1 << 30;
+/// What requests are split to on flash and on disks.
+const TRANSFER_FLASH: u32 = 128 << 10;
+const TRANSFER_DISK: u32 = 1280 << 10;
+const IOPS_MAX: u64 = 1_000_000_000_000;
+const REQUESTS_MAX: u64 = 1 << 20;
+const SLOTS_MAX: u64 = 65_536;
+
+pub(super) fn drive<'a>(
+    doc: &mut Document<'a>,
+    name: &str,
+    entry: &Entry<'a>,
+    limits: &Limits,
+) -> Drive {
+    let mut drive = Drive {
+        name: name.to_owned(),
+        policy: Policy::default(),
+        capacity: None,
+        queues: 1,
+        tags: DriveShape::default().tags,
+        max_transfer: TRANSFER_FLASH,
+        rotational: false,
+        model: None,
+        limits: drive_limits(doc, None, limits),
+    };
+    let Some(table) = entry.table(doc, &DRIVE) else {
+        return drive;
+    };
+    drive.policy = policy::policy(doc, &table);
+    drive.capacity = table.entry("capacity").and_then(|e| capacity(doc, &e));
+    shape(doc, &table, &mut drive);
+    let own = table
+        .entry("limits")
+        .and_then(|e| e.table(doc, &DRIVE_LIMITS));
+    drive.limits = drive_limits(doc, own.as_ref(), limits);
+    if let Some(model) = table.entry("model").and_then(|e| model::model(doc, &e)) {
+        set_model(doc, &mut drive, model);
+    }
+    drive
+}
+
+/// The drive is this model: its shape and, unless stated, its capacity are the model's.
+pub(super) fn set_model(doc: &mut Document<'_>, drive: &mut Drive, model: weir_drive::Config) {
+    let path = super::path("drive", &drive.name);
+    for key in SHAPE_KEYS {
+        let path = format!("{path}.{key}");
+        if doc.places.keys.contains_key(&path) {
+            let what = "is for the drive's model to say".to_owned();
+            let help = format!("remove {key}, or set it in the model if it has it");
+            doc.keep(doc.places.problem(&path, what, Some(help)));
+        }
+    }
+    let shape = model.shape();
+    drive.queues = shape.queues;
+    drive.tags = shape.tags;
+    drive.max_transfer = shape.max_transfer;
+    drive.rotational = shape.rotational;
+    drive.capacity = drive.capacity.or_else(|| model.capacity());
+    drive.model = Some(model);
+    let places = u64::from(shape.queues) * u64::from(shape.tags);
+    if places > PLACES_MAX {
+        let what = format!("has {places} tags in all; at most {PLACES_MAX} are permitted");
+        doc.keep(doc.places.problem(&format!("{path}.model"), what, None));
+    }
+}
+
+fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
+    let before = doc.found();
+    let mut count = |key, most| table.entry(key).and_then(|e| e.integer(doc, 1..=most));
+    if let Some(queues) = count("queues", QUEUES_MAX) {
+        drive.queues = queues as u16;
+    }
+    if let Some(tags) = count("tags", TAGS_MAX) {
+        drive.tags = tags as u16;
+    }
+    let places = u64::from(drive.queues) * u64::from(drive.tags);
+    if places > PLACES_MAX && doc.found() == before {
+        let what = format!("queues * tags is {places}; at most {PLACES_MAX} are permitted");
+        doc.at(&table.span, &table.path, what, "");
+    }
+    if let Some(rotational) = table.entry("rotational").and_then(|e| e.boolean(doc)) {
+        drive.rotational = rotational;
+        if rotational {
+            drive.max_transfer = TRANSFER_DISK;
+        }
+    }
+    let transfer = table.entry("max_transfer");
+    if let Some(bytes) = transfer.and_then(|e| e.size_in(doc, 4096..=TRANSFER_MAX, 512)) {
+        drive.max_transfer = bytes as u32;
+    }
+}
+
+fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
+    let table = entry.table(doc, &CAPACITY)?;
+    let help = "both count: promises are held against the slower of read and write";
+    let read = doc.required(&table, "read", help);
+    let write = doc.required(&table, "write", help);
+    let read = read.and_then(|e| e.rate(doc));
+    let write = write.and_then(|e| e.rate(doc));
+    let iops = match table.entry("iops") {
+        Some(entry) => entry.integer(doc, 1..=IOPS_MAX),
+        None => Some(0),
+    };
+    Some(Capacity {
+        read: read?,
+        write: write?,
+        iops: iops?,
+    })
+}
+
+/// Sizes of the tables; what is not said follows from what connections may take.
+fn drive_limits<'a>(
+    doc: &mut Document<'a>,
+    table: Option<&Table<'a>>,
+    limits: &Limits,
+) -> DriveLimits {
+    let mut count = |key, range| table?.entry(key)?.integer(doc, range);
+    let requests = count("requests", 1..=REQUESTS_MAX);
+    let tags = count("scheduler_tags", 1..=REQUESTS_MAX);
+    let volumes = count("volumes", 1..=SLOTS_MAX);
+    let tenants = count("tenants", 0..=SLOTS_MAX);
+    let usual = limits.connections.saturating_mul(16).max(4096);
+    let requests = requests.map_or(usual, |n| n as u32);
+    DriveLimits {
+        requests,
+        scheduler_tags: tags.map_or(requests, |n| n as u32),
+        volumes: volumes.map_or(1024, |n| n as u32),
+        tenants: tenants.map_or(256, |n| n as u32),
+    }
+}

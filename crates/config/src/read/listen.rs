@@ -1,0 +1,301 @@
+//! `[listen]` and `[limits]`.
+
+use crate::document::{Document, Entry, Shape, Table, quoted};
+use crate::listen::{Address, Id, Limits, Listen, Owner};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use weir_core::Span;
+
+pub(super) const LISTEN: Shape = Shape {
+    name: "[listen]",
+    keys: &["nbd", "metrics", "insecure", "socket_mode", "socket_owner"],
+};
+
+pub(super) const LIMITS: Shape = Shape {
+    name: "[limits]",
+    keys: &[
+        "connections",
+        "requests_per_connection",
+        "bytes_per_connection",
+        "unsent_per_connection",
+        "request_size",
+        "handshake_timeout",
+        "arena",
+    ],
+};
+
+/// Bytes of a path that fit into a socket's address, less the closing zero.
+const SOCKET_PATH_MAX: usize = 107;
+const LISTENERS_MAX: usize = 64;
+const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
+
+pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Listen {
+    let mut listen = Listen {
+        nbd: Vec::new(),
+        metrics: None,
+        insecure: false,
+        socket_mode: 0o600,
+        socket_owner: Owner::default(),
+    };
+    let help = format!("[listen] says where clients connect: nbd = {EXAMPLE}");
+    let entry = doc.required(root, "listen", &help);
+    let Some(table) = entry.and_then(|e| e.table(doc, &LISTEN)) else {
+        return listen;
+    };
+    if let Some(insecure) = table.entry("insecure").and_then(|e| e.boolean(doc)) {
+        listen.insecure = insecure;
+    }
+    if let Some(entry) = doc.required(&table, "nbd", &help) {
+        listen.nbd = addresses(doc, &entry, listen.insecure);
+    }
+    let metrics = table.entry("metrics");
+    listen.metrics = metrics.and_then(|e| metrics_address(doc, &e, &listen));
+    sockets(doc, &table, &mut listen);
+    listen
+}
+
+/// Mode and owner of Unix sockets.
+fn sockets<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &mut Listen) {
+    let mode = table.entry("socket_mode");
+    let owner = table.entry("socket_owner");
+    let any = listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
+    for entry in [&mode, &owner].into_iter().flatten() {
+        if !any && !listen.nbd.is_empty() {
+            let help = "remove it, or listen at \"unix:/path\"";
+            doc.wrong(entry, "there is no Unix socket it could be for", help);
+        }
+    }
+    if let Some(mode) = mode.and_then(|e| socket_mode(doc, &e)) {
+        listen.socket_mode = mode;
+    }
+    if let Some(owner) = owner.and_then(|e| socket_owner(doc, &e)) {
+        listen.socket_owner = owner;
+    }
+}
+
+fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> Vec<Address> {
+    let mut all: Vec<Address> = Vec::new();
+    let Some(elements) = entry.array(doc, EXAMPLE) else {
+        return all;
+    };
+    if elements.is_empty() || elements.len() > LISTENERS_MAX {
+        let what = format!(
+            "has {} addresses; 1 to {LISTENERS_MAX} are permitted",
+            elements.len()
+        );
+        doc.wrong(entry, what, "");
+    }
+    for element in elements.iter().take(LISTENERS_MAX) {
+        let Some(address) = address(doc, element, insecure) else {
+            continue;
+        };
+        let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
+        if all.contains(&address) && !any_port {
+            doc.wrong(element, format!("{} is there already", element.shown()), "");
+            continue;
+        }
+        all.push(address);
+    }
+    all
+}
+
+fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<Address> {
+    let text = entry.text(doc, "an address", "\"unix:/path\" or \"127.0.0.1:10809\"")?;
+    let Some(path) = text.strip_prefix("unix:") else {
+        return tcp(doc, entry, text, insecure).map(Address::Tcp);
+    };
+    if !path.starts_with('/') || path.contains('\0') || path.ends_with('/') {
+        let help = "the path begins with \"/\" and names the socket";
+        doc.wrong(entry, format!("{} is no socket's path", quoted(path)), help);
+        return None;
+    }
+    if path.len() > SOCKET_PATH_MAX {
+        let what = format!(
+            "the path has {} bytes; a socket's has at most {SOCKET_PATH_MAX}",
+            path.len()
+        );
+        doc.wrong(entry, what, "");
+        return None;
+    }
+    Some(Address::Unix(PathBuf::from(path)))
+}
+
+fn tcp(
+    doc: &mut Document<'_>,
+    entry: &Entry<'_>,
+    text: &str,
+    insecure: bool,
+) -> Option<SocketAddr> {
+    let local = |port: &str| {
+        Some(SocketAddr::new(
+            Ipv4Addr::LOCALHOST.into(),
+            port.parse().ok()?,
+        ))
+    };
+    let parsed = match text.strip_prefix("localhost:") {
+        Some(port) => local(port),
+        None => text.parse().ok(),
+    };
+    let Some(address) = parsed else {
+        let help = address_help(text);
+        doc.wrong(
+            entry,
+            format!("{} is not an address and a port", quoted(text)),
+            &help,
+        );
+        return None;
+    };
+    if !address.ip().to_canonical().is_loopback() && !insecure {
+        let what = format!(
+            "{} can be reached from other machines, without encryption or passwords",
+            quoted(text)
+        );
+        let help = "write insecure = true beside it if that is meant; else listen at \"127.0.0.1\" or a Unix socket";
+        doc.wrong(entry, what, help);
+        return None;
+    }
+    Some(address)
+}
+
+/// What is not quite an address: what may be meant.
+fn address_help(text: &str) -> String {
+    if text.starts_with('/') {
+        return format!("did you mean {}?", quoted(&format!("unix:{text}")));
+    }
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return format!("did you mean \"{}\"?", SocketAddr::new(ip, 10809));
+    }
+    if text == "localhost" {
+        return "did you mean \"localhost:10809\"?".to_owned();
+    }
+    "as \"127.0.0.1:10809\", \"[::1]:10809\" or \"unix:/path\"; names of hosts are not looked up"
+        .to_owned()
+}
+
+fn metrics_address(
+    doc: &mut Document<'_>,
+    entry: &Entry<'_>,
+    listen: &Listen,
+) -> Option<SocketAddr> {
+    let text = entry.text(doc, "an address", "\"127.0.0.1:9809\"")?;
+    if text.starts_with("unix:") {
+        doc.wrong(
+            entry,
+            "metrics are served over TCP",
+            "as \"127.0.0.1:9809\"",
+        );
+        return None;
+    }
+    let address = tcp(doc, entry, text, listen.insecure)?;
+    if address.port() != 0 && listen.nbd.contains(&Address::Tcp(address)) {
+        doc.wrong(entry, format!("{} is taken by nbd", quoted(text)), "");
+        return None;
+    }
+    Some(address)
+}
+
+fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
+    let text = entry.text(doc, "permission bits in a string", "\"0660\"")?;
+    let mode = u32::from_str_radix(text, 8).ok();
+    let mode =
+        mode.filter(|m| *m <= 0o777 && (3..=4).contains(&text.len()) && !text.starts_with('+'));
+    if mode.is_none() {
+        doc.wrong(
+            entry,
+            format!(
+                "{} is not an octal mode, \"0000\" to \"0777\"",
+                quoted(text)
+            ),
+            "as \"0660\"",
+        );
+    }
+    mode
+}
+
+fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
+    let text = entry.text(doc, "an owner", "\"user:group\"")?;
+    let (user, group) = text.split_once(':').unwrap_or((text, ""));
+    let id = |text: &str| match text.parse() {
+        _ if text.is_empty() => None,
+        Ok(number) => Some(Id::Number(number)),
+        Err(_) => Some(Id::Name(text.to_owned())),
+    };
+    let odd = |text: &str| text.contains(|c: char| c == ':' || c.is_whitespace() || c.is_control());
+    let owner = Owner {
+        user: id(user),
+        group: id(group),
+    };
+    if owner == Owner::default() || odd(user) || odd(group) {
+        let help = "as \"user:group\", \"user\" or \":group\", by name or number";
+        doc.wrong(entry, format!("{} is no owner", quoted(text)), help);
+        return None;
+    }
+    Some(owner)
+}
+
+pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
+    let mut limits = Limits::default();
+    let Some(table) = root.entry("limits").and_then(|e| e.table(doc, &LIMITS)) else {
+        return limits;
+    };
+    let mut count = |key, most| table.entry(key).and_then(|e| e.integer(doc, 1..=most));
+    if let Some(n) = count("connections", 65_536) {
+        limits.connections = n as u32;
+    }
+    if let Some(n) = count("requests_per_connection", 65_536) {
+        limits.requests_per_connection = n as u32;
+    }
+    let before = doc.found();
+    let size = table.entry("request_size");
+    if let Some(size) = size.and_then(|e| request_size(doc, &e)) {
+        limits.request_size = size;
+    }
+    // Below, what is wrong with it would be said again.
+    let least = if doc.found() == before {
+        u64::from(limits.request_size)
+    } else {
+        1
+    };
+    let mut bytes = |key, least, unit, value: &mut u64| {
+        let entry = table.entry(key);
+        if let Some(bytes) = entry.and_then(|e| e.size_in(doc, least..=ARENA_MAX, unit)) {
+            *value = bytes;
+        }
+    };
+    bytes(
+        "bytes_per_connection",
+        least,
+        1,
+        &mut limits.bytes_per_connection,
+    );
+    bytes(
+        "unsent_per_connection",
+        4096,
+        1,
+        &mut limits.unsent_per_connection,
+    );
+    bytes("arena", 2 * least, 4096, &mut limits.arena);
+    let timeout = table.entry("handshake_timeout");
+    let range = Span::from_millis(1)..=Span::from_secs(3600);
+    if let Some(timeout) = timeout.and_then(|e| e.time_in(doc, range)) {
+        limits.handshake_timeout = timeout;
+    }
+    limits
+}
+
+const ARENA_MAX: u64 = 1 << 40;
+const REQUEST_SIZE_MIN: u64 = 64 << 10;
+const REQUEST_SIZE_MAX: u64 = 32 << 20;
+
+fn request_size(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
+    let size = entry.size_in(doc, REQUEST_SIZE_MIN..=REQUEST_SIZE_MAX, 1)?;
+    if !size.is_power_of_two() {
+        doc.wrong(
+            entry,
+            format!("{} is not a power of two", entry.shown()),
+            "as \"32MiB\"",
+        );
+        return None;
+    }
+    Some(size as u32)
+}

@@ -1,0 +1,161 @@
+//! From the file's tables to values, one table at a time. What tables say about each other is checked in [`crate::check`].
+
+mod contract;
+mod drive;
+mod listen;
+mod model;
+mod policy;
+mod volume;
+
+use crate::Options;
+use crate::document::{Document, Entry, Shape, Table, join, quoted};
+use crate::nearest;
+use crate::server::{Server, Test};
+use std::collections::BTreeSet;
+use toml::de::DeTable;
+
+/// The outermost table.
+const ROOT: Shape = Shape {
+    name: "the file",
+    keys: &["drive", "listen", "limits", "volume", "tenant", "test"],
+};
+
+const TEST: Shape = Shape {
+    name: "[test]",
+    keys: &["power_cut", "seed"],
+};
+
+/// Every shape, so that a key in the wrong place can be told where it belongs.
+pub(crate) const SHAPES: &[&Shape] = &[
+    &ROOT,
+    &drive::DRIVE,
+    &drive::CAPACITY,
+    &drive::DRIVE_LIMITS,
+    &listen::LISTEN,
+    &listen::LIMITS,
+    &volume::VOLUME,
+    &volume::TENANT,
+    &contract::MAX,
+    &model::NULL,
+    &policy::BFQ,
+    &policy::CONTRACT,
+    &TEST,
+];
+
+/// A server as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) server: Server,
+    /// Key paths of the drives, tenants and volumes with problems of their own: what else is found about them may follow from
+    /// those.
+    pub(crate) broken: BTreeSet<String>,
+}
+
+impl Draft {
+    pub(crate) fn is_sound(&self, path: &str) -> bool {
+        !self.broken.contains(path)
+    }
+}
+
+/// Reads everything; problems stay with the document.
+pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: &Options) -> Draft {
+    let root = doc.root(map, &ROOT);
+    let mut broken = BTreeSet::new();
+    let limits = listen::limits(doc, &root);
+    let drives = named(doc, &root, "drive", &mut broken, |doc, name, entry| {
+        drive::drive(doc, name, entry, &limits)
+    });
+    let tenants = named(doc, &root, "tenant", &mut broken, volume::tenant);
+    let volumes = named(doc, &root, "volume", &mut broken, volume::volume);
+    let mut draft = Draft {
+        server: Server {
+            drives,
+            listen: listen::listen(doc, &root),
+            limits,
+            volumes: Vec::new(),
+            tenants,
+            test: test(doc, &root, options),
+            places: crate::places::Places::default(),
+        },
+        broken,
+    };
+    draft.server.volumes = volume::settle(doc, &mut draft, volumes);
+    if draft.server.drives.is_empty() && root.entry("drive").is_none() {
+        let help = "a server needs at least one, as [drive.fast]";
+        doc.at(&(0..0), "drive", "is missing", help);
+    }
+    draft
+}
+
+/// Reads each table of `[key.NAME]`; those with problems are noted as broken.
+fn named<'a, T>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    key: &str,
+    broken: &mut BTreeSet<String>,
+    mut read: impl FnMut(&mut Document<'a>, &str, &Entry<'a>) -> T,
+) -> Vec<T> {
+    let table = root.entry(key).and_then(|e| e.names(doc, key));
+    let mut all = Vec::new();
+    for (name, entry) in table.iter().flat_map(Table::entries) {
+        let before = doc.found();
+        doc.note(&entry);
+        let name = name.get_ref();
+        if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
+            let what = format!("{} is no name", quoted(name));
+            let help = "a name has 1 to 255 bytes and no control characters";
+            doc.wrong(&entry, what, help);
+        }
+        all.push(read(doc, name, &entry));
+        if doc.found() > before {
+            broken.insert(entry.path);
+        }
+    }
+    all
+}
+
+/// Longest name, bytes. NBD permits 4096; logs and metrics would not thank us.
+const NAME_MAX: usize = 255;
+
+fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test {
+    let mut test = Test::default();
+    let Some(entry) = root.entry("test") else {
+        return test;
+    };
+    if !options.allow_test {
+        let what = "is for tests of the server itself, which lose data on purpose";
+        doc.wrong(&entry, what, "remove the table");
+        return test;
+    }
+    let Some(table) = entry.table(doc, &TEST) else {
+        return test;
+    };
+    if let Some(power_cut) = table.entry("power_cut").and_then(|e| e.boolean(doc)) {
+        test.power_cut = power_cut;
+    }
+    let seed = table.entry("seed");
+    if let Some(seed) = seed.and_then(|e| e.integer(doc, 0..=i64::MAX as u64)) {
+        test.seed = seed;
+    }
+    test
+}
+
+/// One of a few words.
+fn choice<T: Copy>(doc: &mut Document<'_>, entry: &Entry<'_>, choices: &[(&str, T)]) -> Option<T> {
+    let names: Vec<String> = choices.iter().map(|c| format!("\"{}\"", c.0)).collect();
+    let wanted = format!("one of {}", names.join(", "));
+    let word = entry.text(doc, &wanted, "")?;
+    let found = choices.iter().find(|c| c.0 == word);
+    if found.is_none() {
+        let what = format!("{} is not {wanted}", quoted(word));
+        let near = nearest::name(word, choices.iter().map(|c| c.0));
+        let help = near.map_or_else(String::new, |n| format!("did you mean \"{n}\"?"));
+        doc.wrong(entry, what, &help);
+    }
+    found.map(|c| c.1)
+}
+
+/// The path of a table of `[kind.NAME]`.
+pub(crate) fn path(kind: &str, name: &str) -> String {
+    join(kind, name)
+}

@@ -1,0 +1,245 @@
+//! `[volume.NAME]` and `[tenant.NAME]`.
+
+use super::{Draft, choice, contract, drive, model};
+use crate::document::{Document, Entry, Shape, Table, quoted};
+use crate::server::{Cache, Storage, Tenant, Volume, block};
+use std::path::PathBuf;
+use weir_core::Contract;
+
+pub(super) const VOLUME: Shape = Shape {
+    name: "[volume.NAME]",
+    keys: &[
+        "drive",
+        "file",
+        "device",
+        "memory",
+        "model",
+        "size",
+        "read_only",
+        "cache",
+        "tenant",
+        "min",
+        "min_iops",
+        "share",
+        "max",
+        "class",
+    ],
+};
+
+pub(super) const TENANT: Shape = Shape {
+    name: "[tenant.NAME]",
+    keys: &["drive", "min", "min_iops", "share", "max", "class"],
+};
+
+const STORAGE: &[&str] = &["file", "device", "memory", "model"];
+const STORAGE_HELP: &str =
+    "a volume has one of file = \"/path\", device = \"/dev/...\", memory = true, model = \"...\"";
+/// Half of what an offset of the system's can reach.
+const SIZE_MAX: u64 = 4096 << 50;
+const SIZE_HELP: &str = "as size = \"1GiB\"";
+const PATH_MAX: usize = 4095;
+
+/// A volume, and what is still to be settled with its drive.
+#[derive(Debug)]
+pub(super) struct Unsettled<'a> {
+    volume: Volume,
+    path: String,
+    /// The model that it names, where it does.
+    model: Option<(Entry<'a>, Option<weir_drive::Config>)>,
+    /// Where its storage is said; `None` if it is left to the drive's model.
+    storage: Option<Entry<'a>>,
+}
+
+pub(super) fn tenant<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Tenant {
+    let table = entry.table(doc, &TENANT);
+    Tenant {
+        name: name.to_owned(),
+        drive: table
+            .as_ref()
+            .map_or_else(String::new, |t| drive_name(doc, t)),
+        contract: table.map_or(Contract::DEFAULT, |t| contract::contract(doc, &t)),
+    }
+}
+
+pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Unsettled<'a> {
+    let mut unsettled = Unsettled {
+        volume: Volume {
+            name: name.to_owned(),
+            drive: String::new(),
+            storage: Storage::Model,
+            size: None,
+            read_only: false,
+            cache: Cache::Direct,
+            tenant: None,
+            contract: Contract::DEFAULT,
+        },
+        path: entry.path.clone(),
+        model: None,
+        storage: None,
+    };
+    let Some(table) = entry.table(doc, &VOLUME) else {
+        return unsettled;
+    };
+    unsettled.volume.drive = drive_name(doc, &table);
+    let storage_known = storage(doc, &table, &mut unsettled);
+    let volume = &mut unsettled.volume;
+    if let Some(read_only) = table.entry("read_only").and_then(|e| e.boolean(doc)) {
+        volume.read_only = read_only;
+    }
+    if let Some(entry) = table.entry("cache") {
+        volume.cache = cache(doc, &entry, &volume.storage).unwrap_or_default();
+    }
+    if storage_known {
+        let left_to_model = unsettled.storage.is_none();
+        volume.size = size(doc, &table, volume, left_to_model);
+    }
+    let tenant = table.entry("tenant");
+    let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
+    volume.tenant = tenant.map(str::to_owned);
+    volume.contract = contract::contract(doc, &table);
+    unsettled
+}
+
+fn drive_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> String {
+    let help = "which [drive.NAME] it lies on, as drive = \"fast\"";
+    let entry = doc.required(table, "drive", help);
+    let name = entry.and_then(|e| e.text(doc, "a drive's name", "\"fast\""));
+    name.unwrap_or_default().to_owned()
+}
+
+/// Reads what holds the data; false if that stays unknown.
+fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsettled<'a>) -> bool {
+    let entries: Vec<Entry<'a>> = STORAGE.iter().filter_map(|k| table.entry(k)).collect();
+    let entry = match &entries[..] {
+        [] => return true,
+        [entry] => entry,
+        [_, second, ..] => {
+            doc.wrong(second, "is one storage too many", STORAGE_HELP);
+            return false;
+        }
+    };
+    unsettled.storage = Some(entry.clone());
+    let file = table.entry("file").is_some();
+    let storage = if file || table.entry("device").is_some() {
+        let kind = if file { Storage::File } else { Storage::Device };
+        absolute(doc, entry).map(kind)
+    } else if table.entry("memory").is_some() {
+        match entry.boolean(doc) {
+            Some(false) => {
+                doc.wrong(
+                    entry,
+                    "can only be true",
+                    "leave it out for another storage",
+                );
+                None
+            }
+            value => value.map(|_| Storage::Memory),
+        }
+    } else {
+        unsettled.model = Some((entry.clone(), model::model(doc, entry)));
+        Some(Storage::Model)
+    };
+    let known = storage.is_some();
+    unsettled.volume.storage = storage.unwrap_or(Storage::Memory);
+    known
+}
+
+fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
+    let text = entry.text(doc, "a path", "\"/var/lib/weir/alpha.img\"")?;
+    if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
+        let what = format!("{} is not an absolute path", quoted(text));
+        let help = "write it from \"/\" on: the server may be started anywhere";
+        doc.wrong(entry, what, help);
+        return None;
+    }
+    Some(PathBuf::from(text))
+}
+
+fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option<Cache> {
+    let cache = choice(
+        doc,
+        entry,
+        &[("direct", Cache::Direct), ("host", Cache::Host)],
+    )?;
+    if !matches!(storage, Storage::File(_) | Storage::Device(_)) {
+        doc.wrong(entry, "is for files and devices", "remove it");
+        return None;
+    }
+    Some(cache)
+}
+
+/// The size. Whether one must be given is not known yet of a volume that leaves its storage to its drive.
+fn size<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    volume: &Volume,
+    left_to_model: bool,
+) -> Option<u64> {
+    let unit = block(&volume.storage, volume.cache);
+    match volume.storage {
+        Storage::File(_) | Storage::Device(_) => table.entry("size"),
+        Storage::Model if left_to_model => table.entry("size"),
+        Storage::Memory | Storage::Model => doc.required(table, "size", SIZE_HELP),
+    }?
+    .size_in(doc, unit..=SIZE_MAX, unit)
+}
+
+/// Settles what each volume has to do with its drive's model. A drive is one thing: either its volumes all lie on one model, or
+/// none does.
+pub(super) fn settle(
+    doc: &mut Document<'_>,
+    draft: &mut Draft,
+    unsettled: Vec<Unsettled<'_>>,
+) -> Vec<Volume> {
+    for u in &unsettled {
+        let Some((entry, Some(model))) = &u.model else {
+            continue;
+        };
+        let drives = &mut draft.server.drives;
+        let Some(on) = drives.iter_mut().find(|d| d.name == u.volume.drive) else {
+            continue;
+        };
+        match on.model {
+            None => drive::set_model(doc, on, *model),
+            Some(other) if other != *model => {
+                let what = format!("drive.{} is another model already", on.name);
+                doc.wrong(entry, what, "what lies on one drive has one model");
+                draft.broken.insert(u.path.clone());
+            }
+            Some(_) => {}
+        }
+    }
+    for u in &unsettled {
+        let on = draft.server.drive(&u.volume.drive);
+        let Some(on) = on.filter(|_| draft.is_sound(&u.path)) else {
+            continue;
+        };
+        let before = doc.found();
+        match &u.storage {
+            None if on.model.is_some() && u.volume.size.is_none() => {
+                let at = format!("{}.size", u.path);
+                let what = "is missing".to_owned();
+                doc.keep(doc.places.problem(&at, what, Some(SIZE_HELP.to_owned())));
+            }
+            None if on.model.is_none() && draft.is_sound(&super::path("drive", &on.name)) => {
+                let what = "nothing holds its data".to_owned();
+                doc.keep(
+                    doc.places
+                        .problem(&u.path, what, Some(STORAGE_HELP.to_owned())),
+                );
+            }
+            Some(entry) if on.model.is_some() && u.model.is_none() => {
+                let what = format!(
+                    "drive.{} is a model, whose volumes hold their data in memory",
+                    on.name
+                );
+                doc.wrong(entry, what, "remove it, or put the volume on another drive");
+            }
+            _ => {}
+        }
+        if doc.found() > before {
+            draft.broken.insert(u.path.clone());
+        }
+    }
+    unsettled.into_iter().map(|u| u.volume).collect()
+}

@@ -1,0 +1,250 @@
+//! Sizes, rates and times as people write them: a number and its unit, always both.
+//!
+//! Units are decimal (`MB` = 10^6 bytes) or binary (`MiB` = 2^20 bytes). A fraction is allowed where it comes to a whole number of
+//! the smallest unit (`"1.5MB/s"`). Values are exact in 64 bits; what is larger is an error.
+//!
+//! ```
+//! use weir_config::units::{Rate, Size, Time};
+//!
+//! assert_eq!("8GiB".parse(), Ok(Size(8 << 30)));
+//! assert_eq!("1.5MB/s".parse(), Ok(Rate(1_500_000)));
+//! assert_eq!(Time::from_nanos(30_000).to_string(), "30us");
+//! assert_eq!("50MB".parse::<Rate>().unwrap_err().to_string(), "\"50MB\" is a size, not a rate");
+//! ```
+
+mod number;
+
+use number::Number;
+use std::fmt;
+use std::str::FromStr;
+use weir_core::Span;
+
+/// A number of bytes: `"8GiB"`, `"128KiB"`, `"4096B"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
+pub struct Size(pub u64);
+
+/// Bytes a second: `"50MB/s"`, `"1.5GiB/s"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
+pub struct Rate(pub u64);
+
+/// A length of time: `"2s"`, `"500ms"`, `"30us"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
+pub struct Time(pub Span);
+
+impl Time {
+    /// `ns` nanoseconds.
+    pub const fn from_nanos(ns: u64) -> Self {
+        Self(Span::from_nanos(ns))
+    }
+}
+
+/// Why a text is not a size, a rate or a time.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{text:?} {reason}")]
+pub struct UnitError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: Reason,
+    /// What could be written instead; empty if the reason says it all.
+    pub help: String,
+}
+
+/// What is wrong with a text that is not a size, a rate or a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It does not begin with a number (digits, perhaps a point and digits).
+    #[error("is not a number and a unit")]
+    NotANumber,
+    /// It is below zero.
+    #[error("is negative")]
+    Negative,
+    /// A number alone.
+    #[error("has no unit")]
+    NoUnit,
+    /// Its unit is none of those for this quantity.
+    #[error("has an unknown unit")]
+    UnknownUnit,
+    /// Its unit counts bits.
+    #[error("is in bits; Weir counts bytes")]
+    Bits,
+    /// A size where a rate is wanted.
+    #[error("is a size, not a rate")]
+    NotARate,
+    /// A rate where a size is wanted.
+    #[error("is a rate, not a size")]
+    NotASize,
+    /// Its fraction does not come to a whole number of bytes, bytes a second or nanoseconds.
+    #[error("is not a whole number of {0}")]
+    NotWhole(&'static str),
+    /// Beyond 2^64 - 1 bytes, bytes a second or nanoseconds.
+    #[error("is more than 2^64 - 1 {0}")]
+    TooLarge(&'static str),
+}
+
+/// A unit's name and how many of the smallest it is.
+type Unit = (&'static str, u64);
+
+/// Largest first; between units of one power the decimal one.
+const SIZES: &[Unit] = &[
+    ("PB", 1_000_000_000_000_000),
+    ("PiB", 1 << 50),
+    ("TB", 1_000_000_000_000),
+    ("TiB", 1 << 40),
+    ("GB", 1_000_000_000),
+    ("GiB", 1 << 30),
+    ("MB", 1_000_000),
+    ("MiB", 1 << 20),
+    ("kB", 1_000),
+    ("KiB", 1 << 10),
+    ("B", 1),
+];
+
+const TIMES: &[Unit] = &[
+    ("h", 3_600_000_000_000),
+    ("min", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+const SIZE_HELP: &str =
+    "units are B, kB, MB, GB, TB, PB (powers of 1000) and KiB, MiB, GiB, TiB, PiB (powers of 1024)";
+const RATE_HELP: &str = "units are B/s, kB/s, MB/s, GB/s, TB/s, PB/s (powers of 1000) and KiB/s, MiB/s, GiB/s, TiB/s, PiB/s (powers of 1024)";
+const TIME_HELP: &str = "units are ns, us, ms, s, min, h";
+
+impl FromStr for Size {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let number = Number::read(text).map_err(|r| fail(text, r, SIZE_HELP.into()))?;
+        if let Some(size) = number.unit.strip_suffix("/s") {
+            let help = format!("write \"{}{size}\", without \"/s\"", number.digits);
+            return Err(fail(text, Reason::NotASize, help));
+        }
+        let unit = size_unit(number.unit).map_err(|r| {
+            let help = nearest(&number, number.unit, "").unwrap_or_else(|| SIZE_HELP.into());
+            fail(text, r, help)
+        })?;
+        number
+            .times(unit, "bytes")
+            .map(Self)
+            .map_err(|r| fail(text, r, SIZE_HELP.into()))
+    }
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let number = Number::read(text).map_err(|r| fail(text, r, RATE_HELP.into()))?;
+        let Some(size) = number.unit.strip_suffix("/s") else {
+            let (reason, help) = match size_unit(number.unit) {
+                Ok(_) => (Reason::NotARate, format!("write \"{text}/s\"")),
+                Err(reason) => (reason, RATE_HELP.into()),
+            };
+            return Err(fail(text, reason, help));
+        };
+        let unit = size_unit(size).map_err(|r| {
+            let help = nearest(&number, size, "/s").unwrap_or_else(|| RATE_HELP.into());
+            fail(text, r, help)
+        })?;
+        number
+            .times(unit, "bytes a second")
+            .map(Self)
+            .map_err(|r| fail(text, r, RATE_HELP.into()))
+    }
+}
+
+impl FromStr for Time {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let number = Number::read(text).map_err(|r| fail(text, r, TIME_HELP.into()))?;
+        let unit = TIMES.iter().find(|u| u.0 == number.unit);
+        let reason = match unit {
+            Some(unit) => match number.times(unit.1, "nanoseconds") {
+                Ok(ns) => return Ok(Self::from_nanos(ns)),
+                Err(reason) => reason,
+            },
+            None if number.unit.is_empty() => Reason::NoUnit,
+            None => Reason::UnknownUnit,
+        };
+        Err(fail(text, reason, TIME_HELP.into()))
+    }
+}
+
+impl fmt::Display for Size {
+    /// The shortest exact way to write it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&number::shortest(self.0, SIZES, ""))
+    }
+}
+
+impl fmt::Display for Rate {
+    /// The shortest exact way to write it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&number::shortest(self.0, SIZES, "/s"))
+    }
+}
+
+impl fmt::Display for Time {
+    /// The shortest exact way to write it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == Span::ZERO {
+            return f.pad("0s");
+        }
+        f.pad(&number::shortest(self.0.as_nanos(), TIMES, ""))
+    }
+}
+
+fn fail(text: &str, reason: Reason, help: String) -> UnitError {
+    let help = match reason {
+        // The unit is not what is wrong.
+        Reason::Negative | Reason::NotWhole(_) | Reason::TooLarge(_) => String::new(),
+        _ => help,
+    };
+    UnitError {
+        text: text.to_owned(),
+        reason,
+        help,
+    }
+}
+
+/// How many bytes a unit is. `KB` is what many write for `kB`; it can mean nothing else here.
+fn size_unit(unit: &str) -> Result<u64, Reason> {
+    let name = if unit == "KB" { "kB" } else { unit };
+    match SIZES.iter().find(|u| u.0 == name) {
+        Some(unit) => Ok(unit.1),
+        None if unit.is_empty() => Err(Reason::NoUnit),
+        None if unit.ends_with("bit") || unit.ends_with("bps") => Err(Reason::Bits),
+        None if unit.len() > 1 && unit.ends_with('b') && !unit.starts_with(['g', 'm', 't']) => {
+            Err(Reason::Bits)
+        }
+        None => Err(Reason::UnknownUnit),
+    }
+}
+
+/// For a unit that lacks its `B` or is in the wrong case: what may be meant.
+fn nearest(number: &Number<'_>, unit: &str, suffix: &str) -> Option<String> {
+    let letters = unit.to_ascii_lowercase();
+    let prefix = letters.strip_suffix('b').unwrap_or(&letters);
+    let prefix = prefix.strip_suffix('i').unwrap_or(prefix);
+    let (decimal, binary) = match prefix {
+        "k" => ("kB", "KiB"),
+        "m" => ("MB", "MiB"),
+        "g" => ("GB", "GiB"),
+        "t" => ("TB", "TiB"),
+        "p" => ("PB", "PiB"),
+        _ => return None,
+    };
+    let digits = number.digits;
+    Some(format!(
+        "write \"{digits}{decimal}{suffix}\" (powers of 1000) or \"{digits}{binary}{suffix}\" (powers of 1024)"
+    ))
+}
+
+#[cfg(test)]
+mod tests;

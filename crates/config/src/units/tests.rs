@@ -1,0 +1,174 @@
+use super::*;
+use proptest::prelude::*;
+
+fn size(text: &str) -> Result<u64, Reason> {
+    text.parse::<Size>().map(|s| s.0).map_err(|e| e.reason)
+}
+
+fn rate(text: &str) -> Result<u64, Reason> {
+    text.parse::<Rate>().map(|s| s.0).map_err(|e| e.reason)
+}
+
+fn time(text: &str) -> Result<u64, Reason> {
+    text.parse::<Time>()
+        .map(|s| s.0.as_nanos())
+        .map_err(|e| e.reason)
+}
+
+#[test]
+fn what_people_write() {
+    assert_eq!(size("8GiB"), Ok(8 << 30));
+    assert_eq!(size("8 GiB"), Ok(8 << 30));
+    assert_eq!(size("128KiB"), Ok(128 << 10));
+    assert_eq!(size("4096B"), Ok(4096));
+    assert_eq!(size("0B"), Ok(0));
+    assert_eq!(size("1KB"), Ok(1000));
+    assert_eq!(size("1kB"), Ok(1000));
+    assert_eq!(size("1.5MB"), Ok(1_500_000));
+    assert_eq!(size("0.5KiB"), Ok(512));
+    assert_eq!(size("007.500GB"), Ok(7_500_000_000));
+    assert_eq!(rate("50MB/s"), Ok(50_000_000));
+    assert_eq!(rate("1 MiB/s"), Ok(1 << 20));
+    assert_eq!(time("2s"), Ok(2_000_000_000));
+    assert_eq!(time("30us"), Ok(30_000));
+    assert_eq!(time("500ms"), Ok(500_000_000));
+    assert_eq!(time("1.5us"), Ok(1_500));
+    assert_eq!(time("2min"), Ok(120_000_000_000));
+}
+
+#[test]
+fn what_they_had_better_not() {
+    assert_eq!(size(""), Err(Reason::NotANumber));
+    assert_eq!(size("GiB"), Err(Reason::NotANumber));
+    assert_eq!(size(" 8GiB"), Err(Reason::NotANumber));
+    assert_eq!(size(".5GiB"), Err(Reason::NotANumber));
+    assert_eq!(size("5.GiB"), Err(Reason::NotANumber));
+    assert_eq!(size("1.2.3GiB"), Err(Reason::UnknownUnit));
+    assert_eq!(size("-8GiB"), Err(Reason::Negative));
+    assert_eq!(size("8"), Err(Reason::NoUnit));
+    assert_eq!(size("8 "), Err(Reason::NoUnit));
+    assert_eq!(size("8G"), Err(Reason::UnknownUnit));
+    assert_eq!(size("8gb"), Err(Reason::UnknownUnit));
+    assert_eq!(size("8GiB "), Err(Reason::UnknownUnit));
+    assert_eq!(size("1e3B"), Err(Reason::UnknownUnit));
+    assert_eq!(size("8Gb"), Err(Reason::Bits));
+    assert_eq!(size("8Gbit"), Err(Reason::Bits));
+    assert_eq!(size("8MB/s"), Err(Reason::NotASize));
+    assert_eq!(size("0.5B"), Err(Reason::NotWhole("bytes")));
+    assert_eq!(size("1.0001KiB"), Err(Reason::NotWhole("bytes")));
+    assert_eq!(rate("50MB"), Err(Reason::NotARate));
+    assert_eq!(rate("50"), Err(Reason::NoUnit));
+    assert_eq!(rate("50/s"), Err(Reason::NoUnit));
+    assert_eq!(rate("50Mbit/s"), Err(Reason::Bits));
+    assert_eq!(rate("50Mbps"), Err(Reason::Bits));
+    assert_eq!(rate("50MB/min"), Err(Reason::UnknownUnit));
+    assert_eq!(time("2"), Err(Reason::NoUnit));
+    assert_eq!(time("2m"), Err(Reason::UnknownUnit));
+    assert_eq!(time("2sec"), Err(Reason::UnknownUnit));
+    assert_eq!(time("0.5ns"), Err(Reason::NotWhole("nanoseconds")));
+}
+
+#[test]
+fn the_largest_value_and_the_next() {
+    assert_eq!(size("18446744073709551615B"), Ok(u64::MAX));
+    assert_eq!(
+        size("18446744073709551616B"),
+        Err(Reason::TooLarge("bytes"))
+    );
+    assert_eq!(size("16384PiB"), Err(Reason::TooLarge("bytes")));
+    assert_eq!(size("16383PiB"), Ok(16_383 << 50));
+    assert_eq!(
+        size("99999999999999999999999999999999999999999999B"),
+        Err(Reason::TooLarge("bytes"))
+    );
+    assert_eq!(
+        size("99999999999999999999PiB"),
+        Err(Reason::TooLarge("bytes"))
+    );
+    assert_eq!(
+        size("0.0000000000000000001PB"),
+        Err(Reason::NotWhole("bytes"))
+    );
+}
+
+#[test]
+fn helpful_texts() {
+    let error = |text: &str| text.parse::<Size>().unwrap_err();
+    assert_eq!(error("8G").to_string(), "\"8G\" has an unknown unit");
+    assert_eq!(
+        error("8G").help,
+        "write \"8GB\" (powers of 1000) or \"8GiB\" (powers of 1024)"
+    );
+    assert_eq!(error("8").help, SIZE_HELP);
+    let rate = "50MB".parse::<Rate>().unwrap_err();
+    assert_eq!(rate.help, "write \"50MB/s\"");
+    let rate = "50M/s".parse::<Rate>().unwrap_err();
+    assert_eq!(
+        rate.help,
+        "write \"50MB/s\" (powers of 1000) or \"50MiB/s\" (powers of 1024)"
+    );
+}
+
+#[test]
+fn the_shortest_exact_text() {
+    let table = [
+        (0, "0B"),
+        (1, "1B"),
+        (512, "512B"),
+        (1000, "1kB"),
+        (4096, "4KiB"),
+        (1_500_000, "1.5MB"),
+        (10_000_000, "10MB"),
+        (8 << 30, "8GiB"),
+        (3 << 29, "1.5GiB"),
+        (57_600_001, "57600001B"),
+        (90_000_100, "90.0001MB"),
+        (u64::MAX, "18446744073709551615B"),
+    ];
+    for (value, text) in table {
+        assert_eq!(Size(value).to_string(), text);
+        assert_eq!(Rate(value).to_string(), format!("{text}/s"));
+    }
+    assert_eq!(Time(Span::ZERO).to_string(), "0s");
+    assert_eq!(Time(Span::from_micros(30)).to_string(), "30us");
+    assert_eq!(Time(Span::from_millis(2_500)).to_string(), "2.5s");
+    assert_eq!(Time(Span::from_secs(90)).to_string(), "90s");
+    assert_eq!(format!("{:>6}|", Size(512)), "  512B|");
+}
+
+/// Values near the edges of units as well as any.
+fn value() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<u64>(),
+        0_u64..100_000,
+        (0_usize..SIZES.len(), 0_u64..5_000).prop_map(|(u, n)| SIZES[u].1.saturating_mul(n)),
+        (0_usize..TIMES.len(), 0_u64..5_000).prop_map(|(u, n)| TIMES[u].1.saturating_mul(n)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back(value in value()) {
+        prop_assert_eq!(size(&Size(value).to_string()), Ok(value));
+        prop_assert_eq!(rate(&Rate(value).to_string()), Ok(value));
+        prop_assert_eq!(time(&Time::from_nanos(value).to_string()), Ok(value));
+    }
+
+    /// Against the same sum in thousandths.
+    #[test]
+    fn fractions_are_exact_or_refused(whole in 0_u64..1 << 20, thousandths in 0_u64..1000, unit in 0..SIZES.len()) {
+        let (name, unit) = SIZES[unit];
+        let sum = (u128::from(whole) * 1000 + u128::from(thousandths)) * u128::from(unit);
+        let expected = if sum.is_multiple_of(1000) {
+            u64::try_from(sum / 1000).map_err(|_| Reason::TooLarge("bytes"))
+        } else {
+            Err(Reason::NotWhole("bytes"))
+        };
+        prop_assert_eq!(size(&format!("{whole}.{thousandths:03}{name}")), expected);
+    }
+
+    #[test]
+    fn no_text_is_too_much(text in "[-0-9. a-zA-Z/\u{b5}]{0,24}") {
+        let _ = (size(&text), rate(&text), time(&text));
+    }
+}
