@@ -14,6 +14,13 @@ pub enum Config {
 }
 
 impl Config {
+    /// The model's name in results.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Null(_) => "null",
+        }
+    }
+
     /// Checks every parameter.
     ///
     /// # Errors

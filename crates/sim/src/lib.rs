@@ -1,1 +1,44 @@
 //! The virtual host: load against core and drive in virtual time.
+//!
+//! A [`Scenario`] says what there is (a drive, groups with contracts, clients with programs, a path between them) and what
+//! happens when; a [`Policy`] says how the drive is shared. A [`Run`] plays the one under the other: the same
+//! [`Layer`](weir_core::Layer) as in the live server, the same client programs as in the live client, a clock that jumps from
+//! event to event.
+//!
+//! Events have a total order: by time; at one time completions before timers before changes before submissions; within each kind
+//! by sequence. Nothing depends on the machine, so a run is the same to the byte wherever it takes place.
+//!
+//! ```
+//! use weir_core::Span;
+//! use weir_sim::{Policy, Run, scenario};
+//!
+//! let scenario = scenario::demo(Span::from_secs(1));
+//! let results = Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?;
+//! let target = &results.clients[0];
+//! // Without a policy, fifteen streaming readers crowd out the one that reads 4 KiB at a time.
+//! assert!(target.meter.bytes() < 1_000_000);
+//! assert!(results.total.bytes() > 240_000_000);
+//! # Ok::<(), weir_sim::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod error;
+mod flights;
+mod guest;
+mod observer;
+mod path;
+mod policy;
+mod results;
+mod run;
+pub mod scenario;
+mod timers;
+
+pub use error::Error;
+pub use observer::Observer;
+pub use path::Path;
+pub use policy::Policy;
+pub use results::{ClientResult, Results};
+pub use run::{Progress, Run};
+pub use scenario::{Action, ClientSpec, GroupSpec, Scenario, Scheduled};

@@ -1,0 +1,38 @@
+//! The demo's scenario in virtual time: what each client gets under each policy.
+
+use weir_core::Span;
+use weir_sim::{Policy, Results, Run, scenario};
+
+fn main() -> Result<(), weir_sim::Error> {
+    let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok());
+    let scenario = scenario::demo(Span::from_secs(seconds.unwrap_or(10)));
+    let policies = [
+        Policy::none(),
+        Policy::bfq_linux(),
+        Policy::bfq(&scenario),
+        Policy::contract(),
+    ];
+    println!("policy      client        MB/s  worst s   mean us    p99 us  limited by");
+    for policy in policies {
+        print(&Run::new(&scenario, &policy, 0)?.run(|_| {})?);
+    }
+    Ok(())
+}
+
+fn print(results: &Results) {
+    for record in results.records() {
+        println!(
+            "{:<11} {:<10} {:>7.2} {:>8} {:>9.1} {:>9.1}  {}",
+            record.policy,
+            record.client,
+            record.throughput_mbps,
+            record
+                .worst_second_mbps
+                .map_or_else(String::new, |worst| format!("{worst:.2}")),
+            record.latency_us.mean,
+            record.latency_us.p99,
+            record.limited_by.map_or("", |by| by.name()),
+        );
+    }
+    println!();
+}

@@ -1,0 +1,50 @@
+//! How many requests the simulator plays in a second of processor time: `cargo run --release -p weir-sim --example speed`.
+
+use rustix::time::{ClockId, clock_gettime};
+use weir_core::Span;
+use weir_sim::{Policy, Run, Scenario, scenario};
+
+fn main() -> Result<(), weir_sim::Error> {
+    let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok());
+    let duration = Span::from_secs(seconds.unwrap_or(30));
+    println!("scenario              policy     requests   million requests per processor-second");
+    for scenario in [
+        scenario::equal_random_readers(duration),
+        scenario::demo(duration),
+    ] {
+        let policies = [
+            Policy::none(),
+            Policy::bfq_linux(),
+            Policy::bfq(&scenario),
+            Policy::contract(),
+        ];
+        for policy in policies {
+            measure(&scenario, &policy)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(scenario: &Scenario, policy: &Policy) -> Result<(), weir_sim::Error> {
+    let mut best = 0.0f64;
+    let mut requests = 0;
+    for _ in 0..3 {
+        let run = Run::new(scenario, policy, 0)?;
+        let before = processor_seconds();
+        let results = run.run(|_| {})?;
+        let seconds = processor_seconds() - before;
+        requests = results.counters.done;
+        best = best.max(requests as f64 / 1e6 / seconds);
+    }
+    println!(
+        "{:<21} {:<10} {requests:<10} {best:.2}",
+        scenario.name, policy.name
+    );
+    Ok(())
+}
+
+/// Processor time of this thread so far.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,53 @@
+//! Why a run did not take place or did not end.
+
+use weir_core::{Instant, OpenError, Refusal};
+
+/// Why a run did not take place or did not end.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A parameter of the drive is out of range.
+    #[error("drive: {0}")]
+    Drive(weir_drive::ConfigError),
+    /// The layer's tables cannot be of this size.
+    #[error("layer: {0}")]
+    Layer(weir_core::ConfigError),
+    /// The groups and contracts of the scenario are refused.
+    #[error("the contracts are refused: {0}")]
+    Refused(Refusal),
+    /// A client's program is out of range.
+    #[error("client {client}: {error}")]
+    Program {
+        /// The client's name.
+        client: String,
+        /// What is wrong.
+        error: weir_load::ProgramError,
+    },
+    /// A client's region does not lie in its space, or the space does not exist.
+    #[error("client {client}: its region is not inside space {space}")]
+    Region {
+        /// The client's name.
+        client: String,
+        /// The space.
+        space: u32,
+    },
+    /// A client could not connect.
+    #[error("client {client}: {error}")]
+    Open {
+        /// The client's name.
+        client: String,
+        /// Why.
+        error: OpenError,
+    },
+    /// An action names a client that is not there.
+    #[error("an action names client {0}, which does not exist")]
+    NoSuchClient(usize),
+    /// A million turns at one instant: a drive and clients that take no time at all never get anywhere.
+    #[error(
+        "time stands still at {at:?}: the drive and the clients take no time, or every request is refused"
+    )]
+    Stuck {
+        /// Where.
+        at: Instant,
+    },
+}

@@ -1,0 +1,104 @@
+//! A client as the virtual host sees it.
+
+use crate::flights::Flight;
+use crate::{ClientSpec, Error, Scenario};
+use std::collections::VecDeque;
+use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, StreamId};
+use weir_load::{Client, Io};
+use weir_measure::{Meter, Waits};
+
+/// A client: its program, its connection, its measurements.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) program: Client,
+    pub(crate) meter: Meter,
+    /// While connected.
+    pub(crate) stream: Option<StreamId>,
+    /// It is going to be asked what it does next.
+    pub(crate) ready: bool,
+    /// The layer does not want to hear more from it for now.
+    pub(crate) paused: bool,
+    /// What it has sent meanwhile.
+    pub(crate) unread: VecDeque<Request>,
+    space: SpaceId,
+    flags: Flags,
+}
+
+impl Guest {
+    pub(crate) fn new(scenario: &Scenario, spec: &ClientSpec, seed: u64) -> Result<Self, Error> {
+        check_region(scenario, spec)?;
+        let program = Client::new(&spec.program, seed, spec.region).map_err(|error| {
+            let client = spec.name.clone();
+            Error::Program { client, error }
+        })?;
+        Ok(Self {
+            program,
+            meter: Meter::new(scenario.warm_up.as_nanos(), scenario.duration.as_nanos()),
+            stream: None,
+            ready: false,
+            paused: false,
+            unread: VecDeque::with_capacity(spec.program.depth as usize),
+            space: spec.space,
+            flags: spec.flags,
+        })
+    }
+
+    /// The request that its program issues over `stream`.
+    #[inline]
+    pub(crate) fn request(&self, stream: StreamId, io: &Io, cookie: u64) -> Request {
+        Request {
+            stream,
+            space: self.space,
+            op: io.op,
+            flags: io.flags.with(self.flags),
+            offset: io.offset,
+            length: io.length,
+            cookie,
+        }
+    }
+
+    /// It has its answer.
+    #[inline]
+    pub(crate) fn answered(&mut self, now: Instant, flight: &Flight, done: &Done) {
+        let now_ns = now.as_nanos();
+        if done.outcome == Outcome::Ok {
+            let waits = Waits {
+                limit_ns: done.waits.limit.as_nanos(),
+                elevator_ns: done.waits.elevator.as_nanos(),
+                drive_ns: done.waits.drive.as_nanos(),
+            };
+            (self.meter).done(flight.due.as_nanos(), now_ns, flight.bytes.into());
+            self.meter.waited(now_ns, waits);
+        } else {
+            self.meter.failed(now_ns);
+        }
+        self.program.completed(now);
+    }
+}
+
+/// Bytes that an operation moves for its client.
+pub(crate) const fn moved(op: Op, length: u32) -> u32 {
+    match op {
+        Op::Read | Op::Write => length,
+        Op::Flush | Op::Discard | Op::WriteZeroes => 0,
+    }
+}
+
+fn check_region(scenario: &Scenario, spec: &ClientSpec) -> Result<(), Error> {
+    let size = scenario.spaces.get(spec.space.0 as usize);
+    let end = spec.region.start.checked_add(spec.region.length);
+    match (size, end) {
+        (Some(size), Some(end)) if end <= *size => Ok(()),
+        _ => Err(Error::Region {
+            client: spec.name.clone(),
+            space: spec.space.0,
+        }),
+    }
+}
+
+/// Time that `depth` places stood empty for each request: the client's own share of the time.
+pub(crate) fn think_us(meter: &Meter, depth: u32) -> f64 {
+    let places = u128::from(depth) * u128::from(meter.length_ns());
+    let empty = places.saturating_sub(meter.latency().sum());
+    empty as f64 / 1e3 / meter.requests().max(1) as f64
+}
