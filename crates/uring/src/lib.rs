@@ -27,7 +27,9 @@ mod arena;
 mod buddy;
 #[cfg(test)]
 mod continuation;
+pub mod device;
 mod handle;
+pub mod lock;
 mod operation;
 mod payload;
 mod poll;

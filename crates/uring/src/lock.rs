@@ -1,0 +1,138 @@
+//! Locks on ranges of files that belong to an open file description, see fcntl(2), `F_OFD_SETLK`.
+//!
+//! Such a lock stays with the description, whoever has descriptors of it, and goes with the last of them. Locks of this kind are
+//! what other programs that serve images take.
+
+use std::mem;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::Errno;
+
+/// Who else may hold a lock on the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Others with a shared lock. The file must be open for reading.
+    Shared,
+    /// Nobody. The file must be open for writing.
+    Exclusive,
+}
+
+/// Takes a lock on `bytes` (`0..u64::MAX`: all there are and ever will be). Does not wait. Bytes that the description has locked
+/// already change to the new kind.
+///
+/// # Errors
+///
+/// `EAGAIN` when another description holds a lock that forbids it; `EINVAL` for a range that is empty or begins beyond 2^63;
+/// `EBADF` when the file is not open as the kind demands; `ENOLCK` or `EOPNOTSUPP` where the file system has no locks.
+pub fn try_lock(file: impl AsFd, lock: Lock, bytes: Range<u64>) -> Result<(), Errno> {
+    let mut request = request(lock, bytes)?;
+    match fcntl(file, libc::F_OFD_SETLK, &mut request) {
+        Err(Errno::ACCESS) => Err(Errno::AGAIN),
+        outcome => outcome,
+    }
+}
+
+/// Whether another description holds a lock on `bytes` that forbids taking `lock` there. Takes none.
+///
+/// # Errors
+///
+/// As [`try_lock`], `EAGAIN` excepted.
+pub fn is_locked(file: impl AsFd, lock: Lock, bytes: Range<u64>) -> Result<bool, Errno> {
+    let mut request = request(lock, bytes)?;
+    fcntl(file, libc::F_OFD_GETLK, &mut request)?;
+    Ok(request.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+fn request(lock: Lock, bytes: Range<u64>) -> Result<libc::flock, Errno> {
+    let start = libc::off_t::try_from(bytes.start).map_err(|_| Errno::INVAL)?;
+    let length = bytes.end.checked_sub(bytes.start).filter(|n| *n > 0);
+    // Zero is as far as a file can reach.
+    let length = libc::off_t::try_from(length.ok_or(Errno::INVAL)?).unwrap_or(0);
+    // SAFETY: `flock` is of integers only, for which zero is a value.
+    let mut request: libc::flock = unsafe { mem::zeroed() };
+    request.l_type = match lock {
+        Lock::Shared => libc::F_RDLCK as libc::c_short,
+        Lock::Exclusive => libc::F_WRLCK as libc::c_short,
+    };
+    request.l_whence = libc::SEEK_SET as libc::c_short;
+    request.l_start = start;
+    request.l_len = length;
+    Ok(request)
+}
+
+fn fcntl(file: impl AsFd, command: libc::c_int, request: &mut libc::flock) -> Result<(), Errno> {
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: both commands take a pointer to a `flock`, read it and at most write to it; it lives until the call returns. The
+    // descriptor is open, as `file` is borrowed.
+    let outcome = unsafe { libc::fcntl(fd, command, &raw mut *request) };
+    if outcome == -1 {
+        let error = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    const ALL: Range<u64> = 0..u64::MAX;
+
+    /// Two descriptions of one file.
+    fn pair() -> (File, File) {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-lock-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let open = || {
+            File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)
+        };
+        let pair = (open().unwrap(), open().unwrap());
+        std::fs::remove_file(&path).unwrap();
+        pair
+    }
+
+    #[test]
+    fn an_exclusive_lock_keeps_others_out_until_its_description_is_gone() {
+        let (one, two) = pair();
+        try_lock(&one, Lock::Exclusive, ALL).unwrap();
+        try_lock(&one, Lock::Exclusive, ALL).unwrap();
+        assert_eq!(try_lock(&two, Lock::Shared, 100..101), Err(Errno::AGAIN));
+        assert_eq!(is_locked(&two, Lock::Shared, 1 << 40..1 << 41), Ok(true));
+        assert_eq!(is_locked(&one, Lock::Exclusive, ALL), Ok(false));
+        let copy = one.try_clone().unwrap();
+        drop(one);
+        assert_eq!(try_lock(&two, Lock::Shared, ALL), Err(Errno::AGAIN));
+        drop(copy);
+        assert_eq!(try_lock(&two, Lock::Exclusive, ALL), Ok(()));
+    }
+
+    #[test]
+    fn shared_locks_forbid_only_exclusive_ones_on_their_bytes() {
+        let (one, two) = pair();
+        try_lock(&one, Lock::Shared, 10..20).unwrap();
+        try_lock(&two, Lock::Shared, ALL).unwrap();
+        assert_eq!(is_locked(&one, Lock::Exclusive, 30..31), Ok(true));
+        assert_eq!(try_lock(&two, Lock::Exclusive, 19..21), Err(Errno::AGAIN));
+        assert_eq!(try_lock(&two, Lock::Exclusive, 20..30), Ok(()));
+    }
+
+    #[test]
+    fn ranges_have_bounds() {
+        let (one, _) = pair();
+        assert_eq!(try_lock(&one, Lock::Shared, 7..7), Err(Errno::INVAL));
+        assert_eq!(
+            try_lock(&one, Lock::Shared, 1 << 63..u64::MAX),
+            Err(Errno::INVAL)
+        );
+    }
+}
