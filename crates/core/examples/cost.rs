@@ -1,8 +1,8 @@
 //! What a request costs in instructions: a closed loop of streams with eight requests of random size outstanding each, in two
-//! levels of groups, on a drive that answers one request at a time.
+//! levels of groups, on a drive that answers so many requests at a time.
 //!
 //! ```text
-//! cost ELEVATOR STREAMS GROUPS REQUESTS        none, bfq or contract
+//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        none, bfq or contract
 //! ```
 //!
 //! Prints the requests done. Run it under `valgrind --tool=callgrind` (or `perf stat`) with two numbers of requests: the
@@ -28,16 +28,16 @@ fn main() -> ExitCode {
         _ => return usage(),
     };
     let numbers: Vec<u32> = args[1..].iter().filter_map(|a| a.parse().ok()).collect();
-    let [streams, groups, requests] = numbers[..] else {
+    let [streams, groups, batch, requests] = numbers[..] else {
         return usage();
     };
     let mut load = Load::new(elevator, streams.max(1), groups);
-    println!("{}", load.run(u64::from(requests)));
+    println!("{}", load.run(batch as usize, u64::from(requests)));
     ExitCode::SUCCESS
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: cost none|bfq|contract STREAMS GROUPS REQUESTS");
+    eprintln!("usage: cost none|bfq|contract STREAMS GROUPS BATCH REQUESTS");
     ExitCode::FAILURE
 }
 
@@ -83,44 +83,62 @@ impl Load {
         }
     }
 
-    fn run(&mut self, requests: u64) -> u64 {
+    fn run(&mut self, batch: usize, requests: u64) -> u64 {
+        let mut answered: Vec<(StreamId, u64)> = Vec::with_capacity(4096);
         for _ in 0..DEPTH {
-            for stream in 0..self.streams.len() {
-                self.submit(self.streams[stream], stream as u64);
-            }
+            answered.extend(
+                self.streams
+                    .iter()
+                    .zip(0..)
+                    .map(|(&stream, cookie)| (stream, cookie)),
+            );
         }
+        let mut submitted = Vec::with_capacity(4096);
+        let mut completed = Vec::with_capacity(batch);
         let mut done = 0;
         while done < requests {
-            let mut out = std::mem::take(&mut self.out);
-            let wake = self.layer.poll(Instant::from_nanos(self.now), &mut out);
-            for output in out.drain(..) {
+            submitted.extend(
+                answered
+                    .drain(..)
+                    .map(|(stream, cookie)| self.request(stream, cookie)),
+            );
+            let now = Instant::from_nanos(self.now);
+            self.layer.submit(now, &submitted).expect("there is room");
+            submitted.clear();
+            let wake = self.layer.poll(now, &mut self.out);
+            for output in self.out.drain(..) {
                 match output {
                     Output::Dispatch(d) => self.in_drive.push_back((d.tag, d.length)),
                     Output::Done(d) => {
                         done += 1;
-                        self.submit(d.stream, d.cookie);
+                        answered.push((d.stream, d.cookie));
                     }
                     Output::Pause(_) | Output::Resume(_) => {}
                 }
             }
-            self.out = out;
-            if let Some((tag, length)) = self.in_drive.pop_front() {
+            for _ in 0..batch {
+                let Some((tag, length)) = self.in_drive.pop_front() else {
+                    break;
+                };
                 self.now += u64::from(length) / 2;
-                let now = Instant::from_nanos(self.now);
-                self.layer.complete(now, &[Completion::ok(tag)]);
-            } else if let Some(wake) = wake {
-                self.now = wake.at.as_nanos();
+                completed.push(Completion::ok(tag));
             }
+            if completed.is_empty() && answered.is_empty() {
+                self.now = wake.map_or(self.now, |wake| wake.at.as_nanos());
+            }
+            self.layer
+                .complete(Instant::from_nanos(self.now), &completed);
+            completed.clear();
         }
         done
     }
 
-    fn submit(&mut self, stream: StreamId, cookie: u64) {
+    fn request(&mut self, stream: StreamId, cookie: u64) -> Request {
         self.random = self
             .random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let request = Request {
+        Request {
             stream,
             space: SpaceId(0),
             op: Op::Read,
@@ -128,9 +146,7 @@ impl Load {
             offset: (self.random >> 20) % (SPACE / 4096 - 32) * 4096,
             length: ((self.random >> 56) as u32 % 32 + 1) * 4096,
             cookie,
-        };
-        let now = Instant::from_nanos(self.now);
-        self.layer.submit(now, &[request]).expect("there is room");
+        }
     }
 }
 

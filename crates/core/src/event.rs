@@ -125,6 +125,12 @@ impl Events {
         }
     }
 
+    /// True if somebody listens to anything.
+    #[inline]
+    pub(crate) fn listening(&self) -> bool {
+        self.mask != Mask::NONE
+    }
+
     #[inline]
     pub(crate) fn publish(&mut self, now: Instant, event: impl FnOnce() -> Event) {
         if self.mask != Mask::NONE {

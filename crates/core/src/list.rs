@@ -67,6 +67,7 @@ impl Links {
         self.links[slot as usize].prev != OUT
     }
 
+    #[inline]
     pub(crate) fn push_back(&mut self, list: &mut List, slot: u32) {
         debug_assert!(!self.contains(slot), "slot {slot} is in a list already");
         self.links[slot as usize] = Link {
@@ -97,6 +98,7 @@ impl Links {
         list.len += 1;
     }
 
+    #[inline]
     pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
         let slot = list.first()?;
         self.remove(list, slot);
@@ -104,6 +106,7 @@ impl Links {
     }
 
     /// Takes `slot` out of `list`, which must be the list it is in.
+    #[inline]
     pub(crate) fn remove(&mut self, list: &mut List, slot: u32) {
         let Link { prev, next } = self.links[slot as usize];
         debug_assert!(prev != OUT, "slot {slot} is in no list");

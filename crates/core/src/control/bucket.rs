@@ -23,15 +23,14 @@ pub(crate) struct Bucket {
 impl Bucket {
     /// Another rate and burst. What is owed stays owed, in units.
     pub(crate) fn set(&mut self, now: Instant, rate: u64, burst: Span) {
-        let ahead = self.full.since(now).as_nanos();
-        if rate > 0 && self.rate > 0 && rate != self.rate && ahead > 0 {
-            let owed = u128::from(ahead) * u128::from(self.rate) + u128::from(self.fraction);
+        if rate == 0 || self.rate == 0 || (rate != self.rate && self.full < now) {
+            (self.full, self.fraction) = (self.full.min(now), 0);
+        } else if rate != self.rate {
+            let ahead = u128::from(self.full.since(now).as_nanos());
+            let owed = ahead * u128::from(self.rate) + u128::from(self.fraction);
             self.full =
                 now + Span::from_nanos(u64::try_from(owed / u128::from(rate)).unwrap_or(u64::MAX));
             self.fraction = (owed % u128::from(rate)) as u64;
-        } else if rate == 0 || self.rate == 0 {
-            self.full = now;
-            self.fraction = 0;
         }
         (self.rate, self.burst) = (rate, burst);
     }

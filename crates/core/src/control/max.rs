@@ -41,6 +41,8 @@ pub(crate) struct Limits {
     waiters: Links,
     level: Vec<u32>,
     timers: Heap,
+    /// When the limits were last set: nothing held since before was due earlier.
+    set_at: Instant,
 }
 
 /// A driver that comes late to a wake-up costs the client nothing: what it held is charged as of when it was ready, up to this
@@ -70,11 +72,13 @@ impl Limits {
             waiters: Links::new(groups * 2),
             level: vec![NIL; queues],
             timers: Heap::new(groups * 2),
+            set_at: Instant::ZERO,
         }
     }
 
     /// The tree or its contracts changed: takes the limits of every group anew. Debts and held requests stay.
     pub(crate) fn set(&mut self, now: Instant, groups: &Groups) {
+        self.set_at = now;
         for id in (0..groups.capacity()).map(GroupId) {
             let Some(group) = groups.get(id) else {
                 self.nodes[id.0 as usize] = Node {
@@ -124,30 +128,29 @@ impl Limits {
         }
     }
 
-    /// True if the request may go on at once (and was charged); otherwise it is held.
+    /// True if a request may go on at once (and was charged); otherwise it is to be [held](Self::hold).
     #[inline]
-    pub(crate) fn submit(
-        &mut self,
-        now: Instant,
-        id: u32,
-        group: GroupId,
-        read: bool,
-        charge: u32,
-    ) -> bool {
-        if self.nodes[group.0 as usize].limited == NIL {
-            return true;
-        }
-        let queue = group.0 * 2 + u32::from(!read);
-        if self.queues[queue as usize].is_empty() && self.ready(queue).0 <= now {
+    pub(crate) fn pass(&mut self, now: Instant, group: GroupId, read: bool, charge: u32) -> bool {
+        self.nodes[group.0 as usize].limited == NIL
+            || self.pass_limited(now, group.0 * 2 + u32::from(!read), charge)
+    }
+
+    fn pass_limited(&mut self, now: Instant, queue: u32, charge: u32) -> bool {
+        let passes = self.queues[queue as usize].is_empty() && self.ready(queue).0 <= now;
+        if passes {
             self.take(now, queue, charge);
-            return true;
         }
+        passes
+    }
+
+    /// Holds a request back that did not pass.
+    pub(crate) fn hold(&mut self, id: u32, group: GroupId, read: bool, charge: u32) {
+        let queue = group.0 * 2 + u32::from(!read);
         self.charges[id as usize] = charge;
         self.held.push_back(&mut self.queues[queue as usize], id);
         if self.level[queue as usize] == NIL {
             self.place(queue);
         }
-        false
     }
 
     /// The next held request that may go on now; it has been charged.
@@ -169,7 +172,7 @@ impl Limits {
                     .pop_front(&mut self.queues[queue as usize])
                     .expect("the queue is not empty");
                 self.take(
-                    ready.max(now.back(LATENESS_MAX)),
+                    ready.max(now.back(LATENESS_MAX)).max(self.set_at),
                     queue,
                     self.charges[id as usize],
                 );

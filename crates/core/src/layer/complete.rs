@@ -16,8 +16,12 @@ impl Layer {
 
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag.0;
-        let sent_back = !self.busy.is_empty() && self.busy_links.contains(tag);
-        let Some(&piece) = self.table.pieces.get(completion.tag).filter(|_| !sent_back) else {
+        let Some(&piece) = self
+            .table
+            .pieces
+            .get(completion.tag)
+            .filter(|_| self.busy.is_empty() || !self.busy_links.contains(tag))
+        else {
             self.counters.stray += 1;
             return;
         };
@@ -41,6 +45,17 @@ impl Layer {
             live.outcome = outcome;
         }
         self.finish_if_over(now, piece.request);
+        self.give_back_if_held(now, piece.request);
+    }
+
+    /// A request of a stream on hold keeps its scheduler tag while a piece of it is in the drive, not longer.
+    fn give_back_if_held(&mut self, now: Instant, request: u32) {
+        let live = &mut self.table.requests[request];
+        if live.at == At::Held && live.pieces == 0 && live.tagged {
+            live.tagged = false;
+            self.tagged -= 1;
+            self.fill_front(now);
+        }
     }
 
     fn end_flush(&mut self, now: Instant, request: u32, outcome: Outcome) {

@@ -3,7 +3,7 @@
 use super::{At, Layer, Output, Piece, Reason, Wake};
 use crate::elevator::Next;
 use crate::stream::State;
-use crate::{Dispatch, Done, Instant, Outcome, QueueId, Span, Waits, mutant};
+use crate::{Dispatch, Done, Flags, Instant, Outcome, QueueId, Request, Span, Tag, Waits, mutant};
 use alloc::vec::Vec;
 
 /// A drive that is busy with nothing of ours in it is asked again after this long (Linux: `BLK_MQ_RESOURCE_DELAY`).
@@ -120,7 +120,7 @@ impl Layer {
             }
             self.retry_at = None;
             while let Some(tag) = self.busy_links.pop_front(&mut self.busy) {
-                self.emit(crate::Tag(tag), out);
+                self.send_again(Tag(tag), out);
             }
         }
         while !self.table.pieces.is_full() {
@@ -163,20 +163,23 @@ impl Layer {
             live.dispatched = Some(now);
         }
         let within = live.issued;
-        if mutant::is(mutant::SPLIT_CHARGED_TWICE) && within > 0 {
-            let (group, read, charge) =
-                (live.group, live.request.op.is_read(), live.request.charge());
-            self.limits.charge(now, group, read, charge);
-        }
-        let live = &mut self.table.requests[request];
         live.issued += bytes;
         live.pieces += 1;
         if live.issued == live.request.length {
             live.at = At::Drive;
         }
+        if mutant::is(mutant::SPLIT_CHARGED_TWICE) && within > 0 {
+            self.limits.charge(
+                now,
+                live.group,
+                live.request.op.is_read(),
+                live.request.charge(),
+            );
+        }
         self.send_piece(now, request, within, bytes, out);
     }
 
+    #[inline]
     fn send_piece(
         &mut self,
         now: Instant,
@@ -196,37 +199,55 @@ impl Layer {
             dispatched: now,
             queue: QueueId(0),
         };
-        let tag = self.table.pieces.insert(piece);
-        self.emit(tag, out);
+        let (queue, tag) = self.table.pieces.insert(piece);
+        self.counters.dispatched += 1;
+        out.push(Output::Dispatch(dispatch_of(
+            &live.request,
+            queue,
+            tag,
+            within,
+            length,
+        )));
     }
 
-    /// Hands the piece of a tag to the drive.
-    fn emit(&mut self, tag: crate::Tag, out: &mut Vec<Output>) {
+    /// Hands the piece of a tag that the drive sent back to it again.
+    fn send_again(&mut self, tag: Tag, out: &mut Vec<Output>) {
         let piece = self.table.pieces.get(tag).expect("the tag is in flight");
         let request = &self.table.requests[piece.request].request;
         self.counters.dispatched += 1;
-        let flags = if mutant::is(mutant::FUA_IGNORED) {
-            crate::Flags::NONE
-        } else {
-            request.flags
-        };
-        out.push(Output::Dispatch(Dispatch {
-            queue: piece.queue,
+        out.push(Output::Dispatch(dispatch_of(
+            request,
+            piece.queue,
             tag,
-            stream: request.stream,
-            cookie: request.cookie,
-            space: request.space,
-            op: request.op,
-            flags,
-            offset: request.offset + u64::from(piece.within),
-            length: piece.length,
-            within: piece.within,
-        }));
+            piece.within,
+            piece.length,
+        )));
     }
 
     /// The drive's queue was busy: the tag stays, the piece is sent again when something ends or a while has passed.
     pub(super) fn requeue(&mut self, now: Instant, tag: u32) {
         self.busy_links.push_back(&mut self.busy, tag);
         self.retry_at = Some(now + RETRY);
+    }
+}
+
+/// A piece of a request as the drive sees it.
+#[inline]
+fn dispatch_of(request: &Request, queue: QueueId, tag: Tag, within: u32, length: u32) -> Dispatch {
+    Dispatch {
+        queue,
+        tag,
+        stream: request.stream,
+        cookie: request.cookie,
+        space: request.space,
+        op: request.op,
+        flags: if mutant::is(mutant::FUA_IGNORED) {
+            Flags::NONE
+        } else {
+            request.flags
+        },
+        offset: request.offset + u64::from(within),
+        length,
+        within,
     }
 }

@@ -159,11 +159,10 @@ impl Layer {
         let live = &mut self.table.requests[request];
         let waited = now.since(live.since);
         match live.at {
+            _ if live.dispatched.is_some() => {}
             At::Limit | At::Held => live.limited += waited,
-            At::Front | At::Flush | At::Elevator if live.dispatched.is_none() => {
-                live.queued += waited;
-            }
-            _ => {}
+            At::Front | At::Flush | At::Elevator => live.queued += waited,
+            At::Drive | At::Finished => {}
         }
         live.since = now;
         if live.tagged && live.at == At::Elevator && live.pieces == 0 {

@@ -4,7 +4,7 @@ use super::{At, Layer, Live, Reject, Rejected};
 use crate::event::Event;
 use crate::mutant;
 use crate::stream::{State, Stream};
-use crate::{Instant, Op, Outcome, Request, Span};
+use crate::{Instant, Op, Outcome, Request, Span, StreamId};
 
 /// A stream whose held-back queue takes longer than this at its max is not read from, so that a throttle never makes a client's
 /// own timeout strike.
@@ -31,12 +31,18 @@ impl Layer {
     #[inline]
     pub(super) fn run_timers(&mut self, now: Instant) {
         if self.limits.wake() <= now {
-            while let Some(request) = self.limits.release(now) {
-                let live = &self.table.requests[request];
-                let (stream, charge) = (live.request.stream.index, live.request.charge());
-                self.left_limits(stream, charge);
-                self.released(now, request);
-            }
+            self.release_held(now);
+        }
+    }
+
+    #[cold]
+    fn release_held(&mut self, now: Instant) {
+        while let Some(request) = self.limits.release(now) {
+            let live = &self.table.requests[request];
+            let (stream, charge) = (live.request.stream.index, live.request.charge());
+            self.left_limits(stream, charge);
+            self.publish_release(now, request);
+            self.after_limits(now, request);
         }
     }
 
@@ -48,46 +54,26 @@ impl Layer {
         self.reconsider_pause(index);
     }
 
-    /// A request has passed its limits (or never had any): to its flush queue, or to the elevator if a scheduler tag is free.
+    /// A request has passed its limits, or its stream is no longer on hold: on to its flush queue, or to the elevator if a
+    /// scheduler tag is free.
     pub(super) fn after_limits(&mut self, now: Instant, request: u32) {
+        let live = &self.table.requests[request];
+        let held = self.table.streams[live.request.stream.index].state == State::Held;
+        let mut at = self.first_place(live.request.op, true, held);
+        if live.tagged && at != At::Held {
+            // It kept its scheduler tag: some of it is in the drive.
+            at = At::Elevator;
+            self.tagged -= 1;
+        }
         let live = &mut self.table.requests[request];
-        let waited = now.since(live.since);
-        live.limited += waited;
+        // Between its first piece and its last a request's time is the drive's, also where its stream was on hold.
+        if live.dispatched.is_none() {
+            live.limited += now.since(live.since);
+        }
         live.since = now;
-        if self.table.streams[live.request.stream.index].state == State::Held
-            && !mutant::is(mutant::HELD_STREAM_DISPATCHED)
-        {
-            live.at = At::Held;
-        } else if live.request.op == Op::Flush && mutant::is(mutant::FLUSH_IGNORED) {
-            live.at = At::Drive;
-            self.finish_if_over(now, request);
-        } else if live.request.op == Op::Flush {
-            live.at = At::Flush;
-            self.flushes.insert(live.request.space, request);
-        } else if live.tagged {
-            live.at = At::Elevator;
-            self.elevator.insert(now, request, &self.table);
-        } else {
-            live.at = At::Front;
-            self.queue_front(now, request);
-        }
-    }
-
-    /// Puts a request in the elevator if there is a scheduler tag for it, or in front of it.
-    fn queue_front(&mut self, now: Instant, request: u32) {
-        if self.tagged < self.config.limits.scheduler_tags && self.waiting.is_empty() {
-            self.enter_elevator(now, request);
-        } else {
-            self.stage.push_back(&mut self.waiting, request);
-        }
-    }
-
-    fn enter_elevator(&mut self, now: Instant, request: u32) {
-        self.tagged += 1;
-        let live = &mut self.table.requests[request];
-        live.tagged = true;
-        live.at = At::Elevator;
-        self.elevator.insert(now, request, &self.table);
+        live.tagged |= at == At::Elevator;
+        live.at = at;
+        self.put(now, request, at);
     }
 
     /// Gives free scheduler tags to those who wait for one.
@@ -96,7 +82,10 @@ impl Layer {
             let Some(request) = self.stage.pop_front(&mut self.waiting) else {
                 return;
             };
-            self.enter_elevator(now, request);
+            let live = &mut self.table.requests[request];
+            live.tagged = true;
+            live.at = At::Elevator;
+            self.put(now, request, At::Elevator);
         }
     }
 
@@ -123,19 +112,30 @@ impl Layer {
     }
 
     fn accept(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
-        let index = self.known(request.stream).ok_or(Reject::UnknownStream)?;
-        let stream = &self.table.streams[index];
+        let StreamId { index, generation } = request.stream;
+        let stream = self
+            .table
+            .streams
+            .get_named(index, generation)
+            .ok_or(Reject::UnknownStream)?;
         if stream.state == State::Closing {
             return Err(Reject::UnknownStream);
         }
+        let (group, held, before) = (
+            stream.spec.group,
+            stream.state == State::Held,
+            stream.requests.len(),
+        );
         self.check_range(request)?;
-        self.check_room(index)?;
-        let group = self.table.streams[index].spec.group;
+        self.check_room(index, before)?;
+        let (read, charge) = (request.op.is_read(), request.charge());
+        let passed = self.limits.pass(now, group, read, charge);
+        let at = self.first_place(request.op, passed, held);
         let live = Live {
             request: *request,
             group,
-            at: At::Limit,
-            tagged: false,
+            at,
+            tagged: at == At::Elevator,
             given_up: false,
             issued: 0,
             pieces: 0,
@@ -149,27 +149,63 @@ impl Layer {
         let slot = self.table.requests.insert(live).expect("there is room");
         let stream = &mut self.table.streams[index];
         self.table.by_stream.push_back(&mut stream.requests, slot);
-        self.shared += u32::from(stream.requests.len() > self.config.limits.reserved);
+        self.shared += u32::from(before >= self.config.limits.reserved);
         self.counters.accepted += 1;
-        let charge = request.charge();
-        if self
-            .limits
-            .submit(now, slot, group, request.op.is_read(), charge)
-        {
-            self.released(now, slot);
-            if self.table.streams[index].requests.len() >= self.config.limits.per_stream {
-                self.reconsider_pause(index);
+        if passed {
+            if self.events.listening() {
+                self.publish_release(now, slot);
             }
         } else {
-            let stream = &mut self.table.streams[index];
             stream.limited += 1;
             stream.limited_bytes += u64::from(charge);
+            self.limits.hold(slot, group, read, charge);
+        }
+        self.put(now, slot, at);
+        if !passed || before + 1 >= self.config.limits.per_stream {
             self.reconsider_pause(index);
         }
         Ok(())
     }
 
-    fn released(&mut self, now: Instant, request: u32) {
+    /// Where a request goes that comes in or has passed its limits.
+    #[inline]
+    fn first_place(&self, op: Op, passed: bool, held: bool) -> At {
+        if !passed {
+            At::Limit
+        } else if held && !mutant::is(mutant::HELD_STREAM_DISPATCHED) {
+            At::Held
+        } else if op == Op::Flush {
+            if mutant::is(mutant::FLUSH_IGNORED) {
+                At::Drive
+            } else {
+                At::Flush
+            }
+        } else if self.tagged < self.config.limits.scheduler_tags && self.waiting.is_empty() {
+            At::Elevator
+        } else {
+            At::Front
+        }
+    }
+
+    /// Puts a request into the stage that its `at` names.
+    #[inline]
+    fn put(&mut self, now: Instant, slot: u32, at: At) {
+        match at {
+            At::Elevator => {
+                self.tagged += 1;
+                self.elevator.insert(now, slot, &self.table);
+            }
+            At::Front => self.stage.push_back(&mut self.waiting, slot),
+            At::Flush => self
+                .flushes
+                .insert(self.table.requests[slot].request.space, slot),
+            At::Drive => self.finish_if_over(now, slot),
+            At::Limit | At::Held | At::Finished => {}
+        }
+    }
+
+    #[cold]
+    fn publish_release(&mut self, now: Instant, request: u32) {
         let live = &self.table.requests[request];
         self.events.publish(now, || Event::Released {
             stream: live.request.stream,
@@ -178,7 +214,6 @@ impl Layer {
             op: live.request.op,
             bytes: live.request.charge(),
         });
-        self.after_limits(now, request);
     }
 
     fn check_range(&self, request: &Request) -> Result<(), Reject> {
@@ -187,7 +222,8 @@ impl Layer {
             .spaces
             .size(request.space)
             .ok_or(Reject::UnknownSpace)?;
-        if (request.length == 0) != (request.op == Op::Flush) {
+        let flush = request.op == Op::Flush;
+        if (request.length == 0) != flush || (flush && request.offset != 0) {
             return Err(Reject::BadLength);
         }
         match request.offset.checked_add(u64::from(request.length)) {
@@ -197,10 +233,9 @@ impl Layer {
     }
 
     /// Room for one more request of the stream: within its own bound, and in what is reserved for it or common to all.
-    fn check_room(&mut self, index: u32) -> Result<(), Reject> {
+    #[inline]
+    fn check_room(&mut self, index: u32, live: u32) -> Result<(), Reject> {
         let limits = &self.config.limits;
-        let stream = &self.table.streams[index];
-        let live = stream.requests.len();
         if live >= limits.per_stream {
             return Err(Reject::StreamFull);
         }

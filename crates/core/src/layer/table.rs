@@ -204,7 +204,7 @@ impl Pieces {
 
     /// Gives `piece` a tag of the queue its stream prefers, or of the next one that has any; not to be called when full.
     #[inline]
-    pub(super) fn insert(&mut self, mut piece: Piece) -> Tag {
+    pub(super) fn insert(&mut self, mut piece: Piece) -> (QueueId, Tag) {
         let queues = self.free.len();
         let mut queue = if queues == 1 {
             0
@@ -220,7 +220,7 @@ impl Pieces {
         piece.queue = QueueId(queue as u16);
         self.slots[tag as usize] = piece;
         self.in_flight += 1;
-        Tag(tag)
+        (piece.queue, Tag(tag))
     }
 
     #[inline]
