@@ -37,11 +37,11 @@ impl Shard {
             let timeout = self.timeout();
             self.ring.submit_and_wait(timeout)?;
             self.now = self.clock.now();
-            if self.ring.take_woken() {
-                self.woken();
-            }
             while let Some(completion) = self.ring.pop() {
                 self.completed(completion);
+            }
+            if self.ring.take_woken() {
+                self.woken();
             }
             self.work();
             self.send_all();
