@@ -321,11 +321,7 @@ impl Bfq {
             return;
         }
         let timeout_ms = self.config.timeout_sync.as_nanos() / 1_000_000;
-        let by_time = if ms > 0 && ms < timeout_ms {
-            self.budgets.max() * ms / timeout_ms
-        } else {
-            0
-        };
+        let by_time = self.budgets.max() * ms.min(timeout_ms) / timeout_ms;
         let total = by_time.max(entity.service);
         self.engine.entity_mut(e).budget = entity.budget.max(total);
         self.engine.served(e, total - entity.service);

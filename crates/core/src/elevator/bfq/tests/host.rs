@@ -77,8 +77,10 @@ struct State {
     stream: StreamId,
     position: u64,
     bytes: u64,
-    done: u64,
-    longest: u64,
+    /// Requests out, since when there is one or since the last answer, and the longest such time.
+    out: u32,
+    since: u64,
+    gap: u64,
 }
 
 pub(super) struct Host {
@@ -91,7 +93,8 @@ pub(super) struct Host {
     wake: Option<u64>,
     random: u64,
     out: Vec<Output>,
-    pub(super) events: Vec<(Instant, Event)>,
+    events: Vec<(Instant, Event)>,
+    pub(super) most_in_drive: usize,
 }
 
 impl Publish for Vec<(Instant, Event)> {
@@ -136,6 +139,7 @@ impl Host {
             random: 1,
             out: Vec::new(),
             events: Vec::new(),
+            most_in_drive: 0,
         }
     }
 
@@ -152,8 +156,9 @@ impl Host {
             stream,
             position: (index as u64 * 256) << 20,
             bytes: 0,
-            done: 0,
-            longest: 0,
+            out: 0,
+            since: 0,
+            gap: 0,
         });
         for _ in 0..client.depth {
             self.issue(index);
@@ -190,22 +195,26 @@ impl Host {
         }
     }
 
-    /// Megabytes a second of a client over the whole run.
-    pub(super) fn rate(&self, client: usize) -> f64 {
-        self.clients[client].bytes as f64 * 1e3 / self.now as f64
+    /// Kilobytes (1000 bytes) a second of a client over the whole run.
+    pub(super) fn rate(&self, client: usize) -> u64 {
+        self.clients[client].bytes * 1_000_000 / self.now
     }
 
-    pub(super) fn total(&self) -> f64 {
-        (0..self.clients.len()).map(|c| self.rate(c)).sum()
+    /// Of all clients together.
+    pub(super) fn total(&self) -> u64 {
+        self.clients.iter().map(|c| c.bytes).sum::<u64>() * 1_000_000 / self.now
     }
 
     pub(super) fn bytes(&self, client: usize) -> u64 {
         self.clients[client].bytes
     }
 
-    /// The longest time a request of the client took, in milliseconds.
-    pub(super) fn longest_ms(&self, client: usize) -> u64 {
-        self.clients[client].longest / 1_000_000
+    /// The longest time that the client had a request out and got no answer, in milliseconds.
+    pub(super) fn gap_ms(&self, client: usize) -> u64 {
+        let state = &self.clients[client];
+        let out = state.out > 0;
+        let gap = if out { self.now - state.since } else { 0 };
+        state.gap.max(gap) / 1_000_000
     }
 
     pub(super) fn stream(&self, client: usize) -> StreamId {
@@ -249,6 +258,10 @@ impl Host {
                 .wrapping_add(1_442_695_040_888_963_407);
             (self.random >> 33) % (SPACE / 4096 - 1024) * 4096
         };
+        if state.out == 0 {
+            state.since = self.now;
+        }
+        state.out += 1;
         let request = Request {
             stream: state.stream,
             space: SpaceId(0),
@@ -278,14 +291,15 @@ impl Host {
                         self.link_free =
                             self.link_free.max(self.now + SERVICE) + bytes * NS_PER_BYTE;
                         self.drive.push_back((self.link_free, d.tag));
+                        self.most_in_drive = self.most_in_drive.max(self.drive.len());
                     }
                     Output::Done(d) => {
                         let index = d.cookie as usize;
                         let state = &mut self.clients[index];
                         state.bytes += u64::from(d.length);
-                        state.done += 1;
-                        let took = self.now - d.submitted.as_nanos();
-                        state.longest = state.longest.max(took);
+                        state.out -= 1;
+                        state.gap = state.gap.max(self.now - state.since);
+                        state.since = self.now;
                         if state.client.think > 0 {
                             self.thinking.push((self.now + state.client.think, index));
                         } else {

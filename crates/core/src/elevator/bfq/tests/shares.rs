@@ -1,6 +1,6 @@
 //! Who gets how much.
 
-use super::host::{Host, RANDOM, SECOND, STREAMER};
+use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER};
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
 use std::println;
@@ -20,7 +20,7 @@ fn windowed() -> Config {
 }
 
 /// One random reader and fifteen streamers, each in a group of its own with the same share, for two seconds.
-fn one_reader_among_streamers(elevator: elevator::Config) -> (f64, f64) {
+fn one_reader_among_streamers(elevator: elevator::Config) -> (u64, u64) {
     let mut host = Host::new(elevator, &[(100, None); 16]);
     let reader = host.add(RANDOM.of(0));
     for group in 1..16 {
@@ -37,29 +37,38 @@ fn a_random_reader_gets_its_share_among_fifteen_streamers() {
         ("bfq, Linux's defaults", bfq(Config::default())),
     ] {
         let (reader, total) = one_reader_among_streamers(elevator);
-        println!("{name}: reader {reader:.2} MB/s, total {total:.1} MB/s");
+        println!("{name}: reader {reader} kB/s, total {total} kB/s");
     }
     let (reader, total) = one_reader_among_streamers(bfq(windowed()));
-    println!("bfq, windowed: reader {reader:.2} MB/s, total {total:.1} MB/s");
-    assert!(reader >= 10.0, "{reader} MB/s");
-    assert!(total >= 0.7 * 250.0, "{total} MB/s");
+    println!("bfq, windowed: reader {reader} kB/s, total {total} kB/s");
+    assert!(reader >= 10_000, "{reader} kB/s");
+    assert!(total >= 175_000, "{total} kB/s");
+}
+
+/// Shares of 1, 2, 4 and 8 with requests of different sizes over ten seconds: the largest deviation from what each should get,
+/// in thousandths of it.
+pub(super) fn deviation() -> u64 {
+    let shares = [1, 2, 4, 8].map(|share| (share, None));
+    let mut host = Host::new(bfq(windowed()), &shares);
+    let clients = [128, 64, 128, 32].map(|kib| Client {
+        size: kib * KIB,
+        ..STREAMER
+    });
+    let clients = [0, 1, 2, 3].map(|g| host.add(clients[g].of(g)));
+    host.run(10 * SECOND);
+    let deviation = |i: usize| {
+        let expected = host.total() * (1 << i) / 15;
+        let got = host.rate(clients[i]);
+        println!("share {}: {got} kB/s of {expected}", 1 << i);
+        got.abs_diff(expected) * 1_000 / expected
+    };
+    (0..4).map(deviation).max().unwrap_or(0)
 }
 
 #[test]
 fn shares_divide_the_drive() {
-    let shares = [1, 2, 4, 8].map(|share| (share, None));
-    let mut host = Host::new(bfq(windowed()), &shares);
-    let clients = [0, 1, 2, 3].map(|g| host.add(STREAMER.of(g)));
-    host.run(10 * SECOND);
-    for (i, &client) in clients.iter().enumerate() {
-        let expected = host.total() * f64::from(1 << i) / 15.0;
-        let got = host.rate(client);
-        println!("share {}: {got:.2} MB/s of {expected:.2}", 1 << i);
-        assert!(
-            (got - expected).abs() <= 0.02 * expected,
-            "{got} MB/s for {expected}"
-        );
-    }
+    let deviation = deviation();
+    assert!(deviation < 20, "{deviation} thousandths");
 }
 
 #[test]
@@ -73,6 +82,6 @@ fn nobody_is_idled_for_among_equal_random_readers() {
         host.total()
     };
     let (none, bfq) = (total(elevator::Config::None), total(bfq(Config::default())));
-    println!("none {none:.1} MB/s, bfq {bfq:.1} MB/s");
-    assert!(bfq >= 0.95 * none, "{bfq} of {none} MB/s");
+    println!("none {none} kB/s, bfq {bfq} kB/s");
+    assert!(bfq * 100 >= 95 * none, "{bfq} of {none} kB/s");
 }

@@ -1,0 +1,254 @@
+//! B-WF2Q+ by itself: how far it strays from perfect sharing, and its rules one by one.
+
+use super::super::entity::{BEST_EFFORT, Place, delta};
+use super::super::wf2q::Wf2q;
+use crate::Instant;
+use std::vec::Vec;
+
+const NOW: Instant = Instant::ZERO;
+
+fn ms(n: u64) -> Instant {
+    Instant::from_nanos(n * 1_000_000)
+}
+
+/// An engine without groups but with queues of these weights, numbered from 1.
+fn flat(weights: &[u32]) -> Wf2q {
+    let mut engine = Wf2q::new(1, weights.len() as u32);
+    for (i, &weight) in weights.iter().enumerate() {
+        engine.add(i as u32 + 1, 0, BEST_EFFORT, weight);
+    }
+    engine
+}
+
+fn activate(engine: &mut Wf2q, e: u32, budget: u64, waited: bool) {
+    engine.entity_mut(e).budget = budget;
+    engine.activate(NOW, e, waited);
+}
+
+/// Start and finish in sectors per unit of weight.
+fn times(engine: &Wf2q, e: u32) -> (u64, u64) {
+    let unit = delta(1, 1);
+    let e = engine.entity(e);
+    (e.start / unit, e.finish / unit)
+}
+
+/// Backlogged queues against a fluid that serves all of them at once by weight. A queue is never ahead by more than its budget
+/// less its own part of it, and never behind by more than its budget and its part of the largest one. Exact, in sectors times
+/// the sum of weights; virtual time is rounded down by less than a sector over a run.
+pub(super) fn within_the_lag_bound(seed: u64) -> bool {
+    let mut random = seed;
+    let mut draw = |n: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % n
+    };
+    let queues = 2 + draw(12) as usize;
+    let weights: Vec<u32> = (0..queues).map(|_| 1 + draw(100) as u32).collect();
+    let budgets: Vec<u64> = (0..queues).map(|_| 1 + draw(2_000)).collect();
+    let largest = *budgets.iter().max().unwrap();
+    let sum: i128 = weights.iter().map(|&w| i128::from(w)).sum();
+    let mut engine = flat(&weights);
+    for (i, &budget) in budgets.iter().enumerate() {
+        activate(&mut engine, i as u32 + 1, budget, false);
+    }
+    let mut served = std::vec![0u64; queues];
+    let mut work = 0u64;
+    for _ in 0..3_000 {
+        let e = engine.select(NOW).unwrap();
+        let i = e as usize - 1;
+        // Some turns end early.
+        let mut left = if draw(4) == 0 {
+            1 + draw(budgets[i])
+        } else {
+            budgets[i]
+        };
+        while left > 0 {
+            let piece = (1 + draw(256)).min(left);
+            left -= piece;
+            engine.served(e, piece);
+            served[i] += piece;
+            work += piece;
+            for (i, &got) in served.iter().enumerate() {
+                let (w, b) = (i128::from(weights[i]), i128::from(budgets[i]));
+                let lead = i128::from(got) * sum - i128::from(work) * w;
+                let ahead = b * (sum - w) + sum;
+                let behind = b * sum + w * i128::from(largest) + sum;
+                if lead > ahead || -lead > behind {
+                    return false;
+                }
+            }
+        }
+        engine.requeue(e);
+    }
+    true
+}
+
+#[test]
+fn backlogged_queues_stay_close_to_a_fluid() {
+    for seed in 0..30 {
+        assert!(within_the_lag_bound(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_queue_activated_late_starts_at_virtual_time() {
+    let mut engine = flat(&[1, 1, 2]);
+    activate(&mut engine, 1, 100, false);
+    activate(&mut engine, 2, 100, false);
+    assert_eq!(engine.select(NOW), Some(1));
+    engine.served(1, 100);
+    activate(&mut engine, 3, 100, false);
+    assert_eq!(times(&engine, 3), (50, 100));
+    engine.requeue(1);
+    assert_eq!(times(&engine, 1), (100, 200));
+    let v = engine.tree_state(0, BEST_EFFORT);
+    assert_eq!((v.0 / delta(1, 1), v.1), (50, 4));
+}
+
+#[test]
+fn a_queue_that_went_idle_ahead_of_virtual_time_starts_where_it_ended() {
+    let mut engine = flat(&[1, 1]);
+    activate(&mut engine, 1, 100, false);
+    activate(&mut engine, 2, 100, false);
+    assert_eq!(engine.select(NOW), Some(1));
+    engine.served(1, 60);
+    engine.retire(1);
+    assert_eq!(engine.entity(1).place, Place::Idle);
+    assert_eq!(
+        engine.tree_state(0, BEST_EFFORT).1,
+        2,
+        "its weight still counts"
+    );
+    engine.entity_mut(1).service = 0;
+    activate(&mut engine, 1, 100, false);
+    assert_eq!(times(&engine, 1), (60, 160));
+}
+
+#[test]
+fn an_idle_queue_is_forgotten_when_virtual_time_catches_up() {
+    let mut engine = flat(&[1, 1]);
+    activate(&mut engine, 1, 100, false);
+    activate(&mut engine, 2, 1_000, false);
+    assert_eq!(engine.select(NOW), Some(1));
+    engine.served(1, 60);
+    engine.retire(1);
+    assert_eq!(engine.select(NOW), Some(2));
+    engine.served(2, 59);
+    assert_eq!(engine.entity(1).place, Place::Idle);
+    engine.served(2, 1);
+    assert_eq!(engine.entity(1).place, Place::Out);
+    assert_eq!(engine.tree_state(0, BEST_EFFORT).1, 1);
+}
+
+#[test]
+fn a_queue_that_was_waited_for_is_shifted_back_to_where_it_ended() {
+    for (waited, expected) in [(true, (60, 140)), (false, (100, 180))] {
+        let mut engine = flat(&[1, 1]);
+        activate(&mut engine, 1, 100, false);
+        activate(&mut engine, 2, 1_000, false);
+        assert_eq!(engine.select(NOW), Some(1));
+        engine.served(1, 60);
+        engine.retire(1);
+        assert_eq!(engine.select(NOW), Some(2));
+        engine.served(2, 60);
+        engine.served(2, 40);
+        engine.entity_mut(1).service = 0;
+        activate(&mut engine, 1, 80, waited);
+        assert_eq!(times(&engine, 1), expected, "waited: {waited}");
+    }
+    // Shifted back so far that even its finish time is over, it is pushed forward to finish now.
+    let mut engine = flat(&[1, 1]);
+    activate(&mut engine, 1, 100, false);
+    activate(&mut engine, 2, 1_000, false);
+    engine.select(NOW);
+    engine.served(1, 60);
+    engine.retire(1);
+    engine.select(NOW);
+    engine.served(2, 60);
+    engine.served(2, 500);
+    engine.entity_mut(1).service = 0;
+    activate(&mut engine, 1, 80, true);
+    assert_eq!(times(&engine, 1), (480, 560));
+}
+
+#[test]
+fn a_new_weight_counts_from_the_next_requeueing_on() {
+    let mut engine = flat(&[1, 1]);
+    activate(&mut engine, 1, 100, false);
+    activate(&mut engine, 2, 100, false);
+    assert_eq!(engine.select(NOW), Some(1));
+    engine.served(1, 100);
+    engine.set_weight(1, 4);
+    assert_eq!(engine.tree_state(0, BEST_EFFORT).1, 2);
+    engine.requeue(1);
+    assert_eq!(times(&engine, 1), (100, 125));
+    assert_eq!(engine.tree_state(0, BEST_EFFORT).1, 5);
+}
+
+#[test]
+fn a_groups_budget_is_that_of_its_next_member() {
+    let mut engine = Wf2q::new(3, 3);
+    for group in [1, 2] {
+        engine.add(group, 0, BEST_EFFORT, 10);
+    }
+    for (queue, group) in [(3, 1), (4, 1), (5, 2)] {
+        engine.add(queue, group, BEST_EFFORT, 10);
+    }
+    activate(&mut engine, 3, 300, false);
+    assert_eq!((engine.entity(1).budget, times(&engine, 1)), (300, (0, 30)));
+    activate(&mut engine, 4, 100, false);
+    assert_eq!((engine.entity(1).budget, times(&engine, 1)), (100, (0, 10)));
+    activate(&mut engine, 5, 200, false);
+    assert_eq!(engine.select(NOW), Some(4));
+    assert_eq!(
+        engine.entity(1).place,
+        Place::Active,
+        "of two members one is left to be next"
+    );
+    engine.served(4, 100);
+    engine.retire(4);
+    assert_eq!(
+        (engine.entity(1).budget, times(&engine, 1)),
+        (300, (10, 40))
+    );
+    assert_eq!(engine.select(NOW), Some(5));
+    assert_eq!(
+        engine.entity(2).place,
+        Place::Service,
+        "its only member is in service"
+    );
+}
+
+/// The classes of sixty turns of 10 ms each, of a backlogged queue of each class.
+pub(super) fn class_log() -> std::string::String {
+    let mut engine = Wf2q::new(1, 3);
+    for class in 0..3 {
+        engine.add(u32::from(class) + 1, 0, class, 10);
+        activate(&mut engine, u32::from(class) + 1, 100, false);
+    }
+    let mut log = std::string::String::new();
+    for turn in 1..=60 {
+        if turn == 50 {
+            engine.deactivate(2);
+        }
+        let e = engine.select(ms(turn * 10)).unwrap();
+        log.push(['R', 'B', 'I'][e as usize - 1]);
+        engine.served(e, 100);
+        // The realtime queue has nothing to send for a while.
+        if e == 1 && (turn == 24 || turn == 52) {
+            engine.retire(e);
+        } else {
+            engine.requeue(e);
+        }
+    }
+    log
+}
+
+#[test]
+fn classes_are_strict_but_for_one_idle_turn_in_two_hundred_milliseconds() {
+    assert_eq!(
+        class_log(),
+        "RRRRRRRRRRRRRRRRRRRRIRRRBBBBBBBBBBBBBBBBBIBBBBBBBIIIIIIIIIII"
+    );
+}
