@@ -67,3 +67,41 @@ pub trait Exports {
     /// The export of this name; the empty name asks for the default export, if there is one.
     fn find(&self, name: &str) -> Option<ExportInfo>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn valid(minimum: u32, preferred: u32, maximum: u32, size: u64) -> bool {
+        BlockSizes {
+            minimum,
+            preferred,
+            maximum,
+        }
+        .is_valid(size)
+    }
+
+    #[test]
+    fn block_sizes_obey_the_protocol() {
+        assert!(BlockSizes::default().is_valid(0));
+        assert!(BlockSizes::default().is_valid(u64::MAX));
+        assert!(valid(65_536, 65_536, 65_536, 1 << 30));
+        assert!(
+            valid(512, 4096, 1536, 1536),
+            "the export is shorter than the preferred size"
+        );
+        for (minimum, preferred, maximum, why) in [
+            (0, 4096, 65_536, "no minimum"),
+            (3, 4096, u32::MAX, "minimum is no power of two"),
+            (131_072, 131_072, u32::MAX, "minimum too large"),
+            (1, 5000, 65_536, "preferred is no power of two"),
+            (1, 256, 65_536, "preferred too small"),
+            (8192, 4096, 65_536, "preferred below minimum"),
+            (512, 4096, 65_535, "maximum is no multiple of minimum"),
+            (1, 4096, 2048, "maximum below preferred"),
+        ] {
+            assert!(!valid(minimum, preferred, maximum, 1 << 30), "{why}");
+        }
+        assert!(!valid(1, 4096, 0, 0), "no maximum");
+    }
+}

@@ -187,8 +187,10 @@ fn chunks_of_a_wrong_length_are_refused_by_their_header() {
 fn chunks_that_contradict_themselves_are_refused() {
     let hole = chunk(1, CHUNK_OFFSET_HOLE, 12, &[0; 12]);
     assert_eq!(error_of(&hole), ReplyError::BadChunk("a hole of no bytes"));
+    let long = [&[0, 0, 0, 5, 0x10, 1][..], &[b'x'; MAX_STRING + 1]].concat();
     for bytes in [
         chunk(0, CHUNK_NONE, 0, &[]),
+        chunk(1, 0x8001, long.len() as u32, &long),
         chunk(1, 0x8001, 6, &[0; 6]),
         chunk(1, 0x8001, 6, &[0, 0, 0, 5, 0, 1]),
         chunk(
