@@ -1,1 +1,18 @@
-//! An NBD client that runs load programs.
+//! An NBD client that runs load programs: for the demo, for comparisons on a live server, for the server's tests.
+//!
+//! [`Connection`] connects and does the handshake, [`run`] runs one [`Program`](weir_load::Program) on it, and a [`Fleet`] runs
+//! many at once, one thread each, from a common start. What is measured is what a client sees: the time from sending a
+//! request (or, in an open loop, from when it was due) to having all of its answer.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod connection;
+mod fleet;
+mod program;
+mod socket;
+
+pub use address::{Address, AddressError};
+pub use connection::{ConnectError, Connection};
+pub use fleet::{Fleet, FleetError, Member, Outcome};
+pub use program::{RunError, Settings, run};

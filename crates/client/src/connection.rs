@@ -1,0 +1,128 @@
+//! A connection to an export, from connecting to the end of the handshake.
+
+use crate::address::Address;
+use crate::socket::Socket;
+use std::io;
+use std::time::{Duration, Instant};
+use weir_wire::nbd::client::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
+
+/// A connection in its transmission phase.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) socket: Socket,
+    pub(crate) session: Session,
+    /// What came behind the handshake.
+    pub(crate) received: Vec<u8>,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The socket.
+    #[error("cannot connect to {address}: {error}")]
+    Socket {
+        /// Where to.
+        address: Address,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The server does not speak the protocol.
+    #[error("{address} does not speak NBD as expected: {error}")]
+    Protocol {
+        /// Where to.
+        address: Address,
+        /// What was wrong.
+        error: HandshakeError,
+    },
+    /// The server refused.
+    #[error("{address} refused export {export:?}: {message}")]
+    Refused {
+        /// Where to.
+        address: Address,
+        /// The export that was asked for.
+        export: String,
+        /// What the server said.
+        message: String,
+    },
+    /// The server was too slow, or closed the connection.
+    #[error("{address} {what} during the handshake")]
+    Ended {
+        /// Where to.
+        address: Address,
+        /// What happened.
+        what: &'static str,
+    },
+}
+
+impl Connection {
+    /// Connects to an export and shakes hands; at most for `timeout`.
+    ///
+    /// # Errors
+    /// The server is not there, refused, broke the protocol or was too slow.
+    pub fn open(
+        address: &Address,
+        config: HandshakeConfig,
+        timeout: Duration,
+    ) -> Result<Self, ConnectError> {
+        let failed = |error| ConnectError::Socket {
+            address: address.clone(),
+            error,
+        };
+        let ended = |what| ConnectError::Ended {
+            address: address.clone(),
+            what,
+        };
+        let deadline = Instant::now() + timeout;
+        let export = config.export.clone();
+        let mut socket = Socket::connect(address, timeout).map_err(failed)?;
+        let mut handshake = Handshake::new(config);
+        let (mut received, mut answer, mut chunk) = (Vec::new(), Vec::new(), vec![0; 4096]);
+        loop {
+            let (used, outcome) =
+                handshake
+                    .feed(&received, &mut answer)
+                    .map_err(|error| ConnectError::Protocol {
+                        address: address.clone(),
+                        error,
+                    })?;
+            received.drain(..used);
+            match outcome {
+                Some(Outcome::Transmission(session)) => {
+                    return Ok(Self {
+                        socket,
+                        session,
+                        received,
+                    });
+                }
+                Some(Outcome::Refused { message, .. }) => {
+                    let _ = socket.send(&answer);
+                    return Err(ConnectError::Refused {
+                        address: address.clone(),
+                        export,
+                        message,
+                    });
+                }
+                None => {}
+            }
+            if !answer.is_empty()
+                && let Some(sent) = socket.send(&answer).map_err(failed)?
+            {
+                answer.drain(..sent);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !socket.wait(!answer.is_empty(), left).map_err(failed)? {
+                return Err(ended("did not answer in time"));
+            }
+            match socket.receive(&mut chunk).map_err(failed)? {
+                Some(0) => return Err(ended("closed the connection")),
+                Some(n) => received.extend_from_slice(&chunk[..n]),
+                None => {}
+            }
+        }
+    }
+
+    /// What was agreed.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+}

@@ -1,0 +1,344 @@
+//! One client: a program run on a connection.
+
+use crate::connection::Connection;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_core::{Flags, Op};
+use weir_load::{Client, Io, Step};
+use weir_measure::Meter;
+use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
+use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request};
+
+/// Bytes received at a time.
+const RECEIVE: usize = 256 << 10;
+
+/// How a program is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// The origin of the program's time.
+    pub origin: Instant,
+    /// Set from outside: stop issuing, and return when all is answered.
+    pub stop: &'a AtomicBool,
+    /// An answer that takes longer than this ends the run.
+    pub patience: Duration,
+}
+
+/// Why a program did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The socket failed.
+    #[error("the connection failed: {0}")]
+    Socket(#[from] io::Error),
+    /// The server closed the connection.
+    #[error("the server closed the connection with {0} requests outstanding")]
+    Closed(usize),
+    /// The server broke the protocol.
+    #[error("the server broke the protocol: {0}")]
+    Protocol(#[from] ReplyError),
+    /// An answer to nothing that was asked, or of the wrong kind.
+    #[error("the server answered what was not asked (cookie {0})")]
+    Stray(u64),
+    /// No answer for too long.
+    #[error("no answer for {0:?}")]
+    Silent(Duration),
+}
+
+/// Runs `client` on `connection` until it is finished or told to stop, and enters into `meter` what it sees. Times in the meter
+/// are nanoseconds since the origin.
+///
+/// # Errors
+/// The connection failed, or the server did. Errors of single requests are counted in the meter instead.
+pub fn run(
+    connection: Connection,
+    client: Client,
+    meter: &mut Meter,
+    settings: &Settings<'_>,
+) -> Result<(), RunError> {
+    Runner::new(connection, client, meter, settings).run()
+}
+
+/// A request that was sent and not answered in full.
+#[derive(Debug, Clone, Copy)]
+struct Outstanding {
+    io: Io,
+    failed: bool,
+}
+
+/// What a client waits for.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// An answer.
+    Answer,
+    /// An answer, or the time of its next request.
+    Due(weir_core::Instant),
+    /// Nothing: it is finished.
+    Leave,
+}
+
+struct Runner<'a> {
+    connection: Connection,
+    client: Client,
+    meter: &'a mut Meter,
+    settings: &'a Settings<'a>,
+    parser: ReplyParser,
+    /// In the order in which they were sent: a server answers mostly in that order, so the search is short.
+    outstanding: VecDeque<Outstanding>,
+    /// Not sent yet, from `sent` on.
+    sending: Vec<u8>,
+    sent: usize,
+    /// Payload of the reply being read that has not come yet, and whether that ends the request of the cookie.
+    payload: u64,
+    ends: Option<u64>,
+    heard: Instant,
+}
+
+impl<'a> Runner<'a> {
+    fn new(
+        connection: Connection,
+        client: Client,
+        meter: &'a mut Meter,
+        settings: &'a Settings<'a>,
+    ) -> Self {
+        Self {
+            connection,
+            client,
+            meter,
+            settings,
+            parser: ReplyParser::new(),
+            outstanding: VecDeque::new(),
+            sending: Vec::new(),
+            sent: 0,
+            payload: 0,
+            ends: None,
+            heard: Instant::now(),
+        }
+    }
+
+    fn run(mut self) -> Result<(), RunError> {
+        let mut buffer = vec![0; RECEIVE];
+        let behind = std::mem::take(&mut self.connection.received);
+        self.take(&behind)?;
+        loop {
+            let wake = match self.issue() {
+                Next::Leave => return self.leave(),
+                Next::Answer => None,
+                Next::Due(at) => Some(at),
+            };
+            self.flush()?;
+            let timeout = self.timeout(wake);
+            let socket = &self.connection.socket;
+            if !socket.wait(!self.is_sent(), timeout)? {
+                self.check_patience()?;
+            }
+            match self.connection.socket.receive(&mut buffer)? {
+                Some(0) => return Err(RunError::Closed(self.outstanding.len())),
+                Some(n) => self.take(&buffer[..n])?,
+                None => {}
+            }
+        }
+    }
+
+    /// Issues all that is due, and says what to wait for.
+    fn issue(&mut self) -> Next {
+        loop {
+            if self.settings.stop.load(Ordering::Relaxed) {
+                return if self.outstanding.is_empty() {
+                    Next::Leave
+                } else {
+                    Next::Answer
+                };
+            }
+            match self.client.next(self.now()) {
+                Step::Issue(io) => self.send(io),
+                Step::WaitUntil(at) => return Next::Due(at),
+                Step::WaitForCompletion => return Next::Answer,
+                Step::Finished => return Next::Leave,
+            }
+        }
+    }
+
+    fn send(&mut self, io: Io) {
+        let flags = if io.flags.has(Flags::FUA) {
+            CommandFlags::FUA
+        } else {
+            CommandFlags::EMPTY
+        };
+        let command = match io.op {
+            Op::Read => Command::Read,
+            Op::Write => Command::Write,
+            Op::Flush => Command::Flush,
+            Op::Discard => Command::Trim,
+            Op::WriteZeroes => Command::WriteZeroes,
+        };
+        let request = Request {
+            command,
+            flags,
+            cookie: io.number,
+            offset: io.offset,
+            length: io.length,
+        };
+        let mut header = [0; REQUEST_LEN];
+        request.encode(&mut header);
+        self.sending.extend_from_slice(&header);
+        if io.op == Op::Write {
+            pattern(io.number, io.length as usize, &mut self.sending);
+        }
+        if self.outstanding.is_empty() {
+            self.heard = Instant::now();
+        }
+        self.meter.sent(io.due.as_nanos());
+        self.outstanding
+            .push_back(Outstanding { io, failed: false });
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.is_sent() {
+            match self.connection.socket.send(&self.sending[self.sent..])? {
+                Some(n) => self.sent += n,
+                None => return Ok(()),
+            }
+        }
+        self.sending.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    fn is_sent(&self) -> bool {
+        self.sent == self.sending.len()
+    }
+
+    /// Takes what the server sent.
+    fn take(&mut self, mut input: &[u8]) -> Result<(), RunError> {
+        self.heard = Instant::now();
+        loop {
+            let skipped = usize::try_from(self.payload)
+                .unwrap_or(usize::MAX)
+                .min(input.len());
+            self.payload -= skipped as u64;
+            input = &input[skipped..];
+            if self.payload > 0 {
+                return Ok(());
+            }
+            if let Some(cookie) = self.ends.take() {
+                self.end(cookie)?;
+            }
+            if input.is_empty() {
+                return Ok(());
+            }
+            let (used, reply) = self.parser.feed(input)?;
+            input = &input[used..];
+            if let Some(reply) = reply {
+                self.reply(&reply)?;
+            }
+        }
+    }
+
+    /// Takes the head of a reply: how much payload follows, and whether the request ends with it.
+    fn reply(&mut self, reply: &Reply) -> Result<(), RunError> {
+        let (cookie, payload, failed, done) = match *reply {
+            Reply::Simple { cookie, error } => {
+                let of = self.find(cookie)?;
+                let read = self.outstanding[of].io.op == Op::Read && error.is_none();
+                let payload = if read {
+                    self.outstanding[of].io.length
+                } else {
+                    0
+                };
+                (cookie, payload, error.is_some(), true)
+            }
+            Reply::Data {
+                cookie,
+                length,
+                done,
+                ..
+            } => (cookie, length, false, done),
+            Reply::Hole { cookie, done, .. } => (cookie, 0, false, done),
+            Reply::None { cookie } => (cookie, 0, false, true),
+            Reply::Error { cookie, done, .. } => (cookie, 0, true, done),
+            Reply::BlockStatus { cookie, .. } => return Err(RunError::Stray(cookie)),
+        };
+        let of = self.find(cookie)?;
+        self.outstanding[of].failed |= failed;
+        self.payload = payload.into();
+        self.ends = done.then_some(cookie);
+        Ok(())
+    }
+
+    fn end(&mut self, cookie: u64) -> Result<(), RunError> {
+        let of = self.find(cookie)?;
+        let Outstanding { io, failed } = self.outstanding.remove(of).expect("it was just found");
+        let now = self.now();
+        if failed {
+            self.meter.failed(now.as_nanos());
+        } else {
+            self.meter
+                .done(io.due.as_nanos(), now.as_nanos(), moved(&io));
+        }
+        self.client.completed(now);
+        Ok(())
+    }
+
+    fn find(&self, cookie: u64) -> Result<usize, RunError> {
+        self.outstanding
+            .iter()
+            .position(|o| o.io.number == cookie)
+            .ok_or(RunError::Stray(cookie))
+    }
+
+    fn now(&self) -> weir_core::Instant {
+        let since = Instant::now().saturating_duration_since(self.settings.origin);
+        weir_core::Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// How long to wait: for what is due next, and never so long that a call to stop goes unheard.
+    fn timeout(&self, wake: Option<weir_core::Instant>) -> Duration {
+        const LISTEN: Duration = Duration::from_millis(50);
+        let due = wake.map_or(LISTEN, |at| {
+            Duration::from_nanos(at.since(self.now()).as_nanos())
+        });
+        due.min(LISTEN)
+    }
+
+    fn check_patience(&self) -> Result<(), RunError> {
+        let silent = !self.outstanding.is_empty() && self.heard.elapsed() > self.settings.patience;
+        if silent {
+            Err(RunError::Silent(self.settings.patience))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Says goodbye; whether the server hears it matters to nobody.
+    fn leave(mut self) -> Result<(), RunError> {
+        let flags = CommandFlags::EMPTY;
+        let goodbye = Request {
+            command: Command::Disconnect,
+            flags,
+            cookie: 0,
+            offset: 0,
+            length: 0,
+        };
+        let mut header = [0; REQUEST_LEN];
+        goodbye.encode(&mut header);
+        self.connection.socket.send(&header)?;
+        Ok(())
+    }
+}
+
+/// Bytes that a request moves for its client: what is given back or zeroed moves none.
+fn moved(io: &Io) -> u64 {
+    match io.op {
+        Op::Read | Op::Write => io.length.into(),
+        Op::Flush | Op::Discard | Op::WriteZeroes => 0,
+    }
+}
+
+/// Data to write: not zeroes, and different from one request to the next.
+fn pattern(number: u64, length: usize, out: &mut Vec<u8>) {
+    let word = (number | 1)
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .to_le_bytes();
+    out.extend(word.iter().cycle().take(length));
+}

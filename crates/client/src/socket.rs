@@ -1,0 +1,106 @@
+//! A stream socket of either kind, with waiting that knows nanoseconds.
+
+use crate::address::Address;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A connected socket. Reading and writing never block; [`Socket::wait`] does.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    /// Connects within `timeout`; to a Unix socket at once or not at all.
+    pub(crate) fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => {
+                let socket = UnixStream::connect(path)?;
+                socket.set_nonblocking(true)?;
+                Ok(Self::Unix(socket))
+            }
+            Address::Tcp(host) => {
+                let socket = connect_tcp(host, timeout)?;
+                socket.set_nodelay(true)?;
+                socket.set_nonblocking(true)?;
+                Ok(Self::Tcp(socket))
+            }
+        }
+    }
+
+    /// Waits until there is something to read, or room to write where that is asked for; at most for `timeout`. Returns false
+    /// when the time was up first.
+    pub(crate) fn wait(&self, write: bool, timeout: Duration) -> io::Result<bool> {
+        let events = if write {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(&self, events)], Some(&timeout)) {
+            Ok(n) => Ok(n > 0),
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Bytes that are there now; `None` when there are none, zero at the end of the stream.
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        unless_blocked(match self {
+            Self::Unix(s) => s.read(into),
+            Self::Tcp(s) => s.read(into),
+        })
+    }
+
+    /// Sends what there is room for now; `None` when there is none.
+    pub(crate) fn send(&mut self, from: &[u8]) -> io::Result<Option<usize>> {
+        unless_blocked(match self {
+            Self::Unix(s) => s.write(from),
+            Self::Tcp(s) => s.write(from),
+        })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(s) => s.as_fd(),
+            Self::Tcp(s) => s.as_fd(),
+        }
+    }
+}
+
+/// Connects to the first of a name's addresses that answers.
+fn connect_tcp(host: &str, timeout: Duration) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in host.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(n) => Ok(Some(n)),
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
