@@ -71,6 +71,13 @@ pub struct StreamSpec {
     pub priority: Priority,
 }
 
+/// What limits hold back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Limited {
+    pub(crate) requests: u32,
+    pub(crate) bytes: u64,
+}
+
 /// An open (or draining) stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
@@ -78,13 +85,13 @@ pub(crate) struct Stream {
     /// Its live requests, oldest first.
     pub(crate) requests: List,
     pub(crate) state: State,
-    /// Told to pause.
+    /// Is to pause, and whether its driver has been told so.
     pub(crate) paused: bool,
-    /// Was refused for want of room and is owed a resume.
-    pub(crate) starved: bool,
-    /// Requests and bytes held back by limits.
-    pub(crate) limited: u32,
-    pub(crate) limited_bytes: u64,
+    pub(crate) told_to_pause: bool,
+    /// Was refused for want of room; there is some now and its driver has yet to be told.
+    pub(crate) owed_resume: bool,
+    /// Reads and writes held back by limits.
+    pub(crate) limited: [Limited; 2],
 }
 
 impl Stream {
@@ -100,9 +107,12 @@ impl Stream {
         requests: List::EMPTY,
         state: State::Closing,
         paused: false,
-        starved: false,
-        limited: 0,
-        limited_bytes: 0,
+        told_to_pause: false,
+        owed_resume: false,
+        limited: [Limited {
+            requests: 0,
+            bytes: 0,
+        }; 2],
     };
 }
 

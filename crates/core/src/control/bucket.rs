@@ -126,4 +126,18 @@ mod tests {
         bucket.set(at(0), 2_000, Span::ZERO);
         assert_eq!(bucket.ready(), at(500_000_000));
     }
+
+    #[test]
+    fn a_change_of_rate_keeps_even_the_fraction_of_a_nanosecond() {
+        let mut bucket = Bucket::default();
+        bucket.set(at(0), 3_000_000_000, Span::ZERO);
+        bucket.take(at(0), 2);
+        // Two thirds of a nanosecond at three a nanosecond are two seconds at one a second.
+        bucket.set(at(0), 1, Span::ZERO);
+        assert_eq!(bucket.ready(), at(2_000_000_000));
+        bucket.set(at(5_000_000_000), 3, Span::ZERO);
+        assert!(bucket.ready() <= at(5_000_000_000));
+        bucket.take(at(5_000_000_000), 1);
+        assert_eq!(bucket.ready(), at(5_333_333_334));
+    }
 }

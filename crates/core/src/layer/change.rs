@@ -50,7 +50,7 @@ impl Layer {
                 .table
                 .streams
                 .get(index)
-                .is_some_and(|s| s.paused || s.limited > 0)
+                .is_some_and(|s| s.paused || s.limited.iter().any(|l| l.requests > 0))
             {
                 self.reconsider_pause(index);
             }

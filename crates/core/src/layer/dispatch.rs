@@ -66,47 +66,14 @@ impl Layer {
                 self.reconsider_pause(index);
             }
             if !self.starved.is_empty() {
-                self.resume_starved();
+                self.room_came(index);
             }
             if self.table.streams[index].state == State::Closing {
                 self.close_if_drained(now, index);
             }
         }
         self.finished.clear();
-        while let Some(index) = self.notice_links.pop_front(&mut self.notices) {
-            let stream = self.table.stream_id(index);
-            let state = &mut self.table.streams[index];
-            state.starved &= state.paused;
-            out.push(if state.paused {
-                Output::Pause(stream)
-            } else {
-                Output::Resume(stream)
-            });
-        }
-    }
-
-    /// Tells the stream that has waited longest for room that there is some.
-    pub(super) fn resume_starved(&mut self) {
-        let Some(index) = self.starved_links.pop_front(&mut self.starved) else {
-            return;
-        };
-        self.table.streams[index].starved = false;
-        if mutant::is(mutant::RESUME_LOST) {
-            return;
-        }
-        if !self.table.streams[index].paused && !self.notice_links.contains(index) {
-            self.notice_links.push_back(&mut self.notices, index);
-        }
-    }
-
-    /// Drops what a stream that goes was to be told.
-    pub(super) fn forget_notices(&mut self, index: u32) {
-        if self.notice_links.contains(index) {
-            self.notice_links.remove(&mut self.notices, index);
-        }
-        if self.starved_links.contains(index) {
-            self.starved_links.remove(&mut self.starved, index);
-        }
+        self.notify(out);
     }
 
     /// Fills the drive: what it sent back as busy first, then flushes, then what the elevator chooses.

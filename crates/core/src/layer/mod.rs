@@ -3,6 +3,7 @@
 mod change;
 mod complete;
 mod dispatch;
+mod flow;
 mod session;
 mod submit;
 mod table;
@@ -39,6 +40,13 @@ pub struct Limits {
     pub scheduler_tags: u32,
     /// Events kept for a listener between two calls of [`Layer::drain`].
     pub events: u32,
+}
+
+impl Limits {
+    /// Places for live requests that are not reserved for any stream.
+    pub(crate) const fn shared(&self) -> u32 {
+        self.requests - self.streams * self.reserved
+    }
 }
 
 impl Default for Limits {
@@ -315,7 +323,7 @@ impl Layer {
         let oldest = s.requests.first().map(|r| self.table.requests[r].submitted);
         Some(Gauges {
             live: s.requests.len(),
-            limited: s.limited,
+            limited: s.limited.iter().map(|l| l.requests).sum(),
             oldest,
         })
     }

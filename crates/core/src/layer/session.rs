@@ -3,7 +3,7 @@
 use super::{At, Layer, OpenError};
 use crate::list::List;
 use crate::mutant;
-use crate::stream::{State, Stream};
+use crate::stream::{Limited, State, Stream};
 use crate::{Cookie, Instant, Outcome, StreamId, StreamSpec};
 
 impl Layer {
@@ -27,9 +27,9 @@ impl Layer {
             requests: List::EMPTY,
             state: State::Open,
             paused: false,
-            starved: false,
-            limited: 0,
-            limited_bytes: 0,
+            told_to_pause: false,
+            owed_resume: false,
+            limited: [Limited::default(); 2],
         };
         let index = self.table.streams.insert(stream).ok_or(OpenError::Full)?;
         self.table
@@ -144,12 +144,11 @@ impl Layer {
     /// Takes a request out of whatever stage it waits in, to end or to be held.
     fn take_out(&mut self, now: Instant, request: u32) {
         let live = self.table.requests[request];
-        let stream = live.request.stream.index;
         match live.at {
             At::Limit => {
                 self.limits
                     .remove(request, live.group, live.request.op.is_read());
-                self.left_limits(stream, live.request.charge());
+                self.left_limits(&live.request);
             }
             At::Front => self.stage.remove(&mut self.waiting, request),
             At::Flush => self.flushes.remove(live.request.space, request),

@@ -3,12 +3,8 @@
 use super::{At, Layer, Live, Reject, Rejected};
 use crate::event::Event;
 use crate::mutant;
-use crate::stream::{State, Stream};
+use crate::stream::State;
 use crate::{Instant, Op, Outcome, Request, Span, StreamId};
-
-/// A stream whose held-back queue takes longer than this at its max is not read from, so that a throttle never makes a client's
-/// own timeout strike.
-const QUEUE_MAX: Span = Span::from_secs(5);
 
 impl Layer {
     /// A batch of requests from clients. Every accepted one ends in exactly one [`Output::Done`](crate::Output::Done).
@@ -38,20 +34,11 @@ impl Layer {
     #[cold]
     fn release_held(&mut self, now: Instant) {
         while let Some(request) = self.limits.release(now) {
-            let live = &self.table.requests[request];
-            let (stream, charge) = (live.request.stream.index, live.request.charge());
-            self.left_limits(stream, charge);
+            let passed = self.table.requests[request].request;
+            self.left_limits(&passed);
             self.publish_release(now, request);
             self.after_limits(now, request);
         }
-    }
-
-    /// Counts a request out of its stream's held-back ones.
-    pub(super) fn left_limits(&mut self, index: u32, charge: u32) {
-        let stream = &mut self.table.streams[index];
-        stream.limited -= 1;
-        stream.limited_bytes -= u64::from(charge);
-        self.reconsider_pause(index);
     }
 
     /// A request has passed its limits, or its stream is no longer on hold: on to its flush queue, or to the elevator if a
@@ -86,28 +73,6 @@ impl Layer {
             live.tagged = true;
             live.at = At::Elevator;
             self.put(now, request, At::Elevator);
-        }
-    }
-
-    /// Tells a stream to pause or to go on, when that has changed.
-    pub(super) fn reconsider_pause(&mut self, index: u32) {
-        let stream = &self.table.streams[index];
-        let live = stream.requests.len();
-        let most = self.config.limits.per_stream;
-        let wanted = if stream.paused {
-            live > most / 2 || self.queue_time(stream) > QUEUE_MAX.less(Span::from_millis(2_500))
-        } else {
-            live >= most || self.queue_time(stream) > QUEUE_MAX
-        };
-        if wanted == stream.paused || (!wanted && mutant::is(mutant::RESUME_LOST)) {
-            return;
-        }
-        self.table.streams[index].paused = wanted;
-        if self.notice_links.contains(index) {
-            // The driver has not heard of the change before: the two cancel out.
-            self.notice_links.remove(&mut self.notices, index);
-        } else {
-            self.notice_links.push_back(&mut self.notices, index);
         }
     }
 
@@ -156,12 +121,11 @@ impl Layer {
                 self.publish_release(now, slot);
             }
         } else {
-            stream.limited += 1;
-            stream.limited_bytes += u64::from(charge);
             self.limits.hold(slot, group, read, charge);
+            self.came_to_limits(request);
         }
         self.put(now, slot, at);
-        if !passed || before + 1 >= self.config.limits.per_stream {
+        if passed && before + 1 >= self.config.limits.per_stream {
             self.reconsider_pause(index);
         }
         Ok(())
@@ -239,55 +203,10 @@ impl Layer {
         if live >= limits.per_stream {
             return Err(Reject::StreamFull);
         }
-        if live < limits.reserved
-            || self.shared < limits.requests - limits.streams * limits.reserved
-        {
+        if live < limits.reserved || self.shared < limits.shared() {
             return Ok(());
         }
         self.starve(index);
         Err(Reject::Full)
-    }
-
-    fn starve(&mut self, index: u32) {
-        self.table.streams[index].starved = true;
-        if !self.starved_links.contains(index) {
-            self.starved_links.push_back(&mut self.starved, index);
-        }
-    }
-
-    /// How long the stream's held-back requests take at the max of its group if all streams of the group are alike.
-    fn queue_time(&self, stream: &Stream) -> Span {
-        if stream.limited == 0 {
-            return Span::ZERO;
-        }
-        let streams = self
-            .table
-            .groups
-            .get(stream.spec.group)
-            .map_or(1, |g| u64::from(g.streams.max(1)));
-        let time = |amount: u64, rate: u64| match rate {
-            0 => 0,
-            rate => crate::time::mul_div_ceil(amount.saturating_mul(streams), 1_000_000_000, rate),
-        };
-        let longest = self
-            .table
-            .groups
-            .path(stream.spec.group)
-            .filter_map(|id| self.table.groups.get(id))
-            .map(|group| {
-                let max = &group.contract.max;
-                let bytes = [max.bandwidth, max.bytes_ceiling()]
-                    .into_iter()
-                    .filter(|&r| r > 0)
-                    .min()
-                    .unwrap_or(0);
-                let iops = [max.iops, max.iops_ceiling()]
-                    .into_iter()
-                    .filter(|&r| r > 0)
-                    .min()
-                    .unwrap_or(0);
-                time(stream.limited_bytes, bytes).max(time(u64::from(stream.limited), iops))
-            });
-        Span::from_nanos(longest.max().unwrap_or(0))
     }
 }
