@@ -126,6 +126,22 @@ impl Forest {
         }
     }
 
+    /// Gives a slot that is in `tree` a later key; its start stays. The same as taking it out and putting it in again.
+    pub(crate) fn postpone(&mut self, tree: &mut Tree, slot: u32, key: u64) {
+        debug_assert!(
+            !before(key, self.key(slot)),
+            "the key of slot {slot} goes back"
+        );
+        match self.next(slot) {
+            Some(next) if !before(key, self.key(next)) => {
+                let start = self.nodes[slot as usize].start;
+                self.remove(tree, slot);
+                self.insert(tree, slot, key, start);
+            }
+            _ => self.nodes[slot as usize].key = key,
+        }
+    }
+
     /// Takes `slot` out of `tree`, which must be the tree it is in.
     pub(crate) fn remove(&mut self, tree: &mut Tree, slot: u32) {
         debug_assert!(self.contains(slot), "slot {slot} is in no tree");
@@ -333,7 +349,20 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             let slot = (state >> 33) as u32 % 48;
-            if forest.contains(slot) {
+            if forest.contains(slot) && (state >> 62) == 0 {
+                let key = forest.key(slot) + (state >> 40) % 20;
+                forest.postpone(&mut tree, slot, key);
+                let place = model.iter().position(|m| m.2 == slot).unwrap();
+                let (old, _, slot, start) = model[place];
+                if key > old {
+                    model[place] = (key, step, slot, start);
+                } else if model
+                    .iter()
+                    .any(|m| m.0 == key && m.2 != slot && m.1 > model[place].1)
+                {
+                    model[place].1 = step;
+                }
+            } else if forest.contains(slot) {
                 forest.remove(&mut tree, slot);
                 model.retain(|m| m.2 != slot);
             } else {

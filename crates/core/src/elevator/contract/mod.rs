@@ -172,8 +172,6 @@ impl Elevator {
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
         self.flight += offer.cost;
-        let reserved =
-            self.reservations.urgent().is_some() || self.reservations.behind(now).is_some();
         let bytes = u64::from(if live.request.op == Op::Discard {
             512
         } else {
@@ -182,7 +180,8 @@ impl Elevator {
         self.reservations
             .sent(now, group, bytes, offer.cost, offer.last);
         let entity = self.shares.of_stream(offer.stream);
-        if !(mutant::is(mutant::RESERVATION_NOT_CHARGED) && reserved) {
+        let reserved = |r: &Reservations| r.urgent().is_some() || r.behind(now).is_some();
+        if !mutant::is(mutant::RESERVATION_NOT_CHARGED) || !reserved(&self.reservations) {
             self.shares
                 .charge(now, entity, self.share_cost(offer, table));
         }

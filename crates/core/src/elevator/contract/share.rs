@@ -180,9 +180,9 @@ impl Shares {
                 node.idle_served = now;
             }
             let tree = if e.idle_class {
-                &node.idle_children
+                &mut node.idle_children
             } else {
-                &node.children
+                &mut node.children
             };
             // Virtual time follows those whose turn it was, not those served ahead of it for the sake of a promise.
             if e.active && self.forest.first(tree) == Some(at) && before(node.now, e.start) {
@@ -190,18 +190,17 @@ impl Shares {
             }
             let weight = u64::from(e.weight);
             let furthest = node.now.wrapping_add((AHEAD_MAX << SHIFT) / weight);
-            let next = e.start.wrapping_add((cost << SHIFT) / weight);
-            let next = if before(furthest, next) {
-                furthest
-            } else {
-                next
-            };
-            if e.active {
-                self.unlink(at);
+            let mut next = e.start.wrapping_add((cost << SHIFT) / weight);
+            if before(furthest, next) {
+                next = if before(e.start, furthest) {
+                    furthest
+                } else {
+                    e.start
+                };
             }
             self.entities[at as usize].start = next;
             if e.active {
-                self.link(at);
+                self.forest.postpone(tree, at, next);
             }
             at = e.parent;
         }
