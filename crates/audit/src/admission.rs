@@ -1,0 +1,159 @@
+//! Admission: what is promised adds up to no more than nine tenths of the drive, and what a group promises its members to no
+//! more than it was promised itself.
+
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::Model;
+use weir_core::{Capacity, Class, Contract, GroupId, Promised, ROOT, Refusal};
+
+/// Nine tenths.
+const PROMISABLE: u128 = 900_000;
+/// Parts of the drive are rounded up to a millionth each, for bytes and for requests.
+const ROUNDING: u128 = 2;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Admission {}
+
+impl Auditor for Admission {
+    const NAME: &'static str = "admission";
+
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Changed(_, Ok(promised)) => {
+                if let Some(wrong) = wrong(model, *promised) {
+                    found.add(
+                        Self::NAME,
+                        format_args!("{wrong}: {promised:?} of {:?}", model.config.drive.capacity),
+                    );
+                }
+            }
+            Fact::Changed(_, Err(refusal @ Refusal::OverCapacity { promised, capacity }))
+                if fits(Sum::of(*promised), *capacity, PROMISABLE - ROUNDING) =>
+            {
+                found.add(
+                    Self::NAME,
+                    format_args!("refused although it fits: {refusal:?}"),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Bytes and requests a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Sum {
+    bytes: u128,
+    iops: u128,
+}
+
+impl Sum {
+    fn of(promised: Promised) -> Self {
+        Self {
+            bytes: promised.bytes.into(),
+            iops: promised.iops.into(),
+        }
+    }
+}
+
+fn wrong(model: &Model, promised: Promised) -> Option<&'static str> {
+    for (_, group) in model.tree.iter() {
+        let Contract {
+            min,
+            min_iops,
+            class,
+            max,
+            ..
+        } = group.contract;
+        let own = own(&group.contract);
+        if class == Class::Realtime && own == Sum::default() {
+            return Some("realtime without a max");
+        }
+        if class == Class::Idle && (min > 0 || min_iops > 0) {
+            return Some("idle with a min");
+        }
+        let above = |min: u64, most: u128| most > 0 && u128::from(min) > most;
+        if above(
+            min,
+            ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth),
+        ) || above(min_iops, ceiling(max.iops, max.read_iops, max.write_iops))
+        {
+            return Some("a min above the max");
+        }
+    }
+    let Some(total) = below(model, ROOT) else {
+        return Some("a group promised its members more than it has");
+    };
+    if total != Sum::of(promised) {
+        return Some("the sums are others");
+    }
+    match model.config.drive.capacity {
+        None => (total != Sum::default()).then_some("promises on a drive of unknown capacity"),
+        Some(capacity) => {
+            (!fits(total, capacity, PROMISABLE)).then_some("more than nine tenths is promised")
+        }
+    }
+}
+
+/// What the members of a group were promised together; `None` if one promised more than it has.
+fn below(model: &Model, id: GroupId) -> Option<Sum> {
+    let mut sum = Sum::default();
+    for (member, group) in model.tree.iter().filter(|(_, g)| g.parent == id) {
+        let (own, inner) = (own(&group.contract), below(model, member)?);
+        let counted = if own == Sum::default() { inner } else { own };
+        if inner.bytes > counted.bytes || inner.iops > counted.iops {
+            return None;
+        }
+        sum.bytes += counted.bytes;
+        sum.iops += counted.iops;
+    }
+    Some(sum)
+}
+
+/// What a contract sets aside: a realtime one its max, any other its min.
+fn own(contract: &Contract) -> Sum {
+    let max = &contract.max;
+    match contract.class {
+        Class::Realtime => Sum {
+            bytes: ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth),
+            iops: ceiling(max.iops, max.read_iops, max.write_iops),
+        },
+        Class::BestEffort => Sum {
+            bytes: contract.min.into(),
+            iops: contract.min_iops.into(),
+        },
+        Class::Idle => Sum::default(),
+    }
+}
+
+/// The tightest limit on reads and writes together; zero for none.
+fn ceiling(both: u64, read: u64, write: u64) -> u128 {
+    let apart = if read == 0 || write == 0 {
+        0
+    } else {
+        u128::from(read) + u128::from(write)
+    };
+    match (u128::from(both), apart) {
+        (0, one) | (one, 0) => one,
+        (a, b) => a.min(b),
+    }
+}
+
+/// At most so many millionths of the drive, `bytes / worst + iops / most`, in whole numbers.
+fn fits(sum: Sum, capacity: Capacity, millionths: u128) -> bool {
+    let worst = u128::from(capacity.read.min(capacity.write));
+    // A drive that never runs out of requests takes nothing for them.
+    let (iops, most) = match capacity.iops {
+        0 => (0, 1),
+        most => (sum.iops, u128::from(most)),
+    };
+    if worst == 0 && sum.bytes > 0 {
+        return false;
+    }
+    let worst = worst.max(1);
+    // Beyond 2^50 of anything a second nothing is exact, and nothing real.
+    let product = |a: u128, b: u128, c: u128| a.saturating_mul(b).saturating_mul(c);
+    product(sum.bytes, most, 1_000_000).saturating_add(product(iops, worst, 1_000_000))
+        <= product(worst, most, millionths)
+}

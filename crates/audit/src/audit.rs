@@ -1,0 +1,255 @@
+//! All auditors together.
+
+use crate::admission::Admission;
+use crate::auditor::{Auditor, Fact};
+use crate::conserve::Conserve;
+use crate::durability::Durability;
+use crate::flow::Flow;
+use crate::found::Found;
+use crate::ledger::Ledger;
+use crate::model::Model;
+use crate::once::Once;
+use crate::room::Room;
+use crate::tags::Tags;
+use crate::wake::Wakes;
+use weir_core::record::Call;
+use weir_core::{Event, Instant, Layer, Mask, Output, Publish, Rejected, Request};
+
+/// Every auditor there is, over one model.
+///
+/// It is shown every call into a layer from the layer's making on, and the events the layer published. What it needs of the
+/// driver: cookies of a stream's live requests differ.
+#[derive(Debug)]
+pub struct Audit {
+    model: Model,
+    found: Found,
+    once: Once,
+    tags: Tags,
+    room: Room,
+    ledger: Ledger,
+    flow: Flow,
+    wakes: Wakes,
+    conserve: Conserve,
+    durability: Durability,
+    admission: Admission,
+}
+
+/// Who drives the layer wrongly is told so under this name.
+const DRIVER: &str = "driver";
+
+impl Audit {
+    /// Auditors of `layer`, which was just made. It publishes all its events from now on.
+    pub fn new(layer: &mut Layer) -> Self {
+        layer.listen(Mask::ALL);
+        let config = layer.config();
+        Self {
+            model: Model::new(config),
+            found: Found::default(),
+            once: Once::default(),
+            tags: Tags::default(),
+            room: Room::default(),
+            ledger: Ledger::new(config),
+            flow: Flow::new(config),
+            wakes: Wakes::new(),
+            conserve: Conserve::new(config),
+            durability: Durability::new(config),
+            admission: Admission::default(),
+        }
+    }
+
+    /// What was found so far.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// What was found, when nothing more is to come.
+    pub fn into_found(self) -> Found {
+        self.found
+    }
+
+    /// What is known of the layer.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// A call was made into `layer`, just now and with this result. Takes the events since the call before.
+    pub fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        self.model.advance(now);
+        self.found.now = self.model.now;
+        self.tell(&Fact::Begin(call));
+        // Timers run first in every call but complete, so events come before what the call does; but what was submitted has to be
+        // known before its release is.
+        match call {
+            Call::Poll { outputs, wake } => {
+                self.drain(layer);
+                for output in *outputs {
+                    self.output(output);
+                }
+                self.tell(&Fact::Polled(outputs.len(), *wake));
+            }
+            Call::Submit { .. } | Call::Complete { .. } => {
+                self.take_in(call);
+                self.drain(layer);
+            }
+            _ => {
+                self.drain(layer);
+                self.take_in(call);
+            }
+        }
+        self.found.call += 1;
+    }
+
+    /// Nothing more happens: nothing is in the drive, no stream is on hold, and the layer was polled as often as it asked for.
+    pub fn end(&mut self) {
+        self.tell(&Fact::End);
+    }
+
+    #[inline]
+    fn tell(&mut self, fact: &Fact<'_>) {
+        let Self { model, found, .. } = self;
+        self.once.fact(model, fact, found);
+        self.tags.fact(model, fact, found);
+        self.room.fact(model, fact, found);
+        self.ledger.fact(model, fact, found);
+        self.flow.fact(model, fact, found);
+        self.wakes.fact(model, fact, found);
+        self.conserve.fact(model, fact, found);
+        self.durability.fact(model, fact, found);
+        self.admission.fact(model, fact, found);
+    }
+
+    fn drain(&mut self, layer: &mut Layer) {
+        let lost = layer.drain(self);
+        if lost > 0 {
+            self.found.add(
+                DRIVER,
+                format_args!("{lost} events were lost: limits.events is too small"),
+            );
+        }
+    }
+
+    fn take_in(&mut self, call: &Call<'_>) {
+        match *call {
+            Call::Open {
+                spec,
+                result: Ok(id),
+            } => {
+                self.tell(&Fact::Opened(id));
+                self.model.opened(id, spec);
+            }
+            Call::Open { .. } | Call::Poll { .. } => {}
+            Call::Close { stream } => {
+                if self.model.stream(stream).is_some() {
+                    self.tell(&Fact::Closed(stream));
+                    self.model.closed(stream);
+                }
+            }
+            Call::Hold { stream, held } => {
+                if self.model.stream(stream).is_some() {
+                    self.tell(&Fact::Held(stream, held));
+                    self.model.held(stream, held);
+                }
+            }
+            Call::Cancel {
+                stream,
+                cookie,
+                found,
+            } => {
+                let slot = self.model.find(stream, cookie);
+                self.tell(&Fact::Cancelled(slot, found));
+                if let Some(slot) = slot {
+                    self.model.give_up(slot);
+                }
+            }
+            Call::Submit { batch, result } => self.submitted(batch, result),
+            Call::Complete { batch } => {
+                for completion in batch {
+                    let flight = self
+                        .model
+                        .tags
+                        .get(completion.tag.0 as usize)
+                        .copied()
+                        .flatten();
+                    let flight = flight.filter(|f| !f.busy);
+                    self.tell(&Fact::Returned(completion, flight.as_ref()));
+                    self.model.returned(completion);
+                }
+            }
+            Call::Change { edits, result } => {
+                if result.is_ok() && !self.model.changed(edits) {
+                    self.found.add(
+                        Admission::NAME,
+                        format_args!("accepted an impossible change: {edits:?}"),
+                    );
+                }
+                self.tell(&Fact::Changed(edits, &result));
+            }
+        }
+    }
+
+    fn submitted(&mut self, batch: &[Request], result: Result<(), Rejected>) {
+        let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
+        for request in &batch[..accepted.min(batch.len())] {
+            match self.model.accepted(request) {
+                Some(slot) => self.tell(&Fact::Accepted(slot)),
+                None => self.found.add(
+                    DRIVER,
+                    format_args!(
+                        "a cookie in use, or a request that cannot be accepted: {request:?}"
+                    ),
+                ),
+            }
+        }
+        if let (Err(rejected), Some(request)) = (result, batch.get(accepted)) {
+            self.tell(&Fact::Refused(request, rejected.reason));
+        }
+    }
+
+    #[inline]
+    fn output(&mut self, output: &Output) {
+        match *output {
+            Output::Dispatch(piece) => {
+                let slot = self.model.find(piece.stream, piece.cookie);
+                let again = self.model.is_repetition(&piece);
+                self.tell(&Fact::Dispatched {
+                    slot,
+                    piece: &piece,
+                    again,
+                });
+                if let Some(slot) = slot {
+                    self.model.dispatched(slot, &piece);
+                }
+            }
+            Output::Done(done) => {
+                let slot = self.model.find(done.stream, done.cookie);
+                self.tell(&Fact::Done(slot, &done));
+                if let Some(slot) = slot {
+                    self.model.done(slot);
+                }
+            }
+            Output::Pause(stream) => self.tell(&Fact::Pause(stream)),
+            Output::Resume(stream) => self.tell(&Fact::Resume(stream)),
+        }
+    }
+}
+
+impl Publish for Audit {
+    #[inline]
+    fn publish(&mut self, _now: Instant, event: Event) {
+        match event {
+            Event::Released {
+                stream,
+                cookie,
+                bytes,
+                ..
+            } => {
+                let slot = self.model.find(stream, cookie);
+                self.tell(&Fact::Released(slot, bytes));
+                if let Some(slot) = slot {
+                    self.model.released(slot);
+                }
+            }
+            _ => self.tell(&Fact::Event(&event)),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The ledger of limits: in every window no limit lets more pass than it may, and none holds back what may pass.
+//!
+//! Exact in 128 bits. Where the driver came late to a wake-up, what was held is charged as of when it was due, up to five
+//! milliseconds ago; by so much, and no more, a window may then see more.
+
+mod bucket;
+
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::{Live, Model};
+use bucket::Bucket;
+use weir_core::record::Call;
+use weir_core::{Config, GroupId, Instant, Max, Span, Wake};
+
+/// The latest that a driver can come without its being counted against the client.
+const LATENESS_MAX: u64 = 5_000_000;
+
+/// Read, write and common, of bytes and of requests.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    bytes: [Bucket; 3],
+    requests: [Bucket; 3],
+    limited: bool,
+    exists: bool,
+    /// Requests held back: reads and writes.
+    waiting: [u32; 2],
+    /// Limited groups from here up.
+    path: Vec<u32>,
+}
+
+const COMMON: usize = 2;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Ledger {
+    nodes: Vec<Node>,
+    /// Groups whose requests are held back, each at most once.
+    queues: Vec<u32>,
+    /// When the layer asked to be called, and since when it has not been polled although something was called.
+    wake: Option<Instant>,
+    unpolled: Option<Instant>,
+    /// How late the call under way is.
+    late: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            nodes: vec![Node::default(); config.limits.groups as usize],
+            queues: Vec::with_capacity(config.limits.groups as usize),
+            wake: None,
+            unpolled: None,
+            late: 0,
+        }
+    }
+
+    /// Takes the limits of every group anew.
+    fn set(&mut self, model: &Model) {
+        for (i, node) in self.nodes.iter_mut().enumerate() {
+            let id = GroupId(i as u32);
+            let max = model.tree.get(id).map_or(Max::NONE, |g| g.contract.max);
+            node.exists = model.tree.get(id).is_some();
+            node.limited = max.is_limited();
+            let burst = max.burst.as_nanos();
+            for (bucket, rate) in
+                node.bytes
+                    .iter_mut()
+                    .zip([max.read_bandwidth, max.write_bandwidth, max.bandwidth])
+            {
+                bucket.set(model.now, rate, burst);
+            }
+            for (bucket, rate) in
+                node.requests
+                    .iter_mut()
+                    .zip([max.read_iops, max.write_iops, max.iops])
+            {
+                bucket.set(model.now, rate, burst);
+            }
+        }
+        for i in 0..self.nodes.len() {
+            let path = model.tree.path(GroupId(i as u32)).map(|g| g.0);
+            let limited: Vec<u32> = path.filter(|&g| self.nodes[g as usize].limited).collect();
+            self.nodes[i].path = limited;
+        }
+    }
+
+    /// A request begins to wait, or waits no more.
+    #[inline]
+    fn count(&mut self, live: &Live, more: bool) {
+        let node = &mut self.nodes[live.group.0 as usize];
+        let before = node.waiting[0] + node.waiting[1];
+        let side = &mut node.waiting[usize::from(!live.request.op.is_read())];
+        if more {
+            *side += 1;
+            if before == 0 {
+                self.queues.push(live.group.0);
+            }
+        } else {
+            *side = side.saturating_sub(1);
+            if before == 1 {
+                self.queues.retain(|&g| g != live.group.0);
+            }
+        }
+    }
+
+    #[inline]
+    fn released(&mut self, model: &Model, live: &Live, bytes: u32, found: &mut Found) {
+        let request = &live.request;
+        if live.released {
+            found.add(Self::NAME, format_args!("charged twice: {live:?}"));
+        }
+        if bytes != request.charge() {
+            found.add(
+                Self::NAME,
+                format_args!("charged with {bytes} bytes: {request:?}"),
+            );
+        }
+        self.count(live, false);
+        let direction = usize::from(!request.op.is_read());
+        for i in 0..self.nodes[live.group.0 as usize].path.len() {
+            let group = self.nodes[live.group.0 as usize].path[i];
+            let node = &mut self.nodes[group as usize];
+            let mut above = 0;
+            for side in [direction, COMMON] {
+                let late = self.late;
+                if node.bytes[side].is_limited() {
+                    above = above.max(node.bytes[side].charge(model.now, bytes.into(), late));
+                }
+                if node.requests[side].is_limited() {
+                    above = above.max(node.requests[side].charge(model.now, 1, late));
+                }
+            }
+            if above > 0 {
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "group {group} is {above} billionths above its limit before {request:?}"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Nobody waits whom all limits would let pass before the layer asks to be called.
+    #[inline]
+    fn polled(&mut self, model: &Model, wake: Option<Wake>, found: &mut Found) {
+        self.wake = wake.map(|w| w.at);
+        self.unpolled = None;
+        let before = self
+            .wake
+            .unwrap_or(Instant::MAX)
+            .back(Span::from_nanos(1))
+            .max(model.now);
+        for &group in &self.queues {
+            let node = &self.nodes[group as usize];
+            for direction in [0, 1] {
+                if node.waiting[direction] > 0 && self.all_ready(node, direction, before) {
+                    let what = ["reads", "writes"][direction];
+                    found.add(
+                        Self::NAME,
+                        format_args!("{what} of group {group} wait although all limits let them pass, {wake:?}"),
+                    );
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn all_ready(&self, node: &Node, direction: usize, at: Instant) -> bool {
+        node.path.iter().all(|&group| {
+            let node = &self.nodes[group as usize];
+            [direction, COMMON].iter().all(|&side| {
+                let ready = |b: &Bucket| !b.is_limited() || b.is_ready(at);
+                ready(&node.bytes[side]) && ready(&node.requests[side])
+            })
+        })
+    }
+
+    fn begin(&mut self, model: &Model, call: &Call<'_>) {
+        let due = [self.wake, self.unpolled].into_iter().flatten().min();
+        self.late = due.map_or(0, |due| model.now.since(due).as_nanos().min(LATENESS_MAX));
+        if !matches!(call, Call::Poll { .. }) {
+            self.unpolled.get_or_insert(model.now);
+        }
+    }
+}
+
+impl Auditor for Ledger {
+    const NAME: &'static str = "ledger";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Begin(call) => self.begin(model, call),
+            Fact::Changed(_, Ok(_)) => self.set(model),
+            Fact::Accepted(slot) => self.count(model.request(slot), true),
+            Fact::Cancelled(Some(slot), true) => {
+                let live = model.request(slot);
+                if !live.released && !live.given_up {
+                    self.count(live, false);
+                }
+            }
+            Fact::Closed(id) => {
+                let Some(stream) = model.stream(id) else {
+                    return;
+                };
+                for slot in model.requests_of(stream) {
+                    let live = model.request(slot);
+                    if !live.released && !live.given_up {
+                        self.count(live, false);
+                    }
+                }
+            }
+            Fact::Released(Some(slot), bytes) => {
+                self.released(model, model.request(slot), bytes, found);
+            }
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if !model.request(slot).released => {
+                found.add(
+                    Self::NAME,
+                    format_args!("dispatched before it was released: {piece:?}"),
+                );
+            }
+            Fact::Polled(_, wake) => self.polled(model, wake, found),
+            _ => {}
+        }
+    }
+}

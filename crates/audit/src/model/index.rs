@@ -1,0 +1,102 @@
+//! From a request's name to its slot.
+
+/// No slot.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// A request's name: its stream's bits and its cookie.
+pub(super) type Name = (u64, u64);
+
+/// A hash table of fixed size with linear probing: at most half full, so that a look-up is a glance.
+#[derive(Debug)]
+pub(super) struct Index {
+    places: Vec<(Name, u32)>,
+    mask: usize,
+}
+
+impl Index {
+    pub(super) fn new(capacity: u32) -> Self {
+        let size = (capacity as usize * 2).next_power_of_two();
+        Self {
+            places: vec![((0, 0), NIL); size],
+            mask: size - 1,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, name: Name) -> u32 {
+        self.places[self.find(name)].1
+    }
+
+    /// Adds a name that is not there.
+    #[inline]
+    pub(super) fn insert(&mut self, name: Name, slot: u32) {
+        let place = self.find(name);
+        debug_assert_eq!(self.places[place].1, NIL);
+        self.places[place] = (name, slot);
+    }
+
+    /// Takes a name that is there out, and moves those behind it up.
+    #[inline]
+    pub(super) fn remove(&mut self, name: Name) {
+        let mut hole = self.find(name);
+        debug_assert_ne!(self.places[hole].1, NIL);
+        let mut at = hole;
+        loop {
+            at = (at + 1) & self.mask;
+            let (other, slot) = self.places[at];
+            if slot == NIL {
+                break;
+            }
+            // What wants to be at or before the hole may move into it.
+            let wanted = hash(other) & self.mask;
+            if (at.wrapping_sub(wanted) & self.mask) >= (at.wrapping_sub(hole) & self.mask) {
+                self.places[hole] = self.places[at];
+                hole = at;
+            }
+        }
+        self.places[hole].1 = NIL;
+    }
+
+    /// Where the name is, or where it would go.
+    #[inline]
+    fn find(&self, name: Name) -> usize {
+        let mut at = hash(name) & self.mask;
+        while self.places[at].1 != NIL && self.places[at].0 != name {
+            at = (at + 1) & self.mask;
+        }
+        at
+    }
+}
+
+#[inline]
+fn hash((stream, cookie): Name) -> usize {
+    let mixed = (stream ^ cookie.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ cookie.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)) as usize >> 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn agrees_with_a_map_of_the_standard_library() {
+        let mut index = Index::new(64);
+        let mut map = HashMap::new();
+        let mut state = 9u64;
+        for step in 0..50_000u32 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let name = ((state >> 33) % 12, (state >> 50) % 12);
+            if map.remove(&name).is_some() {
+                index.remove(name);
+            } else if map.len() < 64 {
+                map.insert(name, step);
+                index.insert(name, step);
+            }
+            let other = ((state >> 23) % 12, (state >> 40) % 12);
+            assert_eq!(index.get(other), map.get(&other).copied().unwrap_or(NIL));
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! What can be known from outside: the state of every request, stream, group and tag as calls, outputs and events tell it.
+//!
+//! One model is shared by all auditors, so that each of them is only its rule. It follows whatever it is told, however wrong,
+//! without panicking; to say what is wrong is the auditors' part.
+
+mod index;
+mod tree;
+
+pub(crate) use index::NIL;
+pub use tree::{Group, Tree};
+
+use index::Index;
+use weir_core::{
+    Completion, Config, Dispatch, Edit, GroupId, Instant, Op, Outcome, Request, StreamId,
+    StreamSpec,
+};
+
+/// A request that was accepted and is not done.
+#[derive(Clone, Copy, Debug)]
+pub struct Live {
+    /// As it was submitted.
+    pub request: Request,
+    /// Its stream's group.
+    pub group: GroupId,
+    /// When it was submitted, and its place among all that happened.
+    pub submitted: Instant,
+    /// See there.
+    pub sequence: u64,
+    /// It has passed its limits.
+    pub released: bool,
+    /// When, if it has.
+    pub released_at: Instant,
+    /// Cancelled, or its stream closed, before all of it was in the drive.
+    pub given_up: bool,
+    /// Nothing more happens to it but that it is reported.
+    pub over: bool,
+    /// Bytes handed to the drive.
+    pub issued: u32,
+    /// Pieces in the drive.
+    pub pieces: u32,
+    /// When the first piece went; for a flush, when the command that stands for it went.
+    pub dispatched: Option<Instant>,
+    /// When the last of what happened to it happened.
+    pub ended: Instant,
+    /// How the first failed piece failed; cancelled if it was given up before any did.
+    pub failure: Option<Outcome>,
+    /// Its stream was on hold at some time of its life.
+    pub was_held: bool,
+    /// A flush that a command in the drive stands for.
+    pub riding: bool,
+    /// Neighbours in the list of its stream.
+    prev: u32,
+    next: u32,
+    alive: bool,
+}
+
+/// How a stream is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Open.
+    Open,
+    /// Open and on hold.
+    Held,
+    /// Closed; what it has in the drive is not back yet.
+    Closing,
+}
+
+/// A stream that is open or draining.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    /// Its name.
+    pub id: StreamId,
+    /// Its group.
+    pub group: GroupId,
+    /// How it is.
+    pub state: State,
+    /// Its live requests.
+    pub live: u32,
+    first: u32,
+    last: u32,
+}
+
+/// A piece in the drive.
+#[derive(Clone, Copy, Debug)]
+pub struct Flight {
+    /// As it was handed over.
+    pub dispatch: Dispatch,
+    /// The request's slot, and its sequence in case the slot is used anew.
+    pub slot: u32,
+    sequence: u64,
+    /// The drive sent it back as busy.
+    pub busy: bool,
+}
+
+/// A space.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    /// Its size, if it exists.
+    pub size: Option<u64>,
+    /// Flushes that wait for a command.
+    pub flushes: Vec<u32>,
+    /// Flushes that the command in the drive stands for.
+    pub riders: Vec<u32>,
+    /// A flush command is in the drive.
+    pub flushing: bool,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Model {
+    /// What the layer was made from; the capacity is the one in force.
+    pub config: Config,
+    /// Time, clamped as the layer clamps it.
+    pub now: Instant,
+    /// What happened so far, counted.
+    pub sequence: u64,
+    /// The groups.
+    pub tree: Tree,
+    /// The spaces, by slot.
+    pub spaces: Vec<Space>,
+    /// Pieces in the drive, by tag.
+    pub tags: Vec<Option<Flight>>,
+    /// How many they are, busy ones included.
+    pub in_flight: u32,
+    /// How many of them the drive sent back as busy.
+    pub busy: u32,
+    /// Live requests.
+    pub live: u32,
+    /// Requests with something left that might go to the drive now, were there room; flushes not counted.
+    pub sendable: u32,
+    /// Requests with pieces in the drive; flushes not counted.
+    pub in_drive: u32,
+    /// Live requests beyond those reserved for their stream.
+    pub shared: u32,
+    requests: Vec<Live>,
+    free: Vec<u32>,
+    index: Index,
+    streams: Vec<Option<Stream>>,
+}
+
+impl Model {
+    /// The model of a layer just made.
+    pub fn new(config: &Config) -> Self {
+        let limits = config.limits;
+        let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
+        Self {
+            config: config.clone(),
+            now: Instant::ZERO,
+            sequence: 0,
+            tree: Tree::new(limits.groups),
+            spaces: vec![Space::default(); limits.spaces as usize],
+            tags: vec![None; tags],
+            in_flight: 0,
+            busy: 0,
+            live: 0,
+            sendable: 0,
+            in_drive: 0,
+            shared: 0,
+            requests: Vec::with_capacity(limits.requests as usize),
+            free: Vec::with_capacity(limits.requests as usize),
+            index: Index::new(limits.requests.max(1)),
+            streams: vec![None; limits.streams as usize],
+        }
+    }
+
+    /// The slot of a live request.
+    pub fn find(&self, stream: StreamId, cookie: u64) -> Option<u32> {
+        let slot = self.index.get((stream.to_bits(), cookie));
+        (slot != NIL).then_some(slot)
+    }
+
+    /// A live request.
+    pub fn request(&self, slot: u32) -> &Live {
+        &self.requests[slot as usize]
+    }
+
+    /// A stream that is open or draining.
+    pub fn stream(&self, id: StreamId) -> Option<&Stream> {
+        self.in_slot(id.slot()).filter(|s| s.id == id)
+    }
+
+    /// Whatever stream is in a slot.
+    pub fn in_slot(&self, slot: u32) -> Option<&Stream> {
+        self.streams.get(slot as usize)?.as_ref()
+    }
+
+    /// All streams.
+    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.iter().flatten()
+    }
+
+    /// Live requests of a stream, oldest first.
+    pub fn requests_of(&self, stream: &Stream) -> impl Iterator<Item = u32> + '_ {
+        let some = |slot: u32| (slot != NIL).then_some(slot);
+        std::iter::successors(some(stream.first), move |&s| some(self.request(s).next))
+    }
+
+    /// All live requests.
+    pub fn live_requests(&self) -> impl Iterator<Item = (u32, &Live)> {
+        let named = |(i, l): (usize, &'_ Live)| l.alive.then_some(i as u32);
+        let slots = self.requests.iter().enumerate().filter_map(named);
+        slots.map(|slot| (slot, self.request(slot)))
+    }
+
+    /// A flush of some space could go to the drive now, were there room.
+    pub fn flush_sendable(&self) -> bool {
+        self.spaces
+            .iter()
+            .any(|s| !s.flushing && !s.flushes.is_empty())
+    }
+
+    /// True if this hands the drive once more what it sent back as busy.
+    pub fn is_repetition(&self, dispatch: &Dispatch) -> bool {
+        let flight = self.tags.get(dispatch.tag.0 as usize);
+        matches!(flight, Some(Some(f)) if f.busy && f.dispatch == *dispatch)
+    }
+
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    pub(crate) fn opened(&mut self, id: StreamId, spec: StreamSpec) {
+        let stream = Stream {
+            id,
+            group: spec.group,
+            state: State::Open,
+            live: 0,
+            first: NIL,
+            last: NIL,
+        };
+        if let Some(slot) = self.streams.get_mut(id.slot() as usize) {
+            *slot = Some(stream);
+        }
+    }
+
+    pub(crate) fn closed(&mut self, id: StreamId) {
+        let Some(&stream) = self.stream(id) else {
+            return;
+        };
+        let mut next = stream.first;
+        self.set_state(id, State::Closing);
+        while next != NIL {
+            let slot = next;
+            next = self.request(slot).next;
+            self.give_up(slot);
+        }
+        self.forget_if_drained(id);
+    }
+
+    pub(crate) fn held(&mut self, id: StreamId, held: bool) {
+        let Some(stream) = self.stream(id) else {
+            return;
+        };
+        if stream.state != State::Closing {
+            self.set_state(id, if held { State::Held } else { State::Open });
+        }
+    }
+
+    /// Takes an accepted request in; `None` if its name is taken.
+    pub(crate) fn accepted(&mut self, request: &Request) -> Option<u32> {
+        let name = (request.stream.to_bits(), request.cookie);
+        let &stream = self.stream(request.stream)?;
+        if self.index.get(name) != NIL || self.live as usize >= self.config.limits.requests as usize
+        {
+            return None;
+        }
+        self.sequence += 1;
+        let live = Live {
+            request: *request,
+            group: stream.group,
+            submitted: self.now,
+            sequence: self.sequence,
+            released: false,
+            released_at: Instant::ZERO,
+            given_up: false,
+            over: false,
+            issued: 0,
+            pieces: 0,
+            dispatched: None,
+            ended: self.now,
+            failure: None,
+            was_held: stream.state == State::Held,
+            riding: false,
+            prev: stream.last,
+            next: NIL,
+            alive: true,
+        };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.requests[slot as usize] = live;
+            slot
+        } else {
+            self.requests.push(live);
+            (self.requests.len() - 1) as u32
+        };
+        self.index.insert(name, slot);
+        if stream.last != NIL {
+            self.requests[stream.last as usize].next = slot;
+        }
+        let reserved = self.config.limits.reserved;
+        if let Some(stream) = &mut self.streams[request.stream.slot() as usize] {
+            stream.first = if stream.first == NIL {
+                slot
+            } else {
+                stream.first
+            };
+            stream.last = slot;
+            stream.live += 1;
+            self.shared += u32::from(stream.live > reserved);
+        }
+        self.live += 1;
+        Some(slot)
+    }
+
+    pub(crate) fn released(&mut self, slot: u32) {
+        let now = self.now;
+        self.update(slot, |live| {
+            live.released = true;
+            live.released_at = now;
+        });
+    }
+
+    /// A request is given up, as [`weir_core::Layer::cancel`] does.
+    pub(crate) fn give_up(&mut self, slot: u32) {
+        let live = self.request(slot);
+        let wholly_in_drive =
+            live.riding || live.request.op != Op::Flush && live.issued == live.request.length;
+        if wholly_in_drive || live.over || live.given_up {
+            return;
+        }
+        let now = self.now;
+        self.update(slot, |live| {
+            live.given_up = true;
+            live.failure.get_or_insert(Outcome::Cancelled);
+            live.over = live.pieces == 0;
+            live.ended = now;
+        });
+    }
+
+    pub(crate) fn dispatched(&mut self, slot: u32, dispatch: &Dispatch) {
+        self.sequence += 1;
+        let (now, repetition) = (self.now, self.is_repetition(dispatch));
+        let Some(place) = self.tags.get_mut(dispatch.tag.0 as usize) else {
+            return;
+        };
+        let before = place.replace(Flight {
+            dispatch: *dispatch,
+            slot,
+            sequence: self.requests[slot as usize].sequence,
+            busy: false,
+        });
+        self.in_flight += u32::from(before.is_none());
+        self.busy -= u32::from(before.is_some_and(|f| f.busy));
+        if repetition {
+            return;
+        }
+        if dispatch.op == Op::Flush {
+            return self.begin_flush(dispatch);
+        }
+        self.in_drive += u32::from(self.request(slot).pieces == 0);
+        self.update(slot, |live| {
+            live.dispatched.get_or_insert(now);
+            live.issued = live.issued.saturating_add(dispatch.length);
+            live.pieces += 1;
+        });
+    }
+
+    pub(crate) fn returned(&mut self, completion: &Completion) {
+        let Some(Some(flight)) = self.tags.get_mut(completion.tag.0 as usize) else {
+            return;
+        };
+        if flight.busy {
+            return;
+        }
+        let Some(outcome) = completion.outcome else {
+            flight.busy = true;
+            self.busy += 1;
+            return;
+        };
+        let flight = *flight;
+        self.tags[completion.tag.0 as usize] = None;
+        self.in_flight -= 1;
+        if flight.dispatch.op == Op::Flush {
+            return self.end_flush(&flight.dispatch, outcome);
+        }
+        let live = self.request(flight.slot);
+        if live.alive && live.sequence == flight.sequence {
+            self.piece_back(flight.slot, outcome);
+        }
+    }
+
+    /// A request is done: forgets it.
+    pub(crate) fn done(&mut self, slot: u32) {
+        self.update(slot, |live| live.over = true);
+        let live = *self.request(slot);
+        let id = live.request.stream;
+        if live.riding
+            && let Some(space) = self.spaces.get_mut(live.request.space.0 as usize)
+        {
+            space.riders.retain(|&s| s != slot);
+        }
+        if live.pieces > 0 && live.request.op != Op::Flush {
+            self.in_drive -= 1;
+        }
+        self.index.remove((id.to_bits(), live.request.cookie));
+        let reserved = self.config.limits.reserved;
+        let stream = self.streams[id.slot() as usize]
+            .as_mut()
+            .filter(|s| s.id == id);
+        if let Some(stream) = stream {
+            stream.live -= 1;
+            self.shared -= u32::from(stream.live >= reserved);
+            stream.first = if stream.first == slot {
+                live.next
+            } else {
+                stream.first
+            };
+            stream.last = if stream.last == slot {
+                live.prev
+            } else {
+                stream.last
+            };
+        }
+        if live.prev != NIL {
+            self.requests[live.prev as usize].next = live.next;
+        }
+        if live.next != NIL {
+            self.requests[live.next as usize].prev = live.prev;
+        }
+        self.requests[slot as usize].alive = false;
+        self.free.push(slot);
+        self.live -= 1;
+        self.forget_if_drained(id);
+    }
+
+    /// A change that was accepted. False if it cannot have been.
+    pub(crate) fn changed(&mut self, edits: &[Edit]) -> bool {
+        let mut sound = true;
+        for edit in edits {
+            sound &= self.tree.apply(edit);
+            match *edit {
+                Edit::SetSpace { id, size } => match self.spaces.get_mut(id.0 as usize) {
+                    Some(space) => space.size = size,
+                    None => sound = false,
+                },
+                Edit::SetCapacity(capacity) => self.config.drive.capacity = capacity,
+                _ => {}
+            }
+        }
+        sound
+    }
+
+    fn set_state(&mut self, id: StreamId, state: State) {
+        let Some(Some(stream)) = self.streams.get_mut(id.slot() as usize) else {
+            return;
+        };
+        let before = std::mem::replace(&mut stream.state, state);
+        let mut next = stream.first;
+        while next != NIL {
+            let slot = next;
+            // What was sendable in the old state need not be so in the new one.
+            self.count_out(slot, before);
+            let live = &mut self.requests[slot as usize];
+            live.was_held |= state == State::Held;
+            next = live.next;
+            self.count_in(slot, state);
+        }
+    }
+
+    fn forget_if_drained(&mut self, id: StreamId) {
+        if let Some(slot) = self.streams.get_mut(id.slot() as usize)
+            && slot.is_some_and(|s| s.id == id && s.state == State::Closing && s.live == 0)
+        {
+            *slot = None;
+        }
+    }
+
+    /// Changes a request, and what is counted with it.
+    #[inline]
+    fn update(&mut self, slot: u32, change: impl FnOnce(&mut Live)) {
+        let state = self.state_of(slot);
+        self.count_out(slot, state);
+        change(&mut self.requests[slot as usize]);
+        self.count_in(slot, state);
+    }
+
+    #[inline]
+    fn state_of(&self, slot: u32) -> State {
+        let id = self.request(slot).request.stream;
+        self.stream(id).map_or(State::Closing, |s| s.state)
+    }
+
+    #[inline]
+    fn is_sendable(live: &Live, state: State) -> bool {
+        live.released && !live.given_up && !live.over && state == State::Open
+    }
+
+    #[inline]
+    fn count_out(&mut self, slot: u32, state: State) {
+        let live = &self.requests[slot as usize];
+        if !Self::is_sendable(live, state) {
+            return;
+        }
+        if live.request.op != Op::Flush {
+            self.sendable -= u32::from(live.issued < live.request.length);
+        } else if !live.riding {
+            self.spaces[live.request.space.0 as usize]
+                .flushes
+                .retain(|&s| s != slot);
+        }
+    }
+
+    #[inline]
+    fn count_in(&mut self, slot: u32, state: State) {
+        let live = &self.requests[slot as usize];
+        if !Self::is_sendable(live, state) {
+            return;
+        }
+        if live.request.op != Op::Flush {
+            self.sendable += u32::from(live.issued < live.request.length);
+        } else if !live.riding {
+            self.spaces[live.request.space.0 as usize]
+                .flushes
+                .push(slot);
+        }
+    }
+
+    /// A flush command goes: it stands for every flush of its space that waits.
+    fn begin_flush(&mut self, dispatch: &Dispatch) {
+        let now = self.now;
+        let Some(space) = self.spaces.get_mut(dispatch.space.0 as usize) else {
+            return;
+        };
+        space.flushing = true;
+        std::mem::swap(&mut space.flushes, &mut space.riders);
+        space.flushes.clear();
+        for &slot in &space.riders {
+            let live = &mut self.requests[slot as usize];
+            live.riding = true;
+            live.dispatched = Some(now);
+        }
+    }
+
+    fn end_flush(&mut self, dispatch: &Dispatch, outcome: Outcome) {
+        let now = self.now;
+        let Some(space) = self.spaces.get_mut(dispatch.space.0 as usize) else {
+            return;
+        };
+        space.flushing = false;
+        for slot in space.riders.drain(..) {
+            let live = &mut self.requests[slot as usize];
+            live.over = true;
+            live.ended = now;
+            live.failure = (outcome != Outcome::Ok).then_some(outcome);
+        }
+    }
+
+    fn piece_back(&mut self, slot: u32, outcome: Outcome) {
+        let now = self.now;
+        self.update(slot, |live| {
+            live.pieces -= 1;
+            live.ended = now;
+            if outcome != Outcome::Ok {
+                live.failure.get_or_insert(outcome);
+            }
+            live.over = live.pieces == 0 && (live.given_up || live.issued == live.request.length);
+        });
+        self.in_drive -= u32::from(self.request(slot).pieces == 0);
+    }
+}

@@ -1,0 +1,92 @@
+//! The tree of groups as the changes made it.
+
+use weir_core::{Contract, Edit, GroupId, ROOT};
+
+/// A group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What it hangs on.
+    pub parent: GroupId,
+    /// Its contract.
+    pub contract: Contract,
+}
+
+/// The tree. Follows changes that were accepted; whether they should have been is another's business.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    groups: Vec<Option<Group>>,
+}
+
+impl Tree {
+    pub(super) fn new(capacity: u32) -> Self {
+        let root = Group {
+            parent: ROOT,
+            contract: Contract::DEFAULT,
+        };
+        let mut groups = vec![None; capacity as usize];
+        groups[0] = Some(root);
+        Self { groups }
+    }
+
+    /// Slots there are.
+    pub fn capacity(&self) -> u32 {
+        self.groups.len() as u32
+    }
+
+    /// The group in a slot.
+    pub fn get(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(id.0 as usize)?.as_ref()
+    }
+
+    /// All groups but the root, in the order of their slots.
+    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &Group)> {
+        let named = |(i, g): (usize, &'_ Option<Group>)| g.as_ref().map(|_| GroupId(i as u32));
+        self.groups
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter_map(named)
+            .map(|id| (id, self.get(id).expect("it is there")))
+    }
+
+    /// The group and those above it, without the root.
+    pub fn path(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        std::iter::successors(Some(id), |&g| self.get(g).map(|g| g.parent))
+            .take_while(|&g| g != ROOT)
+    }
+
+    /// Applies an edit of a change that was accepted. False if no such edit can have been.
+    pub(super) fn apply(&mut self, edit: &Edit) -> bool {
+        match *edit {
+            Edit::AddGroup {
+                id,
+                parent,
+                contract,
+            } => {
+                let fits = self.get(parent).is_some()
+                    && matches!(self.groups.get(id.0 as usize), Some(None));
+                if fits {
+                    self.groups[id.0 as usize] = Some(Group { parent, contract });
+                }
+                fits
+            }
+            Edit::SetContract { id, contract } => match self.groups.get_mut(id.0 as usize) {
+                Some(Some(group)) if id != ROOT => {
+                    group.contract = contract;
+                    true
+                }
+                _ => false,
+            },
+            Edit::RemoveGroup(id) => {
+                let unused = id != ROOT
+                    && self.get(id).is_some()
+                    && self.iter().all(|(_, g)| g.parent != id);
+                if unused {
+                    self.groups[id.0 as usize] = None;
+                }
+                unused
+            }
+            Edit::SetSpace { .. } | Edit::SetCapacity(_) => true,
+        }
+    }
+}

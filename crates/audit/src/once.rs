@@ -1,0 +1,130 @@
+//! Nothing lost, nothing doubled: every accepted request is answered once, with the waits and the outcome it had, and a
+//! successful one went to the drive byte by byte, each byte once.
+
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::{Live, Model};
+use weir_core::{Dispatch, Done, Op, Outcome, Span};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Once {}
+
+impl Auditor for Once {
+    const NAME: &'static str = "once";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Dispatched {
+                slot: None, piece, ..
+            } => {
+                found.add(
+                    Self::NAME,
+                    format_args!("a piece of no live request is dispatched: {piece:?}"),
+                );
+            }
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } => {
+                let live = model.request(slot);
+                if let Some(wrong) = wrong_piece(model, live, piece) {
+                    found.add(Self::NAME, format_args!("{wrong}: {piece:?} of {live:?}"));
+                }
+            }
+            Fact::Done(None, done) => {
+                found.add(
+                    Self::NAME,
+                    format_args!("answered twice, or never accepted: {done:?}"),
+                );
+            }
+            Fact::Done(Some(slot), done) => {
+                let live = model.request(slot);
+                if let Some(wrong) = wrong_answer(live, done).or_else(|| wrong_waits(live, done)) {
+                    found.add(Self::NAME, format_args!("{wrong}: {done:?} of {live:?}"));
+                }
+            }
+            Fact::Cancelled(slot, answer) => {
+                let expected = slot.is_some_and(|s| !model.request(s).over);
+                if answer != expected {
+                    found.add(
+                        Self::NAME,
+                        format_args!("cancel says {answer} for slot {slot:?}"),
+                    );
+                }
+            }
+            Fact::End => {
+                for (_, live) in model.live_requests() {
+                    found.add(Self::NAME, format_args!("never answered: {live:?}"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[inline]
+fn wrong_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static str> {
+    let request = &live.request;
+    if (piece.stream, piece.space, piece.op) != (request.stream, request.space, request.op) {
+        return Some("a piece unlike its request");
+    }
+    if live.given_up {
+        return Some("a piece of a request that was given up");
+    }
+    if request.op == Op::Flush {
+        let plain = piece.offset == 0 && piece.length == 0 && piece.within == 0;
+        return (!plain).then_some("a flush with a range");
+    }
+    let most = match request.op {
+        Op::Read | Op::Write => model.config.drive.max_transfer,
+        // What moves no data: 64 MiB a command.
+        Op::Flush | Op::Discard | Op::WriteZeroes => 64 << 20,
+    };
+    if piece.length == 0 || piece.length > most {
+        return Some("a piece that is empty or longer than the drive takes");
+    }
+    if piece.within != live.issued || piece.length > request.length - live.issued {
+        return Some("a piece that leaves a gap or overlaps");
+    }
+    (piece.offset != request.offset + u64::from(piece.within))
+        .then_some("a piece in the wrong place")
+}
+
+#[inline]
+fn wrong_answer(live: &Live, done: &Done) -> Option<&'static str> {
+    let request = &live.request;
+    if (done.op, done.length, done.submitted) != (request.op, request.length, live.submitted) {
+        return Some("an answer unlike its request");
+    }
+    if live.pieces > 0 {
+        return Some("answered while a piece of it is in the drive");
+    }
+    if !live.over {
+        return Some("answered before it was over");
+    }
+    let expected = live.failure.unwrap_or(Outcome::Ok);
+    (done.outcome != expected).then_some("answered otherwise than the drive did")
+}
+
+#[inline]
+fn wrong_waits(live: &Live, done: &Done) -> Option<&'static str> {
+    let waits = done.waits;
+    if live.submitted + (waits.limit + waits.elevator + waits.drive) != live.ended {
+        return Some("the waits do not add up to the whole time");
+    }
+    let in_drive = live
+        .dispatched
+        .map_or(Span::ZERO, |at| live.ended.since(at));
+    if waits.drive != in_drive {
+        return Some(
+            "the wait in the drive is not from the first piece's dispatch to the last one's return",
+        );
+    }
+    if live.released && !live.was_held && waits.limit != live.released_at.since(live.submitted) {
+        return Some("the wait for limits is not from submission to release");
+    }
+    None
+}

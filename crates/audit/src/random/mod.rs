@@ -1,0 +1,91 @@
+//! Random operations on a layer under every auditor: the seed draws the configuration, too.
+
+mod driver;
+mod plan;
+mod source;
+
+pub use plan::{Operation, Plan};
+pub use source::{Bytes, Random, Source};
+
+use crate::Audited;
+use crate::found::Violation;
+use driver::Driver;
+use std::fmt;
+use weir_core::Counters;
+
+/// A run that ended well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Operations performed.
+    pub steps: u64,
+    /// The layer's totals at the end.
+    pub counters: Counters,
+}
+
+/// A run in which something was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What to draw again.
+    pub seed: u64,
+    /// Operations performed until then.
+    pub steps: u64,
+    /// What was found first.
+    pub violations: Vec<Violation>,
+    /// What was drawn.
+    pub plan: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, step {}: {}", self.seed, self.steps, self.plan)?;
+        for violation in &self.violations {
+            writeln!(f, "  {violation}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Draws a configuration from `seed`, performs `steps` operations and lets everything come to its end.
+///
+/// # Errors
+/// An auditor found something. The same seed and steps find it again.
+pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<Failure>> {
+    let mut random = Random::new(seed);
+    let plan = Plan::draw(&mut random);
+    run_plan(&mut random, plan, steps).map_err(|failure| Box::new(Failure { seed, ..failure }))
+}
+
+/// Performs `steps` operations, or as many as `source` has decisions for, as `plan` says. The seed of a failure is not known
+/// here and left 0.
+///
+/// # Errors
+/// An auditor found something.
+pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summary, Failure> {
+    let drawn = format!("{:?}", plan.config);
+    let layer =
+        Audited::new(plan.config.clone(), false).expect("only valid configurations are drawn");
+    let mut driver = Driver::new(source, plan, layer);
+    let mut done = 0;
+    while done < steps && driver.layer.found().is_empty() && !driver.is_exhausted() {
+        driver.step();
+        done += 1;
+    }
+    if driver.layer.found().is_empty() {
+        driver.drain();
+    }
+    let found = driver.layer.found();
+    if found.is_empty() {
+        return Ok(Summary {
+            steps: done,
+            counters: driver.layer.layer().counters(),
+        });
+    }
+    Err(Failure {
+        seed: 0,
+        steps: done,
+        violations: found.kept().to_vec(),
+        plan: drawn,
+    })
+}

@@ -1,0 +1,293 @@
+//! What a run is made of: a configuration, and how often what happens.
+
+use super::Source;
+use weir_core::elevator::{self, bfq, contract};
+use weir_core::{
+    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Limits, Max, ROOT, SpaceId, Span,
+};
+
+/// A drawn configuration and manner of driving it. Every run draws its own, so that what never meets in one meets in another.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What the layer is made from.
+    pub config: Config,
+    /// The groups, spaces and capacity to begin with; refused as a whole if the draw was unlucky, and tried again later.
+    pub edits: Vec<Edit>,
+    /// How often each kind of operation is tried, relative to the others; see [`Operation`].
+    pub weights: [u64; Operation::ALL.len()],
+    /// The longest request, in bytes.
+    pub length_max: u64,
+    /// Time passes in steps of up to so many nanoseconds.
+    pub step_max: u64,
+    /// The driver is never late to a wake-up.
+    pub punctual: bool,
+    /// One in so many completions is an error, or says that the drive was busy.
+    pub error_in: u64,
+    /// See there.
+    pub busy_in: u64,
+    /// One in so many requests is a flush.
+    pub flush_in: u64,
+    /// At most so many streams are open.
+    pub streams: u32,
+}
+
+/// Kinds of operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Submits a batch.
+    Submit,
+    /// Completes a batch, in any order.
+    Complete,
+    /// Opens a stream.
+    Open,
+    /// Closes one.
+    Close,
+    /// Puts one on hold, or lifts the hold.
+    Hold,
+    /// Gives a request up.
+    Cancel,
+    /// Changes groups, contracts, spaces or capacity.
+    Change,
+    /// Completes tags that may not be out.
+    Stray,
+    /// Names streams that may be gone.
+    Stale,
+    /// Nothing but time and a poll.
+    Nothing,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Submit,
+        Self::Complete,
+        Self::Open,
+        Self::Close,
+        Self::Hold,
+        Self::Cancel,
+        Self::Change,
+        Self::Stray,
+        Self::Stale,
+        Self::Nothing,
+    ];
+}
+
+impl Plan {
+    /// Draws one.
+    pub fn draw(source: &mut impl Source) -> Self {
+        let config = Config {
+            limits: limits(source),
+            drive: drive(source),
+            elevator: elevator(source),
+        };
+        let groups = config.limits.groups;
+        let spaces = config.limits.spaces;
+        let mut edits: Vec<Edit> = (0..spaces).map(|id| set_space(source, id)).collect();
+        for id in 1..groups {
+            if !source.once_in(4) {
+                edits.push(add_group(source, &config, id));
+            }
+        }
+        let rare = |source: &mut _| {
+            if Source::once_in(source, 3) {
+                0
+            } else {
+                Source::magnitude(source, 200)
+            }
+        };
+        let weights = [
+            2_000 + source.below(2_000),
+            2_000 + source.below(2_000),
+            100,
+            rare(source) / 2,
+            rare(source),
+            rare(source),
+            rare(source) / 4,
+            rare(source) / 4,
+            rare(source) / 4,
+            source.below(2_000),
+        ];
+        Self {
+            edits,
+            weights,
+            length_max: source.magnitude(1 << 23).max(512),
+            step_max: 1 << (6 + source.below(18)),
+            punctual: source.once_in(2),
+            error_in: source.magnitude(1_000),
+            busy_in: 1 + source.magnitude(1_000),
+            flush_in: 1 + source.magnitude(200),
+            streams: 1 + source.below(u64::from(config.limits.streams)) as u32,
+            config,
+        }
+    }
+}
+
+fn limits(source: &mut impl Source) -> Limits {
+    let streams = source.magnitude(24) as u32;
+    let reserved = source.below(4) as u32;
+    Limits {
+        requests: streams * reserved + source.magnitude(200) as u32,
+        streams,
+        groups: 1 + source.below(12) as u32,
+        spaces: 1 + source.below(3) as u32,
+        per_stream: source.magnitude(64) as u32,
+        reserved,
+        scheduler_tags: source.magnitude(128) as u32,
+        events: 4096,
+    }
+}
+
+fn drive(source: &mut impl Source) -> DriveShape {
+    DriveShape {
+        queues: 1 + source.below(3) as u16,
+        tags: source.magnitude(32) as u16,
+        max_transfer: 4096 * (1 + source.below(32)) as u32,
+        rotational: source.once_in(2),
+        capacity: None,
+    }
+}
+
+fn elevator(source: &mut impl Source) -> elevator::Config {
+    match source.below(3) {
+        0 => elevator::Config::None,
+        1 => elevator::Config::Contract(contract(source)),
+        _ => elevator::Config::Bfq(bfq(source)),
+    }
+}
+
+/// Linux's defaults as often as not.
+fn bfq(source: &mut impl Source) -> bfq::Config {
+    if source.once_in(2) {
+        return bfq::Config::default();
+    }
+    let span = |source: &mut _, most| Span::from_nanos(Source::magnitude(source, most));
+    bfq::Config {
+        fifo_expire_sync: span(source, 1 << 30),
+        fifo_expire_async: span(source, 1 << 30),
+        back_seek_max: source.magnitude(1 << 24) as u32,
+        back_seek_penalty: 1 + source.below(4) as u32,
+        slice_idle: if source.once_in(3) {
+            Span::ZERO
+        } else {
+            span(source, 1 << 27)
+        },
+        max_budget: if source.once_in(2) {
+            0
+        } else {
+            source.magnitude(1 << 20) as u32
+        },
+        timeout_sync: span(source, 1 << 28),
+        strict_guarantees: source.once_in(4),
+        async_charge_factor: 1 + source.below(4) as u32,
+        seeky_threshold: source.below(33) as u32,
+        charge: source.pick(&[bfq::Charge::Linux, bfq::Charge::Service]),
+    }
+}
+
+fn contract(source: &mut impl Source) -> contract::Config {
+    contract::Config {
+        excess: source.pick(&[contract::Excess::Time, contract::Excess::Bytes]),
+        catch_up: Span::from_nanos(source.magnitude(1_000_000_000)),
+        forget: Span::from_nanos(source.magnitude(1_000_000_000)),
+        idle_class_timeout: Span::from_nanos(source.magnitude(1_000_000_000)),
+        bound_in_flight: !source.once_in(4),
+    }
+}
+
+pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
+    let size = (!source.once_in(16)).then(|| source.magnitude(1 << 40).max(1 << 24));
+    Edit::SetSpace {
+        id: SpaceId(id),
+        size,
+    }
+}
+
+pub(super) fn add_group(source: &mut impl Source, config: &Config, id: u32) -> Edit {
+    // Half of them hang on the root, the others on one of smaller number, which may not be there.
+    let parent = if source.once_in(2) {
+        ROOT
+    } else {
+        GroupId(source.below(u64::from(id.max(1))) as u32)
+    };
+    Edit::AddGroup {
+        id: GroupId(id),
+        parent,
+        contract: draw_contract(source, config),
+    }
+}
+
+pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
+    (!source.once_in(8)).then(|| Capacity {
+        read: source.magnitude(1 << 34),
+        write: source.magnitude(1 << 34),
+        iops: if source.once_in(2) {
+            0
+        } else {
+            source.magnitude(1 << 22)
+        },
+    })
+}
+
+/// A contract; under `bfq`, whose weights end at 1000, with a share of no more in all but a few cases.
+pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contract {
+    let share_max = match config.elevator {
+        elevator::Config::Bfq(_) => 1_000,
+        _ => 10_000,
+    };
+    let odd = source.once_in(64);
+    let (min, min_iops) = match source.below(16) {
+        0 => (source.magnitude(1 << 24), 0),
+        1 => (0, source.magnitude(1 << 12)),
+        2 if odd => (1, 1),
+        _ => (0, 0),
+    };
+    Contract {
+        min,
+        min_iops,
+        share: if odd {
+            source.below(20_000)
+        } else {
+            source.magnitude(share_max)
+        } as u16,
+        max: if source.once_in(2) {
+            draw_max(source)
+        } else {
+            Max::NONE
+        },
+        class: match source.below(8) {
+            0 => Class::Realtime,
+            1 => Class::Idle,
+            _ => Class::BestEffort,
+        },
+    }
+}
+
+fn draw_max(source: &mut impl Source) -> Max {
+    let bytes = |source: &mut _| {
+        if Source::once_in(source, 2) {
+            0
+        } else {
+            1_000 + Source::magnitude(source, 1 << 33)
+        }
+    };
+    let iops = |source: &mut _| {
+        if Source::once_in(source, 2) {
+            0
+        } else {
+            Source::magnitude(source, 1 << 22)
+        }
+    };
+    Max {
+        bandwidth: bytes(source),
+        read_bandwidth: if source.once_in(2) { bytes(source) } else { 0 },
+        write_bandwidth: if source.once_in(2) { bytes(source) } else { 0 },
+        iops: iops(source),
+        read_iops: if source.once_in(2) { iops(source) } else { 0 },
+        write_iops: if source.once_in(2) { iops(source) } else { 0 },
+        burst: if source.once_in(2) {
+            Span::ZERO
+        } else {
+            Span::from_nanos(source.magnitude(1 << 30))
+        },
+    }
+}

@@ -1,0 +1,119 @@
+//! Where decisions come from.
+
+/// Gives numbers to decide by.
+pub trait Source {
+    /// A number below `n`, which is at least 1.
+    fn below(&mut self, n: u64) -> u64;
+
+    /// True if it has nothing more to give, and gives zeroes.
+    fn is_empty(&self) -> bool;
+
+    /// True once in `n` times.
+    #[inline]
+    fn once_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// A number from 1 to `most`, each order of magnitude about as often.
+    fn magnitude(&mut self, most: u64) -> u64 {
+        let bits = u64::from(64 - most.leading_zeros());
+        let top = 1u64 << self.below(bits);
+        (top + self.below(top)).min(most)
+    }
+
+    /// One of a few.
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// Random numbers of our own, the same on every machine and for ever: Steele's `SplitMix64`.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+}
+
+impl Source for Random {
+    #[inline]
+    fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+    }
+
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// Numbers out of bytes, as few bytes for each as can be: small changes of the bytes are small changes of what is decided.
+#[derive(Clone, Debug)]
+pub struct Bytes<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Bytes<'a> {
+    /// The numbers of some bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { left: bytes }
+    }
+}
+
+impl Source for Bytes<'_> {
+    fn below(&mut self, n: u64) -> u64 {
+        let (mut value, mut most) = (0u64, n - 1);
+        while most > 0 {
+            let Some((&first, rest)) = self.left.split_first() else {
+                break;
+            };
+            self.left = rest;
+            value = value << 8 | u64::from(first);
+            most >>= 8;
+        }
+        value % n
+    }
+
+    fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_a_seed_never_change() {
+        let mut random = Random::new(1);
+        assert_eq!(random.bits(), 0x910A_2DEC_8902_5CC1);
+        let below: Vec<u64> = (0..8).map(|_| random.below(100)).collect();
+        assert_eq!(below, [74, 97, 44, 44, 76, 87, 52, 28]);
+    }
+
+    #[test]
+    fn numbers_stay_below_their_bound() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(5_000).collect();
+        let (mut random, mut bytes) = (Random::new(5), Bytes::new(&bytes));
+        for n in (1..300).chain([1 << 16, (1 << 40) + 1, u64::MAX]) {
+            assert!(random.below(n) < n && bytes.below(n) < n);
+            assert!(
+                (1..=n).contains(&random.magnitude(n)) && (1..=n).contains(&bytes.magnitude(n))
+            );
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Places in the drive: a tag is not used again before its piece is back, and no queue gets more than it takes.
+
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::Model;
+use weir_core::Dispatch;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Tags {}
+
+impl Auditor for Tags {
+    const NAME: &'static str = "tags";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Dispatched { piece, again, .. } => {
+                if let Some(wrong) = wrong(model, piece, again) {
+                    found.add(Self::NAME, format_args!("{wrong}: {piece:?}"));
+                }
+            }
+            Fact::End if model.in_flight > 0 => {
+                found.add(
+                    Self::NAME,
+                    format_args!("{} tags are still out", model.in_flight),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+#[inline]
+fn wrong(model: &Model, piece: &Dispatch, again: bool) -> Option<&'static str> {
+    let drive = &model.config.drive;
+    let Some(place) = model.tags.get(piece.tag.0 as usize) else {
+        return Some("a tag beyond the drive's");
+    };
+    if place.is_some() && !again {
+        return Some("a tag that is still out");
+    }
+    // Each queue has its own run of tags, so none can have more than its number of them out.
+    let queue = piece.tag.0 / u32::from(drive.tags);
+    (queue != u32::from(piece.queue.0)).then_some("a tag of another queue")
+}

@@ -1,0 +1,87 @@
+//! Wake-ups: what has to happen happens when the layer said it would, not before and not never.
+
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::{Model, State};
+use weir_core::record::Call;
+use weir_core::{Instant, Wake, elevator};
+
+/// What the last poll said, as long as nothing else was called since.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Said {
+    /// Something was called, or nothing has been polled yet: anything may be due.
+    Anything,
+    /// That nothing is due before then.
+    Until(Instant),
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Wakes {
+    said: Said,
+    /// The poll under way repeats the last one, before its time.
+    early: bool,
+}
+
+impl Wakes {
+    pub(crate) fn new() -> Self {
+        Self {
+            said: Said::Anything,
+            early: false,
+        }
+    }
+
+    fn polled(&mut self, model: &Model, outputs: usize, wake: Option<Wake>, found: &mut Found) {
+        if let Some(wake) = wake
+            && wake.at <= model.now
+        {
+            found.add(Self::NAME, format_args!("{wake:?} is not in the future"));
+        }
+        if self.early && outputs > 0 && !may_change_its_mind(model) {
+            let Said::Until(at) = self.said else { return };
+            found.add(
+                Self::NAME,
+                format_args!("{outputs} outputs were due before {at:?} as it said"),
+            );
+        }
+        if wake.is_none() && model.in_flight == 0 && has_work(model) {
+            found.add(
+                Self::NAME,
+                format_args!("requests wait, nothing is in the drive, and no wake is asked for"),
+            );
+        }
+        self.said = Said::Until(wake.map_or(Instant::MAX, |w| w.at));
+    }
+}
+
+impl Auditor for Wakes {
+    const NAME: &'static str = "wake";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Begin(call) => {
+                if matches!(call, Call::Poll { .. }) {
+                    self.early = matches!(self.said, Said::Until(at) if model.now < at);
+                } else {
+                    self.said = Said::Anything;
+                }
+            }
+            Fact::Polled(outputs, wake) => self.polled(model, outputs, wake, found),
+            _ => {}
+        }
+    }
+}
+
+/// The contract elevator, with something in the drive, goes by what time has passed; it is asked again when that comes back.
+fn may_change_its_mind(model: &Model) -> bool {
+    matches!(model.config.elevator, elevator::Config::Contract(_)) && model.in_flight > 0
+}
+
+/// There is a live request that is not on hold.
+fn has_work(model: &Model) -> bool {
+    model.live > 0
+        && model
+            .streams()
+            .any(|s| s.live > 0 && s.state != State::Held)
+}
