@@ -49,11 +49,17 @@ impl Tree {
     }
 }
 
-/// The nodes of up to `capacity` slots.
+/// The nodes of up to `capacity` slots. Without `STARTS` the trees only keep order: starts are ignored, which is cheaper.
 #[derive(Debug)]
-pub(crate) struct Forest {
+pub(crate) struct Treap<const STARTS: bool> {
     nodes: Vec<Node>,
 }
+
+/// Trees that find the first of those eligible.
+pub(crate) type Forest = Treap<true>;
+
+/// Trees that keep order.
+pub(crate) type Sorted = Treap<false>;
 
 /// True if serial number `a` comes before `b`.
 #[inline]
@@ -70,7 +76,7 @@ fn priority(slot: u32) -> u32 {
         .wrapping_mul(0x85EB_CA6B)
 }
 
-impl Forest {
+impl<const STARTS: bool> Treap<STARTS> {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
             nodes: vec![FREE; capacity as usize],
@@ -95,7 +101,7 @@ impl Forest {
         let mut went_left = false;
         while at != NIL {
             let node = &mut self.nodes[at as usize];
-            if before(start, node.min_start) {
+            if STARTS && before(start, node.min_start) {
                 node.min_start = start;
             }
             parent = at;
@@ -160,7 +166,7 @@ impl Forest {
         let mut at = self.nodes[slot as usize].parent;
         self.nodes[slot as usize] = FREE;
         tree.len -= 1;
-        while at != NIL {
+        while STARTS && at != NIL {
             self.refresh(at);
             at = self.nodes[at as usize].parent;
         }
@@ -297,8 +303,10 @@ impl Forest {
             self.nodes[inner as usize].parent = parent;
         }
         self.nodes[parent as usize].parent = slot;
-        self.nodes[slot as usize].min_start = self.nodes[parent as usize].min_start;
-        self.refresh(parent);
+        if STARTS {
+            self.nodes[slot as usize].min_start = self.nodes[parent as usize].min_start;
+            self.refresh(parent);
+        }
     }
 
     fn refresh(&mut self, at: u32) {
@@ -371,6 +379,22 @@ mod tests {
                 model.push((key, step, slot, start));
             }
             check(&forest, &tree, &model);
+        }
+    }
+
+    #[test]
+    fn trees_without_starts_keep_order() {
+        let mut forest = Sorted::new(64);
+        let mut tree = Tree::EMPTY;
+        for round in 0..3 {
+            for slot in 0..64 {
+                forest.insert(&mut tree, slot, u64::from(slot * 37 % 64), 0);
+            }
+            assert!(forest.iter(&tree).map(|s| forest.key(s)).eq(0..64));
+            for slot in 0..64 {
+                forest.remove(&mut tree, (slot * 29 + round) % 64);
+            }
+            assert_eq!(forest.first(&tree), None);
         }
     }
 

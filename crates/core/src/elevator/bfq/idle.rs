@@ -103,7 +103,7 @@ impl Queueing {
     /// A request is about to come back while `in_drive` are inside and `queued` wait. `in_service` is the queue in service.
     #[inline]
     pub(super) fn observe(&mut self, in_drive: u32, queued: u32, in_service: Option<&Queue>) {
-        if self.verdict == Some(true) {
+        if self.is_certain() {
             return;
         }
         self.most = self.most.max(in_drive);
@@ -122,6 +122,12 @@ impl Queueing {
             self.most = 0;
             self.samples = 0;
         }
+    }
+
+    /// True once the drive was seen to queue: it stays so.
+    #[inline]
+    pub(super) fn is_certain(self) -> bool {
+        self.verdict == Some(true)
     }
 
     /// True once the drive was seen not to queue; it is taken to queue until then.

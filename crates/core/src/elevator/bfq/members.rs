@@ -70,8 +70,8 @@ impl Bfq {
         self.members.of_stream[stream as usize] = q;
     }
 
-    pub(super) fn close_stream(&mut self, now: Instant, stream: u32, table: &Table) {
-        self.drop_queue(now, stream, table);
+    pub(super) fn close_stream(&mut self, now: Instant, stream: u32) {
+        self.drop_queue(now, stream);
         let q = self.members.async_queue(stream);
         self.members.of_stream[stream as usize] = NIL;
         let queue = &mut self.queues[q as usize];
@@ -80,7 +80,7 @@ impl Bfq {
             return;
         }
         let group = queue.group as usize;
-        self.drop_queue(now, q, table);
+        self.drop_queue(now, q);
         let slot = q - self.members.streams;
         let list = &mut self.members.by_group[group];
         self.members.links.remove(list, slot);
@@ -132,9 +132,9 @@ impl Bfq {
     }
 
     /// A queue without requests goes.
-    fn drop_queue(&mut self, now: Instant, q: u32, table: &Table) {
+    fn drop_queue(&mut self, now: Instant, q: u32) {
         if self.turn.queue == q {
-            self.expire(Expiry::NoMoreRequests, now, table);
+            self.expire(Expiry::NoMoreRequests, now);
         }
         if self.queue(q).busy {
             self.empty_out_of_service(q);

@@ -45,10 +45,10 @@ use budget::Budgets;
 use entity::IDLE;
 use idle::Queueing;
 use members::Members;
-use order::Order;
+use order::{Item, Order};
 use peak::Peak;
 use queue::Queue;
-use seek::{Extent, Place};
+use seek::Place;
 use symmetry::Symmetry;
 use turn::Turn;
 use wf2q::Wf2q;
@@ -125,9 +125,8 @@ impl Bfq {
 
     /// What the next piece of a request of queue `q` is charged, in sectors (Linux: `bfq_serv_to_charge`).
     #[inline]
-    fn charge(&self, q: u32, request: u32, table: &Table) -> u64 {
-        let (bytes, _) = table.piece(request);
-        let sectors = queue::charged(seek::charge(table, request, bytes));
+    fn charge(&self, q: u32, request: u32) -> u64 {
+        let sectors = queue::charged(self.order.item(request).charge());
         let queue = self.queue(q);
         if queue.sync || self.symmetry.is_broken_for(queue) {
             sectors
@@ -138,7 +137,7 @@ impl Bfq {
 
     /// A queue that had no requests has one (Linux: `bfq_bfqq_handle_idle_busy_switch`).
     fn becomes_busy(&mut self, now: Instant, q: u32, table: &Table) {
-        let resumed = self.assign_activation_budget(now, q, table);
+        let resumed = self.assign_activation_budget(now, q);
         let e = self.entity_of(q);
         let queue = &mut self.queues[q as usize];
         queue.waits = false;
@@ -149,15 +148,15 @@ impl Bfq {
             && (resumed || self.outranks(q, current) || !self.better_to_idle(current, table))
             && self.engine.may_preempt()
         {
-            self.expire(Expiry::Preempted, now, table);
+            self.expire(Expiry::Preempted, now);
         }
     }
 
     /// True if the queue goes on with what was left of its budget because it came back in time: otherwise a queue that thinks
     /// for a moment would lose its place each time (Linux: `bfq_bfqq_update_budg_for_activation`).
-    fn assign_activation_budget(&mut self, now: Instant, q: u32, table: &Table) -> bool {
+    fn assign_activation_budget(&mut self, now: Instant, q: u32) -> bool {
         let queue = self.queue(q);
-        let least = self.charge(q, queue.next, table);
+        let least = self.charge(q, queue.next);
         let in_time = queue.waits && queue.think.in_time(now, self.config.slice_idle);
         let max_budget = queue.max_budget;
         let entity = self.engine.entity_mut(self.groups + q);
@@ -191,12 +190,12 @@ impl Bfq {
 
     /// The next request of a busy queue is another: its budget must suffice for it, unless it is in service and its budget is a
     /// promise (Linux: `bfq_updated_next_req`).
-    fn next_changed(&mut self, q: u32, table: &Table) {
+    fn next_changed(&mut self, q: u32) {
         if self.turn.queue == q {
             return;
         }
         let queue = self.queue(q);
-        let least = self.charge(q, queue.next, table);
+        let least = self.charge(q, queue.next);
         let max_budget = queue.max_budget;
         let e = self.entity_of(q);
         let entity = self.engine.entity_mut(e);
@@ -208,12 +207,12 @@ impl Bfq {
     }
 
     /// Observes how a stream behaves, before its new request is in its queue.
-    fn observe_arrival(&mut self, now: Instant, q: u32, request: u32, table: &Table) {
+    fn observe_arrival(&mut self, now: Instant, q: u32, item: &Item) {
         let queue = &mut self.queues[q as usize];
-        let extent = Extent::of(table, request, table.left(request));
-        let seeky = extent.is_seeky(queue.last_end, self.rotational);
+        let length = seek::sectors(u64::from(item.left()));
+        let seeky = seek::is_seeky(item.start(), length, queue.last_end, self.rotational);
         queue.history.push(seeky);
-        queue.last_end = extent.end;
+        queue.last_end = item.end(item.left());
         if !queue.sync {
             return;
         }
@@ -224,6 +223,10 @@ impl Bfq {
             && slice_idle > crate::Span::ZERO
         {
             queue.think.arrived(now, slice_idle);
+        }
+        // Nobody asks on flash that queues.
+        if !self.rotational && self.queueing.is_certain() {
+            return;
         }
         let is_idle = queue.outstanding() == 0;
         let idle_since = queue.think.last_end.filter(|_| is_idle);
@@ -236,8 +239,8 @@ impl Schedule for Bfq {
         self.open_stream(stream, table);
     }
 
-    fn close(&mut self, now: Instant, stream: u32, table: &Table) {
-        self.close_stream(now, stream, table);
+    fn close(&mut self, now: Instant, stream: u32, _table: &Table) {
+        self.close_stream(now, stream);
     }
 
     fn set_group(&mut self, _now: Instant, id: GroupId, table: &Table) {
@@ -250,43 +253,43 @@ impl Schedule for Bfq {
 
     /// Linux: `bfq_insert_request`.
     fn insert(&mut self, now: Instant, request: u32, table: &Table) {
-        self.end_idling(now, table);
+        self.end_idling(now);
         let q = self.queue_of(request, table);
-        self.observe_arrival(now, q, request, table);
+        let expire = if self.queue(q).sync {
+            self.config.fifo_expire_sync
+        } else {
+            self.config.fifo_expire_async
+        };
+        let item = Item::new(table, request, q, now + expire);
+        self.observe_arrival(now, q, &item);
         let queue = &mut self.queues[q as usize];
-        let due = now
-            + if queue.sync {
-                self.config.fifo_expire_sync
-            } else {
-                self.config.fifo_expire_async
-            };
         let before = queue.next;
         self.order
-            .insert(queue, request, due, self.head, &self.config, table);
+            .insert(queue, request, item, self.head, &self.config);
         self.queued += 1;
         let (busy, next) = (queue.busy, queue.next);
         if !busy {
             self.becomes_busy(now, q, table);
         } else if next != before {
-            self.next_changed(q, table);
+            self.next_changed(q);
         }
         if self.turn.queue == q && self.turn.idle_until.take().is_some() && self.turn.timed_out(now)
         {
-            self.expire(Expiry::BudgetTimeout, now, table);
+            self.expire(Expiry::BudgetTimeout, now);
         }
     }
 
     /// Linux: `bfq_remove_request`, outside of dispatch.
-    fn remove(&mut self, now: Instant, request: u32, table: &Table) {
-        let q = self.queue_of(request, table);
+    fn remove(&mut self, now: Instant, request: u32, _table: &Table) {
+        let q = self.order.item(request).queue;
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
-        self.order.remove(queue, request, now, &self.config, table);
+        self.order.remove(queue, request, now, &self.config);
         self.queued -= 1;
         let (next, busy) = (queue.next, queue.busy);
         if next != NIL {
             if next != before {
-                self.next_changed(q, table);
+                self.next_changed(q);
             }
         } else if busy && self.turn.queue != q {
             self.empty_out_of_service(q);
@@ -302,8 +305,8 @@ impl Schedule for Bfq {
         if piece.op == Op::Flush {
             return;
         }
-        self.end_idling(now, table);
-        let q = self.queue_of(piece.request, table);
+        self.end_idling(now);
+        let q = self.order.item(piece.request).queue;
         let current = self.queues.get(self.turn.queue as usize);
         self.queueing.observe(self.in_drive, self.queued, current);
         self.in_drive -= 1;

@@ -2,33 +2,133 @@
 
 use super::config::Config;
 use super::queue::Queue;
-use super::seek::{Place, start};
+use super::seek::{Place, sectors};
 use crate::layer::Table;
 use crate::list::{Links, NIL};
-use crate::tree::Forest;
-use crate::{Flags, Instant};
+use crate::tree::Sorted;
+use crate::{Flags, Instant, Op, SpaceId};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Sectors of a space that the sort key tells apart: 4 PiB; what lies beyond keeps the order of arrival.
 const KEY_BITS: u32 = 43;
 
+/// A request: whose it is, and while it waits, what the next piece of it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item {
+    /// Its queue; known until its last piece has come back.
+    pub(super) queue: u32,
+    space: SpaceId,
+    /// Where the next piece begins, in bytes.
+    offset: u64,
+    /// Bytes not sent.
+    left: u32,
+    /// Bytes of the next piece.
+    pub(super) bytes: u32,
+    op: Op,
+    meta: bool,
+    /// Nothing of it was sent.
+    whole: bool,
+    due: Instant,
+}
+
+impl Item {
+    const NONE: Self = Self {
+        queue: NIL,
+        space: SpaceId(0),
+        offset: 0,
+        left: 0,
+        bytes: 0,
+        op: Op::Read,
+        meta: false,
+        whole: true,
+        due: Instant::ZERO,
+    };
+
+    pub(super) fn new(table: &Table, request: u32, queue: u32, due: Instant) -> Self {
+        let live = &table.requests[request];
+        let (bytes, _) = table.piece(request);
+        Self {
+            queue,
+            space: live.request.space,
+            offset: live.request.offset + u64::from(live.issued),
+            left: live.request.length - live.issued,
+            bytes,
+            op: live.request.op,
+            meta: live.request.flags.has(Flags::META),
+            whole: live.issued == 0,
+            due,
+        }
+    }
+
+    /// Where it begins.
+    pub(super) fn start(&self) -> Place {
+        Place {
+            space: self.space,
+            sector: self.offset / 512,
+        }
+    }
+
+    /// Where it ends, or with only so many bytes sent would end.
+    pub(super) fn end(&self, bytes: u32) -> Place {
+        Place {
+            space: self.space,
+            sector: sectors(self.offset + u64::from(bytes)),
+        }
+    }
+
+    /// Bytes not sent.
+    pub(super) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// True if the next piece is the last.
+    pub(super) fn is_last(&self) -> bool {
+        self.bytes == self.left
+    }
+
+    /// True if it moves data.
+    pub(super) fn moves_data(&self) -> bool {
+        matches!(self.op, Op::Read | Op::Write)
+    }
+
+    /// Sectors that the next piece is charged: what it covers, one sector for a whole discard.
+    pub(super) fn charge(&self) -> u64 {
+        match self.op {
+            Op::Discard => u64::from(self.whole),
+            _ => sectors(u64::from(self.bytes)),
+        }
+    }
+
+    /// The next piece was sent and is not the last.
+    fn advance(&mut self) {
+        self.offset += u64::from(self.bytes);
+        self.left -= self.bytes;
+        self.bytes = self.bytes.min(self.left);
+        self.whole = false;
+    }
+}
+
 /// The requests of all queues: sorted by place, and first come first served.
 #[derive(Debug)]
 pub(super) struct Order {
-    sorted: Forest,
+    sorted: Sorted,
     fifo: Links,
-    /// When each request is due.
-    due: Vec<Instant>,
+    items: Vec<Item>,
 }
 
 impl Order {
     pub(super) fn new(requests: u32) -> Self {
         Self {
-            sorted: Forest::new(requests),
+            sorted: Sorted::new(requests),
             fifo: Links::new(requests),
-            due: vec![Instant::ZERO; requests as usize],
+            items: vec![Item::NONE; requests as usize],
         }
+    }
+
+    #[inline]
+    pub(super) fn item(&self, request: u32) -> &Item {
+        &self.items[request as usize]
     }
 
     /// Adds a request and lets it be the queue's next if it is better than what was (Linux: `bfq_add_request`).
@@ -36,21 +136,30 @@ impl Order {
         &mut self,
         queue: &mut Queue,
         request: u32,
-        due: Instant,
+        item: Item,
         head: Place,
         config: &Config,
-        table: &Table,
     ) {
-        let Place { space, sector } = start(table, request);
+        let Place { space, sector } = item.start();
         let key = u64::from(space.0) << KEY_BITS | sector.min((1 << KEY_BITS) - 1);
+        self.items[request as usize] = item;
         self.sorted.insert(&mut queue.sorted, request, key, 0);
         self.fifo.push_back(&mut queue.fifo, request);
-        self.due[request as usize] = due;
         queue.next = if queue.next == NIL {
             request
         } else {
-            nearer(queue.next, request, head, config, table)
+            self.nearer(queue.next, request, head, config)
         };
+    }
+
+    /// A piece of the request was sent; if it was the last, the request is forgotten.
+    #[inline]
+    pub(super) fn sent(&mut self, queue: &mut Queue, request: u32, now: Instant, config: &Config) {
+        if self.item(request).is_last() {
+            self.remove(queue, request, now, config);
+        } else {
+            self.items[request as usize].advance();
+        }
     }
 
     /// Takes a request out and finds the queue's next if it was that (Linux: `bfq_remove_request`).
@@ -60,24 +169,16 @@ impl Order {
         request: u32,
         now: Instant,
         config: &Config,
-        table: &Table,
     ) {
         if queue.next == request {
-            queue.next = self.find_next(queue, request, now, config, table);
+            queue.next = self.find_next(queue, request, now, config);
         }
         self.sorted.remove(&mut queue.sorted, request);
         self.fifo.remove(&mut queue.fifo, request);
     }
 
     /// Linux: `bfq_find_next_rq`.
-    fn find_next(
-        &self,
-        queue: &mut Queue,
-        last: u32,
-        now: Instant,
-        config: &Config,
-        table: &Table,
-    ) -> u32 {
+    fn find_next(&self, queue: &mut Queue, last: u32, now: Instant, config: &Config) -> u32 {
         if let Some(overdue) = self.overdue(queue, last, now) {
             return overdue;
         }
@@ -87,7 +188,7 @@ impl Order {
             .or_else(|| self.sorted.first(&queue.sorted).filter(|&r| r != last));
         let before = self.sorted.prev(last);
         match (after, before) {
-            (Some(a), Some(b)) if a != b => nearer(a, b, start(table, last), config, table),
+            (Some(a), Some(b)) if a != b => self.nearer(a, b, self.item(last).start(), config),
             (Some(only), _) | (None, Some(only)) => only,
             (None, None) => NIL,
         }
@@ -100,42 +201,30 @@ impl Order {
         }
         queue.fifo_checked = true;
         let oldest = queue.fifo.first()?;
-        (oldest != last && now >= self.due[oldest as usize]).then_some(oldest)
+        (oldest != last && now >= self.item(oldest).due).then_some(oldest)
+    }
+
+    /// The one of two requests that is better to serve when the head is at `head` (Linux: `bfq_choose_req`).
+    fn nearer(&self, a: u32, b: u32, head: Place, config: &Config) -> u32 {
+        let (item_a, item_b) = (self.item(a), self.item(b));
+        let first = if item_a.meta == item_b.meta {
+            is_nearer(item_a.start(), item_b.start(), head, config)
+        } else {
+            item_a.meta
+        };
+        if first { a } else { b }
     }
 }
 
-/// The one of two requests that is better to serve when the head is at `head` (Linux: `bfq_choose_req`).
-fn nearer(a: u32, b: u32, head: Place, config: &Config, table: &Table) -> u32 {
-    let meta = |r: u32| table.requests[r].request.flags.has(Flags::META);
-    if meta(a) != meta(b) {
-        return if meta(a) { a } else { b };
-    }
-    let (at_a, at_b) = (start(table, a), start(table, b));
-    match (distance(at_a, head, config), distance(at_b, head, config)) {
-        (Some(x), Some(y)) if x != y => {
-            if x < y {
-                a
-            } else {
-                b
-            }
-        }
-        (Some(_), Some(_)) => {
-            if at_a.sector >= at_b.sector {
-                a
-            } else {
-                b
-            }
-        }
-        (Some(_), None) => a,
-        (None, Some(_)) => b,
+/// True if `a` is better to serve than `b`.
+fn is_nearer(a: Place, b: Place, head: Place, config: &Config) -> bool {
+    match (distance(a, head, config), distance(b, head, config)) {
+        (Some(x), Some(y)) if x != y => x < y,
+        (Some(_), Some(_)) => a.sector >= b.sector,
+        (Some(_), None) => true,
+        (None, Some(_)) => false,
         // Both far behind: the one at the very front costs one long seek, then all go forward.
-        (None, None) => {
-            if (at_a.space, at_a.sector) <= (at_b.space, at_b.sector) {
-                a
-            } else {
-                b
-            }
-        }
+        (None, None) => (a.space, a.sector) <= (b.space, b.sector),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Where requests are, and whether a queue jumps about.
 
-use crate::layer::Table;
-use crate::{Op, SpaceId};
+use crate::SpaceId;
 
 /// Farther than this many sectors is far (Linux: `BFQQ_SEEK_THR`).
 const FAR: u64 = 800;
@@ -33,56 +32,10 @@ impl Place {
     }
 }
 
-/// What is left of a request: where it begins, where it ends, its sectors.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
-    pub(super) start: Place,
-    pub(super) end: Place,
-    pub(super) sectors: u64,
-}
-
-impl Extent {
-    /// The next `bytes` of a request.
-    pub(super) fn of(table: &Table, request: u32, bytes: u32) -> Self {
-        let live = &table.requests[request];
-        let from = live.request.offset + u64::from(live.issued);
-        let space = live.request.space;
-        Self {
-            start: Place {
-                space,
-                sector: from / 512,
-            },
-            end: Place {
-                space,
-                sector: sectors(from + u64::from(bytes)),
-            },
-            sectors: sectors(u64::from(bytes)),
-        }
-    }
-
-    /// True if coming from `last` to here costs a seek (Linux: `BFQ_RQ_SEEKY`).
-    pub(super) fn is_seeky(&self, last: Place, rotational: bool) -> bool {
-        self.start.is_far(last) && (rotational || self.sectors < SMALL)
-    }
-}
-
-/// Where a request begins, sent pieces not counted.
+/// True if going from `last` to a request of so many sectors at `start` costs a seek (Linux: `BFQ_RQ_SEEKY`).
 #[inline]
-pub(super) fn start(table: &Table, request: u32) -> Place {
-    let live = &table.requests[request];
-    Place {
-        space: live.request.space,
-        sector: (live.request.offset + u64::from(live.issued)) / 512,
-    }
-}
-
-/// Sectors that the next piece of a request is charged: what it covers, one sector for a whole discard.
-pub(super) fn charge(table: &Table, request: u32, bytes: u32) -> u64 {
-    let live = &table.requests[request];
-    match live.request.op {
-        Op::Discard => u64::from(live.issued == 0),
-        _ => sectors(u64::from(bytes)),
-    }
+pub(super) fn is_seeky(start: Place, sectors: u64, last: Place, rotational: bool) -> bool {
+    start.is_far(last) && (rotational || sectors < SMALL)
 }
 
 /// Which of the last 32 requests of a queue were seeky (Linux: `seek_history`).
@@ -117,11 +70,6 @@ mod tests {
 
     #[test]
     fn far_small_requests_are_seeky_on_flash_and_far_ones_on_disks() {
-        let extent = |sector, sectors| Extent {
-            start: place(0, sector),
-            end: place(0, sector + sectors),
-            sectors,
-        };
         let last = place(0, 1000);
         for (sector, sectors, flash, disk) in [
             (1000, 8, false, false),
@@ -131,14 +79,12 @@ mod tests {
             (200, 63, false, false),
             (9000, 64, false, true),
         ] {
-            let e = extent(sector, sectors);
-            assert_eq!(e.is_seeky(last, false), flash, "{sector} on flash");
-            assert_eq!(e.is_seeky(last, true), disk, "{sector} on a disk");
+            let seeky = |rotational| is_seeky(place(0, sector), sectors, last, rotational);
+            assert_eq!(seeky(false), flash, "{sector} on flash");
+            assert_eq!(seeky(true), disk, "{sector} on a disk");
         }
-        assert!(
-            extent(1000, 8).is_seeky(place(1, 1000), false),
-            "another space is far"
-        );
+        let other = place(1, 1000);
+        assert!(is_seeky(other, 8, last, false), "another space is far");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) struct Symmetry {
     /// The same by group, and how many groups have some.
     groups: Vec<u32>,
     groups_pending: u32,
+    /// Several groups or several classes compete.
+    uneven: bool,
 }
 
 impl Symmetry {
@@ -27,6 +29,7 @@ impl Symmetry {
             level_mask: 0,
             groups: vec![0; groups as usize],
             groups_pending: 0,
+            uneven: false,
         }
     }
 
@@ -47,6 +50,7 @@ impl Symmetry {
             *group += 1;
             self.groups_pending += u32::from(*group == 1);
         }
+        self.compare();
     }
 
     /// The queue leaves the scheduler (Linux: `bfq_del_bfqq_busy`).
@@ -54,14 +58,19 @@ impl Symmetry {
         queue.busy = false;
         self.busy[usize::from(queue.class)] -= 1;
         self.settle(queue);
+        self.compare();
     }
 
     /// Stops counting a queue that has nothing waiting and nothing in the drive (Linux: `bfq_weights_tree_remove`,
     /// `bfq_del_bfqq_in_groups_with_pending_reqs`).
+    #[inline]
     pub(super) fn settle(&mut self, queue: &mut Queue) {
-        if !queue.pending || queue.busy || queue.dispatched > 0 {
-            return;
+        if queue.pending && !queue.busy && queue.dispatched == 0 {
+            self.uncount(queue);
         }
+    }
+
+    fn uncount(&mut self, queue: &mut Queue) {
         queue.pending = false;
         let level = &mut self.levels[usize::from(queue.level)];
         *level -= 1;
@@ -71,14 +80,19 @@ impl Symmetry {
         let group = &mut self.groups[queue.group as usize];
         *group -= 1;
         self.groups_pending -= u32::from(*group == 0);
+        self.compare();
+    }
+
+    fn compare(&mut self) {
+        let classes = self.busy.iter().filter(|&&n| n > 0).count();
+        self.uneven = self.groups_pending > 1 || classes > 1;
     }
 
     /// True if `queue` would suffer from being treated like all others: weights differ and it is not of the lowest, or classes
     /// differ, or several groups compete (Linux: `bfq_asymmetric_scenario`).
     #[inline]
     pub(super) fn is_broken_for(&self, queue: &Queue) -> bool {
-        self.groups_pending > 1
-            || self.busy.iter().filter(|&&n| n > 0).count() > 1
+        self.uneven
             || (self.level_mask & (self.level_mask.wrapping_sub(1)) != 0
                 && !(queue.pending && self.is_lowest(queue.level)))
     }

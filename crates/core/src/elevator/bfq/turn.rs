@@ -5,13 +5,13 @@ use super::budget::Spent;
 use super::config::Charge;
 use super::entity::IDLE;
 use super::idle::SHORT;
-use super::seek::Extent;
+use super::seek::{is_seeky, sectors};
 use crate::elevator::Next;
 use crate::event::{Event, Events, Expiry};
 use crate::layer::{Reason, Table, Wake};
 use crate::list::NIL;
 use crate::stream::State;
-use crate::{Instant, Op, Span, mutant};
+use crate::{Instant, Span, mutant};
 
 /// Who has the drive, and since when.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,8 @@ impl Turn {
 
 /// What a turn does next.
 enum Step {
-    Send(u32),
+    /// This request, charged so many sectors.
+    Send(u32, u64),
     Wait(Next),
     Over(Expiry),
 }
@@ -53,7 +54,7 @@ enum Step {
 impl Bfq {
     /// Linux: `__bfq_dispatch_request`, `bfq_select_queue`.
     pub(super) fn decide(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
-        self.end_idling(now, table);
+        self.end_idling(now);
         self.publish(now, events);
         if self.config.strict_guarantees && self.in_drive > 0 {
             return Next::Nothing;
@@ -63,14 +64,14 @@ impl Bfq {
                 return Next::Nothing;
             }
             match self.step(now, table) {
-                Step::Send(request) => {
-                    let next = self.send(now, request, table);
+                Step::Send(request, charge) => {
+                    let next = self.send(now, request, charge, table);
                     self.publish(now, events);
                     return next;
                 }
                 Step::Wait(next) => return next,
                 Step::Over(reason) => {
-                    self.expire(reason, now, table);
+                    self.expire(reason, now);
                     self.publish(now, events);
                 }
             }
@@ -79,15 +80,15 @@ impl Bfq {
 
     /// Ends the turn if it has idled for long enough in vain (Linux: `bfq_idle_slice_timer_body`).
     #[inline]
-    pub(super) fn end_idling(&mut self, now: Instant, table: &Table) {
+    pub(super) fn end_idling(&mut self, now: Instant) {
         if self.turn.idle_until.is_none_or(|until| now < until) {
             return;
         }
         self.turn.idle_until = None;
         if self.turn.timed_out(now) {
-            self.expire(Expiry::BudgetTimeout, self.turn.idle_since, table);
+            self.expire(Expiry::BudgetTimeout, self.turn.idle_since);
         } else if self.queue(self.turn.queue).next == NIL {
-            self.expire(Expiry::TooIdle, self.turn.idle_since, table);
+            self.expire(Expiry::TooIdle, self.turn.idle_since);
         }
     }
 
@@ -100,9 +101,9 @@ impl Bfq {
                 self.begin_idling(now, q);
             }
         } else if self.may_time_out(now, q) {
-            self.expire(Expiry::BudgetTimeout, now, table);
+            self.expire(Expiry::BudgetTimeout, now);
         } else if is_empty {
-            self.expire(Expiry::NoMoreRequests, now, table);
+            self.expire(Expiry::NoMoreRequests, now);
         }
     }
 
@@ -123,12 +124,12 @@ impl Bfq {
     }
 
     /// The queue in service, if any, has its turn ended. What it did up to `until` counts (Linux: `bfq_bfqq_expire`).
-    pub(super) fn expire(&mut self, reason: Expiry, until: Instant, table: &Table) {
+    pub(super) fn expire(&mut self, reason: Expiry, until: Instant) {
         let q = self.turn.queue;
         self.charge_time(reason, until, q);
         let e = self.entity_of(q);
         let charged = self.engine.entity(e).service;
-        self.assign_budget(reason, q, table);
+        self.assign_budget(reason, q);
         self.ended = Some(Event::Expired {
             stream: self.queue(q).stream,
             reason,
@@ -170,7 +171,15 @@ impl Bfq {
         self.budgets.estimate(self.peak.sectors_in(ms));
     }
 
+    #[inline]
     fn publish(&mut self, now: Instant, events: &mut Events) {
+        if self.ended.is_some() {
+            self.publish_ended(now, events);
+        }
+    }
+
+    #[cold]
+    fn publish_ended(&mut self, now: Instant, events: &mut Events) {
         if let Some(event) = self.ended.take() {
             events.publish(now, || event);
         }
@@ -208,10 +217,11 @@ impl Bfq {
                 return Step::Over(Expiry::BudgetTimeout);
             }
             let left = self.engine.entity(self.entity_of(q)).budget_left();
-            if self.charge(q, request, table) > left {
+            let charge = self.charge(q, request);
+            if charge > left {
                 return Step::Over(Expiry::BudgetExhausted);
             }
-            return Step::Send(request);
+            return Step::Send(request, charge);
         }
         if let Some(at) = self.turn.idle_until {
             let reason = if at >= self.turn.timeout_at {
@@ -235,34 +245,31 @@ impl Bfq {
     }
 
     /// Linux: `bfq_dispatch_rq_from_bfqq`, `bfq_dispatch_remove`.
-    fn send(&mut self, now: Instant, request: u32, table: &Table) -> Next {
+    fn send(&mut self, now: Instant, request: u32, charge: u64, table: &Table) -> Next {
         let q = self.turn.queue;
-        let (bytes, last) = table.piece(request);
-        let charge = self.charge(q, request, table);
         self.engine.served(self.entity_of(q), charge);
+        let item = self.order.item(request);
+        let (bytes, last) = (item.bytes, item.is_last());
+        let (start, end) = (item.start(), item.end(bytes));
+        debug_assert!(table.piece(request).0 == bytes);
         self.turn.idle_until = None;
         self.turn.served += u64::from(bytes);
-        let extent = Extent::of(table, request, bytes);
-        if matches!(table.requests[request].request.op, Op::Read | Op::Write) {
-            let seeky = extent.is_seeky(self.head, self.rotational);
-            if self
-                .peak
-                .dispatched(now, extent.sectors, seeky, self.in_drive)
-            {
+        if item.moves_data() {
+            let length = sectors(u64::from(bytes));
+            let seeky = is_seeky(start, length, self.head, self.rotational);
+            if self.peak.dispatched(now, length, seeky, self.in_drive) {
                 self.measured();
             }
         }
-        self.head = extent.end;
+        self.head = end;
         self.in_drive += 1;
         let queue = &mut self.queues[q as usize];
         queue.dispatched += 1;
-        if last {
-            self.order.remove(queue, request, now, &self.config, table);
-            self.queued -= 1;
-        }
+        self.order.sent(queue, request, now, &self.config);
+        self.queued -= u32::from(last);
         // The idle class makes way after each request.
         if queue.class == IDLE && self.symmetry.busy() > 1 {
-            self.expire(Expiry::BudgetExhausted, now, table);
+            self.expire(Expiry::BudgetExhausted, now);
         }
         Next::Take { request, bytes }
     }
@@ -351,7 +358,7 @@ impl Bfq {
     }
 
     /// The budget of the queue's next turn.
-    fn assign_budget(&mut self, reason: Expiry, q: u32, table: &Table) {
+    fn assign_budget(&mut self, reason: Expiry, q: u32) {
         let e = self.entity_of(q);
         let queue = self.queue(q);
         let next = queue.next;
@@ -364,7 +371,7 @@ impl Bfq {
         });
         self.queues[q as usize].max_budget = budget;
         if next != NIL && reason != Expiry::Preempted {
-            let least = self.charge(q, next, table);
+            let least = self.charge(q, next);
             self.engine.entity_mut(e).budget = budget.max(least);
         }
     }
