@@ -8,7 +8,12 @@
 //! operations on the ring, and calls [`Context::finish`] exactly once for each job, then or from a later call. It must never
 //! block: what can (fallocate(2) with data to move, `SEEK_DATA`, opening) belongs on a thread of its own that wakes the shard.
 
+mod device;
+mod file;
+mod locks;
 mod memory;
+mod rmw;
+mod workers;
 
 use std::fmt;
 use std::io;
@@ -18,6 +23,8 @@ use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Segment, SharedBuf};
 use weir_wire::nbd::ExtentFlags;
 
+pub use device::{Device, DeviceOptions};
+pub use file::{Image, ImageOptions, OpenError};
 pub use memory::Memory;
 
 /// Opens what a volume of the configuration says, on a thread that may block.

@@ -1,0 +1,152 @@
+//! A volume on a block device of its own.
+
+pub(super) mod sysfs;
+pub(super) mod usage;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
+use weir_uring::{Errno, device};
+
+use super::file::{Disk, Geometry, Kind, Medium, OpenError, alignment, error};
+use super::{Backend, Prepare, Traits, locks};
+
+/// Which device to open as a volume, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceOptions {
+    /// The device.
+    pub path: PathBuf,
+    /// Its size in bytes, if that is known: it is refused if it is another.
+    pub size: Option<u64>,
+    /// It is opened for reading only.
+    pub read_only: bool,
+    /// It may be in use, mounted for example: what is read may be changing then. Only together with `read_only`.
+    pub even_in_use: bool,
+}
+
+/// A device that is open, claimed if it is to be written to, and locked.
+#[derive(Debug)]
+pub struct Device {
+    fd: OwnedFd,
+    medium: Medium,
+    size: u64,
+    geometry: Geometry,
+    traits: Traits,
+}
+
+impl Device {
+    /// Opens a device past the page cache. One that the system uses (mounted, swap, a part of another device; it or a partition
+    /// of it) is refused before it is opened, and the kernel is asked to refuse it too (`O_EXCL`) if it is to be written to. May
+    /// block.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(options: &DeviceOptions) -> Result<Self, OpenError> {
+        let path = &options.path;
+        let stat = rustix::fs::stat(path).map_err(OpenError::system(path, "look at"))?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind != FileType::BlockDevice {
+            return Err(OpenError::NotADevice {
+                path: path.clone(),
+                found: error::name(kind),
+            });
+        }
+        let dev = stat.st_rdev;
+        if !(options.read_only && options.even_in_use) {
+            error::unused(path, usage::of_device(dev))?;
+        }
+        let fd = open(path, options.read_only)?;
+        let opened = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "look at"))?;
+        if opened.st_rdev != dev {
+            return Err(OpenError::InUse {
+                path: path.clone(),
+                uses: vec!["the path was given to another device meanwhile".into()],
+            });
+        }
+        locks::lock(&fd, !options.read_only).map_err(OpenError::lock(path))?;
+        let size = rustix::fs::seek(&fd, SeekFrom::End(0));
+        let size = size.map_err(OpenError::system(path, "find the size of"))?;
+        error::size_as_stated(path, size, options.size)?;
+        let geometry = geometry(&fd, options)?;
+        error::whole_blocks(path, size, geometry.block)?;
+        let worker = fd.try_clone().map_err(|source| OpenError::System {
+            path: path.clone(),
+            call: "duplicate the descriptor of",
+            source,
+        })?;
+        let queue = |name| sysfs::queue(Path::new(sysfs::SYS), dev, name).unwrap_or(0);
+        let zeroes = queue("write_zeroes_max_bytes") > 0;
+        Ok(Self {
+            fd,
+            medium: Medium {
+                fd: worker,
+                kind: Kind::Device { zeroes },
+            },
+            size,
+            geometry,
+            traits: Traits {
+                align: geometry.block,
+                preferred: geometry.block.max(4096),
+                read_only: options.read_only,
+                rotational: sysfs::rotational(dev),
+                trim: !options.read_only && queue("discard_max_bytes") > 0,
+                fast_zero: !options.read_only && zeroes,
+                allocation: false,
+                multi_connection: true,
+            },
+        })
+    }
+}
+
+impl Prepare for Device {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn traits(&self) -> Traits {
+        self.traits
+    }
+
+    fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
+        Ok(Box::new(Disk::new(self.fd, self.medium, self.geometry)?))
+    }
+}
+
+fn open(path: &Path, read_only: bool) -> Result<OwnedFd, OpenError> {
+    let access = if read_only {
+        OFlags::RDONLY
+    } else {
+        OFlags::RDWR | OFlags::EXCL
+    };
+    let flags = access | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::BUSY => OpenError::InUse {
+            path: path.to_path_buf(),
+            uses: vec!["the kernel says that somebody has claimed it".into()],
+        },
+        errno => OpenError::system(path, "open")(errno),
+    })
+}
+
+fn geometry(fd: &OwnedFd, options: &DeviceOptions) -> Result<Geometry, OpenError> {
+    let path = &options.path;
+    let logical = device::logical_block(fd);
+    let logical = logical.map_err(OpenError::system(path, "ask for the block size of"))?;
+    let stated = alignment(fd).map_err(OpenError::system(path, "look at"))?;
+    let (block, memory) = stated.map_or((logical, logical), |(b, m)| (b.max(logical), m));
+    if block > 4096 || memory > 4096 {
+        return Err(OpenError::Block {
+            path: path.clone(),
+            block: block.max(memory),
+        });
+    }
+    Ok(Geometry {
+        direct: true,
+        block,
+        memory,
+        read_only: options.read_only,
+        allocation: false,
+    })
+}

@@ -1,0 +1,164 @@
+//! Whether the system uses a device or a file already: mounted, as swap, or as a part of another device.
+//!
+//! The kernel refuses a second claim on a device (`O_EXCL`) by itself; this says why, finds uses before anything is opened, and
+//! knows those of files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Dev, makedev};
+
+use super::sysfs::{self, SYS};
+
+/// What is looked at. Replaced by tests.
+#[derive(Clone, Debug)]
+struct Sources {
+    sys: PathBuf,
+    mounts: String,
+    swaps: String,
+}
+
+impl Sources {
+    fn of_system() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        Self {
+            sys: SYS.into(),
+            mounts: read("/proc/self/mountinfo"),
+            swaps: read("/proc/swaps"),
+        }
+    }
+}
+
+/// The uses of a block device, of its partitions, of the whole device it is a partition of, and of devices made from these; each
+/// as "is mounted on /srv (ext4)". Opens nothing.
+pub(super) fn of_device(dev: Dev) -> Vec<String> {
+    uses(&Sources::of_system(), dev)
+}
+
+/// The uses of a regular file by the system: as swap, or as a loop device.
+pub(in crate::backend) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
+    let sources = Sources::of_system();
+    let is_it = |path: &Path| fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (dev, inode));
+    let mut uses = Vec::new();
+    if swaps(&sources.swaps).any(|path| is_it(&path)) {
+        uses.push("is swap space".into());
+    }
+    let devices = sources.sys.join("class/block");
+    for name in sysfs::names(&devices) {
+        let backing = devices.join(&name).join("loop/backing_file");
+        let Ok(backing) = fs::read_to_string(backing) else {
+            continue;
+        };
+        if is_it(Path::new(backing.trim_end_matches('\n'))) {
+            uses.push(format!("is behind /dev/{}", name.display()));
+        }
+    }
+    uses
+}
+
+fn uses(sources: &Sources, dev: Dev) -> Vec<String> {
+    let (family, mut uses) = family(&sources.sys, dev);
+    let within = |number: Dev| family.contains(&number);
+    for mount in sources.mounts.lines().filter_map(Mount::parse) {
+        // A file system over several devices has a number of its own; then the source tells.
+        let source = || device_number(&mount.source).is_some_and(within);
+        if within(mount.dev) || source() {
+            uses.push(format!(
+                "{} is mounted on {} ({})",
+                mount.source.display(),
+                mount.place,
+                mount.kind
+            ));
+        }
+    }
+    for path in swaps(&sources.swaps) {
+        if device_number(&path).is_some_and(within) {
+            uses.push(format!("{} is swap space", path.display()));
+        }
+    }
+    uses
+}
+
+/// The device, its partitions or the device it is a partition of, and, as uses, those that are made from one of these.
+fn family(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<String>) {
+    let mut family = BTreeSet::from([dev]);
+    let mut uses = Vec::new();
+    let Some(directory) = sysfs::directory(sys, dev) else {
+        return (family, uses);
+    };
+    let mut members = vec![directory.clone()];
+    if sysfs::is_partition(&directory) {
+        members.extend(directory.parent().map(Path::to_path_buf));
+    } else {
+        let children = sysfs::names(&directory);
+        let children = children.iter().map(|name| directory.join(name));
+        members.extend(children.filter(|child| sysfs::is_partition(child)));
+    }
+    for member in members {
+        family.extend(sysfs::number(&member));
+        let name = member.file_name().unwrap_or_default();
+        for holder in sysfs::names(&member.join("holders")) {
+            uses.push(format!(
+                "/dev/{} is a part of /dev/{}",
+                name.display(),
+                holder.display()
+            ));
+        }
+    }
+    (family, uses)
+}
+
+/// The number of the block device that a path names.
+fn device_number(path: &Path) -> Option<Dev> {
+    use std::os::unix::fs::FileTypeExt;
+    let metadata = fs::metadata(path).ok()?;
+    let is_device = metadata.file_type().is_block_device();
+    is_device.then(|| metadata.rdev())
+}
+
+/// A line of /proc/self/mountinfo, see proc(5).
+#[derive(PartialEq, Eq, Debug)]
+struct Mount {
+    dev: Dev,
+    place: String,
+    kind: String,
+    source: PathBuf,
+}
+
+impl Mount {
+    fn parse(line: &str) -> Option<Self> {
+        let (front, back) = line.split_once(" - ")?;
+        let mut front = front.split(' ').skip(2);
+        let (major, minor) = front.next()?.split_once(':')?;
+        let place = front.nth(1)?;
+        let mut back = back.split(' ');
+        Some(Self {
+            dev: makedev(major.parse().ok()?, minor.parse().ok()?),
+            place: unescape(place),
+            kind: back.next()?.into(),
+            source: unescape(back.next()?).into(),
+        })
+    }
+}
+
+/// The paths in /proc/swaps.
+fn swaps(text: &str) -> impl Iterator<Item = PathBuf> + '_ {
+    let lines = text.lines().skip(1);
+    lines.filter_map(|line| Some(unescape(line.split_ascii_whitespace().next()?).into()))
+}
+
+/// Blanks, line ends and backslashes are written in octal.
+fn unescape(text: &str) -> String {
+    let mut plain = text.to_string();
+    for (code, character) in [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ] {
+        plain = plain.replace(code, character);
+    }
+    plain
+}

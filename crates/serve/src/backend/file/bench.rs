@@ -1,0 +1,279 @@
+//! A backend on a ring of its own, driven from a test: what a shard does, without the shard.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
+use weir_uring::{AnyRing, Buf, Completion, Config, Ring, Segment};
+
+use super::super::{
+    Answer, Backend, Context, Data, Extents, Finished, Job, Prepare, Query, Traits,
+};
+
+/// Random numbers of a test: a linear congruence, its high bits.
+#[derive(Clone, Debug)]
+pub(in crate::backend) struct Rng(pub(in crate::backend) u64);
+
+impl Rng {
+    pub(in crate::backend) fn below(&mut self, below: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+
+    pub(in crate::backend) fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
+    }
+}
+
+/// How a job ended: its outcome, and what it read.
+pub(in crate::backend) type Ended = (Result<(), u16>, Vec<u8>);
+
+/// A backend and what a shard would keep for it.
+#[derive(Debug)]
+pub(in crate::backend) struct Bench {
+    pub(in crate::backend) ring: AnyRing,
+    pub(in crate::backend) backend: Box<dyn Backend>,
+    pub(in crate::backend) traits: Traits,
+    pub(in crate::backend) size: u64,
+    pub(in crate::backend) now: Instant,
+    /// How often a job came back as busy.
+    pub(in crate::backend) busy: u64,
+    /// The next fdatasync of the ring is said to have ended so.
+    pub(in crate::backend) sync_result: Option<weir_uring::Errno>,
+    jobs: BTreeMap<u32, (Op, Flags, u64, u32)>,
+    ended: BTreeMap<u32, Ended>,
+    answered: BTreeMap<u32, Result<Extents, u16>>,
+    finished: Vec<Finished>,
+    answers: Vec<Answer>,
+    tags: u32,
+}
+
+impl Bench {
+    pub(in crate::backend) fn new(prepared: Box<dyn Prepare>, config: &Config) -> Self {
+        Self {
+            ring: AnyRing::open(config).unwrap(),
+            traits: prepared.traits(),
+            size: prepared.size(),
+            backend: prepared.start().unwrap(),
+            now: Instant::ZERO,
+            busy: 0,
+            sync_result: None,
+            jobs: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            finished: Vec::new(),
+            answers: Vec::new(),
+            tags: 0,
+        }
+    }
+
+    pub(in crate::backend) fn call(
+        &mut self,
+        call: impl FnOnce(&mut dyn Backend, &mut Context<'_>),
+    ) {
+        let mut cx = Context {
+            now: self.now,
+            ring: &mut self.ring,
+            token: 7 << 32,
+            finished: &mut self.finished,
+            answers: &mut self.answers,
+        };
+        call(self.backend.as_mut(), &mut cx);
+        for answer in self.answers.drain(..) {
+            assert!(self.answered.insert(answer.id, answer.extents).is_none());
+        }
+    }
+
+    /// Submits a job; the tag names it for [`Self::wait`].
+    pub(in crate::backend) fn submit(
+        &mut self,
+        op: Op,
+        flags: Flags,
+        offset: u64,
+        length: u32,
+        data: Data,
+    ) -> u32 {
+        let tag = self.tags;
+        self.tags += 1;
+        self.jobs.insert(tag, (op, flags, offset, length));
+        self.resubmit(tag, data);
+        tag
+    }
+
+    fn resubmit(&mut self, tag: u32, data: Data) {
+        let (op, flags, offset, length) = self.jobs[&tag];
+        let job = Job {
+            tag: Tag(tag),
+            stream: StreamId::from_bits(1),
+            op,
+            flags,
+            offset,
+            length,
+            data,
+        };
+        self.call(|backend, cx| backend.submit(job, cx));
+    }
+
+    /// One turn of a shard: what ended goes to the backend, what was busy is submitted again.
+    pub(in crate::backend) fn turn(&mut self, timeout: Duration) {
+        for finished in std::mem::take(&mut self.finished) {
+            let Tag(tag) = finished.tag;
+            let mut data = finished.data;
+            let Some(outcome) = finished.outcome else {
+                self.busy += 1;
+                // Something else must have the chance to end first.
+                self.ring_turn(Duration::from_millis(1));
+                self.resubmit(tag, data);
+                continue;
+            };
+            let (op, _, _, length) = self.jobs.remove(&tag).expect("a job ends once");
+            let mut bytes = Vec::new();
+            data.each_target(|at, part| {
+                assert_eq!(at, bytes.len());
+                bytes.extend_from_slice(part);
+            });
+            let result = match outcome {
+                Outcome::Ok => Ok(()),
+                Outcome::Error(errno) => Err(errno),
+                Outcome::Cancelled => panic!("a backend cancels nothing"),
+            };
+            if op == Op::Read && result.is_ok() {
+                assert_eq!(bytes.len(), length as usize, "the windows are as they were");
+            }
+            assert!(self.ended.insert(tag, (result, bytes)).is_none());
+        }
+        self.ring_turn(timeout);
+    }
+
+    fn ring_turn(&mut self, timeout: Duration) {
+        let timeout = if self.finished.is_empty() {
+            timeout
+        } else {
+            Duration::ZERO
+        };
+        self.ring.submit_and_wait(Some(timeout)).unwrap();
+        while let Some(mut completion) = self.ring.pop() {
+            assert_eq!(completion.user >> 32, 7);
+            let op = completion.user as u32;
+            self.tamper(op, &mut completion);
+            self.call(|backend, cx| backend.completed(op, completion, cx));
+        }
+        if self.ring.take_woken() {
+            self.call(|backend, cx| backend.woken(cx));
+        }
+    }
+
+    /// Makes a flush fail that has been asked to.
+    fn tamper(&mut self, op: u32, completion: &mut Completion) {
+        if op == u32::MAX
+            && let Some(errno) = self.sync_result.take()
+        {
+            completion.result = Err(errno);
+        }
+    }
+
+    /// Waits for a job.
+    pub(in crate::backend) fn wait(&mut self, tag: u32) -> Ended {
+        for _ in 0..10_000 {
+            if let Some(ended) = self.ended.remove(&tag) {
+                return ended;
+            }
+            self.turn(Duration::from_millis(100));
+        }
+        panic!("job {tag} does not end: {:?}", self.backend);
+    }
+
+    /// A read's memory, as a shard would cut it; in `many` pieces of it. `None` if there is not enough.
+    pub(in crate::backend) fn target(&self, offset: u64, length: u32, many: bool) -> Option<Data> {
+        let align = self.traits.align as usize;
+        let lead = (offset % align as u64) as usize;
+        let end = lead + length as usize;
+        let wide = end.next_multiple_of(align);
+        if !many {
+            let mut buf = self.ring.arena().alloc(wide.max(4096))?;
+            buf.set_window(lead..end);
+            return Some(Data::Read(buf));
+        }
+        let mut bufs: Vec<Buf> = Vec::new();
+        for start in (0..wide).step_by(4096) {
+            let mut buf = self.ring.arena().alloc(4096)?;
+            buf.set_window(if start == 0 { lead } else { 0 }..(end - start).min(4096));
+            bufs.push(buf);
+        }
+        Some(Data::ReadMany(bufs))
+    }
+
+    /// A write's memory with these bytes, in pieces that end where `cut` says.
+    pub(in crate::backend) fn source(
+        &self,
+        bytes: &[u8],
+        mut cut: impl FnMut(usize) -> usize,
+    ) -> Option<Data> {
+        let mut segments = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let end = (at + cut(bytes.len() - at).max(1)).min(bytes.len());
+            let mut buf = self.ring.arena().alloc((end - at).max(4096))?;
+            buf.set_window(0..end - at);
+            buf.copy_from_slice(&bytes[at..end]);
+            segments.push(buf.into_shared());
+            at = end;
+        }
+        Some(match segments.len() {
+            1 => Data::Write(segments.remove(0)),
+            _ => Data::WriteMany(segments.into_iter().map(Segment::from).collect()),
+        })
+    }
+
+    pub(in crate::backend) fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, u16> {
+        let data = self.target(offset, length, false).unwrap();
+        let tag = self.submit(Op::Read, Flags::NONE, offset, length, data);
+        let (result, bytes) = self.wait(tag);
+        result.map(|()| bytes)
+    }
+
+    pub(in crate::backend) fn write(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        flags: Flags,
+    ) -> Result<(), u16> {
+        let data = self.source(bytes, |left| left).unwrap();
+        let tag = self.submit(Op::Write, flags, offset, bytes.len() as u32, data);
+        self.wait(tag).0
+    }
+
+    pub(in crate::backend) fn plain(
+        &mut self,
+        op: Op,
+        flags: Flags,
+        offset: u64,
+        length: u32,
+    ) -> Result<(), u16> {
+        let tag = self.submit(op, flags, offset, length, Data::None);
+        self.wait(tag).0
+    }
+
+    pub(in crate::backend) fn flush(&mut self) -> Result<(), u16> {
+        self.plain(Op::Flush, Flags::NONE, 0, 0)
+    }
+
+    /// The extents of a range: bytes, and whether they are data.
+    pub(in crate::backend) fn extents(&mut self, query: Query) -> Vec<(u32, bool)> {
+        self.call(|backend, cx| backend.status(query, cx));
+        for _ in 0..10_000 {
+            if let Some(extents) = self.answered.remove(&query.id) {
+                let extents = extents.unwrap();
+                let extents = extents.extents().iter();
+                return extents
+                    .map(|e| (e.length, e.flags == super::super::DATA))
+                    .collect();
+            }
+            self.turn(Duration::from_millis(100));
+        }
+        panic!("no answer to {query:?}");
+    }
+}

@@ -1,0 +1,135 @@
+//! What the workers do to a file or a device: everything that may block and that the ring does not do.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FallocateFlags, SeekFrom};
+use weir_uring::{Errno, device};
+
+use super::super::{DATA, Extents, HOLE, Query};
+
+/// A descriptor for the workers, and what stands behind it.
+#[derive(Debug)]
+pub(in crate::backend) struct Medium {
+    pub(in crate::backend) fd: OwnedFd,
+    pub(in crate::backend) kind: Kind,
+}
+
+/// What stands behind a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::backend) enum Kind {
+    /// A regular file.
+    Image {
+        /// Nothing is ever given back to the file system: the space was promised.
+        keep: bool,
+    },
+    /// A block device.
+    Device {
+        /// It zeroes a range by a command of its own.
+        zeroes: bool,
+    },
+}
+
+impl Medium {
+    /// Gives a range back. What it reads as then is not said.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where that cannot be done, else what the system answers.
+    pub(super) fn discard(&self, range: Range<u64>) -> Result<(), Errno> {
+        match self.kind {
+            Kind::Image { keep: false } => self.fallocate(FallocateFlags::PUNCH_HOLE, range),
+            Kind::Image { keep: true } => self.zero(range, true, true),
+            Kind::Device { .. } => device::discard(&self.fd, range),
+        }
+    }
+
+    /// Makes a range read as zeroes; with `keep` it stays allocated. With `fast` only if that takes less time than writing it.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where that cannot be done (nothing was), else what the system answers.
+    pub(super) fn zero(&self, range: Range<u64>, keep: bool, fast: bool) -> Result<(), Errno> {
+        match self.kind {
+            Kind::Image { keep: always } => self.zero_image(range, keep || always),
+            Kind::Device { zeroes } => {
+                if !keep {
+                    // Of a device this is to unmap so that zeroes are read, or to fail.
+                    let unmapped = self.fallocate(FallocateFlags::PUNCH_HOLE, range.clone());
+                    if unmapped != Err(Errno::OPNOTSUPP) {
+                        return unmapped;
+                    }
+                }
+                if fast && !zeroes {
+                    return Err(Errno::OPNOTSUPP);
+                }
+                device::zero_out(&self.fd, range)
+            }
+        }
+    }
+
+    fn zero_image(&self, range: Range<u64>, keep: bool) -> Result<(), Errno> {
+        if !keep {
+            return self.fallocate(FallocateFlags::PUNCH_HOLE, range);
+        }
+        match self.fallocate(FallocateFlags::ZERO_RANGE, range.clone()) {
+            // Not every file system can do both at once.
+            Err(Errno::OPNOTSUPP) => {
+                self.fallocate(FallocateFlags::PUNCH_HOLE, range.clone())?;
+                self.fallocate(FallocateFlags::empty(), range)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn fallocate(&self, mode: FallocateFlags, range: Range<u64>) -> Result<(), Errno> {
+        loop {
+            let mode = mode | FallocateFlags::KEEP_SIZE;
+            match rustix::fs::fallocate(&self.fd, mode, range.start, range.end - range.start) {
+                Err(Errno::INTR) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The states of the ranges of a query. What the system does not know counts as data.
+    pub(super) fn extents(&self, query: Query) -> Extents {
+        let mut extents = query.extents();
+        let end = query.offset + u64::from(query.length);
+        let mut at = query.offset;
+        while at < end {
+            let data = match self.seek(SeekFrom::Data(at)) {
+                Ok(data) => data.clamp(at, end),
+                // There is none any more.
+                Err(Errno::NXIO) => end,
+                Err(_) => at,
+            };
+            if !extents.push(data - at, HOLE) || data == end {
+                break;
+            }
+            let hole = match self.seek(SeekFrom::Hole(data)) {
+                Ok(hole) if hole > data => hole.min(end),
+                _ => end,
+            };
+            if !extents.push(hole - data, DATA) {
+                break;
+            }
+            at = hole;
+        }
+        extents
+    }
+
+    fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
+        rustix::fs::seek(&self.fd, to)
+    }
+
+    /// Whether ranges can be given back, found out beyond the end of the file, where nothing is.
+    pub(super) fn punches(&self, size: u64) -> bool {
+        let beyond = size.next_multiple_of(1 << 20);
+        self.fallocate(FallocateFlags::PUNCH_HOLE, beyond..beyond + 4096)
+            .is_ok()
+    }
+
+    /// Whether the file system tells holes from data.
+    pub(super) fn tells_holes(&self) -> bool {
+        matches!(self.seek(SeekFrom::Data(0)), Ok(_) | Err(Errno::NXIO))
+    }
+}

@@ -1,0 +1,251 @@
+//! A job on its way through a disk.
+
+use std::ops::Range;
+
+use weir_core::{Flags, Op, Tag};
+use weir_uring::Buf;
+
+use super::super::{Data, Job};
+
+/// Most bytes that are patched at a time.
+pub(super) const CHUNK: u64 = 128 << 10;
+
+/// A job, and how far it is.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) tag: Tag,
+    pub(super) op: Op,
+    pub(super) flags: Flags,
+    pub(super) range: Range<u64>,
+    /// Not there while the ring has it.
+    pub(super) data: Data,
+    /// It has asked for its range.
+    pub(super) locked: bool,
+    pub(super) phase: Phase,
+    /// Parts that are still to be patched, in order; empty ones count for nothing.
+    pub(super) rest: [Range<u64>; 2],
+}
+
+/// What a job is waiting for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// Its range, or its turn.
+    Start,
+    /// The ring, which has the job's own buffers; the windows were these before they were widened.
+    Direct { start: usize, end: usize },
+    /// The ring, which has a buffer with the blocks of a patch.
+    Patch { patch: Patch, step: Step },
+    /// A worker.
+    Space,
+    /// fdatasync.
+    Sync,
+}
+
+/// Whole blocks of which a part is to change: bytes `start` to `end`, in blocks from `first` to `last`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Patch {
+    pub(super) first: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) last: u64,
+}
+
+/// What is being done about a patch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Its first block is read.
+    Head,
+    /// Its last block is read.
+    Tail,
+    /// It is written.
+    Write,
+}
+
+impl Work {
+    pub(super) fn new(job: Job) -> Self {
+        Self {
+            tag: job.tag,
+            op: job.op,
+            flags: job.flags,
+            range: job.offset..job.offset + u64::from(job.length),
+            data: job.data,
+            locked: false,
+            phase: Phase::Start,
+            rest: [0..0, 0..0],
+        }
+    }
+
+    /// It is over only when it is durable.
+    pub(super) fn syncs(&self) -> bool {
+        self.op == Op::Flush || (self.flags.has(Flags::FUA) && !self.op.is_read())
+    }
+
+    /// The next patch, of at most `most` bytes but at least a block of `align` bytes.
+    pub(super) fn patch(&self, align: u64, most: u64) -> Option<Patch> {
+        let part = self.rest.iter().find(|part| !part.is_empty())?;
+        let first = part.start / align * align;
+        let end = part.end.min(first + most.max(align) / align * align);
+        Some(Patch {
+            first,
+            start: part.start,
+            end,
+            last: end.next_multiple_of(align),
+        })
+    }
+
+    /// A patch is done.
+    pub(super) fn patched(&mut self, patch: &Patch) {
+        if let Some(part) = self.rest.iter_mut().find(|part| !part.is_empty()) {
+            part.start = patch.end;
+        }
+    }
+
+    /// Puts what the job writes into a buffer of a patch's blocks: its data, or zeroes.
+    pub(super) fn fill(&self, patch: &Patch, blocks: &mut [u8]) {
+        let lead = (patch.start - patch.first) as usize;
+        let into = &mut blocks[lead..][..(patch.end - patch.start) as usize];
+        if self.op != Op::Write {
+            into.fill(0);
+            return;
+        }
+        // Places in the job's data.
+        let start = (patch.start - self.range.start) as usize;
+        let end = start + into.len();
+        self.data.each_source(|at, bytes| {
+            let (from, to) = (at.max(start), (at + bytes.len()).min(end));
+            if from < to {
+                into[from - start..to - start].copy_from_slice(&bytes[from - at..to - at]);
+            }
+        });
+    }
+}
+
+impl Patch {
+    /// The first step: what must be read, if anything.
+    pub(super) fn begin(&self, align: u64) -> Step {
+        let one = self.last - self.first == align;
+        if self.start > self.first || (one && self.end < self.last) {
+            Step::Head
+        } else {
+            self.after_head(align)
+        }
+    }
+
+    /// The step after the first block is there.
+    pub(super) fn after_head(&self, align: u64) -> Step {
+        let one = self.last - self.first == align;
+        if self.end < self.last && !one {
+            Step::Tail
+        } else {
+            Step::Write
+        }
+    }
+
+    /// The part of the blocks that a step is about.
+    pub(super) fn window(&self, step: Step, align: u64) -> Range<usize> {
+        let bytes = (self.last - self.first) as usize;
+        match step {
+            Step::Head => 0..align as usize,
+            Step::Tail => bytes - align as usize..bytes,
+            Step::Write => 0..bytes,
+        }
+    }
+}
+
+/// Widens the windows of a read to whole blocks of `align` bytes; says where they began and ended.
+pub(super) fn widen(data: &mut Data, align: usize) -> (usize, usize) {
+    let (first, last) = match data {
+        Data::Read(buf) => {
+            let window = buf.window();
+            buf.set_window(0..window.end.next_multiple_of(align));
+            return (window.start, window.end);
+        }
+        Data::ReadMany(bufs) => (bufs.first().map(Buf::window), bufs.last().map(Buf::window)),
+        Data::None | Data::Write(_) | Data::WriteMany(_) => (None, None),
+    };
+    let start = first.map_or(0, |window| window.start);
+    let end = last.map_or(0, |window| window.end);
+    set_windows(data, 0, end.next_multiple_of(align));
+    (start, end)
+}
+
+/// Puts the windows of a read back as they were.
+pub(super) fn narrow(data: &mut Data, start: usize, end: usize) {
+    set_windows(data, start, end);
+}
+
+/// Moves the beginning of the first window and the end of the last.
+fn set_windows(data: &mut Data, start: usize, end: usize) {
+    match data {
+        Data::Read(buf) => buf.set_window(start..end),
+        Data::ReadMany(bufs) => {
+            if let Some(last) = bufs.last_mut() {
+                let window = last.window();
+                last.set_window(window.start..end);
+            }
+            if let Some(first) = bufs.first_mut() {
+                let window = first.window();
+                first.set_window(start..window.end);
+            }
+        }
+        Data::None | Data::Write(_) | Data::WriteMany(_) => {}
+    }
+}
+
+/// Whether a write's memory can go to the medium as it is: pieces of whole blocks, at addresses the drive can reach.
+pub(super) fn is_direct(data: &Data, align: usize, memory: usize) -> bool {
+    let fits = |bytes: &[u8]| {
+        bytes.as_ptr().addr().is_multiple_of(memory) && bytes.len().is_multiple_of(align)
+    };
+    match data {
+        Data::Write(buf) => fits(buf),
+        Data::WriteMany(segments) => {
+            segments.len() <= weir_uring::MAX_PIECES && segments.iter().all(|s| fits(s))
+        }
+        Data::None | Data::Read(_) | Data::ReadMany(_) => false,
+    }
+}
+
+/// What a ring gives back, as what a job came with.
+pub(super) fn restored(payload: weir_uring::Payload) -> Data {
+    match payload {
+        weir_uring::Payload::None => Data::None,
+        weir_uring::Payload::Buf(buf) => Data::Read(buf),
+        weir_uring::Payload::Bufs(bufs) => Data::ReadMany(bufs),
+        weir_uring::Payload::Shared(buf) => Data::Write(buf),
+        weir_uring::Payload::Segments(segments) => Data::WriteMany(segments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_reads_only_the_blocks_it_changes_in_part() {
+        let steps = |start: u64, end: u64| {
+            let patch = Patch {
+                first: start / 512 * 512,
+                start,
+                end,
+                last: end.next_multiple_of(512),
+            };
+            let mut steps = vec![patch.begin(512)];
+            while let Some(step) = steps.last().copied().filter(|s| *s != Step::Write) {
+                steps.push(match step {
+                    Step::Head => patch.after_head(512),
+                    Step::Tail | Step::Write => Step::Write,
+                });
+            }
+            steps
+        };
+        use Step::{Head, Tail, Write};
+        assert_eq!(steps(0, 512), [Write]);
+        assert_eq!(steps(0, 1536), [Write]);
+        assert_eq!(steps(1, 512), [Head, Write]);
+        assert_eq!(steps(0, 511), [Head, Write]);
+        assert_eq!(steps(100, 200), [Head, Write]);
+        assert_eq!(steps(100, 600), [Head, Tail, Write]);
+        assert_eq!(steps(512, 1500), [Tail, Write]);
+    }
+}

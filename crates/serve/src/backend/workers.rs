@@ -1,0 +1,221 @@
+//! Threads for what blocks: a few for each volume, so that a slow one delays no other.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use weir_uring::Waker;
+
+/// Most threads of one pool.
+const THREADS: usize = 2;
+/// Most tasks that wait in one pool.
+const WAITING: usize = 64;
+/// A thread that has had nothing to do for this long ends.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// A pool of at most two threads, which come when there is something to do and go when there has not been for a while. Dropping
+/// it throws away what has not begun; what has begun ends without anyone being told.
+pub(super) struct Workers<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    work: Condvar,
+}
+
+struct State<T> {
+    waiting: VecDeque<Task<T>>,
+    done: VecDeque<T>,
+    threads: usize,
+    /// Of these, those that wait for a task.
+    idle: usize,
+    closed: bool,
+}
+
+struct Task<T> {
+    run: Box<dyn FnOnce() -> T + Send>,
+    waker: Waker,
+}
+
+impl<T: Send + 'static> Workers<T> {
+    /// A pool without threads.
+    pub(super) fn new() -> Self {
+        let state = State {
+            waiting: VecDeque::new(),
+            done: VecDeque::new(),
+            threads: 0,
+            idle: 0,
+            closed: false,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                work: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Has `run` carried out, then `waker` used, after which [`next`](Self::next) has what it returned. False if too many tasks wait
+    /// or the system gives no thread.
+    pub(super) fn submit(&self, waker: &Waker, run: impl FnOnce() -> T + Send + 'static) -> bool {
+        let mut state = self.shared.lock();
+        if state.waiting.len() >= WAITING {
+            return false;
+        }
+        state.waiting.push_back(Task {
+            run: Box::new(run),
+            waker: waker.clone(),
+        });
+        if state.waiting.len() > state.idle && state.threads < THREADS {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name("weir-storage".into());
+            match thread.spawn(move || shared.serve()) {
+                Ok(_) => state.threads += 1,
+                Err(_) if state.threads == 0 => {
+                    state.waiting.pop_back();
+                    return false;
+                }
+                Err(_) => {}
+            }
+        }
+        self.shared.work.notify_one();
+        true
+    }
+
+    /// No task waits, runs or was not asked for by [`next`](Self::next).
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.shared.lock();
+        state.waiting.is_empty() && state.done.is_empty() && state.threads == state.idle
+    }
+
+    /// What a task returned, if one is over.
+    pub(super) fn next(&self) -> Option<T> {
+        self.shared.lock().done.pop_front()
+    }
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // Nothing under the lock panics half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread's life.
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(task) = state.waiting.pop_front() {
+                drop(state);
+                let done = (task.run)();
+                state = self.lock();
+                state.done.push_back(done);
+                task.waker.wake();
+                continue;
+            }
+            if state.closed {
+                break;
+            }
+            state.idle += 1;
+            let (woken, timeout) = self
+                .work
+                .wait_timeout(state, IDLE)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if timeout.timed_out() && state.waiting.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+    }
+}
+
+impl<T> Drop for Workers<T> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        state.waiting.clear();
+        self.shared.work.notify_all();
+    }
+}
+
+impl<T> fmt::Debug for Workers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.lock();
+        f.debug_struct("Workers")
+            .field("waiting", &state.waiting.len())
+            .field("threads", &state.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use weir_uring::{AnyRing, Config, Ring};
+
+    use super::*;
+
+    fn ring() -> AnyRing {
+        AnyRing::open(&Config {
+            arena_bytes: 4096,
+            in_flight: 4,
+            ..Config::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn every_task_is_answered_and_the_ring_woken() {
+        let mut ring = ring();
+        let workers = Workers::new();
+        let mut missing: Vec<u32> = (0..50).collect();
+        for task in missing.clone() {
+            assert!(workers.submit(&ring.waker(), move || task));
+        }
+        while !missing.is_empty() {
+            while let Some(task) = workers.next() {
+                missing.retain(|n| *n != task);
+            }
+            if !missing.is_empty() {
+                ring.submit_and_wait(None).unwrap();
+            }
+        }
+        assert!(workers.shared.lock().threads <= THREADS);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_thrown_away_with_the_pool() {
+        let ring = ring();
+        let workers = Workers::new();
+        let (sender, begun) = mpsc::channel();
+        let gate = Arc::new(Mutex::new(()));
+        let closed = gate.lock().unwrap();
+        let task = || {
+            let (sender, gate) = (sender.clone(), Arc::clone(&gate));
+            move || {
+                sender.send(()).unwrap();
+                drop(gate.lock());
+            }
+        };
+        for _ in 0..THREADS {
+            assert!(workers.submit(&ring.waker(), task()));
+            begun.recv().unwrap();
+        }
+        for _ in 0..WAITING {
+            assert!(workers.submit(&ring.waker(), task()));
+        }
+        assert!(!workers.submit(&ring.waker(), task()));
+        let shared = Arc::clone(&workers.shared);
+        drop(workers);
+        drop(closed);
+        drop(sender);
+        assert_eq!(begun.iter().count(), 0, "none of those that waited began");
+        while shared.lock().threads > 0 {
+            std::thread::yield_now();
+        }
+    }
+}
