@@ -43,10 +43,6 @@ impl Flushes {
     /// A flush wants to go to the drive.
     pub(crate) fn insert(&mut self, id: SpaceId, request: u32) {
         let space = &mut self.spaces[id.0 as usize];
-        if mutant::is(mutant::FLUSH_JOINS_RUNNING) && !space.running.is_empty() {
-            self.requests.push_back(&mut space.running, request);
-            return;
-        }
         self.requests.push_back(&mut space.waiting, request);
         self.make_ready(id);
     }
@@ -76,7 +72,10 @@ impl Flushes {
     /// The running command of a space ended: takes the flushes it stood for one by one.
     pub(crate) fn end(&mut self, id: SpaceId) -> Option<u32> {
         let space = &mut self.spaces[id.0 as usize];
-        let request = self.requests.pop_front(&mut space.running);
+        let mut request = self.requests.pop_front(&mut space.running);
+        if request.is_none() && mutant::is(mutant::FLUSH_JOINS_RUNNING) {
+            request = self.requests.pop_front(&mut space.waiting);
+        }
         if request.is_none() {
             self.make_ready(id);
         }

@@ -268,7 +268,7 @@ impl Limits {
         self.waiters
             .push_back(&mut self.waiting[level as usize], queue);
         let earlier = self.timers.get(level).filter(|&(at, _)| at <= ready);
-        if earlier.is_none() || mutant::is(mutant::LATER_TIMER_OVERWRITES) {
+        if earlier.is_none() {
             let ticket = self.timers.ticket();
             self.timers.set(level, ready, ticket);
         }

@@ -62,6 +62,7 @@ impl Layer {
         let space = self.table.requests[request].request.space;
         while let Some(member) = self.flushes.end(space) {
             let live = &mut self.table.requests[member];
+            live.at = At::Drive;
             live.pieces = 0;
             live.outcome = outcome;
             self.finish_if_over(now, member);

@@ -20,7 +20,9 @@ impl Layer {
         let elevator = self.dispatch(now, out);
         let limit = self.limits.wake();
         match elevator {
-            Some(wake) if wake.at < limit => Some(wake),
+            Some(wake) if wake.at < limit || mutant::is(mutant::LATER_TIMER_OVERWRITES) => {
+                Some(wake)
+            }
             _ if limit < Instant::MAX => Some(Wake {
                 at: limit,
                 reason: Reason::Limit,
