@@ -13,8 +13,10 @@ pub mod backend;
 mod clock;
 mod log;
 mod metrics;
+mod record;
 mod server;
+mod setup;
 mod shard;
 
-pub use server::{Options, Server, StartError};
+pub use server::{Options, ReloadError, Server, StartError};
 pub use weir_uring::Backend as RingKind;

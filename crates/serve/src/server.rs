@@ -1,16 +1,20 @@
 //! A running server: starting, reloading, ending.
 
 use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_config::{Address, Problem, plan};
+use weir_config::{Address, Plan, Problem};
 use weir_uring::Backend as RingKind;
-use weir_wire::nbd::{BlockSizes, ExportInfo, TransmissionFlags};
 
-use crate::acceptor::{self, Export, Listener, Table};
-use crate::backend::{self, Prepare, Traits};
+use crate::acceptor::{self, Listener, Table};
 use crate::clock::Clock;
-use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, SPACES_MAX, Setup};
+use crate::metrics;
+use crate::setup;
+use crate::shard::{self, Change, DRIVES_MAX, DriveSetup, Mail, Setup};
 
 /// How a server is run, beside its configuration.
 #[derive(Clone, Debug)]
@@ -19,17 +23,22 @@ pub struct Options {
     pub ring: RingKind,
     /// Threads that serve drives; at most as many as there are drives are started. `None`: as many as there are processors.
     pub shards: Option<usize>,
-    /// How long [`Server::shutdown`] waits for what clients have under way.
+    /// How long [`Server::shutdown`] waits for what clients have under way, and [`Server::reload`] for those of volumes that go.
     pub drain: Duration,
+    /// Where to write the calls into each drive's core and what they decided ([`weir_core::record`]). With one drive that is the
+    /// file; with several, each has one of this name with `.` and the drive's name appended. The record ends early, with a line
+    /// in the log, if the file is slower than the clients for more than 16 MiB.
+    pub record: Option<PathBuf>,
 }
 
 impl Default for Options {
-    /// io_uring where the system allows it, a shard for each processor, five seconds.
+    /// io_uring where the system allows it, a shard for each processor, five seconds, no record.
     fn default() -> Self {
         Self {
             ring: RingKind::Auto,
             shards: None,
             drain: Duration::from_secs(5),
+            record: None,
         }
     }
 }
@@ -60,20 +69,55 @@ pub enum StartError {
     /// More than the server is built for.
     #[error("{0}")]
     TooMuch(&'static str),
-    /// The acceptor's thread cannot run.
-    #[error("cannot start the acceptor: {0}")]
-    Acceptor(io::Error),
-    /// The configuration contradicts itself.
+    /// A thread beside the shards cannot run.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// The record cannot be written.
+    #[error("cannot create the record {path}: {error}", path = path.display())]
+    Record {
+        /// Its file.
+        path: PathBuf,
+        /// What the system answered.
+        error: io::Error,
+    },
+}
+
+/// Why a changed configuration was not put in force.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// It changes what cannot change while the server runs. Everything is as it was.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Refused(Vec<Problem>),
+    /// The drives cannot keep its promises. Everything is as it was.
     #[error("{0}")]
-    Config(Problem),
+    Promises(String),
+    /// A volume that comes cannot be opened. Everything is as it was.
+    #[error("volume {volume}: {error}")]
+    Volume {
+        /// The volume.
+        volume: String,
+        /// What the system answered.
+        error: io::Error,
+    },
+    /// A shard that has failed before, or a fault: some drives may have changed and others not.
+    #[error("{0}")]
+    Shard(String),
 }
 
 /// A running server. Dropping it ends it as [`Server::shutdown`] does.
 #[derive(Debug)]
 pub struct Server {
+    config: weir_config::Server,
+    /// Of each drive, in the order of the configuration.
+    plans: Vec<Plan>,
+    places: Vec<acceptor::Place>,
+    exports: Vec<acceptor::Export>,
     acceptor: acceptor::Handle,
+    metrics: Option<metrics::Handle>,
     shards: Vec<shard::Handle>,
     addresses: Vec<Address>,
+    records: Vec<JoinHandle<()>>,
     drain: Duration,
 }
 
@@ -83,42 +127,102 @@ impl Server {
     /// # Errors
     /// The first thing that cannot be had; nothing is left running then.
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
-        let clock = Clock::start();
-        let count = shard_count(config, options);
-        let mut setups: Vec<Vec<DriveSetup>> = Vec::new();
-        setups.resize_with(count, Vec::new);
-        let mut exports = Vec::new();
-        for (number, drive) in config.drives.iter().enumerate() {
-            let shard = number % count;
-            let place = acceptor::Place {
-                shard,
-                drive: setups[shard].len(),
-                space: 0,
-            };
-            let setup = open_drive(config, drive, place, &mut exports)?;
-            setups[shard].push(setup);
-        }
-        if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
-            return Err(StartError::TooMuch("a shard serves at most 8192 drives"));
-        }
+        let shards = shard_count(config, options);
+        let mut opened = setup::open(config, shards)?;
+        // Before anything of a client's can come in.
         let listeners = listen(config)?;
+        let records = start_records(config, options, &mut opened.shards)?;
         let addresses = listeners.iter().map(Listener::address).collect();
-        let shards = start_shards(config, options, clock, setups)?;
-        let boxes = shards.iter().map(shard::Handle::address).collect();
-        exports.sort_by(|a, b| a.info.name.cmp(&b.info.name));
-        let acceptor = acceptor::spawn(listeners, Table::new(exports), boxes, config.limits)
-            .map_err(StartError::Acceptor)?;
-        Ok(Self {
-            acceptor,
+        let shards = start_shards(config, options, opened.shards)?;
+        let boxes: Vec<_> = shards.iter().map(shard::Handle::address).collect();
+        let exports = opened.exports;
+        let table = Table::new(exports.clone());
+        let started = acceptor::spawn(listeners, table, boxes.clone(), config.limits);
+        let mut server = Self {
+            config: config.clone(),
+            plans: opened.plans,
+            places: opened.places,
+            exports,
+            // From here on dropping the server ends the shards.
+            acceptor: started.map_err(StartError::Thread)?,
+            metrics: None,
             shards,
             addresses,
+            records,
             drain: options.drain,
-        })
+        };
+        if let Some(address) = config.listen.metrics {
+            let listening = metrics::spawn(address, boxes);
+            server.metrics = Some(listening.map_err(|error| StartError::Listen {
+                address: address.to_string(),
+                error,
+            })?);
+        }
+        Ok(server)
     }
 
     /// Where clients reach it: what the configuration says, with the port that was free where it said 0.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// Where `GET /metrics` is answered, if it is.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|metrics| metrics.address)
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> &weir_config::Server {
+        &self.config
+    }
+
+    /// Whether every shard runs. One that does not has failed and said so in the log; its drives are not served any more.
+    pub fn is_running(&self) -> bool {
+        self.shards.iter().all(shard::Handle::is_running)
+    }
+
+    /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Connections stay,
+    /// but for those to volumes that go: these get the answers to what they have under way (at most for [`Options::drain`]) and
+    /// are closed. Returns when everything is in force.
+    ///
+    /// # Errors
+    /// Why it is not; see there for what is in force then.
+    pub fn reload(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
+        let reload =
+            weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
+        let mut changes = setup::changes(config, &self.config, reload, &self.places)?;
+        let removed = |name: &String| {
+            let mut changes = changes.iter();
+            changes.any(|(_, change)| change.reload.removed.contains(name))
+        };
+        self.exports.retain(|export| !removed(&export.info.name));
+        self.acceptor.offer(Table::new(self.exports.clone()));
+        for (_, change) in &mut changes {
+            change.patience = self.drain;
+            self.exports.append(&mut change.exports);
+        }
+        self.exports.sort_by(|a, b| a.info.name.cmp(&b.info.name));
+        let plans = changes.iter().map(|(_, change)| change.reload.plan.clone());
+        self.plans = plans.collect();
+        let results: Vec<_> = changes
+            .into_iter()
+            .map(|(shard, change)| self.tell(shard, change))
+            .collect();
+        for result in results {
+            let ended = || Err("a shard has ended".to_owned());
+            let result = result.recv().unwrap_or_else(|_| ended());
+            result.map_err(ReloadError::Shard)?;
+        }
+        self.acceptor.offer(Table::new(self.exports.clone()));
+        self.config = config.clone();
+        Ok(())
+    }
+
+    fn tell(&self, shard: usize, change: Change) -> std::sync::mpsc::Receiver<Result<(), String>> {
+        let (sender, receiver) = channel();
+        let mail = Mail::Change(Box::new(change), sender);
+        self.shards[shard].address().tell(mail);
+        receiver
     }
 
     /// Ends the server: accepts nobody any more, answers what was taken from clients (at most as long as
@@ -129,12 +233,13 @@ impl Server {
 
     fn end(&mut self) -> bool {
         self.acceptor.stop();
-        for shard in &self.shards {
-            shard.address().tell(Mail::Drain(self.drain));
+        self.metrics = None;
+        let ended = end_shards(&mut self.shards, self.drain);
+        for record in self.records.drain(..) {
+            // What it failed with it has said.
+            let _ = record.join();
         }
-        let ended = self.shards.iter_mut().map(shard::Handle::join);
-        // All of them, not only up to the first that failed.
-        ended.fold(true, |all, one| all & one)
+        ended
     }
 }
 
@@ -144,94 +249,19 @@ impl Drop for Server {
     }
 }
 
+fn end_shards(shards: &mut [shard::Handle], within: Duration) -> bool {
+    for shard in &*shards {
+        shard.address().tell(Mail::Drain(within));
+    }
+    let ended = shards.iter_mut().map(shard::Handle::join);
+    // All of them, not only up to the first that failed.
+    ended.fold(true, |all, one| all & one)
+}
+
 fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let wanted = options.shards.unwrap_or(processors);
     wanted.clamp(1, config.drives.len().max(1))
-}
-
-/// Opens the volumes of a drive, and adds them to what clients can choose from.
-fn open_drive(
-    config: &weir_config::Server,
-    drive: &weir_config::Drive,
-    place: acceptor::Place,
-    exports: &mut Vec<Export>,
-) -> Result<DriveSetup, StartError> {
-    let plan = plan(config, &drive.name).ok_or(StartError::TooMuch("a drive has no plan"))?;
-    if plan.config.limits.spaces > SPACES_MAX {
-        return Err(StartError::TooMuch("a drive has at most 131072 volumes"));
-    }
-    let mut volumes = Vec::new();
-    for volume in config.volumes_of(&drive.name) {
-        let storage = backend::open(volume, &config.test).map_err(|error| StartError::Volume {
-            volume: volume.name.clone(),
-            error,
-        })?;
-        let space = plan.volumes[&volume.name].space.0;
-        exports.push(export(
-            config,
-            volume,
-            storage.as_ref(),
-            acceptor::Place { space, ..place },
-        ));
-        volumes.push((volume.name.clone(), storage));
-    }
-    Ok(DriveSetup {
-        name: drive.name.clone(),
-        plan,
-        model: drive.model,
-        volumes,
-    })
-}
-
-/// What clients are told of a volume.
-fn export(
-    config: &weir_config::Server,
-    volume: &weir_config::Volume,
-    storage: &dyn Prepare,
-    place: acceptor::Place,
-) -> Export {
-    let traits = storage.traits();
-    let size = storage.size();
-    let info = ExportInfo {
-        name: volume.name.clone(),
-        description: String::new(),
-        key: 0,
-        size,
-        flags: flags(&traits),
-        block_sizes: BlockSizes {
-            minimum: 1,
-            preferred: traits.preferred,
-            maximum: config.limits.request_size,
-        },
-        allocation: true,
-    };
-    Export { info, place }
-}
-
-fn flags(traits: &Traits) -> TransmissionFlags {
-    let mut flags =
-        TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_DF | TransmissionFlags::SEND_CACHE;
-    for (set, flag) in [
-        (traits.read_only, TransmissionFlags::READ_ONLY),
-        (traits.rotational, TransmissionFlags::ROTATIONAL),
-        (traits.multi_connection, TransmissionFlags::CAN_MULTI_CONN),
-        (!traits.read_only, TransmissionFlags::SEND_FUA),
-        (
-            !traits.read_only && traits.trim,
-            TransmissionFlags::SEND_TRIM,
-        ),
-        (!traits.read_only, TransmissionFlags::SEND_WRITE_ZEROES),
-        (
-            !traits.read_only && traits.fast_zero,
-            TransmissionFlags::SEND_FAST_ZERO,
-        ),
-    ] {
-        if set {
-            flags |= flag;
-        }
-    }
-    flags
 }
 
 fn listen(config: &weir_config::Server) -> Result<Vec<Listener>, StartError> {
@@ -246,13 +276,35 @@ fn listen(config: &weir_config::Server) -> Result<Vec<Listener>, StartError> {
         .collect()
 }
 
-/// Starts a thread for each setup; if one fails, those before it are ended.
+/// Starts the threads that write records, if any are wanted.
+fn start_records(
+    config: &weir_config::Server,
+    options: &Options,
+    shards: &mut [Vec<DriveSetup>],
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let mut threads = Vec::new();
+    if let Some(path) = &options.record {
+        for drive in shards.iter_mut().flatten() {
+            let path = crate::record::path(path, &drive.name, config.drives.len() == 1);
+            let started = crate::record::start(&path, &drive.name);
+            let (tape, thread) = started.map_err(|error| StartError::Record { path, error })?;
+            drive.tape = Some(tape);
+            threads.push(thread);
+        }
+    }
+    Ok(threads)
+}
+
+/// Starts a thread for each shard; if one fails, those before it are ended.
 fn start_shards(
     config: &weir_config::Server,
     options: &Options,
-    clock: Clock,
     setups: Vec<Vec<DriveSetup>>,
 ) -> Result<Vec<shard::Handle>, StartError> {
+    if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
+        return Err(StartError::TooMuch("a shard serves at most 8192 drives"));
+    }
+    let clock = Clock::start();
     let mut shards: Vec<shard::Handle> = Vec::new();
     for (number, drives) in setups.into_iter().enumerate() {
         let setup = Setup {
@@ -265,10 +317,7 @@ fn start_shards(
         match shard::spawn(setup) {
             Ok(shard) => shards.push(shard),
             Err(reason) => {
-                for shard in &mut shards {
-                    shard.address().tell(Mail::Drain(Duration::ZERO));
-                    shard.join();
-                }
+                end_shards(&mut shards, Duration::ZERO);
                 return Err(StartError::Shard(reason));
             }
         }

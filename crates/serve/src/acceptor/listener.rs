@@ -53,13 +53,6 @@ impl Listener {
         }
     }
 
-    pub(crate) fn tcp(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Tcp(_, address) => Some(*address),
-            Self::Unix(..) => None,
-        }
-    }
-
     /// The next client, and what to call it in the log.
     pub(crate) fn accept(&self) -> Result<(OwnedFd, String), Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -5,7 +5,6 @@ mod handshake;
 mod listener;
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -52,10 +51,9 @@ pub(crate) struct Handle {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
     /// What it can offer; replaced by a reload.
-    pub(crate) exports: Arc<RwLock<Table>>,
+    exports: Arc<RwLock<Table>>,
     /// Socket files to be removed at the end.
     paths: Vec<PathBuf>,
-    pub(crate) tcp: Vec<SocketAddr>,
 }
 
 #[derive(Debug)]
@@ -65,6 +63,14 @@ struct Stop {
 }
 
 impl Handle {
+    /// Replaces what clients can choose from.
+    pub(crate) fn offer(&self, table: Table) {
+        match self.exports.write() {
+            Ok(mut exports) => *exports = table,
+            Err(poisoned) => *poisoned.into_inner() = table,
+        }
+    }
+
     /// Ends the thread: nobody is accepted any more, and handshakes under way are dropped.
     pub(crate) fn stop(&mut self) {
         self.stop.wanted.store(true, Ordering::SeqCst);
@@ -99,7 +105,6 @@ pub(crate) fn spawn(
     });
     let exports = Arc::new(RwLock::new(exports));
     let paths = listeners.iter().filter_map(Listener::path).collect();
-    let tcp = listeners.iter().filter_map(Listener::tcp).collect();
     let acceptor = Acceptor {
         listeners,
         stop: Arc::clone(&stop),
@@ -119,7 +124,6 @@ pub(crate) fn spawn(
         thread: Some(thread),
         exports,
         paths,
-        tcp,
     })
 }
 

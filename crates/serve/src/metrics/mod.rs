@@ -1,5 +1,10 @@
-//! What the server counts, and how it is read.
+//! What the server counts, and how it is read: `GET /metrics` in the OpenMetrics text format.
 
+mod http;
+mod snapshot;
 mod tally;
+mod text;
 
-pub(crate) use tally::Tally;
+pub(crate) use http::{Handle, spawn};
+pub(crate) use snapshot::{DriveSnapshot, VolumeSnapshot, shares};
+pub(crate) use tally::{Tally, Terms};

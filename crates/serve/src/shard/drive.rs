@@ -1,8 +1,9 @@
 //! One drive of a shard: the core's layer, the volumes, and what is under way between them.
 
 use weir_config::Plan;
+use weir_core::record::Recorded;
 use weir_core::{
-    Completion, Dispatch, Done, Flags, Instant, Layer, Op, Outcome, Output, Tag, Wake,
+    Completion, Contract, Dispatch, Done, Flags, Instant, Op, Outcome, Output, Tag, Wake,
 };
 use weir_uring::{AnyRing, Buf, Ring, SharedBuf};
 use weir_wire::nbd;
@@ -11,7 +12,8 @@ use super::memory;
 use super::model::Model;
 use super::slab::Slab;
 use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Prepare, Query, Traits};
-use crate::metrics::Tally;
+use crate::metrics::{DriveSnapshot, Tally, Terms, VolumeSnapshot};
+use crate::record::Tape;
 
 /// Linux's EIO.
 const EIO: u16 = 5;
@@ -21,17 +23,21 @@ const EIO: u16 = 5;
 pub(crate) struct Drive {
     pub(crate) name: String,
     pub(crate) number: usize,
-    pub(crate) layer: Layer,
+    pub(crate) layer: Recorded,
+    /// Where the layer's record goes.
+    pub(crate) tape: Option<Tape>,
     /// The slots in force.
     pub(crate) plan: Plan,
     /// By number of the space.
     pub(crate) volumes: Vec<Option<Volume>>,
     pub(crate) requests: Slab<Pending>,
-    /// By slot of the stream: the connection.
-    pub(crate) streams: Vec<Option<u32>>,
+    /// By slot of the stream: whose it is.
+    pub(crate) streams: Vec<Option<Open>>,
     /// When the layer wants to be asked again.
     pub(crate) wake: Option<Wake>,
     model: Option<Model>,
+    /// The shortest time a request has taken in this drive, nanoseconds.
+    floor: u64,
     /// By tag: the piece in the drive.
     flights: Vec<Flight>,
     pub(crate) finished: Vec<Finished>,
@@ -41,7 +47,7 @@ pub(crate) struct Drive {
     pub(crate) touched: bool,
     /// Requests that are over, for their vectors.
     spare: Vec<Pending>,
-    /// The volume that is made durable before the server ends.
+    /// The volume that is made durable past the layer, before it goes.
     syncing: Option<u32>,
 }
 
@@ -49,8 +55,8 @@ pub(crate) struct Drive {
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) name: String,
-    pub(crate) size: u64,
     pub(crate) traits: Traits,
+    pub(crate) terms: Sold,
     pub(crate) group: weir_core::GroupId,
     pub(crate) backend: Box<dyn Backend>,
     /// A flush has failed: what was written before may be lost, and no later flush may say otherwise.
@@ -61,6 +67,31 @@ pub(crate) struct Volume {
     pub(crate) leaving: bool,
     pub(crate) connections: u32,
     pub(crate) tally: Tally,
+}
+
+/// An open stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Open {
+    pub(crate) connection: u32,
+    pub(crate) space: u32,
+    pub(crate) stream: weir_core::StreamId,
+}
+
+/// What a volume's client was sold.
+#[derive(Clone, Debug)]
+pub(crate) struct Sold {
+    pub(crate) contract: Contract,
+    pub(crate) tenant: Option<String>,
+    /// Its tenant's share.
+    pub(crate) tenant_share: u16,
+}
+
+/// A volume that is to be served.
+#[derive(Debug)]
+pub(crate) struct VolumeSetup {
+    pub(crate) name: String,
+    pub(crate) sold: Sold,
+    pub(crate) storage: Box<dyn Prepare>,
 }
 
 /// A request that was taken from a client and is not over.
@@ -102,11 +133,12 @@ impl Drive {
     pub(crate) fn new(
         name: String,
         number: usize,
-        layer: Layer,
+        layer: Recorded,
         plan: Plan,
         model: Option<Model>,
+        tape: Option<Tape>,
     ) -> Self {
-        let config = layer.config();
+        let config = layer.layer().config();
         let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
         let streams = config.limits.streams as usize;
         Self {
@@ -120,7 +152,10 @@ impl Drive {
             streams: vec![None; streams],
             wake: None,
             model,
-            flights: vec![Flight::NONE; tags],
+            tape,
+            floor: u64::MAX,
+            // One more for the sync of a volume past the layer.
+            flights: vec![Flight::NONE; tags + 1],
             finished: Vec::new(),
             answers: Vec::new(),
             completions: Vec::new(),
@@ -156,20 +191,25 @@ impl Drive {
     }
 
     /// Adds a volume in the slots that the plan has for it.
-    pub(crate) fn add(&mut self, name: &str, storage: Box<dyn Prepare>) -> std::io::Result<()> {
-        let slot = self.plan.volumes[name];
-        let (size, traits) = (storage.size(), storage.traits());
+    pub(crate) fn add(&mut self, setup: VolumeSetup) -> std::io::Result<()> {
+        let VolumeSetup {
+            name,
+            sold,
+            storage,
+        } = setup;
+        let slot = self.plan.volumes[&name];
+        let traits = storage.traits();
         self.volumes[slot.space.0 as usize] = Some(Volume {
-            name: name.to_owned(),
-            size,
+            name,
             traits,
+            terms: sold,
             group: slot.group,
             backend: storage.start()?,
             sync_failed: false,
             unsynced: false,
             leaving: false,
             connections: 0,
-            tally: Tally::default(),
+            tally: Tally::new(),
         });
         Ok(())
     }
@@ -210,44 +250,45 @@ impl Drive {
 
     /// Whether [`turn`](Self::turn) has anything to do.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.touched || !self.finished.is_empty() || self.next_due().is_some_and(|at| at <= now)
+        self.touched
+            || !self.finished.is_empty()
+            || !self.completions.is_empty()
+            || self.next_due().is_some_and(|at| at <= now)
     }
 
     /// Tells the layer what has ended, before anything new is submitted.
     pub(crate) fn settle(&mut self, now: Instant) {
-        if !self.finished.is_empty() && self.syncing.is_none() {
-            self.land();
+        self.land();
+        if !self.completions.is_empty() {
             self.layer.complete(now, &self.completions);
             self.completions.clear();
             self.touched = true;
         }
     }
 
-    /// Makes every volume durable, one after the other, past the layer, which is empty. True when there is nothing left to do;
+    /// Makes the volumes that `which` picks durable, one after the other, past the layer. True when there is nothing left to do;
     /// a failure is logged.
-    pub(crate) fn sync_all(&mut self, ring: &mut AnyRing, now: Instant) -> bool {
+    pub(crate) fn sync(
+        &mut self,
+        ring: &mut AnyRing,
+        now: Instant,
+        which: impl Fn(&Volume) -> bool,
+    ) -> bool {
         loop {
-            if let Some(space) = self.syncing {
-                let Some(finished) = self.finished.pop() else {
-                    return false;
-                };
-                self.syncing = None;
-                if let (Some(Outcome::Error(errno)), Some(volume)) =
-                    (finished.outcome, self.volumes[space as usize].as_mut())
-                {
-                    volume.failed(Op::Flush, Flags::NONE, errno);
-                }
+            self.land();
+            if self.syncing.is_some() {
+                return false;
             }
             let next = self.volumes.iter_mut().position(|volume| {
-                let volume = volume.as_mut();
-                volume.is_some_and(|v| std::mem::take(&mut v.unsynced) && !v.sync_failed)
+                let volume = volume.as_mut().filter(|v| which(v) && !v.sync_failed);
+                volume.is_some_and(|v| std::mem::take(&mut v.unsynced))
             });
             let Some(space) = next.map(|n| n as u32) else {
                 return true;
             };
             self.syncing = Some(space);
             let job = Job {
-                tag: Tag(0),
+                tag: self.sync_tag(),
                 stream: weir_core::StreamId::from_bits(0),
                 op: Op::Flush,
                 flags: Flags::SYNC,
@@ -257,6 +298,11 @@ impl Drive {
             };
             self.with_backend(ring, now, space, |backend, cx| backend.submit(job, cx));
         }
+    }
+
+    /// The tag of a sync past the layer: behind all of the layer's.
+    fn sync_tag(&self) -> Tag {
+        Tag(self.flights.len() as u32 - 1)
     }
 
     /// Tells the layer what has ended, asks it what to do, and hands the pieces it dispatches to the backends, until nothing ends
@@ -381,8 +427,18 @@ impl Drive {
 
     /// Takes in what the backends have finished: data to its request, errors to the volume, the rest to the layer.
     fn land(&mut self) {
+        let sync_tag = self.sync_tag();
         for finished in self.finished.drain(..) {
             let Finished { tag, outcome, data } = finished;
+            if tag == sync_tag {
+                let space = self.syncing.take().unwrap_or_default();
+                if let (Some(Outcome::Error(errno)), Some(volume)) =
+                    (outcome, self.volumes[space as usize].as_mut())
+                {
+                    volume.failed(Op::Flush, Flags::NONE, errno);
+                }
+                continue;
+            }
             let flight = self.flights[tag.0 as usize];
             if let (Some(Outcome::Error(errno)), Some(volume)) =
                 (outcome, self.volumes[flight.space as usize].as_mut())
@@ -403,23 +459,105 @@ impl Drive {
 
     /// The connection of a stream.
     pub(crate) fn connection(&self, stream: weir_core::StreamId) -> Option<u32> {
-        self.streams.get(stream.slot() as usize).copied().flatten()
+        let open = self.streams.get(stream.slot() as usize)?.as_ref()?;
+        Some(open.connection)
+    }
+
+    /// Counts a request that goes to the layer.
+    pub(crate) fn count_in(&mut self, now: Instant, space: u32) {
+        let floor = self.floor();
+        if let Some(volume) = &mut self.volumes[space as usize] {
+            let terms = Terms::new(&volume.terms.contract, floor);
+            volume.tally.submitted(now, &terms);
+        }
     }
 
     /// Counts a request that is over.
     pub(crate) fn count(&mut self, now: Instant, space: u32, done: &Done) {
-        if let Some(volume) = &mut self.volumes[space as usize] {
-            volume.tally.done(now, done);
+        if matches!(done.op, Op::Read | Op::Write) && done.outcome == Outcome::Ok {
+            self.floor = self.floor.min(done.waits.drive.as_nanos());
         }
+        let floor = self.floor();
+        if let Some(volume) = &mut self.volumes[space as usize] {
+            let terms = Terms::new(&volume.terms.contract, floor);
+            volume.tally.done(now, done, &terms);
+        }
+    }
+
+    /// Counts a request back that the layer did not take.
+    pub(crate) fn withdraw(&mut self, now: Instant, space: u32) {
+        if let Some(volume) = &mut self.volumes[space as usize] {
+            volume.tally.withdrawn(now);
+        }
+    }
+
+    fn floor(&self) -> u64 {
+        if self.floor == u64::MAX {
+            0
+        } else {
+            self.floor
+        }
+    }
+
+    /// How things stand, for the metrics. `held` gives the live and limited requests and the oldest's age for each space.
+    pub(crate) fn snapshot(&mut self, now: Instant) -> DriveSnapshot {
+        let mut gauges = vec![(0, 0); self.volumes.len()];
+        for (space, stream) in self.open_streams() {
+            if let Some(gauge) = self.layer.layer().gauges(stream) {
+                let (limited, oldest) = &mut gauges[space as usize];
+                *limited += gauge.limited;
+                let age = gauge.oldest.map_or(0, |at| now.since(at).as_nanos());
+                *oldest = age.max(*oldest);
+            }
+        }
+        let floor = self.floor();
+        let volumes = self.volumes.iter_mut().zip(gauges);
+        let volumes = volumes
+            .filter_map(|(volume, gauge)| Some(volume.as_mut()?.snapshot(now, floor, gauge)));
+        let volumes = volumes.collect();
+        DriveSnapshot {
+            name: self.name.clone(),
+            live: self.layer.layer().live(),
+            in_flight: self.layer.layer().in_flight(),
+            counters: self.layer.layer().counters(),
+            volumes,
+        }
+    }
+
+    /// The streams of connections, each with its space.
+    fn open_streams(&self) -> Vec<(u32, weir_core::StreamId)> {
+        self.streams
+            .iter()
+            .flatten()
+            .map(|open| (open.space, open.stream))
+            .collect()
     }
 
     /// Nothing of any client is left in the layer.
     pub(crate) fn is_idle(&self) -> bool {
-        self.layer.live() == 0 && self.layer.in_flight() == 0
+        self.layer.layer().live() == 0 && self.layer.layer().in_flight() == 0
     }
 }
 
 impl Volume {
+    fn snapshot(&mut self, now: Instant, floor: u64, gauge: (u32, u64)) -> VolumeSnapshot {
+        let contract = self.terms.contract;
+        self.tally.up_to(now, &Terms::new(&contract, floor));
+        VolumeSnapshot {
+            name: self.name.clone(),
+            tenant: self.terms.tenant.clone(),
+            share: contract.share,
+            tenant_share: self.terms.tenant_share,
+            min: contract.min,
+            connections: self.connections,
+            limited: gauge.0,
+            oldest_ns: gauge.1,
+            last_bytes: self.tally.last_second(now),
+            sync_failed: self.sync_failed,
+            tally: self.tally.clone(),
+        }
+    }
+
     /// The storage failed a piece.
     fn failed(&mut self, op: Op, flags: Flags, errno: u16) {
         self.tally.failed(op);

@@ -45,6 +45,7 @@ impl Shard {
             if let Some(pending) = drive.requests.remove(id) {
                 load.requests += 1;
                 load.bytes += pending.cost;
+                drive.withdraw(self.now, connection.space);
             }
         }
         self.release(slot, load);
@@ -74,7 +75,7 @@ impl Shard {
         self.pool.give(&mut connection.used, used);
         let drive = &mut self.drives[connection.drive];
         let index = connection.stream.slot() as usize;
-        if drive.streams[index] == Some(slot) {
+        if drive.streams[index].is_some_and(|open| open.connection == slot) {
             drive.streams[index] = None;
         }
         if let Some(volume) = &mut drive.volumes[connection.space as usize] {
@@ -119,7 +120,7 @@ impl Shard {
         drain.deadline = None;
         let mut durable = true;
         for drive in &mut self.drives {
-            durable &= drive.is_idle() && drive.sync_all(&mut self.ring, self.now);
+            durable &= drive.is_idle() && drive.sync(&mut self.ring, self.now, |_| true);
         }
         durable && self.ring.in_flight() == 0
     }

@@ -4,6 +4,7 @@
 //! arrived is parsed, given to the core, carried out and answered. Nothing is handed to another thread on the way of a request,
 //! and nothing is done while nothing arrives: the only timeouts are those the core and the modelled drives ask for.
 
+mod change;
 mod connection;
 mod drive;
 mod leave;
@@ -22,18 +23,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_config::{Limits, Plan};
-use weir_core::{Instant, Layer, Output, Request};
+use weir_core::record::Recorded;
+use weir_core::{Instant, Output, Request};
 use weir_uring::{AnyRing, Buf, Config as RingConfig, Ring, Waker};
 use weir_wire::nbd::Session;
 
 use crate::acceptor::Ticket;
-use crate::backend::Prepare;
 use crate::clock::Clock;
+use crate::metrics::DriveSnapshot;
+use crate::record::Tape;
 use connection::Connection;
 use drive::Drive;
 use memory::Pool;
 use slab::Slab;
 
+pub(crate) use change::Change;
+pub(crate) use drive::{Sold, VolumeSetup};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
 
 /// A connection whose handshake is over.
@@ -58,6 +63,10 @@ pub(crate) enum Mail {
     /// Take no further request, answer what was taken, make everything durable, end. At the latest after this long what is not
     /// answered is given up.
     Drain(Duration),
+    /// Say how things stand.
+    Snapshot(Sender<Vec<DriveSnapshot>>),
+    /// Put a changed configuration of a drive in force, and say whether that was possible.
+    Change(Box<Change>, Sender<Result<(), String>>),
 }
 
 /// What a drive is made from, on the shard's thread.
@@ -66,8 +75,8 @@ pub(crate) struct DriveSetup {
     pub(crate) name: String,
     pub(crate) plan: Plan,
     pub(crate) model: Option<weir_drive::Config>,
-    /// Name and storage of each volume.
-    pub(crate) volumes: Vec<(String, Box<dyn Prepare>)>,
+    pub(crate) volumes: Vec<VolumeSetup>,
+    pub(crate) tape: Option<Tape>,
 }
 
 /// What a shard is made from.
@@ -110,6 +119,13 @@ impl Handle {
             mailbox: self.mailbox.clone(),
             waker: self.waker.clone(),
         }
+    }
+
+    /// False once its thread has ended.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
     }
 
     /// Waits for its end; false if it ended by a fault.
@@ -176,6 +192,7 @@ struct Shard {
     told: Vec<Output>,
     spare: Vec<Buf>,
     drain: Option<leave::Drain>,
+    changes: Vec<change::Pending>,
 }
 
 impl Shard {
@@ -206,6 +223,7 @@ impl Shard {
             told: Vec::new(),
             spare: Vec::new(),
             drain: None,
+            changes: Vec::new(),
         })
     }
 }
@@ -216,18 +234,13 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         plan,
         model,
         volumes,
+        tape,
     } = setup;
     let in_drive = |error: &dyn std::fmt::Display| format!("drive {name}: {error}");
-    let mut layer = Layer::new(plan.config.clone()).map_err(|error| in_drive(&error))?;
+    let mut layer =
+        Recorded::new(plan.config.clone(), tape.is_some()).map_err(|error| in_drive(&error))?;
     let mut edits = plan.edits.clone();
-    edits.extend(
-        volumes
-            .iter()
-            .map(|(volume, storage)| weir_core::Edit::SetSpace {
-                id: plan.volumes[volume].space,
-                size: Some(storage.size()),
-            }),
-    );
+    edits.extend(volumes.iter().map(|setup| sized(&plan, setup)));
     layer
         .change(now, &edits)
         .map_err(|refusal| in_drive(&refusal))?;
@@ -235,11 +248,20 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         .map(|config| model::Model::new(&config))
         .transpose()
         .map_err(|error| in_drive(&error))?;
-    let mut drive = Drive::new(name, number, layer, plan, model);
-    for (volume, storage) in volumes {
+    let mut drive = Drive::new(name, number, layer, plan, model, tape);
+    for setup in volumes {
+        let volume = setup.name.clone();
         drive
-            .add(&volume, storage)
+            .add(setup)
             .map_err(|error| format!("volume {volume}: {error}"))?;
     }
     Ok(drive)
+}
+
+/// A volume's space with the size that its storage has.
+fn sized(plan: &Plan, setup: &VolumeSetup) -> weir_core::Edit {
+    weir_core::Edit::SetSpace {
+        id: plan.volumes[&setup.name].space,
+        size: Some(setup.storage.size()),
+    }
 }

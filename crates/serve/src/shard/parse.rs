@@ -163,7 +163,10 @@ impl Shard {
         let id = drive.take_in(slot, request, cost, &mut bufs);
         self.spare = bufs;
         match core_request(connection.stream, connection.space, &request, id) {
-            Some(request) => self.batch.push(request),
+            Some(core) => {
+                drive.count_in(self.now, connection.space);
+                self.batch.push(core);
+            }
             None => {
                 let query = Query {
                     id,
@@ -244,6 +247,7 @@ impl Shard {
         }
         let cost = pending.cost;
         drive.recycle(pending);
+        drive.withdraw(self.now, connection.space);
         self.answered(slot, cost, sends);
     }
 

@@ -52,10 +52,6 @@ impl<T> Slab<T> {
             .map(|(_, slot)| slot)
             .collect()
     }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.entries.iter().flatten()
-    }
 }
 
 impl<T> Index<u32> for Slab<T> {

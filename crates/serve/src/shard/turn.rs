@@ -8,6 +8,7 @@ use weir_uring::{Completion, Fill, Handle, MAX_PIECES, Reason, Ring, Segment};
 use weir_wire::nbd::{Command, Errno};
 
 use super::connection::{Connection, INPUT, INPUT_LARGE, Input, Load, Output, State, Stop, Target};
+use super::drive::Open;
 use super::token::{self, Token};
 use super::{Arrival, Mail, Shard};
 use crate::backend::Answer;
@@ -35,6 +36,7 @@ impl Shard {
     fn turns(&mut self) -> std::io::Result<()> {
         loop {
             let timeout = self.timeout();
+            self.write_records(timeout.is_none());
             self.ring.submit_and_wait(timeout)?;
             self.now = self.clock.now();
             while let Some(completion) = self.ring.pop() {
@@ -45,7 +47,9 @@ impl Shard {
             }
             self.work();
             self.send_all();
+            self.change();
             if self.drained() {
+                self.write_records(true);
                 return Ok(());
             }
         }
@@ -53,13 +57,20 @@ impl Shard {
 
     /// How long there is nothing to do if nothing arrives.
     fn timeout(&self) -> Option<Duration> {
-        let drives = self.drives.iter().filter_map(super::Drive::next_due).min();
+        let drives = self.drives.iter().filter_map(super::Drive::next_due);
         let drain = self.drain.as_ref().and_then(super::leave::Drain::deadline);
-        drives
-            .into_iter()
-            .chain(drain)
-            .min()
-            .map(|at| until(self.now, at))
+        let changes = self.changes.iter().map(|change| change.deadline);
+        let next = drives.chain(drain).chain(changes).min()?;
+        Some(until(self.now, next))
+    }
+
+    /// Hands over what was recorded.
+    fn write_records(&mut self, idle: bool) {
+        for drive in &mut self.drives {
+            if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.recorder()) {
+                tape.take(recorder, idle);
+            }
+        }
     }
 
     fn woken(&mut self) {
@@ -67,6 +78,12 @@ impl Shard {
             match mail {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
                 Mail::Drain(within) => self.begin_drain(within),
+                Mail::Snapshot(wanted) => {
+                    let drives = self.drives.iter_mut();
+                    // Whoever asked may have lost patience.
+                    let _ = wanted.send(drives.map(|d| d.snapshot(self.now)).collect());
+                }
+                Mail::Change(change, result) => self.begin_change(*change, result),
             }
         }
         for drive in &mut self.drives {
@@ -140,7 +157,11 @@ impl Shard {
             spare: Vec::new(),
             _ticket: arrival.ticket,
         });
-        drive.streams[stream.slot() as usize] = Some(slot);
+        drive.streams[stream.slot() as usize] = Some(Open {
+            connection: slot,
+            space: arrival.space,
+            stream,
+        });
         Ok(slot)
     }
 
