@@ -40,6 +40,8 @@ pub(super) struct Entity {
     /// The group it hangs on.
     pub(super) parent: u32,
     pub(super) class: u8,
+    /// The service tree it belongs to.
+    pub(super) tree: u32,
     pub(super) place: Place,
     pub(super) weight: u32,
     /// Its weight from its next activation on.
@@ -55,6 +57,7 @@ impl Entity {
     pub(super) const NEW: Self = Self {
         parent: 0,
         class: BEST_EFFORT,
+        tree: 0,
         place: Place::Out,
         weight: 1,
         new_weight: 1,

@@ -33,7 +33,6 @@ struct ServiceTree {
 /// A group, the root among them, as the place where its members compete (Linux: `bfq_sched_data`).
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    trees: [ServiceTree; CLASSES],
     in_service: u32,
     /// Whom the lookup found when something last changed here.
     next: u32,
@@ -43,13 +42,14 @@ struct Node {
     idle_class_at: Instant,
 }
 
+const TREE: ServiceTree = ServiceTree {
+    active: Tree::EMPTY,
+    idle: Tree::EMPTY,
+    v: 0,
+    wsum: 0,
+};
+
 const NODE: Node = Node {
-    trees: [ServiceTree {
-        active: Tree::EMPTY,
-        idle: Tree::EMPTY,
-        v: 0,
-        wsum: 0,
-    }; CLASSES],
     in_service: NIL,
     next: NIL,
     active: 0,
@@ -60,6 +60,8 @@ const NODE: Node = Node {
 #[derive(Debug)]
 pub(super) struct Wf2q {
     nodes: Vec<Node>,
+    /// Those of each node by class, one node after the other.
+    trees: Vec<ServiceTree>,
     entities: Vec<Entity>,
     forest: Forest,
 }
@@ -68,6 +70,7 @@ impl Wf2q {
     pub(super) fn new(groups: u32, queues: u32) -> Self {
         Self {
             nodes: vec![NODE; groups as usize],
+            trees: vec![TREE; groups as usize * CLASSES],
             entities: vec![Entity::NEW; (groups + queues) as usize],
             forest: Forest::new(groups + queues),
         }
@@ -87,27 +90,29 @@ impl Wf2q {
         *self.entity_mut(e) = Entity {
             parent,
             class,
+            tree: tree_of(parent, class),
             weight,
             new_weight: weight,
             ..Entity::NEW
         };
         if (e as usize) < self.nodes.len() {
             self.nodes[e as usize] = NODE;
+            let first = tree_of(e, 0) as usize;
+            self.trees[first..first + CLASSES].fill(TREE);
         }
     }
 
     /// An entity goes that is neither active nor in service.
     pub(super) fn forget(&mut self, e: u32) {
         let Entity {
-            parent,
-            class,
+            tree,
             place,
             weight,
             ..
         } = *self.entity(e);
         debug_assert!(matches!(place, Place::Idle | Place::Out));
         if place == Place::Idle {
-            let tree = &mut self.nodes[parent as usize].trees[class as usize];
+            let tree = &mut self.trees[tree as usize];
             self.forest.remove(&mut tree.idle, e);
             tree.wsum -= u64::from(weight);
         }
@@ -194,11 +199,11 @@ impl Wf2q {
         loop {
             let entity = &mut self.entities[at as usize];
             entity.service += sectors;
-            let (parent, class) = (entity.parent, entity.class);
-            let tree = &mut self.nodes[parent as usize].trees[class as usize];
+            let (parent, place) = (entity.parent, entity.tree);
+            let tree = &mut self.trees[place as usize];
             tree.v = tree.v.wrapping_add(delta(sectors, tree.wsum));
             if !tree.idle.is_empty() {
-                self.forget_idle(parent, class);
+                self.forget_idle(place);
             }
             if parent == ROOT {
                 return;
@@ -253,18 +258,17 @@ impl Wf2q {
     /// Virtual time and weight sum of a class at a node.
     #[cfg(test)]
     pub(super) fn tree_state(&self, node: u32, class: u8) -> (u64, u64) {
-        let tree = &self.nodes[node as usize].trees[class as usize];
+        let tree = &self.trees[tree_of(node, class) as usize];
         (tree.v, tree.wsum)
     }
 
     /// Linux: `__bfq_activate_entity`.
     fn enter(&mut self, now: Instant, e: u32, waited: bool) {
         let entity = &mut self.entities[e as usize];
-        let node = &mut self.nodes[entity.parent as usize];
-        if entity.class == IDLE && node.trees[IDLE as usize].active.is_empty() {
-            node.idle_class_at = now;
+        let tree = &mut self.trees[entity.tree as usize];
+        if entity.class == IDLE && tree.active.is_empty() {
+            self.nodes[entity.parent as usize].idle_class_at = now;
         }
-        let tree = &mut node.trees[entity.class as usize];
         let back_shifted = waited && before(entity.finish, tree.v);
         let least = if back_shifted { entity.finish } else { tree.v };
         if entity.place == Place::Idle {
@@ -314,8 +318,7 @@ impl Wf2q {
     /// Linux: `bfq_update_fin_time_enqueue`.
     fn enqueue(&mut self, e: u32, back_shifted: bool) {
         let entity = &mut self.entities[e as usize];
-        let node = &mut self.nodes[entity.parent as usize];
-        let tree = &mut node.trees[entity.class as usize];
+        let tree = &mut self.trees[entity.tree as usize];
         tree.wsum = tree.wsum - u64::from(entity.weight) + u64::from(entity.new_weight);
         entity.weight = entity.new_weight;
         let length = delta(entity.budget, u64::from(entity.weight));
@@ -327,16 +330,14 @@ impl Wf2q {
         entity.place = Place::Active;
         self.forest
             .insert(&mut tree.active, e, entity.finish, entity.start);
-        node.active += 1;
+        self.nodes[entity.parent as usize].active += 1;
     }
 
     /// Out of the active tree.
     fn extract(&mut self, e: u32) {
-        let Entity { parent, class, .. } = *self.entity(e);
-        let node = &mut self.nodes[parent as usize];
-        self.forest
-            .remove(&mut node.trees[class as usize].active, e);
-        node.active -= 1;
+        let Entity { parent, tree, .. } = *self.entity(e);
+        self.forest.remove(&mut self.trees[tree as usize].active, e);
+        self.nodes[parent as usize].active -= 1;
     }
 
     /// Linux: `__bfq_deactivate_entity`.
@@ -346,8 +347,7 @@ impl Wf2q {
         }
         let is_group = (e as usize) < self.nodes.len();
         let entity = &mut self.entities[e as usize];
-        let node = &mut self.nodes[entity.parent as usize];
-        let tree = &mut node.trees[entity.class as usize];
+        let tree = &mut self.trees[entity.tree as usize];
         let used = delta(entity.service, u64::from(entity.weight));
         entity.finish = entity.start.wrapping_add(used);
         if is_group {
@@ -366,8 +366,8 @@ impl Wf2q {
     }
 
     /// Forgets an idle entity that virtual time has caught up with; one a call bounds the work (Linux: `bfq_forget_idle`).
-    fn forget_idle(&mut self, node: u32, class: u8) {
-        let tree = &mut self.nodes[node as usize].trees[class as usize];
+    fn forget_idle(&mut self, tree: u32) {
+        let tree = &mut self.trees[tree as usize];
         let Some(first) = self.forest.first(&tree.idle) else {
             return;
         };
@@ -397,7 +397,7 @@ impl Wf2q {
 
     /// Linux: `bfq_lookup_next_entity`.
     fn lookup(&mut self, node: u32) -> Option<u32> {
-        (0..CLASSES).find_map(|class| self.lookup_class(node, class))
+        (0..CLASSES as u8).find_map(|class| self.lookup_class(node, class))
     }
 
     /// Whom to serve now: the idle class first if it has waited too long. The promotion is decided here, when it matters.
@@ -405,7 +405,7 @@ impl Wf2q {
         let at = self.nodes[node as usize].idle_class_at;
         let overdue = now.since(at) > IDLE_CLASS_TIMEOUT && !mutant::is(mutant::IDLE_CLASS_STARVED);
         let promoted = if overdue {
-            self.lookup_class(node, IDLE as usize)
+            self.lookup_class(node, IDLE)
         } else {
             None
         };
@@ -417,16 +417,15 @@ impl Wf2q {
     }
 
     /// Linux: `__bfq_lookup_next_entity`, `bfq_calc_vtime_jump`, `bfq_first_active_entity`.
-    fn lookup_class(&mut self, node: u32, class: usize) -> Option<u32> {
-        let node = &mut self.nodes[node as usize];
-        let tree = &mut node.trees[class];
+    fn lookup_class(&mut self, node: u32, class: u8) -> Option<u32> {
+        let tree = &mut self.trees[tree_of(node, class) as usize];
         let min_start = self.forest.min_start(&tree.active)?;
         let v = if before(tree.v, min_start) {
             min_start
         } else {
             tree.v
         };
-        if node.in_service == NIL {
+        if self.nodes[node as usize].in_service == NIL {
             tree.v = v;
         }
         if mutant::is(mutant::ELIGIBILITY_IGNORED) {
@@ -441,4 +440,9 @@ impl Wf2q {
         }
         Some(found)
     }
+}
+
+/// The place of a node's tree of a class.
+const fn tree_of(node: u32, class: u8) -> u32 {
+    node * CLASSES as u32 + class as u32
 }
