@@ -9,6 +9,7 @@ use crate::read::{Draft, path};
 use crate::server::{Drive, Server, is_promised};
 use crate::units::Rate;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use weir_core::{
     Capacity, Config, Contract, DriveShape, Edit, GroupId, Instant, Layer, Limits, Promised, ROOT,
     Refusal,
@@ -266,78 +267,87 @@ fn member(server: &Server, plan: &Plan, id: GroupId) -> (String, Contract) {
 
 /// Keeps a problem for each contract that the core refuses even alone on an endless drive, and lets it promise nothing.
 fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut [Edit]) {
-    let mut config = plan.config.clone();
-    config.drive.capacity = Some(ENDLESS);
+    let Some(mut alone) = Alone::new(plan.config.elevator.clone()) else {
+        return;
+    };
     for edit in edits.iter_mut() {
         let Edit::AddGroup { id, contract, .. } = edit else {
             continue;
         };
-        let Some(refusal) = refused_alone(&config, *id, *contract) else {
+        if alone.ask(contract).is_ok() {
             continue;
-        };
-        if doc.keeps() {
+        }
+        if doc.keeps()
+            && let Some(refusal) = refused_by_name(plan, *id, *contract)
+        {
             doc.keep(explained(server, plan, &refusal, &doc.places));
         }
         *contract = Contract::DEFAULT;
     }
 }
 
-/// Why the core refuses a contract as the only one of an endless drive.
-fn refused_alone(config: &Config, id: GroupId, contract: Contract) -> Option<Refusal> {
-    let add = |id| Edit::AddGroup {
+/// Why the core refuses a contract even alone on an endless drive, with the group's own number in the answer.
+fn refused_by_name(plan: &Plan, id: GroupId, contract: Contract) -> Option<Refusal> {
+    let mut config = plan.config.clone();
+    config.drive.capacity = Some(ENDLESS);
+    let add = Edit::AddGroup {
         id,
         parent: ROOT,
         contract,
     };
-    let first = GroupId(1);
-    let small = Config {
-        limits: Limits {
-            groups: 2,
-            ..config.limits
-        },
-        ..config.clone()
-    };
-    let ask = |config: &Config, id| {
-        scratch(config)
-            .ok()?
-            .change(Instant::ZERO, &[add(id)])
-            .err()
-    };
-    match ask(&small, first)? {
-        // Beyond nine tenths of 2^64: no drive will do, and the sums will say so.
-        Refusal::OverCapacity { .. } => None,
-        // Asked again under its own number, so that the answer names it.
-        _ => ask(config, id),
-    }
+    scratch(&config).ok()?.change(Instant::ZERO, &[add]).err()
 }
 
 /// What a contract reserves, as the core counts it.
 fn reserved(contract: &Contract) -> Promised {
-    let config = Config {
-        limits: Limits {
-            groups: 2,
-            ..Limits::default()
-        },
-        drive: DriveShape {
-            capacity: Some(ENDLESS),
-            ..DriveShape::default()
-        },
-        elevator: weir_core::elevator::Config::None,
-    };
-    let add = Edit::AddGroup {
-        id: GroupId(1),
-        parent: ROOT,
-        contract: *contract,
-    };
-    let promised = scratch(&config).map(|mut layer| layer.change(Instant::ZERO, &[add]));
-    match promised {
-        Ok(Ok(promised) | Err(Refusal::OverCapacity { promised, .. })) => promised,
-        // A contract that contradicts itself reserves what it says.
-        _ => Promised {
-            bytes: contract.min,
-            iops: contract.min_iops,
-            millionths: 0,
-        },
+    let alone = Alone::new(weir_core::elevator::Config::None);
+    let promised = alone.and_then(|mut alone| alone.ask(contract).ok());
+    // A contract that contradicts itself reserves what it says.
+    promised.unwrap_or(Promised {
+        bytes: contract.min,
+        iops: contract.min_iops,
+        millionths: 0,
+    })
+}
+
+/// An endless drive with a single group, for one contract after another.
+struct Alone(Layer);
+
+impl Alone {
+    fn new(elevator: weir_core::elevator::Config) -> Option<Self> {
+        let config = Config {
+            limits: Limits {
+                groups: 2,
+                spaces: 1,
+                ..Limits::default()
+            },
+            drive: DriveShape {
+                capacity: Some(ENDLESS),
+                ..DriveShape::default()
+            },
+            elevator,
+        };
+        let mut layer = scratch(&config).ok()?;
+        let add = Edit::AddGroup {
+            id: GroupId(1),
+            parent: ROOT,
+            contract: Contract::DEFAULT,
+        };
+        layer.change(Instant::ZERO, &[add]).ok()?;
+        Some(Self(layer))
+    }
+
+    /// What the contract reserves, or why it is none.
+    fn ask(&mut self, contract: &Contract) -> Result<Promised, Refusal> {
+        let set = Edit::SetContract {
+            id: GroupId(1),
+            contract: *contract,
+        };
+        match self.0.change(Instant::ZERO, &[set]) {
+            // Beyond nine tenths of 2^64: no drive will do, and the sums will say so.
+            Err(Refusal::OverCapacity { promised, .. }) => Ok(promised),
+            answer => answer,
+        }
     }
 }
 
@@ -389,15 +399,18 @@ fn sound(draft: &Draft, drive: &Drive) -> Server {
         .filter(|t| draft.is_sound(&path("tenant", &t.name)))
         .cloned()
         .collect();
+    let names: BTreeSet<&str> = tenants.iter().map(|t| t.name.as_str()).collect();
     let volumes = server.volumes_of(&drive.name).filter(|v| {
         let tenant = v.tenant.as_deref();
-        draft.is_sound(&path("volume", &v.name))
-            && tenant.is_none_or(|t| tenants.iter().any(|has| has.name == t))
+        draft.is_sound(&path("volume", &v.name)) && tenant.is_none_or(|t| names.contains(t))
     });
     Server {
         drives: vec![drive.clone()],
+        listen: server.listen.clone(),
+        limits: server.limits,
         volumes: volumes.cloned().collect(),
+        test: server.test,
+        places: Places::default(),
         tenants,
-        ..server.clone()
     }
 }

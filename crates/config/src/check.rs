@@ -10,16 +10,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use weir_core::{Class, Contract};
 
+/// Most drives of one server.
+const DRIVES_MAX: usize = 1024;
+
 /// Checks everything that one table alone does not show. Problems stay with the document.
 pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft) {
     let mut broken = std::mem::take(&mut draft.broken);
     references(doc, &draft.server, &mut broken);
     draft.broken = broken;
+    if draft.server.drives.len() > DRIVES_MAX {
+        let what = format!(
+            "there are {}; at most {DRIVES_MAX} are permitted",
+            draft.server.drives.len()
+        );
+        return doc.keep(doc.places.problem("drive", what, None));
+    }
     files_differ(doc, &draft.server);
     let server = &draft.server;
+    let tenants = tenants(server);
     for volume in &server.volumes {
         if draft.is_sound(&path("volume", &volume.name)) && volume.cache == Cache::Host {
-            cached(doc, server, volume);
+            let tenant = volume.tenant.as_deref();
+            cached(doc, volume, tenant.and_then(|t| tenants.get(t)).copied());
         }
     }
     for drive in &server.drives {
@@ -36,11 +48,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft) {
 /// Drives and tenants that are named must exist, and a tenant's volumes lie on its drive.
 fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<String>) {
     let drives: BTreeSet<&str> = server.drives.iter().map(|d| d.name.as_str()).collect();
-    let tenants: BTreeMap<&str, &Tenant> = server
-        .tenants
-        .iter()
-        .map(|t| (t.name.as_str(), t))
-        .collect();
+    let tenants = tenants(server);
     let on_drives = server.tenants.iter().map(|t| ("tenant", &t.name, &t.drive));
     let on_drives = on_drives.chain(server.volumes.iter().map(|v| ("volume", &v.name, &v.drive)));
     for (kind, name, drive) in on_drives {
@@ -85,6 +93,15 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
     }
 }
 
+/// The tenants by name.
+fn tenants(server: &Server) -> BTreeMap<&str, &Tenant> {
+    server
+        .tenants
+        .iter()
+        .map(|t| (t.name.as_str(), t))
+        .collect()
+}
+
 /// No two volumes on one file or device. Links are for whoever opens them to find out.
 fn files_differ(doc: &mut Document<'_>, server: &Server) {
     let mut users: BTreeMap<&Path, &str> = BTreeMap::new();
@@ -113,9 +130,8 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
 }
 
 /// A volume behind the host's page cache can be promised nothing, nor can the tenant it belongs to.
-fn cached(doc: &mut Document<'_>, server: &Server, volume: &Volume) {
+fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
     let at = path("volume", &volume.name);
-    let tenant = volume.tenant.as_deref().and_then(|t| server.tenant(t));
     let (key, what) = if is_promised(&volume.contract) {
         let key = join(&at, promise_key(&volume.contract));
         (

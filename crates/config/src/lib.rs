@@ -8,11 +8,13 @@
 mod admission;
 mod check;
 mod document;
+pub mod fuzz;
 mod listen;
 mod load;
 mod nearest;
 mod places;
 mod plan;
+mod print;
 mod problem;
 mod read;
 mod reload;

@@ -1,11 +1,14 @@
 //! From a running server's file to the next one: what changes, or why it cannot.
 
-use crate::document::join;
+use crate::document::{join, quoted};
+use crate::listen::{Limits, Listen};
 use crate::plan::{Plan, Slot, add_tenant, add_volume, config, fresh_edits};
 use crate::problem::Problem;
 use crate::read::path;
-use crate::server::{Drive, Server, Storage, Volume};
+use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume};
+use crate::units::{Size, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use weir_core::{Edit, GroupId, SpaceId};
 
 /// What a new file changes: all of it is to be put in force, or nothing.
@@ -41,31 +44,32 @@ pub struct DriveReload {
 /// Everything in `new` that cannot be put in force while the server runs. Nothing of it is to be then.
 pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<Problem>> {
     let mut fixed = Fixed {
+        old,
         new,
         problems: Vec::new(),
     };
-    fixed.server(old);
-    let connections = old.limits.connections == new.limits.connections;
-    for drive in &old.drives {
-        match new.drive(&drive.name) {
-            Some(now) => fixed.drive(drive, now, connections),
-            None => fixed.refuse(&path("drive", &drive.name), "cannot go", DRIVES),
+    fixed.server();
+    for drive in &new.drives {
+        match old.drive(&drive.name) {
+            Some(was) => fixed.drive(was, drive),
+            None => fixed.refuse(&path("drive", &drive.name), "cannot come", DRIVES),
         }
     }
-    for drive in &new.drives {
-        if old.drive(&drive.name).is_none() {
-            fixed.refuse(&path("drive", &drive.name), "cannot come", DRIVES);
+    for drive in &old.drives {
+        if new.drive(&drive.name).is_none() {
+            fixed.refuse(&path("drive", &drive.name), "cannot go", DRIVES);
         }
     }
     for volume in &new.volumes {
         if let Some(was) = old.volume(&volume.name) {
-            fixed.volume(was, volume);
+            let at = path("volume", &volume.name);
+            fixed.values(&at, &volume_values(was), &volume_values(volume));
         }
     }
     for tenant in &new.tenants {
-        let was = old.tenant(&tenant.name);
-        if was.is_some_and(|was| was.drive != tenant.drive) {
-            fixed.key(&path("tenant", &tenant.name), "drive");
+        if let Some(was) = old.tenant(&tenant.name) {
+            let value = |t: &Tenant| [("drive", quoted(&t.drive))];
+            fixed.values(&path("tenant", &tenant.name), &value(was), &value(tenant));
         }
     }
     let mut drives = Vec::new();
@@ -78,17 +82,21 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
         }
     }
     if fixed.problems.is_empty() {
-        Ok(Reload { drives })
-    } else {
-        Err(fixed.problems)
+        return Ok(Reload { drives });
     }
+    fixed.problems.sort_by_key(|p| (p.line, p.column));
+    Err(fixed.problems)
 }
 
 const RESTART: &str = "restart the server for it, or put it back";
 const DRIVES: &str = "drives come and go with a restart only";
 
+/// Keys and their values as texts.
+type Value = (&'static str, String);
+
 /// Finds what must not differ.
 struct Fixed<'a> {
+    old: &'a Server,
     new: &'a Server,
     problems: Vec<Problem>,
 }
@@ -101,113 +109,146 @@ impl Fixed<'_> {
             .push(places.problem(key, message, Some(help.to_owned())));
     }
 
-    fn key(&mut self, table: &str, key: &str) {
-        self.refuse(&join(table, key), "cannot change", RESTART);
-    }
-
-    /// Refuses those keys of a table whose values differ.
-    fn keys<const N: usize>(&mut self, table: &str, keys: [(&str, bool); N]) {
-        for (key, same) in keys {
-            if !same {
-                self.key(table, key);
+    /// Refuses the keys of a table whose values differ. One that is written in neither file follows from another, which is refused.
+    fn values(&mut self, table: &str, was: &[Value], now: &[Value]) {
+        for ((key, was), (_, now)) in was.iter().zip(now) {
+            let path = join(table, key);
+            let written = |server: &Server| server.places.keys.contains_key(&path);
+            if was != now && (written(self.old) || written(self.new)) {
+                let what = format!("cannot change from {was} to {now}");
+                self.refuse(&path, &what, RESTART);
             }
         }
     }
 
-    fn server(&mut self, old: &Server) {
-        let (was, now) = (&old.listen, &self.new.listen);
-        let keys = [
-            ("nbd", was.nbd == now.nbd),
-            ("metrics", was.metrics == now.metrics),
-            ("socket_mode", was.socket_mode == now.socket_mode),
-            ("socket_owner", was.socket_owner == now.socket_owner),
-        ];
-        self.keys("listen", keys);
-        let (was, now) = (&old.limits, &self.new.limits);
-        let keys = [
-            ("connections", was.connections == now.connections),
-            (
-                "requests_per_connection",
-                was.requests_per_connection == now.requests_per_connection,
-            ),
-            (
-                "bytes_per_connection",
-                was.bytes_per_connection == now.bytes_per_connection,
-            ),
-            (
-                "unsent_per_connection",
-                was.unsent_per_connection == now.unsent_per_connection,
-            ),
-            ("request_size", was.request_size == now.request_size),
-            (
-                "handshake_timeout",
-                was.handshake_timeout == now.handshake_timeout,
-            ),
-            ("arena", was.arena == now.arena),
-        ];
-        self.keys("limits", keys);
-        let (was, now) = (&old.test, &self.new.test);
-        let keys = [
-            ("power_cut", was.power_cut == now.power_cut),
-            ("seed", was.seed == now.seed),
-        ];
-        self.keys("test", keys);
-    }
-
-    /// Sizes that follow from the number of connections are looked at if that stays; else it was said already.
-    fn drive(&mut self, was: &Drive, now: &Drive, connections: bool) {
-        let at = path("drive", &now.name);
-        let tunables = was.policy.name();
-        if now.policy.name() != tunables {
-            self.key(&at, "policy");
-        } else if now.policy != was.policy {
-            self.key(&at, tunables);
-        }
-        if now.model == was.model {
-            let keys = [
-                ("queues", was.queues == now.queues),
-                ("tags", was.tags == now.tags),
-                ("max_transfer", was.max_transfer == now.max_transfer),
-                ("rotational", was.rotational == now.rotational),
-            ];
-            self.keys(&at, keys);
-        } else {
-            self.key(&at, "model");
-        }
-        let (was, now) = (&was.limits, &now.limits);
-        let keys = [
-            ("volumes", was.volumes == now.volumes),
-            ("tenants", was.tenants == now.tenants),
-        ];
-        let limits = format!("{at}.limits");
-        self.keys(&limits, keys);
-        if connections {
-            let keys = [
-                ("requests", was.requests == now.requests),
-                ("scheduler_tags", was.scheduler_tags == now.scheduler_tags),
-            ];
-            self.keys(&limits, keys);
-        }
-    }
-
-    fn volume(&mut self, was: &Volume, now: &Volume) {
-        let at = path("volume", &now.name);
-        let storage = match now.storage {
-            Storage::File(_) => "file",
-            Storage::Device(_) => "device",
-            Storage::Memory => "memory",
-            Storage::Model => "model",
+    fn server(&mut self) {
+        let (old, new) = (self.old, self.new);
+        self.values(
+            "listen",
+            &listen_values(&old.listen),
+            &listen_values(&new.listen),
+        );
+        self.values(
+            "limits",
+            &limits_values(&old.limits),
+            &limits_values(&new.limits),
+        );
+        let test = |server: &Server| {
+            [
+                ("power_cut", server.test.power_cut.to_string()),
+                ("seed", server.test.seed.to_string()),
+            ]
         };
-        let keys = [
-            ("drive", was.drive == now.drive),
-            (storage, was.storage == now.storage),
-            ("size", was.size == now.size),
-            ("read_only", was.read_only == now.read_only),
-            ("cache", was.cache == now.cache),
-            ("tenant", was.tenant == now.tenant),
-        ];
-        self.keys(&at, keys);
+        self.values("test", &test(old), &test(new));
     }
+
+    fn drive(&mut self, was: &Drive, now: &Drive) {
+        let at = path("drive", &now.name);
+        if was.policy.name() != now.policy.name() {
+            let what = format!(
+                "cannot change from \"{}\" to \"{}\"",
+                was.policy.name(),
+                now.policy.name()
+            );
+            self.refuse(&join(&at, "policy"), &what, RESTART);
+        } else if was.policy != now.policy {
+            self.refuse(&join(&at, now.policy.name()), "cannot change", RESTART);
+        }
+        if was.model == now.model {
+            self.values(&at, &shape_values(was), &shape_values(now));
+        } else {
+            self.refuse(&join(&at, "model"), "cannot change", RESTART);
+        }
+        let limits = join(&at, "limits");
+        self.values(
+            &limits,
+            &drive_limits_values(was),
+            &drive_limits_values(now),
+        );
+    }
+}
+
+fn text<T>(value: Option<T>, print: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "nothing".to_owned(), print)
+}
+
+fn listen_values(listen: &Listen) -> Vec<Value> {
+    let nbd: Vec<String> = listen.nbd.iter().map(ToString::to_string).collect();
+    vec![
+        ("nbd", format!("{nbd:?}")),
+        ("metrics", text(listen.metrics, |m| m.to_string())),
+        ("socket_mode", format!("{:04o}", listen.socket_mode)),
+        ("socket_owner", quoted(&listen.socket_owner.to_string())),
+    ]
+}
+
+fn limits_values(limits: &Limits) -> Vec<Value> {
+    vec![
+        ("connections", limits.connections.to_string()),
+        (
+            "requests_per_connection",
+            limits.requests_per_connection.to_string(),
+        ),
+        (
+            "bytes_per_connection",
+            Size(limits.bytes_per_connection).to_string(),
+        ),
+        (
+            "unsent_per_connection",
+            Size(limits.unsent_per_connection).to_string(),
+        ),
+        ("request_size", Size(limits.request_size.into()).to_string()),
+        (
+            "handshake_timeout",
+            Time(limits.handshake_timeout).to_string(),
+        ),
+        ("arena", Size(limits.arena).to_string()),
+    ]
+}
+
+fn shape_values(drive: &Drive) -> Vec<Value> {
+    vec![
+        ("queues", drive.queues.to_string()),
+        ("tags", drive.tags.to_string()),
+        ("max_transfer", Size(drive.max_transfer.into()).to_string()),
+        ("rotational", drive.rotational.to_string()),
+    ]
+}
+
+fn drive_limits_values(drive: &Drive) -> Vec<Value> {
+    vec![
+        ("requests", drive.limits.requests.to_string()),
+        ("scheduler_tags", drive.limits.scheduler_tags.to_string()),
+        ("volumes", drive.limits.volumes.to_string()),
+        ("tenants", drive.limits.tenants.to_string()),
+    ]
+}
+
+fn volume_values(volume: &Volume) -> Vec<Value> {
+    let path = |path: &Path| quoted(&path.display().to_string());
+    let (mut file, mut device, mut memory, mut model) = (None, None, None, None);
+    match &volume.storage {
+        Storage::File(at) => file = Some(path(at)),
+        Storage::Device(at) => device = Some(path(at)),
+        Storage::Memory => memory = Some("true".to_owned()),
+        Storage::Model => model = Some("the drive's".to_owned()),
+    }
+    let same = |text| text;
+    let cache = match volume.cache {
+        Cache::Direct => "\"direct\"",
+        Cache::Host => "\"host\"",
+    };
+    vec![
+        ("drive", quoted(&volume.drive)),
+        ("file", text(file, same)),
+        ("device", text(device, same)),
+        ("memory", text(memory, same)),
+        ("model", text(model, same)),
+        ("size", text(volume.size, |s| Size(s).to_string())),
+        ("read_only", volume.read_only.to_string()),
+        ("cache", cache.to_owned()),
+        ("tenant", text(volume.tenant.as_deref(), quoted)),
+    ]
 }
 
 /// What changes on a drive that stays. That everything else stays as well is checked elsewhere.

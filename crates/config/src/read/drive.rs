@@ -43,7 +43,7 @@ const TRANSFER_MAX: u64 = 1 << 30;
 /// What requests are split to on flash and on disks.
 const TRANSFER_FLASH: u32 = 128 << 10;
 const TRANSFER_DISK: u32 = 1280 << 10;
-const IOPS_MAX: u64 = 1_000_000_000_000;
+const IOPS_MAX: u64 = 1_000_000_000_000_000;
 const REQUESTS_MAX: u64 = 1 << 20;
 const SLOTS_MAX: u64 = 65_536;
 

@@ -1,0 +1,56 @@
+//! What must hold for any bytes whatever. For fuzzers, and for the replay of what they found.
+
+use crate::plan::plan;
+use crate::reload::reload;
+use crate::{Options, Server, parse};
+use weir_core::{Instant, Layer};
+
+/// Reads the bytes as a server's file. The first byte, if it is 1, permits the `[test]` table and is left out.
+///
+/// # Panics
+/// If a file is refused without a problem or a problem has no text; if a file is accepted and the core refuses what it comes to,
+/// or if it reads differently once printed, or if reloading it into itself changes anything.
+pub fn server_file(data: &[u8]) {
+    let (options, data) = match data {
+        [1, rest @ ..] => (Options { allow_test: true }, rest),
+        _ => (Options::default(), data),
+    };
+    let text = String::from_utf8_lossy(data);
+    match parse("fuzz.toml", &text, &options) {
+        Ok(server) => accepted(&server, &options),
+        Err(problems) => {
+            assert!(!problems.is_empty(), "refused without a reason");
+            for problem in problems {
+                assert!(!problem.message.is_empty(), "{problem:?}");
+                assert!(problem.to_string().starts_with("fuzz.toml:"), "{problem}");
+            }
+        }
+    }
+}
+
+fn accepted(server: &Server, options: &Options) {
+    let printed = server.to_string();
+    let again = parse("printed.toml", &printed, options);
+    assert_eq!(again.as_ref(), Ok(server), "printed as\n{printed}");
+    let plans: Vec<_> = server
+        .drives
+        .iter()
+        .filter_map(|d| plan(server, &d.name))
+        .collect();
+    assert_eq!(plans.len(), server.drives.len());
+    for plan in &plans {
+        let mut config = plan.config.clone();
+        // Enough for the rules between them; the largest would take the fuzzer's memory.
+        config.limits.requests = config.limits.requests.min(1 << 14);
+        config.limits.streams = config.limits.streams.min(1 << 10);
+        config.limits.reserved = config.limits.reserved.min(4);
+        let mut layer = Layer::new(config).expect("checked");
+        let promised = layer.change(Instant::ZERO, &plan.edits);
+        assert!(promised.is_ok(), "{promised:?}");
+    }
+    let reload = reload(server, &plans, server).expect("nothing differs");
+    for (drive, plan) in reload.drives.iter().zip(&plans) {
+        assert!(drive.edits.is_empty(), "{:?}", drive.edits);
+        assert_eq!(&drive.plan, plan);
+    }
+}

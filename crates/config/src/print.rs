@@ -1,0 +1,281 @@
+//! A server written back as a file: every key that has a value, defaults included, in one order and in the shortest units.
+
+use crate::listen::{Id, Owner};
+use crate::server::{Cache, Drive, Policy, Server, Storage, Volume};
+use crate::units::{Rate, Size, Time};
+use std::fmt::{self, Display, Formatter, Write as _};
+use weir_core::elevator::{bfq, contract};
+use weir_core::{Class, Contract, Max, Span};
+
+/// Prints a file that reads back as an equal server.
+impl Display for Server {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for drive in &self.drives {
+            print_drive(f, drive)?;
+        }
+        print_listen(f, self)?;
+        print_limits(f, self)?;
+        for tenant in &self.tenants {
+            writeln!(f, "\n[tenant.{}]", Quoted(&tenant.name))?;
+            writeln!(f, "drive = {}", Quoted(&tenant.drive))?;
+            print_contract(f, &tenant.contract)?;
+        }
+        for volume in &self.volumes {
+            print_volume(f, volume)?;
+        }
+        if self.test != crate::Test::default() {
+            writeln!(f, "\n[test]")?;
+            writeln!(f, "power_cut = {}", self.test.power_cut)?;
+            writeln!(f, "seed = {}", self.test.seed)?;
+        }
+        Ok(())
+    }
+}
+
+/// A string as TOML has it.
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                c if c.is_control() => write!(f, "\\u{:04X}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+fn print_drive(f: &mut Formatter<'_>, drive: &Drive) -> fmt::Result {
+    writeln!(f, "[drive.{}]", Quoted(&drive.name))?;
+    writeln!(f, "policy = \"{}\"", drive.policy.name())?;
+    if let Some(capacity) = drive.capacity {
+        let (read, write) = (Rate(capacity.read), Rate(capacity.write));
+        write!(f, "capacity = {{ read = \"{read}\", write = \"{write}\"")?;
+        if capacity.iops > 0 {
+            write!(f, ", iops = {}", capacity.iops)?;
+        }
+        writeln!(f, " }}")?;
+    }
+    match &drive.model {
+        Some(weir_drive::Config::Null(null)) => {
+            write!(
+                f,
+                "model = {{ kind = \"null\", service = \"{}\"",
+                Time(null.service)
+            )?;
+            write!(f, ", tags = {}, queues = {}", null.tags, null.queues)?;
+            if null.link > 0 {
+                write!(f, ", link = \"{}\"", Rate(null.link))?;
+            }
+            if null.tick > Span::ZERO {
+                write!(f, ", tick = \"{}\"", Time(null.tick))?;
+            }
+            writeln!(f, " }}")?;
+        }
+        // No other can be read.
+        Some(_) => {}
+        None => {
+            writeln!(f, "queues = {}", drive.queues)?;
+            writeln!(f, "tags = {}", drive.tags)?;
+            writeln!(f, "max_transfer = \"{}\"", Size(drive.max_transfer.into()))?;
+            writeln!(f, "rotational = {}", drive.rotational)?;
+        }
+    }
+    let limits = &drive.limits;
+    write!(f, "limits = {{ requests = {}, ", limits.requests)?;
+    write!(f, "scheduler_tags = {}, ", limits.scheduler_tags)?;
+    writeln!(
+        f,
+        "volumes = {}, tenants = {} }}",
+        limits.volumes, limits.tenants
+    )?;
+    match &drive.policy {
+        Policy::Bfq(config) => print_bfq(f, config)?,
+        Policy::Contract(config) => print_contract_tunables(f, config)?,
+        Policy::None => {}
+    }
+    writeln!(f)
+}
+
+fn print_bfq(f: &mut Formatter<'_>, config: &bfq::Config) -> fmt::Result {
+    let time =
+        |f: &mut Formatter<'_>, key: &str, value| writeln!(f, "bfq.{key} = \"{}\"", Time(value));
+    time(f, "fifo_expire_sync", config.fifo_expire_sync)?;
+    time(f, "fifo_expire_async", config.fifo_expire_async)?;
+    time(f, "slice_idle", config.slice_idle)?;
+    time(f, "timeout_sync", config.timeout_sync)?;
+    let back_seek_max = Size(u64::from(config.back_seek_max) * 1024);
+    writeln!(f, "bfq.back_seek_max = \"{back_seek_max}\"")?;
+    writeln!(f, "bfq.back_seek_penalty = {}", config.back_seek_penalty)?;
+    let max_budget = Size(u64::from(config.max_budget) * 512);
+    writeln!(f, "bfq.max_budget = \"{max_budget}\"")?;
+    writeln!(f, "bfq.strict_guarantees = {}", config.strict_guarantees)?;
+    writeln!(
+        f,
+        "bfq.async_charge_factor = {}",
+        config.async_charge_factor
+    )?;
+    writeln!(f, "bfq.seeky_threshold = {}", config.seeky_threshold)?;
+    let charge = match config.charge {
+        bfq::Charge::Linux => "linux",
+        bfq::Charge::Service => "service",
+    };
+    writeln!(f, "bfq.charge = \"{charge}\"")
+}
+
+fn print_contract_tunables(f: &mut Formatter<'_>, config: &contract::Config) -> fmt::Result {
+    let excess = match config.excess {
+        contract::Excess::Time => "time",
+        contract::Excess::Bytes => "bytes",
+    };
+    writeln!(f, "contract.excess = \"{excess}\"")?;
+    writeln!(f, "contract.catch_up = \"{}\"", Time(config.catch_up))?;
+    writeln!(f, "contract.forget = \"{}\"", Time(config.forget))?;
+    writeln!(
+        f,
+        "contract.idle_class_timeout = \"{}\"",
+        Time(config.idle_class_timeout)
+    )?;
+    writeln!(f, "contract.bound_in_flight = {}", config.bound_in_flight)
+}
+
+fn print_listen(f: &mut Formatter<'_>, server: &Server) -> fmt::Result {
+    let listen = &server.listen;
+    writeln!(f, "[listen]")?;
+    let all: Vec<String> = listen
+        .nbd
+        .iter()
+        .map(|a| Quoted(&a.to_string()).to_string())
+        .collect();
+    writeln!(f, "nbd = [{}]", all.join(", "))?;
+    if let Some(metrics) = listen.metrics {
+        writeln!(f, "metrics = \"{metrics}\"")?;
+    }
+    writeln!(f, "insecure = {}", listen.insecure)?;
+    if listen
+        .nbd
+        .iter()
+        .any(|a| matches!(a, crate::Address::Unix(_)))
+    {
+        writeln!(f, "socket_mode = \"{:04o}\"", listen.socket_mode)?;
+        if listen.socket_owner != Owner::default() {
+            let owner = listen.socket_owner.to_string();
+            writeln!(f, "socket_owner = {}", Quoted(&owner))?;
+        }
+    }
+    Ok(())
+}
+
+impl Display for Owner {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let id = |f: &mut Formatter<'_>, id: &Option<Id>| match id {
+            Some(Id::Name(name)) => f.write_str(name),
+            Some(Id::Number(number)) => number.fmt(f),
+            None => Ok(()),
+        };
+        id(f, &self.user)?;
+        if self.group.is_some() {
+            f.write_char(':')?;
+        }
+        id(f, &self.group)
+    }
+}
+
+fn print_limits(f: &mut Formatter<'_>, server: &Server) -> fmt::Result {
+    let limits = &server.limits;
+    writeln!(f, "\n[limits]")?;
+    writeln!(f, "connections = {}", limits.connections)?;
+    writeln!(
+        f,
+        "requests_per_connection = {}",
+        limits.requests_per_connection
+    )?;
+    writeln!(
+        f,
+        "bytes_per_connection = \"{}\"",
+        Size(limits.bytes_per_connection)
+    )?;
+    writeln!(
+        f,
+        "unsent_per_connection = \"{}\"",
+        Size(limits.unsent_per_connection)
+    )?;
+    writeln!(f, "request_size = \"{}\"", Size(limits.request_size.into()))?;
+    writeln!(
+        f,
+        "handshake_timeout = \"{}\"",
+        Time(limits.handshake_timeout)
+    )?;
+    writeln!(f, "arena = \"{}\"", Size(limits.arena))
+}
+
+fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
+    writeln!(f, "\n[volume.{}]", Quoted(&volume.name))?;
+    writeln!(f, "drive = {}", Quoted(&volume.drive))?;
+    match &volume.storage {
+        Storage::File(path) => writeln!(f, "file = {}", Quoted(&path.display().to_string()))?,
+        Storage::Device(path) => writeln!(f, "device = {}", Quoted(&path.display().to_string()))?,
+        Storage::Memory => writeln!(f, "memory = true")?,
+        // The drive says which.
+        Storage::Model => {}
+    }
+    if let Some(size) = volume.size {
+        writeln!(f, "size = \"{}\"", Size(size))?;
+    }
+    writeln!(f, "read_only = {}", volume.read_only)?;
+    if matches!(volume.storage, Storage::File(_) | Storage::Device(_)) {
+        let cache = match volume.cache {
+            Cache::Direct => "direct",
+            Cache::Host => "host",
+        };
+        writeln!(f, "cache = \"{cache}\"")?;
+    }
+    if let Some(tenant) = &volume.tenant {
+        writeln!(f, "tenant = {}", Quoted(tenant))?;
+    }
+    print_contract(f, &volume.contract)
+}
+
+fn print_contract(f: &mut Formatter<'_>, contract: &Contract) -> fmt::Result {
+    if contract.min > 0 {
+        writeln!(f, "min = \"{}\"", Rate(contract.min))?;
+    }
+    if contract.min_iops > 0 {
+        writeln!(f, "min_iops = {}", contract.min_iops)?;
+    }
+    writeln!(f, "share = {}", contract.share)?;
+    if contract.max.is_limited() {
+        print_max(f, &contract.max)?;
+    }
+    let class = match contract.class {
+        Class::Realtime => "realtime",
+        Class::BestEffort => "best-effort",
+        Class::Idle => "idle",
+    };
+    writeln!(f, "class = \"{class}\"")
+}
+
+fn print_max(f: &mut Formatter<'_>, max: &Max) -> fmt::Result {
+    let bytes = [
+        ("bandwidth", max.bandwidth),
+        ("read_bandwidth", max.read_bandwidth),
+        ("write_bandwidth", max.write_bandwidth),
+    ];
+    let requests = [
+        ("iops", max.iops),
+        ("read_iops", max.read_iops),
+        ("write_iops", max.write_iops),
+    ];
+    write!(f, "max = {{ ")?;
+    for (key, rate) in bytes.into_iter().filter(|b| b.1 > 0) {
+        write!(f, "{key} = \"{}\", ", Rate(rate))?;
+    }
+    for (key, rate) in requests.into_iter().filter(|r| r.1 > 0) {
+        write!(f, "{key} = {rate}, ")?;
+    }
+    writeln!(f, "burst = \"{}\" }}", Time(max.burst))
+}

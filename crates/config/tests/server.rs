@@ -1,0 +1,396 @@
+//! What accepted files come to.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use weir_config::{
+    Address, Cache, Id, Limits, Member, Options, Owner, Policy, Server, Storage, explain, load,
+    parse, plan,
+};
+use weir_core::elevator::{Config as Elevator, bfq, contract};
+use weir_core::{
+    Capacity, Class, Contract, Edit, GroupId, Instant, Layer, Max, ROOT, Refusal, SpaceId, Span,
+};
+
+fn corpus(name: &str) -> Server {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    load(&folder.join(name), &Options::default()).expect("accepted")
+}
+
+fn read(text: &str) -> Server {
+    let listen = "[listen]\nnbd = [\"127.0.0.1:0\"]\n";
+    parse("", &format!("{listen}{text}"), &Options::default()).expect("accepted")
+}
+
+#[test]
+fn the_example_of_the_design() {
+    let server = corpus("design.toml");
+    let [drive] = &server.drives[..] else {
+        panic!("{:?}", server.drives)
+    };
+    assert_eq!(drive.name, "fast");
+    assert_eq!(drive.policy, Policy::Bfq(bfq::Config::default()));
+    let capacity = Capacity {
+        read: 160_000_000,
+        write: 120_000_000,
+        iops: 0,
+    };
+    assert_eq!(drive.capacity, Some(capacity));
+    let listeners = [
+        Address::Unix(PathBuf::from("/run/weir/nbd.sock")),
+        Address::Tcp("127.0.0.1:10809".parse().unwrap()),
+    ];
+    assert_eq!(server.listen.nbd, listeners);
+    assert_eq!(
+        server.listen.metrics,
+        Some("127.0.0.1:9809".parse().unwrap())
+    );
+    assert!(!server.listen.insecure);
+    assert_eq!(server.listen.socket_mode, 0o600);
+    assert_eq!(server.listen.socket_owner, Owner::default());
+    assert_eq!(server.limits, Limits::default());
+    let alpha = server.volume("alpha").expect("it is there");
+    assert_eq!(alpha.drive, "fast");
+    assert_eq!(
+        alpha.storage,
+        Storage::File("/var/lib/weir/alpha.img".into())
+    );
+    assert_eq!(alpha.size, Some(8 << 30));
+    assert_eq!((alpha.read_only, alpha.cache), (false, Cache::Direct));
+    assert_eq!(alpha.tenant.as_deref(), Some("acme"));
+    let contract = Contract {
+        min: 10_000_000,
+        min_iops: 0,
+        share: 100,
+        max: Max {
+            bandwidth: 50_000_000,
+            iops: 5000,
+            burst: Span::from_secs(2),
+            ..Max::NONE
+        },
+        class: Class::BestEffort,
+    };
+    assert_eq!(alpha.contract, contract);
+    assert_eq!(
+        server.tenant("acme").expect("it is there").contract,
+        Contract::DEFAULT
+    );
+}
+
+#[test]
+fn every_key_of_drives_arrives() {
+    let server = corpus("everything.toml");
+    let disk = server.drive("disk").unwrap();
+    assert_eq!(
+        (disk.queues, disk.tags, disk.max_transfer),
+        (4, 64, 1 << 20)
+    );
+    assert!(disk.rotational);
+    assert_eq!(disk.capacity.unwrap().iops, 20_000);
+    assert_eq!(
+        (disk.limits.requests, disk.limits.scheduler_tags),
+        (8192, 512)
+    );
+    assert_eq!((disk.limits.volumes, disk.limits.tenants), (16, 4));
+    let tuned = contract::Config {
+        excess: contract::Excess::Bytes,
+        catch_up: Span::from_millis(50),
+        forget: Span::from_millis(10),
+        idle_class_timeout: Span::ZERO,
+        bound_in_flight: false,
+    };
+    assert_eq!(disk.policy, Policy::Contract(tuned));
+    let linux = server.drive("linux").unwrap();
+    let tuned = bfq::Config {
+        fifo_expire_sync: Span::from_millis(100),
+        fifo_expire_async: Span::from_millis(300),
+        back_seek_max: 8 * 1024,
+        back_seek_penalty: 3,
+        slice_idle: Span::from_millis(9),
+        max_budget: 8192,
+        timeout_sync: Span::from_millis(250),
+        strict_guarantees: true,
+        async_charge_factor: 4,
+        seeky_threshold: 20,
+        charge: bfq::Charge::Service,
+    };
+    assert_eq!(linux.policy, Policy::Bfq(tuned.clone()));
+    assert_eq!(linux.policy.elevator(), Elevator::Bfq(tuned));
+    let demo = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    assert_eq!(linux.model, Some(demo));
+    assert_eq!(linux.capacity, demo.capacity());
+    assert_eq!((linux.tags, linux.max_transfer), (32, 128 << 10));
+    assert_eq!(server.drive("plain").unwrap().policy, Policy::None);
+}
+
+#[test]
+fn every_key_of_listeners_and_limits_arrives() {
+    let server = corpus("everything.toml");
+    assert!(server.listen.insecure);
+    assert_eq!(server.listen.nbd.len(), 4);
+    assert_eq!(
+        server.listen.nbd[3],
+        Address::Tcp("127.0.0.1:10810".parse().unwrap())
+    );
+    assert_eq!(server.listen.socket_mode, 0o660);
+    let owner = Owner {
+        user: Some(Id::Name("weir".into())),
+        group: Some(Id::Number(107)),
+    };
+    assert_eq!(server.listen.socket_owner, owner);
+    let limits = Limits {
+        connections: 300,
+        requests_per_connection: 2,
+        bytes_per_connection: 2 << 20,
+        unsent_per_connection: 1 << 20,
+        request_size: 1 << 20,
+        handshake_timeout: Span::from_millis(2500),
+        arena: 64 << 20,
+    };
+    assert_eq!(server.limits, limits);
+}
+
+#[test]
+fn every_key_of_volumes_arrives() {
+    let server = corpus("everything.toml");
+    let alpha = server.volume("alpha").unwrap();
+    assert!(alpha.read_only);
+    let max = Max {
+        bandwidth: 50_000_000,
+        read_bandwidth: 40_000_000,
+        write_bandwidth: 30_000_000,
+        iops: 5000,
+        read_iops: 4000,
+        write_iops: 3000,
+        burst: Span::from_secs(2),
+    };
+    assert_eq!(alpha.contract.max, max);
+    let beta = server.volume("beta").unwrap();
+    assert_eq!(beta.storage, Storage::Device("/dev/disk/by-id/beta".into()));
+    assert_eq!((beta.size, beta.contract.class), (None, Class::Realtime));
+    assert_eq!(server.volume("gamma").unwrap().size, Some(512));
+    assert_eq!(server.volume("host").unwrap().cache, Cache::Host);
+    assert_eq!(
+        server.volume("on/the model").unwrap().storage,
+        Storage::Model
+    );
+    assert_eq!(server.volume("lumps").unwrap().storage, Storage::Model);
+}
+
+#[test]
+fn what_is_left_out() {
+    let server = read("[drive.d]\n[drive.disk]\nrotational = true\n");
+    let drive = server.drive("d").unwrap();
+    assert_eq!(drive.policy, Policy::Contract(contract::Config::default()));
+    assert_eq!(drive.capacity, None);
+    assert_eq!(
+        (drive.queues, drive.tags, drive.max_transfer),
+        (1, 32, 128 << 10)
+    );
+    assert_eq!(server.drive("disk").unwrap().max_transfer, 1280 << 10);
+    assert!(server.volumes.is_empty());
+}
+
+#[test]
+fn a_volume_brings_its_drives_model_with_it() {
+    let model = "model = { kind = \"null\", service = \"30us\", tags = 8 }\nsize = \"1MiB\"\n";
+    let text = format!(
+        "[drive.d]\n[volume.a]\ndrive = \"d\"\n{model}[volume.b]\ndrive = \"d\"\n{model}[volume.c]\ndrive = \"d\"\nsize = \"1MiB\"\n"
+    );
+    let server = read(&text);
+    assert!(server.volumes.iter().all(|v| v.storage == Storage::Model));
+    assert_eq!(server.drive("d").unwrap().tags, 8);
+}
+
+#[test]
+fn the_test_table_needs_permission() {
+    let text = "[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\n[test]\npower_cut = true\nseed = 7\n";
+    assert!(parse("", text, &Options::default()).is_err());
+    let server = parse("", text, &Options { allow_test: true }).expect("permitted");
+    assert!(server.test.power_cut);
+    assert_eq!(server.test.seed, 7);
+}
+
+const TWO_DRIVES: &str = r#"
+[drive.x]
+capacity = { read = "100MB/s", write = "200MB/s" }
+[drive.y]
+[tenant.t2]
+drive = "x"
+min = "40MB/s"
+[tenant.t1]
+drive = "x"
+[tenant.t0]
+drive = "y"
+[volume.b]
+drive = "x"
+memory = true
+size = "2MiB"
+tenant = "t2"
+min = "30MB/s"
+[volume.a]
+drive = "x"
+file = "/a"
+[volume.c]
+drive = "y"
+memory = true
+size = "1MiB"
+"#;
+
+#[test]
+fn slots_follow_names() {
+    let server = read(TWO_DRIVES);
+    let x = plan(&server, "x").expect("it is there");
+    assert_eq!(plan(&server, "z"), None);
+    let tenants: Vec<_> = x.tenants.iter().map(|(n, g)| (n.as_str(), g.0)).collect();
+    assert_eq!(tenants, [("t1", 1), ("t2", 2)]);
+    let volumes: Vec<_> = x
+        .volumes
+        .iter()
+        .map(|(n, s)| (n.as_str(), s.group.0, s.space.0))
+        .collect();
+    assert_eq!(volumes, [("a", 3, 0), ("b", 4, 1)]);
+    assert_eq!(x.member(GroupId(2)), Some(Member::Tenant("t2")));
+    assert_eq!(x.member(GroupId(4)), Some(Member::Volume("b")));
+    assert_eq!(x.member(ROOT), Some(Member::Drive("x")));
+    assert_eq!(x.member(GroupId(9)), None);
+    let promised = |min| Contract {
+        min,
+        ..Contract::DEFAULT
+    };
+    let add = |id, parent, contract| Edit::AddGroup {
+        id: GroupId(id),
+        parent: GroupId(parent),
+        contract,
+    };
+    let expected = [
+        add(1, 0, Contract::DEFAULT),
+        add(2, 0, promised(40_000_000)),
+        // Whoever opens the file adds its size.
+        add(3, 0, Contract::DEFAULT),
+        add(4, 2, promised(30_000_000)),
+        Edit::SetSpace {
+            id: SpaceId(1),
+            size: Some(2 << 20),
+        },
+    ];
+    assert_eq!(x.edits, expected);
+}
+
+#[test]
+fn the_core_takes_every_plan() {
+    let largest = r"
+        [drive.d]
+        queues = 16
+        tags = 4096
+        limits = { requests = 1048576, volumes = 65536, tenants = 65536 }
+        [limits]
+        connections = 65536
+        requests_per_connection = 65536
+    ";
+    let smallest = r"
+        [drive.d]
+        tags = 1
+        limits = { requests = 2, scheduler_tags = 1, volumes = 1, tenants = 0 }
+        [limits]
+        connections = 1
+        requests_per_connection = 1
+    ";
+    for server in [
+        corpus("everything.toml"),
+        read(TWO_DRIVES),
+        read(smallest),
+        read(largest),
+    ] {
+        for drive in &server.drives {
+            let plan = plan(&server, &drive.name).unwrap();
+            let mut layer = Layer::new(plan.config.clone()).expect("within the core's limits");
+            layer.change(Instant::ZERO, &plan.edits).expect("admitted");
+        }
+    }
+}
+
+#[test]
+fn refusals_of_a_running_layer_have_names() {
+    let server = read(TWO_DRIVES);
+    let plan = plan(&server, "x").unwrap();
+    let mut layer = Layer::new(plan.config.clone()).unwrap();
+    layer.change(Instant::ZERO, &plan.edits).unwrap();
+    let greedy = Edit::SetContract {
+        id: plan.volumes["a"].group,
+        contract: Contract {
+            min: 60_000_000,
+            ..Contract::DEFAULT
+        },
+    };
+    let refusal = layer.change(Instant::ZERO, &[greedy]).unwrap_err();
+    assert_eq!(
+        explain(&server, &plan, &refusal).to_string(),
+        "5:12: drive.x.capacity: 100MB/s of the 100MB/s that it reads are promised: 100.0 % of the drive, and at most 90 % can be\n  \
+         help: promised are tenant.t2 40MB/s"
+    );
+    let in_use = Refusal::GroupInUse(plan.volumes["b"].group);
+    assert_eq!(
+        explain(&server, &plan, &in_use).to_string(),
+        "14:1: volume.b: has connections and cannot go\n  help: it can once they are closed"
+    );
+}
+
+#[test]
+fn what_is_printed_reads_back() {
+    for name in ["design.toml", "everything.toml"] {
+        let server = corpus(name);
+        let again = parse("", &server.to_string(), &Options::default());
+        assert_eq!(again, Ok(server));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read() {
+    let problems = load(Path::new("/does/not/exist.toml"), &Options::default()).unwrap_err();
+    assert!(
+        problems[0]
+            .to_string()
+            .starts_with("/does/not/exist.toml: cannot be read: ")
+    );
+    let long = format!("#{}", " ".repeat(16 << 20));
+    let problems = parse("weir.toml", &long, &Options::default()).unwrap_err();
+    assert_eq!(
+        problems[0].to_string(),
+        "weir.toml:1:1: has 16777217 bytes; at most 16777216 are read"
+    );
+}
+
+/// A large file is checked within what a start or a reload may take.
+#[test]
+fn very_many_volumes() {
+    let mut text = String::from(
+        "[drive.d]\npolicy = \"none\"\ncapacity = { read = \"100GB/s\", write = \"100GB/s\" }\nlimits = { volumes = 20000 }\n",
+    );
+    for n in 0..20_000 {
+        let _ = write!(
+            text,
+            "[volume.v{n}]\ndrive = \"d\"\nfile = \"/images/{n}\"\nmin = \"1MB/s\"\n"
+        );
+    }
+    let server = read(&text);
+    assert_eq!(plan(&server, "d").unwrap().edits.len(), 20_000);
+}
+
+/// However much is wrong, the answer has an end and comes soon.
+#[test]
+fn very_many_problems() {
+    let mut text = String::from("[drive.d]\n[listen]\nnbd = [\"127.0.0.1:0\"]\n");
+    for n in 0..20_000 {
+        let _ = write!(
+            text,
+            "[volume.v{n}]\ndrive = \"e{n}\"\ntenant = \"t{n}\"\nfiel = \"/x\"\n"
+        );
+    }
+    let problems = parse("weir.toml", &text, &Options::default()).unwrap_err();
+    assert_eq!(problems.len(), 101);
+    assert!(
+        problems[100]
+            .message
+            .ends_with("more problems are not shown")
+    );
+}
