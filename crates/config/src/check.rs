@@ -4,8 +4,9 @@ use crate::admission;
 use crate::document::{Document, join, quoted};
 use crate::nearest;
 use crate::plan::{PER_STREAM_RESERVED, streams};
+use crate::problem::Problem;
 use crate::read::{Draft, path};
-use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, is_promised};
+use crate::server::{Cache, Drive, Policy, Server, Storage, Tenant, Volume, is_promised};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use weir_core::{Class, Contract};
@@ -43,6 +44,33 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft) {
             admission::check(doc, draft, drive);
         }
     }
+}
+
+/// What a file that is accepted says and the server will not do: promises under a policy that keeps none.
+pub fn warnings(server: &Server) -> Vec<Problem> {
+    let contracts = server
+        .tenants
+        .iter()
+        .map(|t| ("tenant", &t.name, &t.drive, &t.contract));
+    let volumes = server
+        .volumes
+        .iter()
+        .map(|v| ("volume", &v.name, &v.drive, &v.contract));
+    let contracts = contracts.chain(volumes).filter(|c| is_promised(c.3));
+    let warning = |(kind, name, drive, contract): (&str, &String, &String, &Contract)| {
+        let policy = &server.drive(drive)?.policy;
+        let what = match policy {
+            Policy::Contract(_) => return None,
+            Policy::None => {
+                "is not kept under policy \"none\", which serves first come, first served"
+            }
+            Policy::Bfq(_) => "is not kept under policy \"bfq\", which keeps shares only",
+        };
+        let key = join(&path(kind, name), promise_key(contract));
+        let help = "it counts against the capacity; policy \"contract\" would keep it".to_owned();
+        Some(server.places.problem(&key, what.to_owned(), Some(help)))
+    };
+    contracts.filter_map(warning).collect()
 }
 
 /// Drives and tenants that are named must exist, and a tenant's volumes lie on its drive.

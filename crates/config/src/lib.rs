@@ -2,6 +2,12 @@
 //!
 //! [`load`] (or [`parse`]) reads the server's file into a [`Server`] or says everything that is wrong with it; [`plan`] turns one drive of it
 //! into what the core takes; [`reload`] says what a changed file comes to while the server runs.
+//!
+//! Every key of the server's file:
+//!
+//! ```toml
+#![doc = include_str!("../corpus/everything.toml")]
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +28,7 @@ mod server;
 pub mod units;
 
 pub use admission::explain;
+pub use check::warnings;
 pub use listen::{Address, Id, Limits, Listen, Owner};
 pub use load::{load, parse};
 pub use plan::{Member, Plan, Slot, plan};

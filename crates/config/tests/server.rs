@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_config::{
     Address, Cache, Id, Limits, Member, Options, Owner, Policy, Server, Storage, explain, load,
-    parse, plan,
+    parse, plan, warnings,
 };
 use weir_core::elevator::{Config as Elevator, bfq, contract};
 use weir_core::{
@@ -333,6 +333,34 @@ fn refusals_of_a_running_layer_have_names() {
         explain(&server, &plan, &in_use).to_string(),
         "14:1: volume.b: has connections and cannot go\n  help: it can once they are closed"
     );
+}
+
+#[test]
+fn promises_that_a_policy_does_not_keep() {
+    let volume = |name, drive, key| {
+        format!("[volume.{name}]\ndrive = \"{drive}\"\nmemory = true\nsize = \"1MiB\"\n{key}\n")
+    };
+    let capacity = "capacity = { read = \"100MB/s\", write = \"100MB/s\" }";
+    let text = [
+        format!("[drive.n]\npolicy = \"none\"\n{capacity}\n"),
+        format!("[drive.b]\npolicy = \"bfq\"\n{capacity}\n[drive.c]\n{capacity}\n"),
+        "[tenant.t]\ndrive = \"n\"\nmin_iops = 5\n".to_owned(),
+        volume("a", "n", "share = 5"),
+        volume("b", "b", "class = \"realtime\"\nmax = { iops = 5 }"),
+        volume("c", "c", "min = \"1MB/s\""),
+    ];
+    let warnings = warnings(&read(&text.concat()));
+    let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let help = "help: it counts against the capacity; policy \"contract\" would keep it";
+    let expected = [
+        format!(
+            "13:12: tenant.t.min_iops: is not kept under policy \"none\", which serves first come, first served\n  {help}"
+        ),
+        format!(
+            "23:9: volume.b.class: is not kept under policy \"bfq\", which keeps shares only\n  {help}"
+        ),
+    ];
+    assert_eq!(texts, expected);
 }
 
 #[test]
