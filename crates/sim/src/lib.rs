@@ -36,7 +36,7 @@ pub mod scenario;
 mod timers;
 
 pub use error::Error;
-pub use observer::Observer;
+pub use observer::{Auditors, Observer};
 pub use path::Path;
 pub use policy::Policy;
 pub use results::{ClientResult, Results};

@@ -1,29 +1,57 @@
 //! A layer that is watched.
 
+use weir_audit::{Audit, Found};
 use weir_core::record::{Call, Recorder};
 use weir_core::{
-    Completion, Config, ConfigError, Cookie, Edit, Event, Instant, Layer, Mask, OpenError, Output,
-    Promised, Publish, Refusal, Rejected, Request, StreamId, StreamSpec, Wake,
+    Completion, Config, ConfigError, Cookie, Edit, Instant, Layer, OpenError, Output, Promised,
+    Refusal, Rejected, Request, StreamId, StreamSpec, Wake,
 };
 
-/// Someone who sees every call into the layer, what came of it, and what the layer decided: auditors, recorders, plots.
+/// Someone who sees every call into the layer and what came of it: auditors, recorders, plots.
 pub trait Observer {
     /// A call was made at `now`; results and outputs are in it.
-    fn call(&mut self, now: Instant, call: &Call<'_>);
-
-    /// Whether it wants to see events, too.
-    fn wants_events(&self) -> bool {
-        false
-    }
-
-    /// The layer decided something in the course of the last call, which [`Self::call`] has been told of. Shown to everyone if
-    /// anyone wants events.
-    fn event(&mut self, _at: Instant, _event: &Event) {}
+    ///
+    /// The layer is there to be looked at, and to [`listen`](Layer::listen) to and [`drain`](Layer::drain); an event goes to whom
+    /// drains first. Calls that change its state are not for observers.
+    fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer);
 }
 
 impl Observer for Recorder {
-    fn call(&mut self, now: Instant, call: &Call<'_>) {
+    fn call(&mut self, now: Instant, call: &Call<'_>, _layer: &mut Layer) {
         self.append(now, call);
+    }
+}
+
+/// Every auditor there is.
+#[derive(Debug, Default)]
+pub struct Auditors {
+    /// From the first call on.
+    audit: Option<Audit>,
+}
+
+impl Auditors {
+    /// Auditors who have seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What they found, when nothing more is to come. `idle` says that every request was answered and nothing is on hold, which
+    /// lets them check that nothing was left over.
+    pub fn end(self, idle: bool) -> Found {
+        self.audit.map_or_else(Found::default, |mut audit| {
+            if idle {
+                audit.end();
+            }
+            audit.into_found()
+        })
+    }
+}
+
+impl Observer for Auditors {
+    fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        // The first call was made before there was a layer to listen to; it has published nothing.
+        let audit = self.audit.get_or_insert_with(|| Audit::new(layer));
+        audit.call(now, call, layer);
     }
 }
 
@@ -31,7 +59,6 @@ impl Observer for Recorder {
 pub(crate) struct Watched<'a> {
     layer: Layer,
     observers: Vec<&'a mut dyn Observer>,
-    wants_events: bool,
 }
 
 impl<'a> Watched<'a> {
@@ -39,15 +66,9 @@ impl<'a> Watched<'a> {
         config: Config,
         observers: Vec<&'a mut dyn Observer>,
     ) -> Result<Self, ConfigError> {
-        let mut layer = Layer::new(config)?;
-        let wants_events = observers.iter().any(|o| o.wants_events());
-        if wants_events {
-            layer.listen(Mask::ALL);
-        }
         Ok(Self {
-            layer,
+            layer: Layer::new(config)?,
             observers,
-            wants_events,
         })
     }
 
@@ -119,20 +140,7 @@ impl<'a> Watched<'a> {
     #[cold]
     fn show_all(&mut self, now: Instant, call: &Call<'_>) {
         for observer in &mut self.observers {
-            observer.call(now, call);
-        }
-        if self.wants_events {
-            self.layer.drain(&mut Everyone(&mut self.observers));
-        }
-    }
-}
-
-struct Everyone<'l, 'a>(&'l mut [&'a mut dyn Observer]);
-
-impl Publish for Everyone<'_, '_> {
-    fn publish(&mut self, now: Instant, event: Event) {
-        for observer in self.0.iter_mut() {
-            observer.event(now, &event);
+            observer.call(now, call, &mut self.layer);
         }
     }
 }

@@ -70,8 +70,8 @@ impl Policy {
         }
     }
 
-    /// What the layer is told of a group's contract.
-    pub(crate) fn translate(&self, scenario: &Scenario, contract: Contract) -> Contract {
+    /// What the layer is told of a contract of `scenario`: the contract, or what is left of it for an elevator that keeps no promises.
+    pub fn translate(&self, scenario: &Scenario, contract: Contract) -> Contract {
         if !self.promises_as_weights {
             return contract;
         }

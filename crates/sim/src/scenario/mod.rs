@@ -154,10 +154,13 @@ impl Scenario {
 
     /// The sizes of the layer's tables: those asked for, or enough for everything these clients can have outstanding.
     pub fn limits(&self) -> Limits {
+        if let Some(limits) = self.limits {
+            return limits;
+        }
         let depths = self.clients.iter().map(|c| c.program.depth);
         let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
-        self.limits.unwrap_or(Limits {
+        Limits {
             requests,
             streams,
             groups,
@@ -166,6 +169,6 @@ impl Scenario {
             reserved: 1,
             scheduler_tags: requests,
             ..Limits::default()
-        })
+        }
     }
 }

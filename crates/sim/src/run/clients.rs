@@ -1,0 +1,137 @@
+//! Clients come, ask, hear, and go.
+
+use super::Run;
+use crate::Error;
+use crate::flights::Flight;
+use crate::guest::moved;
+use weir_core::{Done, Outcome, Reject, Request, StreamSpec, Waits};
+use weir_load::Step;
+
+/// What a request that makes no sense is answered with.
+const EINVAL: u16 = 22;
+
+impl Run<'_> {
+    pub(super) fn connect(&mut self, client: u32) -> Result<(), Error> {
+        let spec = &self.scenario.clients[client as usize];
+        let stream = StreamSpec {
+            group: spec.group,
+            priority: spec.priority,
+        };
+        let stream = self.layer.open(self.now, stream).map_err(|error| {
+            let client = spec.name.clone();
+            Error::Open { client, error }
+        })?;
+        self.by_slot[stream.slot() as usize] = client;
+        self.guests[client as usize].stream = Some(stream);
+        self.wake_guest(client);
+        Ok(())
+    }
+
+    pub(super) fn disconnect(&mut self, client: u32) {
+        let guest = &mut self.guests[client as usize];
+        if let Some(stream) = guest.stream.take() {
+            for request in guest.unread.drain(..) {
+                self.flights.remove(request.cookie);
+            }
+            for _ in 0..guest.program.outstanding() {
+                guest.meter.failed(self.now.as_nanos());
+            }
+            self.timers.clear(client);
+            self.layer.close(self.now, stream);
+        }
+    }
+
+    pub(super) fn wake_guest(&mut self, client: u32) {
+        let guest = &mut self.guests[client as usize];
+        if !guest.ready && guest.stream.is_some() {
+            guest.ready = true;
+            self.ready.push_back(client);
+        }
+    }
+
+    /// Lets a client do all it does now.
+    pub(super) fn step(&mut self, client: u32) {
+        let guest = &mut self.guests[client as usize];
+        let Some(stream) = guest.stream else { return };
+        loop {
+            match guest.program.next(self.now) {
+                Step::Issue(io) => {
+                    let cookie = self.flights.insert(Flight {
+                        client,
+                        bytes: moved(io.op, io.length),
+                        number: io.number,
+                        due: io.due,
+                    });
+                    guest.meter.sent(io.due.as_nanos());
+                    let request = guest.request(stream, &io, cookie);
+                    if !self.transit.is_direct() {
+                        self.transit.send(self.now, request);
+                    } else if guest.paused {
+                        guest.unread.push_back(request);
+                    } else {
+                        self.requests.push(request);
+                    }
+                }
+                Step::WaitUntil(at) => return self.timers.set(client, at),
+                Step::WaitForCompletion | Step::Finished => return self.timers.clear(client),
+            }
+        }
+    }
+
+    /// A request reaches the layer: to be submitted, unless the layer does not listen to its client for now.
+    pub(super) fn receive(&mut self, client: u32, request: Request) {
+        let guest = &mut self.guests[client as usize];
+        if guest.stream != Some(request.stream) {
+            self.flights.remove(request.cookie);
+        } else if guest.paused {
+            guest.unread.push_back(request);
+        } else {
+            self.requests.push(request);
+        }
+    }
+
+    /// The layer did not accept a request.
+    pub(super) fn refused(&mut self, request: Request, reason: Reject) {
+        let client = self.by_slot[request.stream.slot() as usize];
+        let guest = &mut self.guests[client as usize];
+        match reason {
+            Reject::Full | Reject::StreamFull => {
+                guest.paused = true;
+                guest.unread.push_back(request);
+            }
+            Reject::UnknownStream => {
+                self.flights.remove(request.cookie);
+            }
+            _ => self.answered(&Done {
+                stream: request.stream,
+                cookie: request.cookie,
+                op: request.op,
+                length: request.length,
+                outcome: Outcome::Error(EINVAL),
+                submitted: self.now,
+                waits: Waits::default(),
+            }),
+        }
+    }
+
+    /// The layer, or the server in front of it, answers.
+    #[inline]
+    pub(super) fn answered(&mut self, done: &Done) {
+        if self.transit.is_direct() {
+            self.deliver(done);
+        } else {
+            self.transit.answer(self.now, *done);
+        }
+    }
+
+    /// An answer reaches its client.
+    #[inline]
+    pub(super) fn deliver(&mut self, done: &Done) {
+        let flight = self.flights.remove(done.cookie);
+        let guest = &mut self.guests[flight.client as usize];
+        if guest.stream == Some(done.stream) {
+            guest.answered(self.now, &flight, done);
+            self.wake_guest(flight.client);
+        }
+    }
+}

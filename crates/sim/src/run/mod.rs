@@ -1,0 +1,255 @@
+//! A scenario played under a policy.
+
+mod clients;
+mod turn;
+
+use crate::agenda::Agenda;
+use crate::flights::Flights;
+use crate::guest::Guest;
+use crate::observer::{Observer, Watched};
+use crate::path::Transit;
+use crate::results::{ClientResult, Results, name};
+use crate::timers::Timers;
+use crate::{Error, Policy, Scenario};
+use std::collections::VecDeque;
+use std::fmt;
+use weir_core::{
+    Completion, Config, Edit, GroupId, Instant, Layer, Output, Promised, Refusal, Request, SpaceId,
+    Span,
+};
+use weir_drive::Drive;
+use weir_measure::Meter;
+
+/// A scenario played under a policy, in virtual time.
+pub struct Run<'a> {
+    scenario: &'a Scenario,
+    name: weir_measure::Run,
+    layer: Watched<'a>,
+    drive: Box<dyn Drive>,
+    guests: Vec<Guest>,
+    /// The client of each of the layer's stream slots.
+    by_slot: Vec<u32>,
+    flights: Flights,
+    transit: Transit,
+    timers: Timers,
+    agenda: Agenda,
+    /// When the layer wants to be asked again.
+    wake: Option<Instant>,
+    /// Clients to be asked what they do next.
+    ready: VecDeque<u32>,
+    completions: Vec<Completion>,
+    requests: Vec<Request>,
+    outputs: Vec<Output>,
+    /// The instant of the last turn.
+    now: Instant,
+    /// It has been played up to here.
+    reached: Instant,
+    end: Instant,
+    turns: u64,
+    /// Turns at this instant.
+    still: u32,
+    promised: Promised,
+    refusals: Vec<(Instant, Refusal)>,
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("name", &self.name)
+            .field("now", &self.now)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Where it is.
+    pub now: Instant,
+    /// Where it ends.
+    pub end: Instant,
+    /// Requests answered so far.
+    pub requests: u64,
+}
+
+/// Virtual time between two reports of progress.
+const PROGRESS: Span = Span::from_millis(100);
+
+impl<'a> Run<'a> {
+    /// A run at its beginning. The clients' seeds depend on the scenario's name, the repetition and the client's place, so that
+    /// every policy and every drive meets the same work.
+    ///
+    /// # Errors
+    /// Something in the scenario is out of range, or the contracts are refused.
+    pub fn new(scenario: &'a Scenario, policy: &Policy, repetition: u32) -> Result<Self, Error> {
+        Self::observed(scenario, policy, repetition, Vec::new())
+    }
+
+    /// As [`Self::new`], with observers of every call into the layer from the first on.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn observed(
+        scenario: &'a Scenario,
+        policy: &Policy,
+        repetition: u32,
+        observers: Vec<&'a mut dyn Observer>,
+    ) -> Result<Self, Error> {
+        let config = Self::config(scenario, policy);
+        let streams = config.limits.streams;
+        let mut layer = Watched::new(config, observers).map_err(Error::Layer)?;
+        let promised = layer
+            .change(Instant::ZERO, &edits(scenario, policy))
+            .map_err(Error::Refused)?;
+        let guests = (0..)
+            .zip(&scenario.clients)
+            .map(|(i, spec)| {
+                let seed = weir_load::seed(&scenario.name, repetition, i);
+                Guest::new(scenario, spec, seed)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let outstanding = scenario.clients.iter().map(|c| c.program.depth).sum();
+        Ok(Self {
+            scenario,
+            name: name(scenario, policy, repetition),
+            layer,
+            drive: scenario.drive.build().map_err(Error::Drive)?,
+            by_slot: vec![0; streams as usize],
+            flights: Flights::new(outstanding),
+            transit: Transit::new(scenario.path, outstanding),
+            timers: Timers::new(guests.len()),
+            agenda: Agenda::new(scenario)?,
+            wake: None,
+            ready: VecDeque::with_capacity(guests.len()),
+            guests,
+            completions: Vec::new(),
+            requests: Vec::with_capacity(outstanding as usize),
+            outputs: Vec::with_capacity(outstanding as usize),
+            now: Instant::ZERO,
+            reached: Instant::ZERO,
+            end: Instant::ZERO + scenario.warm_up + scenario.duration,
+            turns: 0,
+            still: 0,
+            promised,
+            refusals: Vec::new(),
+        })
+    }
+
+    /// What the layer of a run is made from: the header of a [`Recorder`](weir_core::record::Recorder) that observes it.
+    pub fn config(scenario: &Scenario, policy: &Policy) -> Config {
+        Config {
+            limits: scenario.limits(),
+            drive: Policy::shape(scenario),
+            elevator: policy.elevator.clone(),
+        }
+    }
+
+    /// Plays it to its end, and says now and then how far it has come.
+    ///
+    /// # Errors
+    /// [`Error::Stuck`], or a client that cannot connect.
+    pub fn run(mut self, mut progress: impl FnMut(Progress)) -> Result<Results, Error> {
+        let mut until = Instant::ZERO;
+        while until < self.end {
+            until = (until + PROGRESS).min(self.end);
+            self.advance(until)?;
+            progress(Progress {
+                now: until,
+                end: self.end,
+                requests: self.layer.layer().counters().done,
+            });
+        }
+        Ok(self.finish())
+    }
+
+    /// Plays on until just before `until`, at most to the end.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn advance(&mut self, until: Instant) -> Result<(), Error> {
+        let until = until.min(self.end);
+        while let Some(now) = self.next_event().filter(|&at| at < until) {
+            self.turn(now)?;
+        }
+        self.reached = self.reached.max(until);
+        Ok(())
+    }
+
+    /// The layer, to look at.
+    pub fn layer(&self) -> &Layer {
+        self.layer.layer()
+    }
+
+    /// What came of it so far. A run in which nothing is left to happen is measured up to its last event.
+    pub fn finish(self) -> Results {
+        let until = match self.next_event() {
+            Some(_) => self.reached,
+            None => self.now,
+        };
+        let scenario = self.scenario;
+        let mut total = Meter::new(scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
+        total.cut(until.as_nanos());
+        let members = |group| scenario.clients.iter().filter(|c| c.group == group).count();
+        let (mut clients, mut unanswered) = (Vec::new(), 0);
+        for (i, mut guest) in self.guests.into_iter().enumerate() {
+            let spec = &scenario.clients[i];
+            guest.meter.cut(until.as_nanos());
+            total.merge(&guest.meter);
+            if guest.stream.is_some() {
+                unanswered += u64::from(guest.program.outstanding());
+            }
+            clients.push(ClientResult {
+                name: spec.name.clone(),
+                contract: scenario.contract(i),
+                alone: members(spec.group) == 1,
+                depth: spec.program.depth,
+                issued: guest.program.issued(),
+                meter: guest.meter,
+            });
+        }
+        Results {
+            run: self.name,
+            clients,
+            total,
+            promised: self.promised,
+            refusals: self.refusals,
+            counters: self.layer.layer().counters(),
+            unanswered,
+            turns: self.turns,
+        }
+    }
+
+    /// When something happens next.
+    fn next_event(&self) -> Option<Instant> {
+        if !(self.completions.is_empty() && self.requests.is_empty() && self.ready.is_empty()) {
+            return Some(self.now);
+        }
+        let sources = [
+            self.drive.next_completion(),
+            self.wake,
+            self.agenda.next(),
+            self.transit.next(),
+            self.timers.first(),
+        ];
+        sources.into_iter().flatten().min()
+    }
+}
+
+/// What the layer is told before anything else: spaces and groups.
+fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
+    let spaces = (0..)
+        .zip(&scenario.spaces)
+        .map(|(id, &size)| Edit::SetSpace {
+            id: SpaceId(id),
+            size: Some(size),
+        });
+    let groups = (1..)
+        .zip(&scenario.groups)
+        .map(|(id, group)| Edit::AddGroup {
+            id: GroupId(id),
+            parent: group.parent,
+            contract: policy.translate(scenario, group.contract),
+        });
+    spaces.chain(groups).collect()
+}

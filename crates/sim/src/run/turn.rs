@@ -1,0 +1,123 @@
+//! The loop: what happens at one instant, in order.
+
+use super::Run;
+use crate::Error;
+use crate::agenda::Item;
+use weir_core::{Completion, Instant, Output};
+
+/// More turns than this at one instant are no progress.
+const STILL_MAX: u32 = 1_000_000;
+
+impl Run<'_> {
+    /// Everything that happens at one instant, up to what follows from it at the same instant.
+    pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
+        self.still = if now == self.now { self.still + 1 } else { 0 };
+        if self.still > STILL_MAX {
+            return Err(Error::Stuck { at: now });
+        }
+        self.now = now;
+        self.turns += 1;
+        self.complete();
+        self.act()?;
+        self.arrive();
+        self.submit();
+        self.poll();
+        Ok(())
+    }
+
+    fn complete(&mut self) {
+        while let Some(ended) = self.drive.pop(self.now) {
+            self.completions.push(ended.completion);
+        }
+        if !self.completions.is_empty() {
+            self.layer.complete(self.now, &self.completions);
+            self.completions.clear();
+        }
+    }
+
+    fn act(&mut self) -> Result<(), Error> {
+        while let Some(item) = self.agenda.pop(self.now) {
+            match item {
+                Item::Change(edits) => {
+                    if let Err(refusal) = self.layer.change(self.now, &edits) {
+                        self.refusals.push((self.now, refusal));
+                    }
+                }
+                Item::Arrive(client) => self.connect(client)?,
+                Item::Leave(client) => self.disconnect(client),
+                Item::Hold(client, held) => {
+                    if let Some(stream) = self.guests[client as usize].stream {
+                        self.layer.hold(self.now, stream, held);
+                    }
+                }
+                Item::Cancel(client) => {
+                    let stream = self.guests[client as usize].stream;
+                    if let (Some(stream), Some(cookie)) = (stream, self.flights.oldest(client)) {
+                        self.layer.cancel(self.now, stream, cookie);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests reach the layer, answers reach clients, and clients act on them.
+    fn arrive(&mut self) {
+        while let Some(request) = self.transit.arrived(self.now) {
+            let client = self.by_slot[request.stream.slot() as usize];
+            self.receive(client, request);
+        }
+        while let Some(done) = self.transit.answered(self.now) {
+            self.deliver(&done);
+        }
+        while let Some(client) = self.timers.pop(self.now) {
+            self.wake_guest(client);
+        }
+        while let Some(client) = self.ready.pop_front() {
+            self.guests[client as usize].ready = false;
+            self.step(client);
+        }
+    }
+
+    /// Submits what has arrived. What is refused for want of room waits for its stream to be resumed.
+    fn submit(&mut self) {
+        let mut from = 0;
+        while from < self.requests.len() {
+            let Err(rejected) = self.layer.submit(self.now, &self.requests[from..]) else {
+                break;
+            };
+            from += rejected.accepted + 1;
+            let request = self.requests[from - 1];
+            self.refused(request, rejected.reason);
+        }
+        self.requests.clear();
+    }
+
+    fn poll(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let wake = self.layer.poll(self.now, &mut outputs);
+        self.wake = wake.map(|wake| wake.at);
+        for output in &outputs {
+            match output {
+                Output::Dispatch(command) => {
+                    if self.drive.submit(self.now, command).is_err() {
+                        self.completions.push(Completion::busy(command.tag));
+                    }
+                }
+                Output::Done(done) => self.answered(done),
+                Output::Pause(stream) => {
+                    let client = self.by_slot[stream.slot() as usize];
+                    self.guests[client as usize].paused = true;
+                }
+                Output::Resume(stream) => {
+                    let client = self.by_slot[stream.slot() as usize];
+                    let guest = &mut self.guests[client as usize];
+                    guest.paused = false;
+                    self.requests.extend(guest.unread.drain(..));
+                }
+            }
+        }
+        outputs.clear();
+        self.outputs = outputs;
+    }
+}

@@ -1,0 +1,237 @@
+//! Clients come and go, contracts change, requests are given up.
+
+use weir_core::record::Call;
+use weir_core::{
+    Contract, Edit, GroupId, Instant, Layer, Limits, Max, Outcome, Output, Refusal, Span,
+};
+use weir_drive::null;
+use weir_load::Program;
+use weir_sim::{Action, Error, Observer, Policy, Run, Scenario, Scheduled};
+
+fn scenario(clients: u32, depth: u32) -> Scenario {
+    let drive = weir_drive::Config::Null(null::Config::demo());
+    let mut scenario = Scenario::new("events", drive, Span::from_secs(4));
+    for n in 0..clients {
+        let program = Program::random_reads(4096, depth);
+        scenario.tenant(format!("c{n}"), Contract::DEFAULT, 1 << 20, program);
+    }
+    scenario
+}
+
+fn at(ms: u64, action: Action) -> Scheduled {
+    Scheduled {
+        at: Span::from_millis(ms),
+        action,
+    }
+}
+
+fn set(id: u32, contract: Contract) -> Action {
+    Action::Change(vec![Edit::SetContract {
+        id: GroupId(id),
+        contract,
+    }])
+}
+
+#[test]
+fn a_client_is_there_from_its_coming_to_its_going() {
+    let mut s = scenario(2, 4);
+    s.clients[1].arrives = Span::from_secs(1);
+    s.clients[1].leaves = Some(Span::from_secs(3));
+    let results = Run::new(&s, &Policy::none(), 0)
+        .unwrap()
+        .run(|_| {})
+        .unwrap();
+    let seconds = |client: usize| -> Vec<u64> {
+        let meter = &results.clients[client].meter;
+        let windows = meter.seconds().complete(meter.end_ns());
+        windows.iter().map(|w| w.requests).collect()
+    };
+    let (stays, comes) = (seconds(0), seconds(1));
+    assert_eq!((comes[0], comes[3]), (0, 0));
+    assert!(comes[1] > 30_000 && comes[2] > 30_000);
+    assert!(stays[0] > 59_000 && stays[3] > 59_000 && stays[1] < 31_000);
+    let gone = &results.clients[1].meter;
+    assert_eq!(gone.failures(), 4, "what it waited for");
+    let judged = gone.judge(1);
+    assert_eq!(
+        (judged.windows, judged.met),
+        (2, 2),
+        "no promise is broken to who is gone"
+    );
+}
+
+#[test]
+fn a_max_holds_from_its_change_on_and_a_refused_change_is_noted() {
+    let mut s = scenario(1, 8);
+    let limited = Contract {
+        max: Max {
+            bandwidth: 10_000_000,
+            ..Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    let greedy = Contract {
+        min: 300_000_000,
+        ..Contract::DEFAULT
+    };
+    s.actions = vec![
+        at(3_000, set(1, greedy)),
+        at(1_000, set(1, limited)),
+        at(2_000, set(1, Contract::DEFAULT)),
+    ];
+    let results = Run::new(&s, &Policy::none(), 0)
+        .unwrap()
+        .run(|_| {})
+        .unwrap();
+    let meter = &results.clients[0].meter;
+    let mb: Vec<u64> = (meter.seconds().complete(meter.end_ns()).iter())
+        .map(|w| w.bytes / 1_000_000)
+        .collect();
+    assert_eq!((mb[1], mb[3]), (10, mb[2]));
+    assert!(mb[0] > 200 && mb[2] > 200);
+    assert!(
+        meter.split().limit.max() > 3_000_000,
+        "eight requests at 10 MB/s"
+    );
+    let [(when, refusal)] = results.refusals[..] else {
+        panic!("one refusal")
+    };
+    assert_eq!(when, Instant::ZERO + Span::from_secs(3));
+    assert!(matches!(refusal, Refusal::OverCapacity { .. }));
+}
+
+#[test]
+fn a_held_client_gets_nothing_and_its_requests_wait() {
+    let mut s = scenario(2, 4);
+    let hold = |held| Action::Hold { client: 0, held };
+    s.actions = vec![at(1_000, hold(true)), at(2_000, hold(false))];
+    let results = Run::new(&s, &Policy::none(), 0)
+        .unwrap()
+        .run(|_| {})
+        .unwrap();
+    let meter = &results.clients[0].meter;
+    let windows = meter.seconds().complete(meter.end_ns());
+    assert!(windows[1].requests <= 4 && windows[2].requests > 30_000);
+    assert!(meter.latency().max() >= 999_000_000);
+    assert_eq!(results.unanswered, 8);
+}
+
+/// Counts outcomes.
+#[derive(Default)]
+struct Outcomes {
+    ok: u64,
+    cancelled: u64,
+}
+
+impl Observer for Outcomes {
+    fn call(&mut self, _now: Instant, call: &Call<'_>, _layer: &mut Layer) {
+        let Call::Poll { outputs, .. } = call else {
+            return;
+        };
+        for output in *outputs {
+            if let Output::Done(done) = output {
+                match done.outcome {
+                    Outcome::Ok => self.ok += 1,
+                    Outcome::Cancelled => self.cancelled += 1,
+                    Outcome::Error(_) => panic!("this drive never fails"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_request_fails_and_its_client_goes_on() {
+    // Far more than the drive takes at a time, so that the oldest is in the drive or about to be.
+    let mut s = scenario(1, 100);
+    s.actions = (1..100)
+        .map(|ms| at(ms, Action::Cancel { client: 0 }))
+        .collect();
+    s.actions.push(at(
+        100,
+        Action::Hold {
+            client: 0,
+            held: true,
+        },
+    ));
+    s.actions
+        .extend((101..150).map(|ms| at(ms, Action::Cancel { client: 0 })));
+    let mut outcomes = Outcomes::default();
+    let run = Run::observed(&s, &Policy::none(), 0, vec![&mut outcomes]).unwrap();
+    let results = run.run(|_| {}).unwrap();
+    assert_eq!(results.clients[0].meter.failures(), outcomes.cancelled);
+    assert!(
+        outcomes.cancelled >= 49,
+        "on hold, the oldest is not in the drive"
+    );
+    assert_eq!(outcomes.ok + outcomes.cancelled, results.counters.done);
+    assert_eq!(
+        results.counters.accepted,
+        results.counters.done + results.unanswered
+    );
+}
+
+#[test]
+fn what_the_layer_has_no_room_for_waits_and_comes_later() {
+    let mut s = scenario(4, 50);
+    for client in &mut s.clients {
+        client.program.requests = Some(5_000);
+    }
+    for (requests, per_stream, reserved) in
+        [(20, 50, 1), (400, 7, 1), (9, 1, 1), (12, 3, 0), (5, 50, 1)]
+    {
+        s.limits = Some(Limits {
+            requests,
+            streams: 5,
+            groups: 5,
+            spaces: 4,
+            per_stream,
+            reserved,
+            scheduler_tags: 3,
+            events: 0,
+        });
+        let results = Run::new(&s, &Policy::none(), 0)
+            .unwrap()
+            .run(|_| {})
+            .unwrap();
+        assert!(results.counters.rejected > 0 || per_stream < 50);
+        assert_eq!(
+            (results.counters.done, results.unanswered),
+            (20_000, 0),
+            "{requests} {per_stream} {reserved}"
+        );
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_it_begins() {
+    let error = |spoil: fn(&mut Scenario)| {
+        let mut s = scenario(2, 1);
+        spoil(&mut s);
+        Run::new(&s, &Policy::none(), 0).unwrap_err()
+    };
+    assert!(matches!(
+        error(|s| s.clients[1].region.start = 1),
+        Error::Region { .. }
+    ));
+    assert!(matches!(
+        error(|s| s.clients[1].space.0 = 9),
+        Error::Region { .. }
+    ));
+    assert!(matches!(
+        error(|s| s.clients[0].program.depth = 0),
+        Error::Program { .. }
+    ));
+    assert!(matches!(
+        error(|s| s.groups[0].contract.min = 1 << 40),
+        Error::Refused(_)
+    ));
+    assert!(matches!(
+        error(|s| s.actions = vec![at(0, Action::Cancel { client: 2 })]),
+        Error::NoSuchClient(2)
+    ));
+    assert_eq!(
+        error(|s| s.clients[1].space.0 = 9).to_string(),
+        "client c1: its region is not inside space 9"
+    );
+}

@@ -1,0 +1,133 @@
+//! What can be worked out by hand.
+
+use weir_core::{Contract, Span};
+use weir_drive::null;
+use weir_load::{Arrival, Program, SyncMode};
+use weir_sim::{Path, Policy, Results, Run, Scenario};
+
+fn idle() -> Scenario {
+    let drive = weir_drive::Config::Null(null::Config::demo());
+    Scenario::new("physics", drive, Span::from_secs(1))
+}
+
+fn one(program: Program) -> Scenario {
+    let mut scenario = idle();
+    scenario.tenant("one", Contract::DEFAULT, 1 << 20, program);
+    scenario
+}
+
+fn run(scenario: &Scenario) -> Results {
+    let run = Run::new(scenario, &Policy::none(), 0).unwrap();
+    run.run(|_| {}).unwrap()
+}
+
+#[test]
+fn a_lone_reader_waits_for_service_and_transfer() {
+    let results = run(&one(Program::random_reads(4096, 1)));
+    let meter = &results.clients[0].meter;
+    assert_eq!(
+        (meter.latency().min(), meter.latency().max()),
+        (46_384, 46_384)
+    );
+    assert_eq!(meter.requests(), 1_000_000_000 / 46_384);
+    assert_eq!(meter.split().drive.min(), 46_384);
+    assert_eq!(
+        (meter.split().limit.max(), meter.split().elevator.max()),
+        (0, 0)
+    );
+    assert_eq!(results.unanswered, 1);
+}
+
+#[test]
+fn a_path_adds_its_latency_twice_and_its_processor_in_series() {
+    let mut scenario = one(Program::random_reads(4096, 1));
+    scenario.path = Path {
+        latency: Span::from_micros(20),
+        processor: Span::from_micros(5),
+    };
+    let results = run(&scenario);
+    let meter = &results.clients[0].meter;
+    assert_eq!(
+        (meter.latency().min(), meter.latency().max()),
+        (91_384, 91_384)
+    );
+    assert_eq!(meter.split().drive.max(), 46_384);
+
+    // Thirty-two at once: the processor takes 5 us for each, which is less than the link takes.
+    scenario.clients[0].program.depth = 32;
+    scenario.path.processor = Span::from_micros(50);
+    let meter = &run(&scenario).clients[0].meter;
+    assert!(
+        (19_990..=20_000).contains(&meter.requests()),
+        "one every 50 us"
+    );
+}
+
+#[test]
+fn the_sum_of_latencies_is_depth_times_time() {
+    for depth in [1, 4, 32, 100] {
+        let results = run(&one(Program::random_reads(4096, depth)));
+        let sum = results.clients[0].meter.latency().sum();
+        let whole = u128::from(depth) * 1_000_000_000;
+        let longest = u128::from(results.clients[0].meter.latency().max());
+        assert!(sum <= whole && sum + u128::from(depth) * longest >= whole);
+    }
+}
+
+#[test]
+fn an_open_loop_is_served_at_its_rate_and_beyond_the_drive_it_waits() {
+    let at_interval = |us| {
+        let interval = Span::from_micros(us);
+        let mut program = Program::random_reads(4096, 1_000);
+        program.arrival = Arrival::Even { interval };
+        run(&one(program)).clients.remove(0).meter
+    };
+    let slow = at_interval(100);
+    assert_eq!(slow.requests(), 10_000);
+    assert_eq!(slow.latency().max(), 46_384);
+    // One every 10 us, where the link takes one every 16.4: what is due waits ever longer.
+    let fast = at_interval(10);
+    assert!((61_000..=61_035).contains(&fast.requests()));
+    assert!(
+        fast.latency().max() > 380_000_000,
+        "due at 0.61 s, served at 1 s"
+    );
+}
+
+#[test]
+fn a_program_that_ends_ends_the_measurement() {
+    let mut program = Program::random_reads(4096, 1);
+    program.requests = Some(10);
+    let results = run(&one(program));
+    assert_eq!((results.total.requests(), results.unanswered), (10, 0));
+    assert_eq!(
+        results.total.length_ns(),
+        463_840,
+        "measured up to the last answer"
+    );
+}
+
+#[test]
+fn flushes_move_no_bytes_and_wait_for_writes() {
+    let mut program = Program::random_reads(4096, 2);
+    program.writes = 100;
+    program.sync = SyncMode::Fdatasync(2);
+    let meter = &run(&one(program)).clients[0].meter;
+    // Two writes (62.768 us) and a flush (30 us) a round.
+    let rounds = 1_000_000_000 / 92_768;
+    assert!(meter.requests().abs_diff(rounds * 3) <= 3);
+    assert!(meter.bytes().abs_diff(rounds * 8192) <= 8192);
+    assert_eq!(meter.latency().min(), 30_000);
+}
+
+#[test]
+fn time_that_stands_still_is_noticed() {
+    let mut scenario = one(Program::random_reads(4096, 1));
+    scenario.drive = weir_drive::Config::Null(null::Config {
+        service: Span::ZERO,
+        link: 0,
+        ..null::Config::demo()
+    });
+    let error = Run::new(&scenario, &Policy::none(), 0).unwrap().run(|_| {});
+    assert!(matches!(error, Err(weir_sim::Error::Stuck { .. })));
+}

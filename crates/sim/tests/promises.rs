@@ -1,0 +1,82 @@
+//! What Weir promises of its scenarios, in virtual time.
+
+use weir_core::Span;
+use weir_measure::jain;
+use weir_sim::{Auditors, Policy, Results, Run, Scenario, scenario};
+
+const MIN: u64 = 10_000_000;
+
+/// Plays it under all auditors.
+fn run(scenario: &Scenario, policy: &Policy) -> Results {
+    let mut auditors = Auditors::new();
+    let run = Run::observed(scenario, policy, 0, vec![&mut auditors]).unwrap();
+    let results = run.run(|_| {}).unwrap();
+    let found = auditors.end(false);
+    assert!(found.is_empty(), "{}: {:?}", policy.name, found.kept());
+    results
+}
+
+#[test]
+fn a_contract_is_kept_in_every_second_at_nine_tenths_of_the_total() {
+    let scenario = scenario::demo(Span::from_secs(4));
+    let all = run(&scenario, &Policy::none()).total.bytes();
+    let results = run(&scenario, &Policy::contract());
+    for client in &results.clients {
+        let judged = client.meter.judge(MIN);
+        assert_eq!((judged.windows, judged.met), (4, 4), "{}", client.name);
+    }
+    let total = results.total.bytes();
+    assert!(total * 10 >= all * 9, "{total} of {all}");
+}
+
+#[test]
+fn bfq_set_up_for_bandwidth_gives_the_target_its_min_at_seven_tenths_of_the_total() {
+    let scenario = scenario::demo(Span::from_secs(4));
+    let all = run(&scenario, &Policy::none()).total.bytes();
+    let results = run(&scenario, &Policy::bfq(&scenario));
+    let target = results.clients[0].meter.bytes();
+    assert!(target >= 4 * MIN, "{target}");
+    let total = results.total.bytes();
+    assert!(total * 10 >= all * 7, "{total} of {all}");
+}
+
+#[test]
+fn among_equals_nobody_is_idled_for() {
+    let scenario = scenario::equal_random_readers(Span::from_secs(3));
+    let all = run(&scenario, &Policy::none()).total.bytes();
+    let results = run(&scenario, &Policy::contract());
+    let total = results.total.bytes();
+    assert!(total * 100 >= all * 95, "{total} of {all}");
+    for client in &results.clients {
+        let judged = client.meter.judge(MIN);
+        assert_eq!((judged.windows, judged.met), (3, 3), "{}", client.name);
+    }
+}
+
+#[test]
+fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
+    let scenario = scenario::shares(Span::from_secs(10));
+    for policy in [Policy::contract(), Policy::bfq(&scenario)] {
+        let results = run(&scenario, &policy);
+        let rate = |client: usize| results.clients[client].meter.bytes() / (1 << client);
+        let normal: Vec<f64> = (0..4).map(|client| rate(client) as f64).collect();
+        assert!(jain(&normal).is_some_and(|j| j > 0.9995), "{normal:?}");
+        let total = results.total.bytes();
+        let windows = |client: usize| {
+            let meter = &results.clients[client].meter;
+            meter.seconds().complete(meter.end_ns()).to_vec()
+        };
+        for client in 0..4 {
+            let what = format!("{} {}", policy.name, results.clients[client].name);
+            let fair = total * (1 << client) / 15;
+            let got = results.clients[client].meter.bytes();
+            assert!(got.abs_diff(fair) <= fair / 50, "{what}: {got} not {fair}");
+            for (second, window) in windows(client).iter().enumerate() {
+                let whole: u64 = (0..4).map(|c| windows(c)[second].bytes).sum();
+                let fair = whole * (1 << client) / 15;
+                let off = window.bytes.abs_diff(fair);
+                assert!(off <= fair / 10, "{what}, second {second}: {off} of {fair}");
+            }
+        }
+    }
+}

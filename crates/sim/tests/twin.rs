@@ -1,0 +1,269 @@
+//! The same twice, to the byte; and no request lost, whatever the scenario.
+
+use weir_core::record::{Call, Recorder, replay};
+use weir_core::{Class, Contract, Edit, Flags, GroupId, Instant, Layer, Limits, Max, ROOT, Span};
+use weir_drive::null;
+use weir_load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
+use weir_sim::{
+    Action, Auditors, GroupSpec, Observer, Path, Policy, Results, Run, Scenario, Scheduled,
+    scenario,
+};
+
+fn policies(scenario: &Scenario) -> [Policy; 4] {
+    [
+        Policy::none(),
+        Policy::bfq_linux(),
+        Policy::bfq(scenario),
+        Policy::contract(),
+    ]
+}
+
+fn recorded(scenario: &Scenario, policy: &Policy, repetition: u32) -> (Vec<u8>, Results) {
+    let mut recorder = Recorder::new(&Run::config(scenario, policy));
+    let run = Run::observed(scenario, policy, repetition, vec![&mut recorder]).unwrap();
+    let results = run.run(|_| {}).unwrap();
+    (recorder.bytes().to_vec(), results)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_repetition_others() {
+    let mut scenario = scenario::demo(Span::from_millis(60));
+    scenario.actions = vec![Scheduled {
+        at: Span::from_millis(30),
+        action: Action::Hold {
+            client: 3,
+            held: true,
+        },
+    }];
+    for policy in policies(&scenario) {
+        let (first, _) = recorded(&scenario, &policy, 0);
+        assert!(
+            first == recorded(&scenario, &policy, 0).0,
+            "{}",
+            policy.name
+        );
+        assert!(
+            first != recorded(&scenario, &policy, 1).0,
+            "{}",
+            policy.name
+        );
+        assert!(replay(&first).unwrap().calls > 100);
+    }
+}
+
+#[test]
+fn watching_changes_nothing() {
+    let scenario = scenario::demo(Span::from_millis(50));
+    for policy in policies(&scenario) {
+        let alone = Run::new(&scenario, &policy, 0)
+            .unwrap()
+            .run(|_| {})
+            .unwrap();
+        let (_, watched) = recorded(&scenario, &policy, 0);
+        assert_eq!(alone.total, watched.total);
+        assert_eq!(alone.counters, watched.counters);
+    }
+}
+
+/// Checks that calls come in the order of the classes of events, and that time never goes back.
+#[derive(Default)]
+struct Order {
+    now: Instant,
+    class: u8,
+    calls: u64,
+}
+
+impl Observer for Order {
+    fn call(&mut self, now: Instant, call: &Call<'_>, _layer: &mut Layer) {
+        let class = match call {
+            Call::Complete { .. } => 0,
+            Call::Submit { .. } => 2,
+            Call::Poll { .. } => 3,
+            _ => 1,
+        };
+        assert!(now >= self.now, "time goes back");
+        // A poll ends a turn; the next one may be at the same instant.
+        assert!(
+            now > self.now || self.class == 3 || class >= self.class,
+            "{call:?} after class {} at {now:?}",
+            self.class
+        );
+        (self.now, self.class) = (now, class);
+        self.calls += 1;
+    }
+}
+
+/// A scenario drawn from a seed: tree, contracts, programs, comings and goings, sizes of tables, drive and path.
+fn drawn(seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed);
+    let drive = null::Config {
+        service: Span::from_nanos(rng.range(1, 100_000)),
+        tags: rng.range(1, 40) as u16,
+        queues: rng.range(1, 3) as u16,
+        link: rng.range(20_000_000, 500_000_000),
+        tick: Span::from_millis(rng.range(0, 1) * rng.range(0, 3)),
+    };
+    let drive = weir_drive::Config::Null(drive);
+    let mut s = Scenario::new("drawn", drive, Span::from_secs(60));
+    let inner = rng.range(0, 2);
+    for _ in 0..inner {
+        let (parent, contract) = (
+            ROOT,
+            Contract {
+                min: 0,
+                ..contract(&mut rng)
+            },
+        );
+        s.groups.push(GroupSpec { parent, contract });
+    }
+    for n in 0..rng.range(1, 9) {
+        let contract = contract(&mut rng);
+        let program = program(&mut rng);
+        let client = s.tenant(format!("c{n}"), contract, 1 << 22, program);
+        client.arrives = Span::from_micros(rng.range(0, 2) * rng.range(0, 3_000));
+        if rng.range(0, 3) == 0 {
+            client.leaves = Some(client.arrives + Span::from_micros(rng.range(0, 50_000)));
+        }
+        client.flags = [Flags::NONE, Flags::SYNC][rng.range(0, 1) as usize];
+        let group = client.group.0 as usize - 1;
+        s.groups[group].parent = GroupId(rng.range(0, inner) as u32);
+    }
+    if rng.range(0, 1) == 0 {
+        s.path = Path {
+            latency: Span::from_micros(rng.range(0, 50)),
+            processor: Span::from_micros(rng.range(0, 9)),
+        };
+    }
+    s.actions = actions(&mut rng, &s);
+    if rng.range(0, 1) == 0 {
+        s.limits = Some(limits(&mut rng, &s));
+    }
+    s
+}
+
+/// Requests are given up, contracts change, clients are held and let go again.
+fn actions(rng: &mut Rng, s: &Scenario) -> Vec<Scheduled> {
+    let mut actions = Vec::new();
+    for _ in 0..rng.range(0, 12) {
+        let client = rng.range(0, s.clients.len() as u64 - 1) as usize;
+        let at = Span::from_millis(rng.range(0, 40));
+        let action = match rng.range(0, 2) {
+            0 => Action::Cancel { client },
+            1 => Action::Hold { client, held: true },
+            _ => Action::Change(vec![Edit::SetContract {
+                id: s.clients[client].group,
+                contract: contract(rng),
+            }]),
+        };
+        actions.push(Scheduled { at, action });
+    }
+    for client in 0..s.clients.len() {
+        let at = Span::from_millis(rng.range(40, 60));
+        let action = Action::Hold {
+            client,
+            held: false,
+        };
+        actions.push(Scheduled { at, action });
+    }
+    actions
+}
+
+fn limits(rng: &mut Rng, s: &Scenario) -> Limits {
+    let (streams, reserved) = (s.clients.len() as u32 + 1, rng.range(0, 2) as u32);
+    Limits {
+        requests: streams * reserved + rng.range(1, 40) as u32,
+        streams,
+        groups: s.groups.len() as u32 + 1,
+        spaces: streams,
+        per_stream: rng.range(1, 20) as u32,
+        reserved,
+        scheduler_tags: rng.range(1, 30) as u32,
+        events: 4096,
+    }
+}
+
+fn contract(rng: &mut Rng) -> Contract {
+    let class = match rng.range(0, 5) {
+        0 => Class::Idle,
+        _ => Class::BestEffort,
+    };
+    let limited = rng.range(0, 2) == 0;
+    Contract {
+        min: if class == Class::Idle {
+            0
+        } else {
+            rng.range(0, 1) * rng.range(1, 1_000_000)
+        },
+        share: rng.range(1, 1_000) as u16,
+        max: Max {
+            bandwidth: if limited {
+                rng.range(2_000_000, 50_000_000)
+            } else {
+                0
+            },
+            iops: if limited { rng.range(500, 20_000) } else { 0 },
+            burst: Span::from_millis(rng.range(0, 20)),
+            ..Max::NONE
+        },
+        class,
+        ..Contract::DEFAULT
+    }
+}
+
+fn program(rng: &mut Rng) -> Program {
+    let interval = Span::from_micros(rng.range(10, 400));
+    Program {
+        pattern: [Pattern::Sequential, Pattern::Random, Pattern::Zipf][rng.range(0, 2) as usize],
+        writes: rng.range(0, 100) as u8,
+        fua: rng.range(0, 3) == 0,
+        sync: match rng.range(0, 2) {
+            0 => SyncMode::Never,
+            1 => SyncMode::Flush(rng.range(1, 9) as u32),
+            _ => SyncMode::Fdatasync(rng.range(1, 9) as u32),
+        },
+        size: Size::Range {
+            min: 512,
+            max: rng.range(1, 600) as u32 * 512,
+            step: 512,
+        },
+        depth: rng.range(1, 40) as u32,
+        arrival: match rng.range(0, 3) {
+            0 => Arrival::Even { interval },
+            1 => Arrival::Poisson { interval },
+            2 => Arrival::Closed { think: interval },
+            _ => Arrival::Closed { think: Span::ZERO },
+        },
+        start: Span::from_micros(rng.range(0, 3_000)),
+        stop: None,
+        requests: Some(rng.range(1, 120)),
+    }
+}
+
+#[test]
+fn whatever_the_scenario_every_request_is_answered_once() {
+    for seed in 0..600 {
+        let scenario = drawn(seed);
+        for policy in policies(&scenario) {
+            let mut order = Order::default();
+            let mut auditors = Auditors::new();
+            let observers: Vec<&mut dyn Observer> = vec![&mut order, &mut auditors];
+            let run = Run::observed(&scenario, &policy, 0, observers).unwrap();
+            let results = run.run(|_| {}).unwrap();
+            let what = format!("seed {seed}, {}", policy.name);
+            assert_eq!(results.unanswered, 0, "{what}");
+            assert_eq!(results.counters.accepted, results.counters.done, "{what}");
+            assert_eq!(
+                (results.counters.stray, results.counters.clamped),
+                (0, 0),
+                "{what}"
+            );
+            for (spec, client) in scenario.clients.iter().zip(&results.clients) {
+                let all = spec.leaves.is_some() || Some(client.issued) == spec.program.requests;
+                assert!(all, "{what}: {} issued {}", client.name, client.issued);
+            }
+            assert!(order.calls > 0);
+            let found = auditors.end(true);
+            assert!(found.is_empty(), "{what}: {:?}", found.kept());
+        }
+    }
+}
