@@ -1,9 +1,9 @@
 //! `bfq`: Linux's Budget Fair Queueing.
 //!
 //! One queue at a time has the drive, until its budget of sectors is used up, its time is over, or it has nothing more to send and
-//! is not worth waiting for. Who is next is B-WF2Q+'s choice ([`wf2q`]); how large the budget is, feedback's ([`budget`]); when
-//! the drive waits for the next request of the queue in service, [`turn`] decides, from what [`idle`], [`seek`] and [`symmetry`]
-//! have observed. [`peak`] measures the drive.
+//! is not worth waiting for. Who is next is B-WF2Q+'s choice (`wf2q`); how large the budget is, feedback's (`budget`); when
+//! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `seek` and `symmetry`
+//! have observed. `peak` measures the drive.
 //!
 //! - Each stream has a synchronous queue. Asynchronous requests go to a queue of their group and priority, shared by its streams:
 //!   Linux has the same 17 per group, of which only those in use exist here.

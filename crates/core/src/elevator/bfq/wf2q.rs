@@ -34,7 +34,7 @@ struct ServiceTree {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     in_service: u32,
-    /// Whom the lookup found when something last changed here.
+    /// Whom the look-up found when something last changed here.
     next: u32,
     /// Members in the active trees.
     active: u32,
@@ -397,7 +397,12 @@ impl Wf2q {
 
     /// Linux: `bfq_lookup_next_entity`.
     fn lookup(&mut self, node: u32) -> Option<u32> {
-        (0..CLASSES as u8).find_map(|class| self.lookup_class(node, class))
+        let first = tree_of(node, 0) as usize;
+        let waiting = |tree: &ServiceTree| !tree.active.is_empty();
+        let class = self.trees[first..first + CLASSES]
+            .iter()
+            .position(waiting)?;
+        self.lookup_class(node, class as u8)
     }
 
     /// Whom to serve now: the idle class first if it has waited too long. The promotion is decided here, when it matters.
@@ -409,7 +414,10 @@ impl Wf2q {
         } else {
             None
         };
-        let found = promoted.or_else(|| self.lookup(node))?;
+        // Whatever changed while nothing here was in service was followed by a look-up.
+        let next = self.nodes[node as usize].next;
+        debug_assert_eq!(self.lookup(node).unwrap_or(NIL), next);
+        let found = promoted.or_else(|| (next != NIL).then_some(next))?;
         if self.entity(found).class == IDLE {
             self.nodes[node as usize].idle_class_at = now;
         }
