@@ -46,6 +46,8 @@ pub(crate) trait Schedule: core::fmt::Debug {
     fn remove_group(&mut self, _now: Instant, _id: GroupId, _table: &Table) {}
     /// The drive's capacity changed.
     fn set_capacity(&mut self, _now: Instant, _table: &Table) {}
+    /// All edits of a change have been made.
+    fn settle(&mut self, _now: Instant, _table: &Table) {}
     /// A request (or what is left of one that was taken out) enters.
     fn insert(&mut self, now: Instant, request: u32, table: &Table);
     /// A request that is inside leaves undispatched: given up, or its stream is on hold.

@@ -45,6 +45,7 @@ impl Layer {
                 Edit::SetCapacity(_) => self.elevator.set_capacity(now, &self.table),
             }
         }
+        self.elevator.settle(now, &self.table);
         for index in 0..self.table.streams.capacity() {
             if self
                 .table

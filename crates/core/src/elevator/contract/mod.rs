@@ -265,17 +265,14 @@ impl Schedule for Elevator {
             u32::from(group.contract.share),
             idle,
         );
-        self.refresh(now, table);
     }
 
-    fn remove_group(&mut self, now: Instant, id: GroupId, table: &Table) {
+    fn remove_group(&mut self, _now: Instant, id: GroupId, _table: &Table) {
         self.shares.forget(id.0);
-        self.refresh(now, table);
     }
 
-    fn set_capacity(&mut self, now: Instant, table: &Table) {
+    fn set_capacity(&mut self, _now: Instant, table: &Table) {
         self.model = Model::new(table.capacity());
-        self.refresh(now, table);
     }
 
     fn insert(&mut self, now: Instant, request: u32, table: &Table) {
@@ -301,12 +298,8 @@ impl Schedule for Elevator {
             let entity = self.shares.of_stream(stream);
             self.shares.deactivate(entity);
         }
-        self.reservations.removed(
-            now,
-            live.group,
-            u64::from(table.left(request)),
-            live.pieces == 0,
-        );
+        self.reservations
+            .removed(now, live.group, u64::from(table.left(request)));
         let shares = &self.shares;
         self.reservations
             .wait_on(now, live.group, |g| shares.is_active(g));
@@ -347,11 +340,9 @@ impl Schedule for Elevator {
         self.reservations
             .completed(now, piece.group, u64::from(piece.length), cost, last, drive);
     }
-}
 
-impl Elevator {
-    /// Takes the promises and what is in flight anew after a change.
-    fn refresh(&mut self, now: Instant, table: &Table) {
+    /// Takes the promises and what is in flight anew.
+    fn settle(&mut self, now: Instant, table: &Table) {
         self.reservations.set(now, &table.groups);
         let model = &self.model;
         let flights = || {

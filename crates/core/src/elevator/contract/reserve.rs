@@ -280,11 +280,12 @@ impl Reservations {
         }
     }
 
-    /// A request left the elevator with `bytes` of it unsent; `last` if nothing of it is in the drive.
-    pub(super) fn removed(&mut self, now: Instant, group: GroupId, bytes: u64, last: bool) {
+    /// A request left the elevator with `bytes` of it unsent. It counts no longer, whatever of it is in the drive: it is given
+    /// up, or it will arrive again.
+    pub(super) fn removed(&mut self, now: Instant, group: GroupId, bytes: u64) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
-            self.left(now, at, bytes, last);
+            self.left(now, at, bytes, true);
             at = self.table[at as usize].above;
         }
     }
@@ -426,5 +427,59 @@ fn average(old: u64, sample: u64) -> u64 {
         sample
     } else {
         old - old / 8 + sample / 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Capacity, Edit};
+
+    const GROUP: GroupId = GroupId(1);
+    const OTHER: GroupId = GroupId(2);
+
+    fn promised() -> Reservations {
+        let mut groups = Groups::new(3);
+        let contract = Contract {
+            min: 10_000_000,
+            ..Contract::DEFAULT
+        };
+        for (id, contract) in [(GROUP, contract), (OTHER, Contract::DEFAULT)] {
+            groups
+                .apply(
+                    &Edit::AddGroup {
+                        id,
+                        parent: ROOT,
+                        contract,
+                    },
+                    10_000,
+                )
+                .unwrap();
+        }
+        let mut reservations = Reservations::new(3, Span::from_millis(100), Span::from_millis(20));
+        reservations.set(Instant::ZERO, &groups);
+        reservations
+    }
+
+    #[test]
+    fn a_request_given_up_half_way_bounds_nobody_for_ever() {
+        let model = Model::new(Some(Capacity {
+            read: 250_000_000,
+            write: 250_000_000,
+            iops: 0,
+        }));
+        let drive = Drive {
+            model: &model,
+            delay: 30_000,
+        };
+        let mut r = promised();
+        let now = Instant::ZERO;
+        r.arrived(now, GROUP, 8192);
+        r.sent(now, GROUP, 4096, 16_384, false);
+        r.removed(now, GROUP, 4096);
+        r.completed(now, GROUP, 4096, 16_384, false, drive);
+        assert!(r.tightest(now, OTHER).is_some(), "it is alive for a while");
+        let later = now + LINGER_MAX + Span::from_nanos(1);
+        assert_eq!(r.tightest(later, OTHER), None);
     }
 }
