@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = arguments.next().is_some();
     let mut text = format!("[drive.memory]\npolicy = \"{policy}\"\n");
     if model {
-        text += "model = \"null\"\n";
+        text += "model = \"demo\"\n";
     }
     text += &format!("[listen]\nnbd = [\"unix:{socket}\"]\n");
     for volume in 0..volumes {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_core::StreamId;
+use weir_core::{Instant, StreamId};
 use weir_uring::{Buf, Handle, OpId, Payload, Segment};
 use weir_wire::nbd::{Request, Rules};
 
@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     pub(crate) dirty: bool,
     /// It waits for memory in the shard's list.
     pub(crate) waiting: bool,
+    /// When it last took answers or sent something.
+    pub(crate) moved: Instant,
     pub(crate) receiving: Option<OpId>,
     pub(crate) output: Output,
     /// Requests taken whose answer has not been sent.

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
-use weir_core::Instant;
+use weir_core::{Instant, Span};
 use weir_uring::Ring;
 
 use super::Shard;
 use super::connection::{Connection, State};
+
+/// How long a client that holds memory others wait for may do nothing.
+const PATIENCE: Span = Span::from_secs(5);
+/// So many of them are ended at a time.
+const EVICTIONS: usize = 16;
 
 /// The shard is ending.
 #[derive(Debug)]
@@ -67,6 +72,32 @@ impl Shard {
         }
     }
 
+    /// While somebody waits for memory: ends those, largest first, who hold more than what is guaranteed and have neither taken
+    /// answers nor sent anything for a while. Nobody else's request would ever be served otherwise.
+    pub(super) fn press(&mut self) {
+        if self.waiting.is_empty() {
+            self.pressed = None;
+            return;
+        }
+        let at = *self.pressed.get_or_insert(self.now + PATIENCE);
+        if self.now < at {
+            return;
+        }
+        self.pressed = Some(self.now + PATIENCE);
+        let mut idle = self.connections.slots();
+        idle.retain(|&slot| {
+            let connection = &self.connections[slot];
+            connection.state != State::Gone
+                && self.pool.is_shared(connection.used)
+                && connection.moved + PATIENCE <= self.now
+        });
+        idle.sort_unstable_by_key(|&slot| std::cmp::Reverse(self.connections[slot].used));
+        for slot in idle.into_iter().take(EVICTIONS) {
+            let reason = "it held memory that others wait for and took no answer for five seconds";
+            self.gone(slot, Some(reason));
+        }
+    }
+
     fn forget(&mut self, slot: u32) {
         let Some(mut connection) = self.connections.remove(slot) else {
             return;
@@ -89,7 +120,7 @@ impl Shard {
         if self.drain.is_some() {
             return;
         }
-        let within = weir_core::Span::from_nanos(within.as_nanos() as u64);
+        let within = Span::from_nanos(within.as_nanos() as u64);
         self.drain = Some(Drain {
             deadline: Some(self.now + within),
         });

@@ -5,7 +5,8 @@
 //! it holds some, and clients that do not read their answers, or do not send what they announced, keep what they have and get no
 //! more. Half of the memory is guaranteed in equal parts to as many connections as there may be; the other half is shared by the
 //! rule of dynamic thresholds (Choudhury and Hahne, 1998): nobody may have more of it than is left. However many take as much
-//! as they can, a newcomer finds as much as each of them has.
+//! as they can, a newcomer finds as much as each of them has. A request larger than what is guaranteed may still have to wait
+//! for memory that others hold; if that takes long, those who hold it and do not move are ended (`Shard::press`).
 
 use weir_uring::{Arena, Buf, Segment, SharedBuf};
 
@@ -44,13 +45,21 @@ impl Pool {
         let before = used.saturating_sub(self.guaranteed);
         let after = (*used + bytes).saturating_sub(self.guaranteed);
         let extra = after - before;
-        let threshold = if self.tight { self.free / 4 } else { self.free };
-        if extra > self.free || extra > 0 && after > threshold && !alone {
+        let Some(left) = self.free.checked_sub(extra) else {
+            return false;
+        };
+        let threshold = if self.tight { left / 4 } else { left };
+        if extra > 0 && after > threshold && !alone {
             return false;
         }
-        self.free -= extra;
+        self.free = left;
         *used += bytes;
         true
+    }
+
+    /// Whether a connection that has `used` has more than what is guaranteed.
+    pub(crate) fn is_shared(&self, used: u64) -> bool {
+        used > self.guaranteed
     }
 
     /// Takes a reservation back. True if there is more to share now.

@@ -186,6 +186,8 @@ struct Shard {
     dirty: Vec<u32>,
     /// Connections that have nothing and wait for memory for their first request.
     waiting: VecDeque<u32>,
+    /// When those who hold it without moving are made to give it up.
+    pressed: Option<Instant>,
     /// Vectors used again in every turn.
     batch: Vec<Request>,
     out: Vec<Output>,
@@ -218,6 +220,7 @@ impl Shard {
             ready: VecDeque::new(),
             dirty: Vec::new(),
             waiting: VecDeque::new(),
+            pressed: None,
             batch: Vec::new(),
             out: Vec::new(),
             told: Vec::new(),

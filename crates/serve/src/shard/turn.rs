@@ -46,6 +46,7 @@ impl Shard {
                 self.woken();
             }
             self.work();
+            self.press();
             self.send_all();
             self.change();
             if self.drained() {
@@ -60,7 +61,11 @@ impl Shard {
         let drives = self.drives.iter().filter_map(super::Drive::next_due);
         let drain = self.drain.as_ref().and_then(super::leave::Drain::deadline);
         let changes = self.changes.iter().map(|change| change.deadline);
-        let next = drives.chain(drain).chain(changes).min()?;
+        let next = drives
+            .chain(drain)
+            .chain(changes)
+            .chain(self.pressed)
+            .min()?;
         Some(until(self.now, next))
     }
 
@@ -148,6 +153,7 @@ impl Shard {
             ready: false,
             dirty: false,
             waiting: false,
+            moved: self.now,
             receiving: None,
             output: Output::default(),
             outstanding: 0,
@@ -182,6 +188,7 @@ impl Shard {
         connection.receiving = None;
         let count = completion.result.unwrap_or(0);
         connection.restore(completion.payload, count);
+        connection.moved = self.now;
         if count > 0 && connection.state != State::Gone {
             return self.look_at(slot);
         }
@@ -191,6 +198,7 @@ impl Shard {
 
     fn sent(&mut self, slot: u32, completion: Completion) {
         let connection = &mut self.connections[slot];
+        connection.moved = self.now;
         let output = &mut connection.output;
         output.sending = None;
         if let Some(mut segments) = completion.payload.into_segments() {

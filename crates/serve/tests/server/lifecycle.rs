@@ -1,0 +1,262 @@
+//! Starting, changing, ending; and doing nothing.
+
+use std::time::Duration;
+
+use weir_serve::{Options, ReloadError, Server};
+use weir_wire::nbd::client::HandshakeConfig;
+use weir_wire::nbd::{Command, CommandFlags};
+
+use crate::client::{ONE, config, directory, pattern, serve, serve_with};
+
+const NONE: CommandFlags = CommandFlags::EMPTY;
+
+/// A drive of 100 MB/s with these volumes.
+fn drive(volumes: &str) -> String {
+    format!("drive.d.capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n{volumes}")
+}
+
+fn volume(name: &str, rest: &str) -> String {
+    format!("volume.{name} = {{ drive = \"d\", memory = true, size = \"4MiB\"{rest} }}\n")
+}
+
+#[test]
+fn what_was_taken_is_answered_before_the_end() {
+    let bench = serve(
+        "drive.d.policy = \"none\"\n\
+         volume.v = { drive = \"d\", memory = true, size = \"1MiB\", max = { iops = 200 } }\n",
+    );
+    let mut client = bench.connect("v");
+    for n in 0..50 {
+        client.send(Command::Read, NONE, n * 512, 512, &[]);
+    }
+    // The first answer shows that they have arrived.
+    assert!(client.receive().is_some());
+    let ended = std::thread::scope(|scope| {
+        let server = bench.server;
+        let ended = scope.spawn(move || server.shutdown());
+        let mut answered = 1;
+        while let Some((_, answer)) = client.receive() {
+            assert!(answer.error.is_none() && answer.data.len() == 512);
+            answered += 1;
+        }
+        assert_eq!(answered, 50);
+        ended.join().unwrap()
+    });
+    assert!(ended);
+}
+
+#[test]
+fn a_client_that_does_not_read_does_not_hold_the_end_up() {
+    let options = Options {
+        drain: Duration::from_millis(100),
+        ..Options::default()
+    };
+    let bench = serve_with(ONE, &options);
+    let mut client = bench.connect("v");
+    for _ in 0..64 {
+        client.send(Command::Read, NONE, 0, 1 << 20, &[]);
+    }
+    assert!(client.receive().is_some());
+    assert!(bench.server.shutdown());
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let directory = directory();
+    let first = config(&directory, ONE);
+    let server = Server::start(&first, &Options::default()).unwrap();
+    // The address is taken.
+    assert!(Server::start(&first, &Options::default()).is_err());
+    drop(server);
+    assert!(!directory.join("nbd.sock").exists());
+    let server = Server::start(&first, &Options::default()).unwrap();
+    assert!(server.is_running() && server.shutdown());
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn volumes_come_and_go_without_others_noticing() {
+    let mut bench = serve(&drive(&(volume("a", "") + &volume("b", ""))));
+    let (mut a, mut b) = (bench.connect("a"), bench.connect("b"));
+    a.write(0, b"of a");
+    b.write(0, b"of b");
+    let next = drive(&(volume("a", ", share = 500") + &volume("c", "")));
+    bench
+        .server
+        .reload(&config(&bench.directory, &next))
+        .unwrap();
+    assert!(b.receive().is_none(), "its volume has gone");
+    assert!(bench.connect_with(HandshakeConfig::new("b")).is_err());
+    assert_eq!(a.read(0, 4), b"of a");
+    let mut c = bench.connect("c");
+    c.write(0, b"of c");
+    // Back again, as a new volume in memory is: empty.
+    let next = drive(&(volume("a", "") + &volume("b", "") + &volume("c", "")));
+    bench
+        .server
+        .reload(&config(&bench.directory, &next))
+        .unwrap();
+    assert_eq!(bench.connect("b").read(0, 4), [0; 4]);
+    assert_eq!(c.read(0, 4), b"of c");
+    assert_eq!(a.read(0, 4), b"of a");
+}
+
+#[test]
+fn a_volume_that_goes_answers_what_is_under_way() {
+    let mut bench = serve(&drive(
+        &(volume("a", "") + &volume("b", ", max = { iops = 200 }")),
+    ));
+    let mut b = bench.connect("b");
+    for n in 0..30 {
+        b.send(Command::Write, NONE, n * 512, 512, &[n as u8; 512]);
+    }
+    assert!(b.receive().is_some());
+    bench
+        .server
+        .reload(&config(&bench.directory, &drive(&volume("a", ""))))
+        .unwrap();
+    let mut answered = 1;
+    while let Some((_, answer)) = b.receive() {
+        assert_eq!(answer.error, None);
+        answered += 1;
+    }
+    assert_eq!(answered, 30);
+}
+
+#[test]
+fn a_reload_is_in_force_as_a_whole_or_not_at_all() {
+    let mut bench = serve(&drive(&volume("a", ", min = \"50MB/s\"")));
+    let before = bench.server.config().clone();
+    // Another size cannot be, and so the new volume is not there either.
+    let sizes =
+        drive(&volume("c", "")) + "volume.a = { drive = \"d\", memory = true, size = \"8MiB\" }\n";
+    let refused = bench.server.reload(&config(&bench.directory, &sizes));
+    assert!(
+        matches!(refused, Err(ReloadError::Refused(_))),
+        "{refused:?}"
+    );
+    assert!(bench.connect_with(HandshakeConfig::new("c")).is_err());
+    assert_eq!(*bench.server.config(), before);
+    assert_eq!(bench.connect("a").read(0, 4), [0; 4]);
+}
+
+#[test]
+fn a_changed_max_holds_at_once() {
+    let mut bench = serve(&drive(&volume("a", ", max = { iops = 2 }")));
+    let mut a = bench.connect("a");
+    for _ in 0..40 {
+        a.send(Command::Read, NONE, 0, 512, &[]);
+    }
+    bench
+        .server
+        .reload(&config(&bench.directory, &drive(&volume("a", ""))))
+        .unwrap();
+    // At two a second this would take twenty.
+    let started = std::time::Instant::now();
+    for _ in 0..40 {
+        assert!(a.receive().is_some());
+    }
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_record_replays_to_the_same_decisions() {
+    let directory = directory();
+    let file = directory.join("record");
+    let options = Options {
+        record: Some(file.clone()),
+        ..Options::default()
+    };
+    let mut bench = serve_with(
+        &drive(&(volume("a", ", max = { iops = 2000 }") + &volume("b", ""))),
+        &options,
+    );
+    let mut a = bench.connect("a");
+    for n in 0..100u64 {
+        a.send(Command::Write, NONE, n * 512, 512, &pattern(n, 512));
+    }
+    let mut b = bench.connect("b");
+    b.write(0, &pattern(1, 1 << 20));
+    drop(b);
+    let next = drive(&(volume("a", "") + &volume("b", "")));
+    bench
+        .server
+        .reload(&config(&bench.directory, &next))
+        .unwrap();
+    for _ in 0..100 {
+        a.receive().unwrap();
+    }
+    assert!(bench.server.shutdown());
+    let bytes = std::fs::read(&file).unwrap();
+    let replayed = weir_core::record::replay(&bytes).unwrap();
+    assert!(replayed.calls > 10, "{replayed:?}");
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// Clock ticks of the server's threads.
+fn ticks() -> u64 {
+    let mut ticks = 0;
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
+        if let Some((name, rest)) = stat.rsplit_once(')')
+            && name.contains("(weir-")
+        {
+            let fields: Vec<&str> = rest.split(' ').collect();
+            ticks += fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap();
+        }
+    }
+    ticks
+}
+
+#[test]
+fn an_idle_server_takes_no_processor_time() {
+    // In a process of its own, so that no other test's server is counted.
+    if std::env::var_os("WEIR_TEST_IDLE").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "lifecycle::an_idle_server_takes_no_processor_time",
+                "--exact",
+            ])
+            .env("WEIR_TEST_IDLE", "1")
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    let bench = serve(&drive(
+        &(volume("a", ", min = \"10MB/s\"") + &volume("b", "")),
+    ));
+    let (mut a, mut b) = (bench.connect("a"), bench.connect("b"));
+    for _ in 0..50 {
+        a.read(0, 4096);
+        b.read(0, 4096);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let (ticks, switches) = (ticks(), switches());
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(self::ticks() - ticks, 0);
+    assert!(self::switches() - switches <= 2, "woken while idle");
+}
+
+/// Context switches of the server's threads: how often they ran.
+fn switches() -> u64 {
+    let mut count = 0;
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let status =
+            std::fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default();
+        let field = |name: &str| {
+            let mut lines = status.lines();
+            lines
+                .find_map(|line| line.strip_prefix(name))
+                .unwrap_or("")
+                .trim()
+                .to_owned()
+        };
+        if field("Name:").starts_with("weir-") {
+            count += field("voluntary_ctxt_switches:")
+                .parse::<u64>()
+                .unwrap_or(0);
+        }
+    }
+    count
+}

@@ -1,0 +1,114 @@
+//! `GET /metrics`.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use weir_wire::nbd::{Command, CommandFlags};
+
+use crate::client::{Bench, serve};
+
+fn get(bench: &Bench, request: &str) -> String {
+    let address = bench.server.metrics_address().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn value(text: &str, sample: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(sample));
+    let line = line.unwrap_or_else(|| panic!("no {sample} in\n{text}"));
+    line[sample.len()..].trim().parse().unwrap()
+}
+
+#[test]
+fn counts_what_was_served() {
+    let bench = serve(
+        "listen.metrics = \"127.0.0.1:0\"\n\
+         drive.d.policy = \"none\"\n\
+         volume.v = { drive = \"d\", memory = true, size = \"1MiB\", share = 300 }\n\
+         volume.w = { drive = \"d\", memory = true, size = \"1MiB\", share = 100 }\n",
+    );
+    let mut client = bench.connect("v");
+    for n in 0..10 {
+        client.read(n * 4096, 4096);
+    }
+    client.write(0, &[1; 1000]);
+    client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
+    let text = get(&bench, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(text.ends_with("# EOF\n"));
+    let of = |op| format!("{{drive=\"d\",volume=\"v\",op=\"{op}\"}}");
+    assert_eq!(
+        value(&text, &format!("weir_requests_total{}", of("read"))),
+        10.0
+    );
+    assert_eq!(
+        value(&text, &format!("weir_bytes_total{}", of("read"))),
+        40_960.0
+    );
+    assert_eq!(
+        value(&text, &format!("weir_bytes_total{}", of("write"))),
+        1_000.0
+    );
+    assert_eq!(
+        value(&text, &format!("weir_requests_total{}", of("flush"))),
+        1.0
+    );
+    let promised = "weir_share{drive=\"d\",volume=\"v\",kind=\"promised\"}";
+    assert_eq!(value(&text, promised), 0.75);
+    let count = "weir_wait_seconds_count{drive=\"d\",volume=\"v\",stage=\"elevator\"}";
+    assert_eq!(value(&text, count), 12.0);
+    assert_eq!(
+        value(&text, "weir_connections{drive=\"d\",volume=\"v\"}"),
+        1.0
+    );
+}
+
+#[test]
+fn every_sample_belongs_to_the_family_before_it() {
+    let bench = serve(
+        "listen.metrics = \"127.0.0.1:0\"\n\
+         drive.d.policy = \"contract\"\n\
+         volume.\"a \\\\ \\\"b\\\"\" = { drive = \"d\", memory = true, size = \"1MiB\" }\n",
+    );
+    let text = get(&bench, "GET /metrics HTTP/1.1\r\n\r\n");
+    let (_, body) = text.split_once("\r\n\r\n").unwrap();
+    let mut family = String::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            family = rest.split(' ').next().unwrap().to_owned();
+            assert!(seen.insert(family.clone()), "{family} twice");
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let suffix = name
+                .strip_prefix(&family)
+                .unwrap_or_else(|| panic!("{line} in {family}"));
+            assert!(
+                ["", "_total", "_bucket", "_count", "_sum"].contains(&suffix),
+                "{line}"
+            );
+            assert!(
+                line.rsplit(' ').next().unwrap().parse::<f64>().is_ok(),
+                "{line}"
+            );
+        }
+    }
+    assert!(body.contains("volume=\"a \\\\ \\\"b\\\"\""));
+}
+
+#[test]
+fn other_requests_are_refused_and_the_next_is_answered() {
+    let bench = serve(
+        "listen.metrics = \"127.0.0.1:0\"\n\
+         drive.d.policy = \"none\"\n",
+    );
+    assert!(get(&bench, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(get(&bench, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(get(&bench, "rubbish\r\n\r\n").starts_with("HTTP/1.1 400"));
+    let address = bench.server.metrics_address().unwrap();
+    drop(TcpStream::connect(address).unwrap());
+    assert!(get(&bench, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+}
