@@ -72,6 +72,30 @@ fn shares_divide_the_drive() {
 }
 
 #[test]
+fn shares_divide_every_second() {
+    let shares = [1, 2, 4, 8].map(|share| (share, None));
+    let mut host = Host::new(bfq(windowed()), &shares);
+    let clients = [0, 1, 2, 3].map(|g| host.add(STREAMER.of(g)));
+    // The first eleven budgets are Linux's default, whatever the largest may be.
+    host.run(SECOND);
+    for second in 2..=10 {
+        let before = clients.map(|c| host.bytes(c));
+        host.run(second * SECOND);
+        let got = [0, 1, 2, 3].map(|i| host.bytes(clients[i]) - before[i]);
+        let total: u64 = got.iter().sum();
+        for (i, got) in got.into_iter().enumerate() {
+            let expected = total * (1 << i) / 15;
+            let off = got.abs_diff(expected) * 1_000 / expected;
+            assert!(
+                off <= 100,
+                "second {second}, share {}: {off} thousandths",
+                1 << i
+            );
+        }
+    }
+}
+
+#[test]
 fn nobody_is_idled_for_among_equal_random_readers() {
     let total = |elevator| {
         let mut host = Host::new(elevator, &[]);
