@@ -1,11 +1,14 @@
-//! How many requests the simulator plays in a second of processor time: `cargo run --release -p weir-sim --example speed`.
+//! How many requests the simulator plays in a second of processor time:
+//! `cargo run --release -p weir-sim --example speed [SECONDS [POLICY]]`.
 
 use rustix::time::{ClockId, clock_gettime};
 use weir_core::Span;
 use weir_sim::{Policy, Run, Scenario, scenario};
 
 fn main() -> Result<(), weir_sim::Error> {
-    let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok());
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().and_then(|s| s.parse().ok());
+    let only = arguments.next();
     let duration = Span::from_secs(seconds.unwrap_or(30));
     println!("scenario              policy     requests   million requests per processor-second");
     for scenario in [
@@ -18,8 +21,10 @@ fn main() -> Result<(), weir_sim::Error> {
             Policy::bfq(&scenario),
             Policy::contract(),
         ];
-        for policy in policies {
-            measure(&scenario, &policy)?;
+        for policy in &policies {
+            if only.as_ref().is_none_or(|name| *name == policy.name) {
+                measure(&scenario, policy)?;
+            }
         }
     }
     Ok(())

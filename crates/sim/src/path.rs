@@ -64,7 +64,10 @@ impl Transit {
     pub(crate) fn next(&self) -> Option<Instant> {
         let request = self.requests.front().map(|r| r.0);
         let answer = self.answers.front().map(|a| a.0);
-        request.into_iter().chain(answer).min()
+        match (request, answer) {
+            (Some(request), Some(answer)) => Some(request.min(answer)),
+            (at, None) | (None, at) => at,
+        }
     }
 
     /// The next request that has reached the layer by `now`.

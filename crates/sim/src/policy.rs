@@ -107,3 +107,51 @@ impl Policy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario;
+    use weir_core::Span;
+
+    #[test]
+    fn promises_become_weights_in_proportion() {
+        let mut s = scenario::demo(Span::from_secs(1));
+        s.groups[1].contract.min = 2_500_000;
+        s.groups[2].contract.min = 0;
+        let policy = Policy::bfq_linux();
+        let weights: Vec<u16> = (s.groups.iter().take(3))
+            .map(|g| policy.translate(&s, g.contract).share)
+            .collect();
+        assert_eq!(weights, [1_000, 250, 1]);
+        assert_eq!(policy.translate(&s, s.groups[0].contract).min, 0);
+        assert_eq!(
+            Policy::contract().translate(&s, s.groups[0].contract).min,
+            10_000_000
+        );
+    }
+
+    #[test]
+    fn without_promises_shares_are_weights() {
+        let s = scenario::shares(Span::from_secs(1));
+        let policy = Policy::bfq(&s);
+        let weights: Vec<u16> = (s.groups.iter())
+            .map(|g| policy.translate(&s, g.contract).share)
+            .collect();
+        assert_eq!(weights, [100, 200, 400, 800]);
+    }
+
+    #[test]
+    fn a_budget_is_a_twentieth_of_the_smallest_share_of_a_second() {
+        let budget = |scenario: &Scenario| match Policy::bfq(scenario).elevator {
+            elevator::Config::Bfq(config) => config.max_budget,
+            _ => panic!("another elevator"),
+        };
+        // 250 MB/s over 16, over 20, in sectors.
+        assert_eq!(budget(&scenario::demo(Span::from_secs(1))), 1_525);
+        assert_eq!(budget(&scenario::shares(Span::from_secs(1))), 1_627);
+        let mut unknown = scenario::shares(Span::from_secs(1));
+        unknown.capacity = None;
+        assert_eq!(budget(&unknown), 0, "measured by BFQ itself");
+    }
+}

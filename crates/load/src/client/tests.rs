@@ -242,3 +242,90 @@ fn the_first_requests_of_a_random_reader_never_change() {
         .collect();
     assert_eq!(blocks, [20, 205, 47, 250, 243, 17, 23, 188]);
 }
+
+/// A program drawn at random, of up to 200 requests.
+fn drawn(rng: &mut Rng) -> Program {
+    let time = Span::from_nanos(rng.range(1, 5_000));
+    let every = rng.range(1, 5) as u32;
+    let min = rng.range(1, 3_000) as u32;
+    Program {
+        pattern: [Pattern::Sequential, Pattern::Random, Pattern::Zipf][rng.range(0, 2) as usize],
+        writes: rng.range(0, 100) as u8,
+        fua: rng.range(0, 1) == 0,
+        sync: [
+            SyncMode::Never,
+            SyncMode::Flush(every),
+            SyncMode::Fdatasync(every),
+        ][rng.range(0, 2) as usize],
+        size: Size::Range {
+            min,
+            max: min + rng.range(0, 3_000) as u32,
+            step: rng.range(1, 700) as u32,
+        },
+        depth: rng.range(1, 9) as u32,
+        arrival: [
+            Arrival::Closed { think: Span::ZERO },
+            Arrival::Closed { think: time },
+            Arrival::Even { interval: time },
+            Arrival::Poisson { interval: time },
+        ][rng.range(0, 3) as usize],
+        start: Span::from_nanos(rng.range(0, 9_000)),
+        stop: (rng.range(0, 3) == 0).then(|| Span::from_nanos(rng.range(0, 90_000))),
+        requests: Some(rng.range(0, 200)),
+    }
+}
+
+#[test]
+fn every_program_keeps_its_bounds_and_comes_to_its_end() {
+    let mut rng = Rng::new(9);
+    for _ in 0..2_000 {
+        let program = drawn(&mut rng);
+        let region = Region {
+            start: rng.range(0, 1 << 40),
+            length: rng.range(6_000, 40_000),
+        };
+        let mut client = Client::new(&program, rng.next_u64(), region).unwrap();
+        let (mut now, mut issued, mut syncing, mut last_due) =
+            (Instant::ZERO, 0, false, Instant::ZERO);
+        loop {
+            match client.next(now) {
+                Step::Issue(io) => {
+                    assert_eq!(io.number, issued);
+                    issued += 1;
+                    assert!(!syncing, "nothing beside an fdatasync");
+                    assert!(client.outstanding() <= program.depth);
+                    assert!(last_due <= io.due && io.due <= now);
+                    last_due = io.due;
+                    assert!(now >= Instant::ZERO + program.start);
+                    assert!(program.stop.is_none_or(|stop| now < Instant::ZERO + stop));
+                    let end = io.offset + u64::from(io.length);
+                    let inside = region.start <= io.offset && end <= region.start + region.length;
+                    assert!(inside || (io.op == Op::Flush && end == 0));
+                    let fdatasync = matches!(program.sync, SyncMode::Fdatasync(_));
+                    if io.op == Op::Flush && fdatasync {
+                        assert_eq!(client.outstanding(), 1, "all before it is answered");
+                        syncing = true;
+                    }
+                }
+                Step::WaitUntil(at) => {
+                    assert!(at > now, "never for what is past");
+                    now = at;
+                    // Answers come at any time.
+                    if client.outstanding() > 0 && rng.range(0, 1) == 0 {
+                        client.completed(now);
+                        syncing = false;
+                    }
+                }
+                Step::WaitForCompletion => {
+                    assert!(client.outstanding() > 0, "an answer is to come");
+                    now += Span::from_nanos(rng.range(0, 3_000));
+                    client.completed(now);
+                    syncing = false;
+                }
+                Step::Finished => break,
+            }
+        }
+        assert_eq!(client.outstanding(), 0);
+        assert!(program.stop.is_some() || Some(issued) == program.requests);
+    }
+}

@@ -221,18 +221,18 @@ impl<'a> Run<'a> {
     }
 
     /// When something happens next.
+    #[inline]
     fn next_event(&self) -> Option<Instant> {
         if !(self.completions.is_empty() && self.requests.is_empty() && self.ready.is_empty()) {
             return Some(self.now);
         }
-        let sources = [
-            self.drive.next_completion(),
-            self.wake,
-            self.agenda.next(),
-            self.transit.next(),
-            self.timers.first(),
-        ];
-        sources.into_iter().flatten().min()
+        let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
+        let next = or_never(self.drive.next_completion())
+            .min(or_never(self.wake))
+            .min(or_never(self.agenda.next()))
+            .min(or_never(self.transit.next()))
+            .min(or_never(self.timers.first()));
+        (next < Instant::MAX).then_some(next)
     }
 }
 
