@@ -1,3 +1,84 @@
-//! The `weir` command.
+//! The command `weir`: knows the places, runs the plan.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod check;
+mod demo;
+mod failure;
+mod leftovers;
+mod lists;
+mod log;
+mod output;
+mod progress;
+mod replay;
+mod serve;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Shares one storage drive among many clients and keeps each its contract.
+///
+/// Each client gets the bandwidth it was promised, what is left is shared by weight, and nobody gets more than its maximum.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version)]
+struct Arguments {
+    /// What is logged on standard error [default: what WEIR_LOG says, else info for serve and warn for the others]
+    #[arg(long, global = true, value_name = "LEVEL", value_enum)]
+    log: Option<log::Level>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what Weir does: one drive, sixteen clients, before and after
+    Demo(demo::Options),
+    /// Serve volumes to clients until told to end
+    Serve(serve::Options),
+    /// Say everything that `serve` would refuse, without starting
+    Check(check::Options),
+    /// Replay what `serve --record` wrote, and compare every decision
+    Replay(replay::Options),
+    /// List the ways of sharing a drive
+    Policies,
+    /// List the drives that come with Weir
+    Drives,
+    /// List what the demo can play
+    Scenarios,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let usual = match arguments.command {
+        Command::Serve(_) => log::Level::Info,
+        _ => log::Level::Warn,
+    };
+    log::start(arguments.log, usual)?;
+    match &arguments.command {
+        Command::Demo(options) => demo::run(options),
+        Command::Serve(options) => serve::run(options),
+        Command::Check(options) => check::run(options),
+        Command::Replay(options) => replay::run(options),
+        Command::Policies => lists::policies(),
+        Command::Drives => lists::drives(),
+        Command::Scenarios => lists::scenarios(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,22 @@
+//! A private temporary directory.
+
+use crate::failure::Failure;
+use crate::leftovers::{Leftover, Leftovers};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+
+/// Makes a directory that only this user can enter, and that goes when what is returned is dropped or the command interrupted.
+pub(crate) fn private(leftovers: &Leftovers) -> Result<Leftover, Failure> {
+    let base = std::env::temp_dir();
+    for attempt in 0..100 {
+        let path = base.join(format!("weir-demo-{}-{attempt}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(leftovers.add(&path)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(Failure::file("create a directory in", &base, &e)),
+        }
+    }
+    let error = io::Error::from(io::ErrorKind::AlreadyExists);
+    Err(Failure::file("create a directory in", &base, &error))
+}

@@ -1,0 +1,201 @@
+//! The demo on a real server: in this process, on a socket of its own, with real clients.
+
+use super::scrape::Scrape;
+use super::{Policy, Storage, directory};
+use crate::failure::Failure;
+use crate::leftovers::Leftovers;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_client::{Fleet, Member};
+use weir_config::{Address, Server as Config};
+use weir_measure::{Meter, Place, Record, Run, TOTAL};
+use weir_serve::Server;
+
+/// An answer that takes longer than this is taken for a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is played, and on what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stage<'a> {
+    pub(crate) scenario: &'a weir_sim::Scenario,
+    pub(crate) storage: &'a Storage,
+    pub(crate) leftovers: &'a Leftovers,
+}
+
+/// Plays a scenario under a policy on a server of its own.
+pub(crate) fn play(
+    stage: Stage<'_>,
+    policy: Policy,
+    mut progress: impl FnMut(Duration),
+) -> Result<Vec<Record>, Failure> {
+    let directory = directory::private(stage.leftovers)?;
+    let socket = directory.path().join("nbd.sock");
+    let config = config(stage, policy, &socket)?;
+    let server = Server::start(&config, &weir_serve::Options::default()).map_err(Failure::run)?;
+    let fleet = fleet(stage.scenario, socket);
+    let mut waits = Waits::default();
+    let outcomes = fleet.run(|passed| {
+        waits.watch(&fleet, &server, passed);
+        progress(passed);
+    });
+    let outcomes = outcomes.map_err(Failure::run)?;
+    if !server.shutdown() {
+        return Err(Failure::Run(
+            "the server ended by a fault of its own".into(),
+        ));
+    }
+    let mut meters = Vec::new();
+    for (outcome, member) in outcomes.into_iter().zip(&fleet.members) {
+        if let Some(error) = outcome.error {
+            let (name, policy) = (&member.name, policy.name());
+            return Err(Failure::Run(format!("{name} under {policy}: {error}")));
+        }
+        meters.push(outcome.meter);
+    }
+    let mut records = records(stage, policy, &meters);
+    waits.add(&mut records);
+    Ok(records)
+}
+
+/// What the server says of its waits when the measurement begins, and when it ends.
+#[derive(Debug, Default)]
+struct Waits {
+    begin: Option<Scrape>,
+    end: Option<Scrape>,
+}
+
+impl Waits {
+    /// Asks the server when it is time.
+    fn watch(&mut self, fleet: &Fleet, server: &Server, passed: Duration) {
+        let (at, scrape) = match &self.begin {
+            None => (fleet.warm_up, &mut self.begin),
+            Some(_) => (fleet.warm_up + fleet.length, &mut self.end),
+        };
+        if passed < at || scrape.is_some() {
+            return;
+        }
+        match server.metrics_address().map(Scrape::read) {
+            Some(Ok(read)) => *scrape = Some(read),
+            // The demo goes on without.
+            Some(Err(error)) => tracing::warn!("the server's metrics cannot be read: {error}"),
+            None => {}
+        }
+    }
+
+    /// Adds to each client's record where the time of its requests went.
+    fn add(&self, records: &mut [Record]) {
+        if let (Some(begin), Some(end)) = (&self.begin, &self.end) {
+            for record in records {
+                record.split_us = end.since(begin, &record.client);
+            }
+        }
+    }
+}
+
+/// A configuration of the server as one would write it: a volume for each client, and what the policy is told of its contract.
+fn config(stage: Stage<'_>, policy: Policy, socket: &Path) -> Result<Config, Failure> {
+    let Stage {
+        scenario, storage, ..
+    } = stage;
+    let model = matches!(storage, Storage::Model);
+    let mut text = String::from("[drive.demo]\n");
+    text += if model { "model = \"demo\"\n" } else { "" };
+    text += "[listen]\nnbd = [\"unix:/nbd.sock\"]\n";
+    for client in &scenario.clients {
+        let size = scenario.spaces[client.space.0 as usize];
+        let memory = if model { "" } else { "memory = true\n" };
+        let written = write!(
+            text,
+            "[volume.{}]\ndrive = \"demo\"\nsize = \"{size}B\"\n{memory}",
+            client.name
+        );
+        written.expect("memory takes every byte");
+    }
+    let options = weir_config::Options::default();
+    let parsed = weir_config::parse("", &text, &options);
+    let mut config = parsed.map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Failure::Run(lines.join("\n"))
+    })?;
+    config.listen.nbd = vec![Address::Unix(socket.to_owned())];
+    config.listen.metrics = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let built = policy.build(scenario);
+    let drive = &mut config.drives[0];
+    drive.policy = elevator(&built.elevator);
+    drive.capacity = scenario.capacity;
+    for (client, spec) in scenario.clients.iter().enumerate() {
+        let volume = config.volumes.iter_mut().find(|v| v.name == spec.name);
+        let volume = volume.expect("every client has a volume");
+        volume.contract = built.translate(scenario, scenario.contract(client));
+        if let Storage::File(path) | Storage::Device(path) = storage {
+            volume.size = None;
+            volume.read_only = true;
+            volume.storage = match storage {
+                Storage::Device(_) => weir_config::Storage::Device(path.clone()),
+                _ => weir_config::Storage::File(path.clone()),
+            };
+        }
+    }
+    Ok(config)
+}
+
+/// The server's word for an elevator.
+fn elevator(elevator: &weir_core::elevator::Config) -> weir_config::Policy {
+    use weir_core::elevator::Config;
+    match elevator {
+        Config::Bfq(config) => weir_config::Policy::Bfq(config.clone()),
+        Config::Contract(config) => weir_config::Policy::Contract(*config),
+        _ => weir_config::Policy::None,
+    }
+}
+
+fn fleet(scenario: &weir_sim::Scenario, socket: PathBuf) -> Fleet {
+    let members = scenario
+        .clients
+        .iter()
+        .zip(0..)
+        .map(|(client, number)| Member {
+            name: client.name.clone(),
+            export: client.name.clone(),
+            program: client.program,
+            region: Some(client.region),
+            seed: weir_load::seed(&scenario.name, 0, number),
+        });
+    Fleet {
+        address: weir_client::Address::Unix(socket),
+        members: members.collect(),
+        warm_up: Duration::from_nanos(scenario.warm_up.as_nanos()),
+        length: Duration::from_nanos(scenario.duration.as_nanos()),
+        patience: PATIENCE,
+    }
+}
+
+/// The result records, as the simulator gives them.
+fn records(stage: Stage<'_>, policy: Policy, meters: &[Meter]) -> Vec<Record> {
+    let scenario = stage.scenario;
+    let run = Run {
+        scenario: scenario.name.clone(),
+        drive: stage.storage.name().into(),
+        case: scenario.name.clone(),
+        policy: policy.name().into(),
+        repeat: 0,
+        place: Some(Place::Serve),
+        seed: Some(weir_load::seed(&scenario.name, 0, 0)),
+    };
+    let mut total = Meter::new(scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
+    let mut records = Vec::new();
+    for (client, meter) in meters.iter().enumerate() {
+        total.merge(meter);
+        let record = run.record(&scenario.clients[client].name, meter);
+        let record = record.with_series(meter.plot(), meter.end_ns());
+        records.push(match scenario.contract(client).min {
+            0 => record,
+            min => record.with_promise(min, meter),
+        });
+    }
+    let record = run.record(TOTAL, &total);
+    records.push(record.with_series(total.plot(), total.end_ns()));
+    records
+}

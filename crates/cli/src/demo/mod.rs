@@ -1,0 +1,202 @@
+//! `weir demo`: the same clients on the same drive under several policies.
+
+mod best;
+mod directory;
+mod judge;
+mod live;
+mod policy;
+mod report;
+mod scenario;
+mod scrape;
+mod twin;
+
+pub(crate) use policy::Policy;
+pub(crate) use scenario::Scenario;
+
+use crate::failure::Failure;
+use crate::leftovers::Leftovers;
+use crate::output::{self, Draft, Output};
+use crate::progress::Progress;
+use clap::{Args, ValueEnum};
+use report::Played;
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_measure::{Record, to_line};
+use weir_report::{DemoReport, demo_page, demo_table, demo_table_all};
+
+/// What to play, where, and what to write.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Seconds measured under each policy, 1 to 3600
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// A policy to compare; may be given several times [default: all that the scenario is about]
+    #[arg(long = "policy", value_name = "POLICY", value_enum)]
+    policies: Vec<Policy>,
+    /// What to play
+    #[arg(long, value_enum, default_value = "contract", value_name = "SCENARIO")]
+    scenario: Scenario,
+    /// Read this file in place of the embedded drive, past the page cache; created with 1 GiB of data if it is not there
+    #[arg(long, value_name = "PATH", conflicts_with = "device")]
+    file: Option<PathBuf>,
+    /// Read this block device in place of the embedded drive; it is opened for reading only
+    #[arg(long, value_name = "PATH")]
+    device: Option<PathBuf>,
+    /// A real server in real time, or the simulator in virtual time
+    #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
+    on: On,
+    /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where to write the page
+    #[arg(long, value_name = "FILE", default_value = "weir-demo.html")]
+    html: PathBuf,
+    /// A row for every client, also for those alike
+    #[arg(long)]
+    all: bool,
+}
+
+/// Where the demo is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum On {
+    Serve,
+    Sim,
+}
+
+/// What the clients read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Storage {
+    /// The embedded drive.
+    Model,
+    /// An image.
+    File(PathBuf),
+    /// A block device.
+    Device(PathBuf),
+}
+
+impl Storage {
+    /// The drive's name in results.
+    fn name(&self) -> String {
+        match self {
+            Self::Model => "null".into(),
+            Self::File(path) | Self::Device(path) => path.display().to_string(),
+        }
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let storage = storage(options)?;
+    let leftovers = Leftovers::watch()?;
+    let json = options
+        .json
+        .as_ref()
+        .map(|path| Output::open(path, &leftovers))
+        .transpose()?;
+    let page = Draft::open(&options.html, &leftovers)?;
+    let scenario = options.scenario.build(options.seconds, None);
+    let played = Played {
+        kind: options.scenario,
+        scenario: &scenario,
+        storage: &storage,
+        on: options.on,
+    };
+    let runs = play(options, played, &leftovers)?;
+    let lines = json.is_some().then(|| lines(&runs));
+    let report = report::report(played, runs);
+    show(options, &report, json, page, lines)
+}
+
+/// What is to be read, as far as the options agree with each other.
+fn storage(options: &Options) -> Result<Storage, Failure> {
+    let storage = match (&options.file, &options.device) {
+        (Some(path), _) => Storage::File(path.clone()),
+        (None, Some(path)) => Storage::Device(path.clone()),
+        (None, None) => return Ok(Storage::Model),
+    };
+    if options.on == On::Sim {
+        let reason = "--on sim plays the embedded drive; --file and --device need --on serve";
+        return Err(Failure::Usage(reason.into()));
+    }
+    Ok(storage)
+}
+
+/// Plays the scenario under one policy after the other.
+fn play(
+    options: &Options,
+    played: Played<'_>,
+    leftovers: &Leftovers,
+) -> Result<Vec<(Policy, Vec<Record>)>, Failure> {
+    let policies = policies(options);
+    let scenario = played.scenario;
+    let each = Duration::from_nanos((scenario.warm_up + scenario.duration).as_nanos());
+    let mut progress = Progress::new(each * policies.len() as u32);
+    let mut runs = Vec::new();
+    for (number, policy) in policies.iter().enumerate() {
+        progress.name(
+            policy.name(),
+            &format!("{} of {}", number + 1, policies.len()),
+        );
+        let mut records = match played.on {
+            On::Sim => twin::play(scenario, *policy, |passed| progress.set(passed)),
+            On::Serve => {
+                let stage = live::Stage {
+                    scenario,
+                    storage: played.storage,
+                    leftovers,
+                };
+                live::play(stage, *policy, |passed| progress.set(passed))
+            }
+        }?;
+        report::complete(played, &mut records);
+        runs.push((*policy, records));
+        progress.next(each);
+    }
+    progress.clear();
+    Ok(runs)
+}
+
+/// The policies asked for, each once, in the order in which they were asked for.
+fn policies(options: &Options) -> Vec<Policy> {
+    let asked = match &options.policies[..] {
+        [] => options.scenario.policies(),
+        some => some,
+    };
+    let mut policies = Vec::new();
+    for policy in asked {
+        if !policies.contains(policy) {
+            policies.push(*policy);
+        }
+    }
+    policies
+}
+
+/// The records of all runs, a line each.
+fn lines(runs: &[(Policy, Vec<Record>)]) -> String {
+    let records = runs.iter().flat_map(|r| &r.1);
+    records.map(|r| to_line(r) + "\n").collect()
+}
+
+/// Writes everything where it belongs: the table to standard output unless the records go there.
+fn show(
+    options: &Options,
+    report: &DemoReport,
+    json: Option<Output>,
+    page: Draft,
+    lines: Option<String>,
+) -> Result<(), Failure> {
+    let path = page.write(&demo_page(report))?;
+    let only_records = json.as_ref().is_some_and(Output::is_standard);
+    if let (Some(json), Some(lines)) = (json, lines) {
+        json.write(&lines)?;
+    }
+    if !only_records {
+        let table = if options.all {
+            demo_table_all
+        } else {
+            demo_table
+        };
+        output::print(&table(report, output::width()))?;
+    }
+    output::tell(&format!("wrote {}", path.display()));
+    Ok(())
+}

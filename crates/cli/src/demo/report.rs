@@ -1,0 +1,147 @@
+//! From the records of all runs to what is shown.
+
+use super::{On, Policy, Scenario, Storage, best, judge};
+use weir_drive::Config as Model;
+use weir_measure::{Record, TOTAL};
+use weir_report::number::{percent, plain};
+use weir_report::{BestFigure, DemoReport, PolicyResult};
+
+/// What was played, for the report.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Played<'a> {
+    pub(crate) kind: Scenario,
+    pub(crate) scenario: &'a weir_sim::Scenario,
+    pub(crate) storage: &'a Storage,
+    pub(crate) on: On,
+}
+
+/// What is shown of the runs under each policy.
+pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> DemoReport {
+    let none = runs.iter().find(|r| r.0 == Policy::None);
+    let none = none.and_then(|r| total(&r.1));
+    let mut policies = Vec::new();
+    for (policy, records) in runs {
+        let used = used(played, &records);
+        let (kept, mut verdict) = judge::verdict(played.kind, &records, used);
+        if let (Some(all), Some(total), true) = (none, total(&records), policy != Policy::None) {
+            verdict += &format!(
+                " All together got {} of what they got under none.",
+                percent(total / all)
+            );
+        }
+        policies.push(PolicyResult {
+            policy: policy.name().into(),
+            about: policy.about().into(),
+            kept,
+            verdict,
+            drive_used: used,
+            records,
+        });
+    }
+    DemoReport {
+        drive: drive(played),
+        load: load(played),
+        target: played.kind.target().into(),
+        best: best(played),
+        policies,
+        notes: notes(played),
+    }
+}
+
+/// Adds to records what only the whole scenario tells: what limited each client.
+pub(crate) fn complete(played: Played<'_>, records: &mut [Record]) {
+    for client in &played.scenario.clients {
+        let unloaded = match (played.storage, played.scenario.drive) {
+            (Storage::Model, Model::Null(drive)) => {
+                let size = judge::largest(&client.program);
+                size / best::alone(&drive, size) * 1e6
+            }
+            // Nobody has told what an idle drive takes: then it takes nothing.
+            _ => 0.0,
+        };
+        let record = records.iter_mut().find(|r| r.client == client.name);
+        if let Some(record) = record {
+            record.limited_by = judge::limited_by(record, &client.program, unloaded);
+        }
+    }
+}
+
+fn total(records: &[Record]) -> Option<f64> {
+    let total = records.iter().find(|r| r.client == TOTAL);
+    total.map(|r| r.throughput_mbps).filter(|t| *t > 0.0)
+}
+
+/// The part used of what the drive can give: of the model's link, or of what was measured.
+fn used(played: Played<'_>, records: &[Record]) -> Option<f64> {
+    let rate = match (played.storage, played.scenario.drive) {
+        (Storage::Model, Model::Null(drive)) => drive.link,
+        _ => played.scenario.capacity?.read,
+    };
+    let used = total(records)? * 1e6 / rate as f64;
+    (rate > 0).then_some(used)
+}
+
+fn drive(played: Played<'_>) -> String {
+    match (played.storage, played.scenario.drive) {
+        (Storage::Model, Model::Null(drive)) => format!(
+            "The drive is a model in {}: every command is served for {} us, {} at a time, and its data crosses a link of {} MB/s.",
+            match played.on {
+                On::Serve => "real time that holds its data in memory",
+                On::Sim => "virtual time",
+            },
+            plain(drive.service.as_nanos() as f64 / 1e3),
+            drive.tags,
+            plain(drive.link as f64 / 1e6),
+        ),
+        (storage, _) => {
+            let rate = played.scenario.capacity.map_or(0, |c| c.read);
+            format!(
+                "The drive is {}, read past the page cache; in the five seconds before the runs it gave {} MB/s.",
+                storage.name(),
+                plain(rate as f64 / 1e6)
+            )
+        }
+    }
+}
+
+fn load(played: Played<'_>) -> String {
+    let min = played.scenario.groups.first().map_or(0, |g| g.contract.min);
+    let load = played.kind.load();
+    match min {
+        0 => load.to_owned(),
+        min => format!(
+            "{load} Each is promised at least {} MB/s.",
+            plain(min as f64 / 1e6)
+        ),
+    }
+}
+
+fn best(played: Played<'_>) -> Vec<BestFigure> {
+    match (played.storage, played.scenario.drive) {
+        (Storage::Model, Model::Null(drive)) => {
+            let min = played.scenario.groups.first().map_or(0, |g| g.contract.min);
+            best::figures(played.kind, &drive, min)
+        }
+        // Nothing is known of a real drive but what it gave.
+        _ => Vec::new(),
+    }
+}
+
+fn notes(played: Played<'_>) -> Vec<String> {
+    let place = match played.on {
+        On::Serve => {
+            let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+            format!(
+                "A real server and real NBD clients in one process, over a Unix socket, in real time on a machine with {processors} \
+                 processors. What else the machine does shows."
+            )
+        }
+        On::Sim => "Played in virtual time by the simulator, with the same core and the same client programs as in the server: the \
+                    same figures on every machine. There is no network between the clients and the core."
+            .into(),
+    };
+    let weights = "Under bfq and bfq-linux promises are given as weights, for it knows no others. bfq-linux is set up as Linux \
+                   does; bfq charges bytes, never time, and its budgets are so small that a second holds ten turns of everyone."
+        .to_owned();
+    vec![place, weights]
+}

@@ -1,0 +1,118 @@
+//! Where the time of requests went, as the server itself tells at `GET /metrics`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+use weir_measure::SplitUs;
+
+/// The sums of each volume so far.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Scrape(BTreeMap<String, Sums>);
+
+/// Seconds that a volume's requests spent in each stage, and how many requests these were.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Sums {
+    limit: f64,
+    elevator: f64,
+    drive: f64,
+    requests: f64,
+}
+
+/// The server answers at once, or something is wrong.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Scrape {
+    /// Asks the server.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not answer.
+    pub(crate) fn read(server: SocketAddr) -> io::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page)?;
+        Ok(Self::parse(&page))
+    }
+
+    /// Where a mean request's time went between an earlier scrape and this one; `None` if there was no request.
+    pub(crate) fn since(&self, earlier: &Self, volume: &str) -> Option<SplitUs> {
+        let now = self.0.get(volume)?;
+        let then = earlier.0.get(volume).copied().unwrap_or_default();
+        let requests = now.requests - then.requests;
+        let mean = |now: f64, then: f64| (now - then) * 1e6 / requests;
+        (requests > 0.0).then(|| SplitUs {
+            limit: mean(now.limit, then.limit),
+            elevator: mean(now.elevator, then.elevator),
+            drive: mean(now.drive, then.drive),
+        })
+    }
+
+    fn parse(page: &str) -> Self {
+        let mut all = Self::default();
+        for line in page.lines() {
+            let sum = line.strip_prefix("weir_wait_seconds_sum{");
+            let count = line.strip_prefix("weir_wait_seconds_count{");
+            let Some((labels, value)) = sum.or(count).and_then(|rest| rest.split_once("} ")) else {
+                continue;
+            };
+            let (Some(volume), Ok(value)) = (label(labels, "volume"), value.parse()) else {
+                continue;
+            };
+            let sums = all.0.entry(volume.to_owned()).or_default();
+            match label(labels, "stage") {
+                Some("limit") if sum.is_some() => sums.limit = value,
+                Some("elevator") if sum.is_some() => sums.elevator = value,
+                Some("drive") if sum.is_some() => sums.drive = value,
+                // The same for every stage.
+                Some("drive") => sums.requests = value,
+                _ => {}
+            }
+        }
+        all
+    }
+}
+
+/// The value of a label; the demo's names need no escapes.
+fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = labels.split_once(&format!("{name}=\""))?;
+    rest.split_once('"').map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(elevator: f64, requests: u32) -> String {
+        let line = |what: &str, stage: &str, value: f64| {
+            format!(
+                "weir_wait_seconds_{what}{{drive=\"demo\",volume=\"target\",stage=\"{stage}\"}} {value}\n"
+            )
+        };
+        let mut page = String::from("HTTP/1.1 200 OK\r\n\r\n# TYPE weir_wait_seconds histogram\n");
+        for (stage, sum) in [("limit", 0.0), ("elevator", elevator), ("drive", 0.5)] {
+            page += &format!(
+                "weir_wait_seconds_bucket{{drive=\"demo\",volume=\"target\",stage=\"{stage}\",le=\"+Inf\"}} 7\n"
+            );
+            page += &line("count", stage, requests.into());
+            page += &line("sum", stage, sum);
+        }
+        page
+    }
+
+    #[test]
+    fn a_split_is_the_mean_between_two_scrapes() {
+        let (first, second) = (
+            Scrape::parse(&page(1.0, 100)),
+            Scrape::parse(&page(1.5, 1100)),
+        );
+        let split = second.since(&first, "target").unwrap();
+        assert!((split.elevator - 500.0).abs() < 1e-6, "{split:?}");
+        assert!(split.limit.abs() < 1e-9 && split.drive.abs() < 1e-9);
+        assert_eq!(second.since(&second, "target"), None);
+        assert_eq!(second.since(&first, "other"), None);
+        assert_eq!(Scrape::parse("no metrics"), Scrape::default());
+    }
+}

@@ -1,0 +1,30 @@
+//! What there is, one line each.
+
+use crate::demo::{Policy, Scenario};
+use crate::failure::Failure;
+use crate::output;
+
+/// `weir policies`.
+pub(crate) fn policies() -> Result<(), Failure> {
+    list(Policy::ALL.map(|p| (p.name(), p.about())))
+}
+
+/// `weir drives`.
+pub(crate) fn drives() -> Result<(), Failure> {
+    let about = "null model: 30 us of service, 32 tags, a serial link of 250 MB/s; holds its data in memory";
+    list([("demo", about)])
+}
+
+/// `weir scenarios`.
+pub(crate) fn scenarios() -> Result<(), Failure> {
+    list(Scenario::ALL.map(|s| (s.name(), s.about())))
+}
+
+fn list<'a>(lines: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Failure> {
+    let lines: Vec<_> = lines.into_iter().collect();
+    let wide = lines.iter().map(|l| l.0.len()).max().unwrap_or(0);
+    let lines = lines
+        .iter()
+        .map(|(name, about)| format!("{name:wide$}  {about}\n"));
+    output::print(&lines.collect::<String>())
+}

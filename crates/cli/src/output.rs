@@ -1,0 +1,116 @@
+//! Where results go.
+
+use crate::failure::Failure;
+use crate::leftovers::{Leftover, Leftovers};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Writes results to standard output.
+///
+/// # Errors
+/// [`Failure::Unread`] when nobody reads them any more.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::Unread,
+        _ => Failure::Run(format!("cannot write to standard output: {error}")),
+    })
+}
+
+/// Tells the user something that is no result.
+pub(crate) fn tell(text: &str) {
+    // A user who closed standard error does not want to know.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Columns of the terminal that results go to: its own width, or what `COLUMNS` says, or 80.
+pub(crate) fn width() -> usize {
+    let stdout = io::stdout();
+    let size = stdout
+        .is_terminal()
+        .then(|| rustix::termios::tcgetwinsize(&stdout).ok())
+        .flatten();
+    match size.map(|s| usize::from(s.ws_col)) {
+        Some(columns) if (20..=1000).contains(&columns) => columns,
+        _ => weir_report::terminal_width(),
+    }
+}
+
+/// Where a run's results are to go: found to be writable before the run.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// Standard output: `-`.
+    Standard,
+    /// A file.
+    File(Draft),
+}
+
+/// A file that is not written yet. If it did not exist before and nothing is written, it goes again.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    path: PathBuf,
+    file: File,
+    /// Set while the file is there for nothing.
+    fresh: Option<Leftover>,
+}
+
+impl Output {
+    /// Opens what an option names; an existing file keeps what is in it until there are results.
+    pub(crate) fn open(path: &Path, leftovers: &Leftovers) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::Standard);
+        }
+        Draft::open(path, leftovers).map(Self::File)
+    }
+
+    /// Whether it is standard output.
+    pub(crate) fn is_standard(&self) -> bool {
+        matches!(self, Self::Standard)
+    }
+
+    /// Writes the results.
+    pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
+        match self {
+            Self::Standard => print(text),
+            Self::File(draft) => draft.write(text).map(|_| ()),
+        }
+    }
+}
+
+impl Draft {
+    /// Opens a file for writing; what is in it stays until there are results.
+    pub(crate) fn open(path: &Path, leftovers: &Leftovers) -> Result<Self, Failure> {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        let failed = |error: &io::Error| Failure::file("write", path, error);
+        let (file, fresh) = match options.clone().create_new(true).open(path) {
+            Ok(file) => (file, Some(leftovers.add(path))),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                (options.open(path).map_err(|e| failed(&e))?, None)
+            }
+            Err(e) => return Err(failed(&e)),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            fresh,
+        })
+    }
+
+    /// Writes the results, and gives the file's name.
+    pub(crate) fn write(mut self, text: &str) -> Result<PathBuf, Failure> {
+        // What is no regular file has no length to cut.
+        let cut = match self.file.metadata() {
+            Ok(data) if data.is_file() => self.file.set_len(0),
+            _ => Ok(()),
+        };
+        let written = cut.and_then(|()| self.file.write_all(text.as_bytes()));
+        written.map_err(|e| Failure::file("write", &self.path, &e))?;
+        if let Some(fresh) = self.fresh.take() {
+            fresh.keep();
+        }
+        Ok(self.path)
+    }
+}

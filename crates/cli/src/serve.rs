@@ -1,0 +1,117 @@
+//! `weir serve`: the server, from a file, until told to end.
+
+use crate::check;
+use crate::failure::Failure;
+use crate::output;
+use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+use weir_serve::{RingKind, Server};
+
+/// What to serve, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The server's configuration file
+    config: PathBuf,
+    /// Write what each drive's core is told and decides, for `weir replay`; with several drives, each into FILE.NAME
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Use poll(2) even where the system has `io_uring`
+    #[arg(long)]
+    poll: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let config = check::load(&options.config)?;
+    for warning in weir_config::warnings(&config) {
+        tracing::warn!("{warning}");
+    }
+    // Before anything runs, so that no signal finds the process without them.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])
+        .map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
+    let how = weir_serve::Options {
+        ring: if options.poll {
+            RingKind::Poll
+        } else {
+            RingKind::Auto
+        },
+        record: options.record.clone(),
+        ..weir_serve::Options::default()
+    };
+    let mut server = Server::start(&config, &how).map_err(Failure::run)?;
+    let addresses = server.addresses().iter().map(|a| format!("{a}\n"));
+    match output::print(&addresses.collect::<String>()) {
+        // A server serves whether its output is read or not.
+        Ok(()) | Err(Failure::Unread) => {}
+        Err(failure) => return Err(failure),
+    }
+    if let Some(address) = server.metrics_address() {
+        tracing::info!("metrics at http://{address}/metrics");
+    }
+    notify("READY=1");
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => {
+                notify("RELOADING=1");
+                reload(&mut server, &options.config);
+                notify("READY=1");
+            }
+            _ => break,
+        }
+    }
+    tracing::info!("ending: answering what is under way");
+    notify("STOPPING=1");
+    if server.shutdown() {
+        Ok(())
+    } else {
+        Err(Failure::Run(
+            "a part of the server ended by a fault of its own; its last words are in the log"
+                .into(),
+        ))
+    }
+}
+
+/// Reads the file again and puts it in force, or says why not and leaves everything as it is.
+fn reload(server: &mut Server, path: &Path) {
+    let options = weir_config::Options::default();
+    let config = match weir_config::load(path, &options) {
+        Ok(config) => config,
+        Err(problems) => {
+            for problem in problems {
+                tracing::error!("{problem}");
+            }
+            tracing::error!("not reloaded: everything is as it was");
+            return;
+        }
+    };
+    match server.reload(&config) {
+        Ok(()) => tracing::info!("reloaded {}", path.display()),
+        Err(error) => tracing::error!("not reloaded: {error}"),
+    }
+}
+
+/// Tells the service manager, if one wants to know (`sd_notify(3)`).
+fn notify(state: &str) {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    if let Err(error) = send(&name, state) {
+        tracing::warn!("cannot tell the service manager {state}: {error}");
+    }
+}
+
+/// Sends to a socket at a path or, if the name begins with `@`, to one without.
+fn send(name: &OsStr, state: &str) -> io::Result<()> {
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(name)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address)?;
+    Ok(())
+}
