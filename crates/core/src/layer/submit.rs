@@ -201,6 +201,8 @@ impl Layer {
     fn check_room(&mut self, index: u32, live: u32) -> Result<(), Reject> {
         let limits = &self.config.limits;
         if live >= limits.per_stream {
+            // Should the pause be over before the driver has heard of it, the resume it waits for must come all the same.
+            self.table.streams[index].owed_resume = true;
             return Err(Reject::StreamFull);
         }
         if live < limits.reserved || self.shared < limits.shared() {

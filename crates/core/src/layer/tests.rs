@@ -200,6 +200,28 @@ fn a_full_stream_pauses_and_resumes_at_half() {
 }
 
 #[test]
+fn a_stream_refused_in_a_pause_that_nobody_heard_of_is_resumed() {
+    let mut b = Bench::new(
+        1,
+        Limits {
+            per_stream: 2,
+            ..Limits::default()
+        },
+    );
+    let s = b.open(ROOT);
+    b.layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
+    b.poll(0);
+    b.layer.complete(at(1), &[Completion::ok(Tag(0))]);
+    let batch = [read(s, 2, 512), read(s, 3, 512)];
+    let refused = Rejected {
+        accepted: 1,
+        reason: Reject::StreamFull,
+    };
+    assert_eq!(b.layer.submit(at(1), &batch), Err(refused));
+    assert!(b.poll(1).contains(&Output::Resume(s)));
+}
+
+#[test]
 fn a_full_layer_keeps_the_reserved_places_and_resumes_those_it_refused() {
     let limits = Limits {
         requests: 6,
