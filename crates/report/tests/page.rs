@@ -56,7 +56,9 @@ fn what_is_not_measured_is_left_out() {
         (record.series_mbps, record.split_us, record.windows_met) = (None, None, None);
     }
     let page = demo_page(&report);
-    assert!(!page.contains("A request of the target") && !page.contains("What everyone got"));
+    assert!(
+        !page.contains("Time of a request of the target") && !page.contains("What everyone got")
+    );
     assert!(!page.contains("promise kept in"));
     assert!(page.contains("Latency of the target"));
 }

@@ -217,5 +217,6 @@ fn reading(report: &DemoReport) -> Section {
     }
 }
 
-const SPLIT: &str = "A mean request's time, from its sending to its answer: limit, held by its own maximum; elevator, waiting for \
-                     its turn among the others; drive, being served; link and client, everything outside the server's core.";
+const SPLIT: &str = "On the right, where a mean request's time went, from its sending to its answer, and how long that was: limit, \
+                     held by its own maximum; elevator, waiting for its turn among the others; drive, being served; link and client, \
+                     everything outside the server's core.";

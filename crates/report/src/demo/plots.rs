@@ -91,7 +91,11 @@ fn everyone(report: &DemoReport, result: &PolicyResult, ink: Ink, reach: &[f64])
         scale: Scale::Log,
         reach: reach.to_vec(),
         x_range: range(report),
-        size: (330.0, 280.0),
+        size: match report.policies.len() {
+            // Two in a row.
+            1 | 2 | 4 => (520.0, 280.0),
+            _ => (330.0, 280.0),
+        },
         bands: bands.into_iter().collect(),
         lines,
         marks: promise(report).into_iter().collect(),
@@ -99,24 +103,27 @@ fn everyone(report: &DemoReport, result: &PolicyResult, ink: Ink, reach: &[f64])
     Some(chart.svg())
 }
 
-/// Where the mean request's time went, a bar for each policy; none where no split is known.
+/// Where the mean request's time went, in percent of it, a bar for each policy; none where no split is known. Times differ by
+/// orders of magnitude: on one scale, only the longest bar would show its parts.
 pub(super) fn time_split(report: &DemoReport) -> Option<String> {
     let rows = report.policies.iter().filter_map(|result| {
         let record = result.client(&report.target)?;
         let split = record.split_us?;
         let rest = (record.latency_us.mean - split.total()).max(0.0);
+        let parts = [split.limit, split.elevator, split.drive, rest];
+        let all: f64 = parts.iter().sum();
         Some(StackRow {
             name: result.policy.clone(),
             sum: duration(record.latency_us.mean),
-            values: vec![split.limit, split.elevator, split.drive, rest],
+            values: parts.map(|part| part * 100.0 / all).to_vec(),
         })
     });
     let rows: Vec<StackRow> = rows.collect();
     let part = |name: &str, ink| (name.to_owned(), ink);
     let chart = StackChart {
-        title: format!("A request of the {}", report.target),
+        title: format!("Time of a request of the {}", report.target),
         description: describe(&rows),
-        unit: "us".into(),
+        unit: "%".into(),
         size: (520.0, 300.0),
         parts: vec![
             part("limit", Ink(4)),

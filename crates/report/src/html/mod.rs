@@ -136,10 +136,10 @@ fn write_block(out: &mut String, block: &Block) {
             out.push_str("</div>\n");
         }
         Block::Plots(plots, caption) => {
-            let class = if plots.len() > 2 {
-                "plots"
-            } else {
-                "plots wide"
+            // Four in a row would be too small, and three with one below them look as if something were missing.
+            let class = match plots.len() {
+                1 | 2 | 4 => "plots wide",
+                _ => "plots",
             };
             put(
                 out,
