@@ -119,6 +119,7 @@ impl Bench {
 
     /// One turn of a shard: what ended goes to the backend, what was busy is submitted again.
     pub(in crate::backend) fn turn(&mut self, timeout: Duration) {
+        self.ring_turn(timeout);
         for finished in std::mem::take(&mut self.finished) {
             let Tag(tag) = finished.tag;
             let mut data = finished.data;
@@ -145,7 +146,6 @@ impl Bench {
             }
             assert!(self.ended.insert(tag, (result, bytes)).is_none());
         }
-        self.ring_turn(timeout);
     }
 
     fn ring_turn(&mut self, timeout: Duration) {

@@ -28,6 +28,9 @@ pub(in crate::backend) enum Kind {
         /// It zeroes a range by a command of its own.
         zeroes: bool,
     },
+    /// A file on a file system without holes.
+    #[cfg(test)]
+    Bare,
 }
 
 impl Medium {
@@ -40,6 +43,8 @@ impl Medium {
             Kind::Image { keep: false } => self.fallocate(FallocateFlags::PUNCH_HOLE, range),
             Kind::Image { keep: true } => self.zero(range, true, true),
             Kind::Device { .. } => device::discard(&self.fd, range),
+            #[cfg(test)]
+            Kind::Bare => Err(Errno::OPNOTSUPP),
         }
     }
 
@@ -63,6 +68,8 @@ impl Medium {
                 }
                 device::zero_out(&self.fd, range)
             }
+            #[cfg(test)]
+            Kind::Bare => Err(Errno::OPNOTSUPP),
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_core::{Flags, Op};
-use weir_uring::{Backend as Ringed, Config};
+use weir_uring::{Backend as Ringed, Config, Ring};
 
 use super::super::{Data, Query};
 use super::bench::{Bench, Rng};
@@ -17,13 +17,32 @@ use super::*;
 pub(in crate::backend) struct Directory(pub(in crate::backend) PathBuf);
 
 impl Directory {
+    /// On the disk, as far as the system's temporary files are.
     pub(in crate::backend) fn new() -> Self {
+        Self::under(&std::env::temp_dir())
+    }
+
+    /// In memory, where the file system there can be opened past the page cache (since Linux 6.6).
+    fn in_memory() -> Self {
+        let memory = Self::under(Path::new("/dev/shm"));
+        let probe = ImageOptions {
+            path: memory.0.join("probe"),
+            ..memory.options(4096)
+        };
+        match Image::open(&probe) {
+            Ok(_) => memory,
+            Err(_) => Self::new(),
+        }
+    }
+
+    fn under(parent: &Path) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-storage-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        let path = parent.join(name);
+        fs::create_dir(&path)
+            .map(|()| Self(path))
+            .unwrap_or_else(|error| panic!("{}: {error}", parent.display()))
     }
 
     pub(in crate::backend) fn options(&self, size: u64) -> ImageOptions {
@@ -88,4 +107,380 @@ fn an_image_is_made_once_and_keeps_what_was_written() {
     assert_eq!(bench.read(12_287, 2), Ok(vec![7, 0]));
     assert_eq!(bench.write(0, &[1; 512], Flags::NONE), Err(1));
     assert_eq!(bench.plain(Op::Discard, Flags::NONE, 0, 4096), Err(1));
+}
+
+/// What a drawn disk is like.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    ring: Ringed,
+    direct: bool,
+    /// Blocks larger than the file's own.
+    block: u32,
+    keep: bool,
+    arena: usize,
+    in_flight: usize,
+}
+
+impl Drawn {
+    fn draw(rng: &mut Rng) -> Self {
+        Self {
+            ring: [Ringed::Auto, Ringed::Poll][rng.below(2) as usize],
+            direct: !rng.one_in(4),
+            block: 512 << rng.below(4),
+            keep: rng.one_in(4),
+            arena: [512 << 10, 8 << 20][rng.below(2) as usize],
+            in_flight: [3, 64][rng.below(2) as usize],
+        }
+    }
+
+    fn bench(self, directory: &Directory, size: u64) -> Bench {
+        let mut image = Image::open(&ImageOptions {
+            direct: self.direct,
+            preallocate: self.keep,
+            ..directory.options(size)
+        })
+        .unwrap();
+        if self.direct {
+            // What the file system does not care about may be smaller, too.
+            let least = alignment(&image.fd)
+                .unwrap()
+                .map_or(512, |(block, _)| block);
+            let block = self.block.max(least);
+            image.geometry.block = block;
+            image.traits.align = block;
+        }
+        let config = Config {
+            arena_bytes: self.arena,
+            in_flight: self.in_flight,
+            ..ring(self.ring)
+        };
+        Bench::new(Box::new(image), &config)
+    }
+}
+
+/// A job of a batch: what was asked, and what a read must give.
+struct Asked {
+    tag: u32,
+    expected: Option<Vec<u8>>,
+}
+
+/// Bytes `start` to `end` are used by nobody else of the batch, but their blocks may be.
+fn ask(bench: &mut Bench, rng: &mut Rng, model: &mut [u8], start: usize, end: usize) -> Asked {
+    let (offset, length) = (start as u64, (end - start) as u32);
+    let fua = [Flags::NONE, Flags::FUA][usize::from(rng.one_in(8))];
+    let grain = if bench.traits.align == 1 { 1 } else { 4096 };
+    let part = &mut model[start..end];
+    let (tag, expected) = match rng.below(8) {
+        0 | 1 => {
+            let expected = part.to_vec();
+            let data = loop {
+                match bench.target(offset, length, rng.one_in(3)) {
+                    Some(data) => break data,
+                    None => bench.turn(std::time::Duration::from_millis(1)),
+                }
+            };
+            (
+                bench.submit(Op::Read, Flags::NONE, offset, length, data),
+                Some(expected),
+            )
+        }
+        2 => {
+            let inner = (start.next_multiple_of(grain), end / grain * grain);
+            if inner.0 < inner.1 {
+                model[inner.0..inner.1].fill(0);
+            }
+            (
+                bench.submit(Op::Discard, fua, offset, length, Data::None),
+                None,
+            )
+        }
+        3 => {
+            part.fill(0);
+            let flags = [fua, fua.with(Flags::NO_HOLE)][rng.below(2) as usize];
+            (
+                bench.submit(Op::WriteZeroes, flags, offset, length, Data::None),
+                None,
+            )
+        }
+        _ => {
+            part.fill_with(|| rng.below(256) as u8);
+            let bytes = part.to_vec();
+            let data = loop {
+                let mut cuts = rng.clone();
+                let many = rng.one_in(3);
+                let cut = |left: usize| match (many, cuts.below(3)) {
+                    (false, _) => left,
+                    (true, 0) => 512,
+                    (true, 1) => 4096,
+                    (true, _) => 1 + cuts.below(9000) as usize,
+                };
+                match bench.source(&bytes, cut) {
+                    Some(data) => break data,
+                    None => bench.turn(std::time::Duration::from_millis(1)),
+                }
+            };
+            (bench.submit(Op::Write, fua, offset, length, data), None)
+        }
+    };
+    Asked { tag, expected }
+}
+
+/// Batches of jobs at the same time that share blocks but no bytes, so that what must come out is known to the byte.
+#[test]
+fn whatever_happens_at_a_time_nothing_is_undone() {
+    let mut busy = 0;
+    for seed in 0..120 {
+        let mut rng = Rng(seed);
+        let drawn = Drawn::draw(&mut rng);
+        let (directory, rounds) = if seed < 4 {
+            (Directory::new(), 3)
+        } else {
+            (Directory::in_memory(), 20)
+        };
+        let size = 65_536 * (1 + rng.below(8));
+        let mut bench = drawn.bench(&directory, size);
+        let mut model = vec![0; size as usize];
+        for _ in 0..rounds {
+            let mut asked = Vec::new();
+            let mut at = rng.below(size / 2) as usize;
+            let spread = [600, 5_000, 60_000][rng.below(3) as usize];
+            while asked.len() < 12 {
+                let aligned = if rng.one_in(3) { 4096 } else { 1 };
+                let start = (at + rng.below(300) as usize).next_multiple_of(aligned);
+                let length = (1 + rng.below(spread) as usize).next_multiple_of(aligned);
+                let end = (start + length).min(size as usize);
+                if start >= end {
+                    break;
+                }
+                asked.push(ask(&mut bench, &mut rng, &mut model, start, end));
+                at = end;
+            }
+            if rng.one_in(4) {
+                assert_eq!(bench.flush(), Ok(()));
+            }
+            for Asked { tag, expected } in asked {
+                let (result, bytes) = bench.wait(tag);
+                assert_eq!(result, Ok(()), "{drawn:?}");
+                if let Some(expected) = expected {
+                    assert!(bytes == expected, "seed {seed}: a read among {drawn:?}");
+                }
+            }
+            for from in (0..size).step_by(65_536) {
+                let got = bench.read(from, 65_536).unwrap();
+                let right = &model[from as usize..][..65_536];
+                assert!(got == right, "seed {seed}, from {from}: {drawn:?}");
+            }
+        }
+        busy += bench.busy;
+        let arena = bench.ring.arena().clone();
+        drop(bench);
+        assert_eq!(
+            arena.available(),
+            arena.capacity(),
+            "every buffer came back"
+        );
+        assert!(fs::read(directory.0.join("image")).unwrap() == model);
+    }
+    assert!(busy > 0, "small rings and small arenas were full at times");
+}
+
+/// The same bytes from many sides: every block holds what some writer wrote last, whole, and a neighbour's bytes stay.
+#[test]
+fn parts_of_one_block_are_written_at_the_same_time() {
+    let directory = Directory::new();
+    let mut bench = bench(&directory.options(65_536));
+    for round in 0..40u8 {
+        let mut tags = Vec::new();
+        for part in 0..32u64 {
+            let data = bench
+                .source(&[round ^ part as u8; 100], |left| left)
+                .unwrap();
+            tags.push(bench.submit(Op::Write, Flags::NONE, part * 100, 100, data));
+        }
+        for tag in tags {
+            assert_eq!(bench.wait(tag).0, Ok(()));
+        }
+        let got = bench.read(0, 3200).unwrap();
+        for (at, byte) in got.iter().enumerate() {
+            assert_eq!(*byte, round ^ (at / 100) as u8, "round {round}, byte {at}");
+        }
+    }
+}
+
+/// Whole blocks change while a part of one of them does: whoever is last, nothing of the block as it was before comes back.
+#[test]
+fn what_is_read_to_be_written_back_is_not_outdated() {
+    let directory = Directory::in_memory();
+    let mut bench = bench(&directory.options(65_536));
+    let mut rng = Rng(3);
+    for round in 1..=255u8 {
+        let part = |rng: &mut Rng, bench: &mut Bench| {
+            let data = bench.source(&[round; 10], |left| left).unwrap();
+            let at = 10 + rng.below(4096);
+            (at, bench.submit(Op::Write, Flags::NONE, at, 10, data))
+        };
+        let first = rng.one_in(2).then(|| part(&mut rng, &mut bench));
+        let zeroes = rng.one_in(3);
+        let whole = if zeroes {
+            bench.submit(Op::WriteZeroes, Flags::NONE, 0, 8192, Data::None)
+        } else {
+            let data = bench.source(&[!round; 8192], |left| left).unwrap();
+            bench.submit(Op::Write, Flags::NONE, 0, 8192, data)
+        };
+        let second = first.is_none().then(|| part(&mut rng, &mut bench));
+        let (at, tag) = first.or(second).unwrap();
+        assert_eq!((bench.wait(tag).0, bench.wait(whole).0), (Ok(()), Ok(())));
+        let got = bench.read(0, 8192).unwrap();
+        let around = if zeroes { 0 } else { !round };
+        for (place, byte) in (0u64..).zip(got) {
+            let inside = (at..at + 10).contains(&place) && byte == round;
+            assert!(byte == around || inside, "round {round}: {byte} at {place}");
+        }
+    }
+}
+
+#[test]
+fn after_a_failed_flush_none_succeeds_until_the_image_is_opened_again() {
+    for direct in [true, false] {
+        let directory = Directory::new();
+        let options = ImageOptions {
+            direct,
+            ..directory.options(MIB)
+        };
+        let mut bench = bench(&options);
+        bench.write(0, &[1; 4096], Flags::NONE).unwrap();
+        bench.flush().unwrap();
+        bench.sync_result = Some(Errno::IO);
+        assert_eq!(bench.flush(), Err(5));
+        assert_eq!(bench.flush(), Err(5));
+        assert_eq!(bench.write(0, &[2; 4096], Flags::FUA), Err(5));
+        assert_eq!(bench.plain(Op::WriteZeroes, Flags::FUA, 0, 4096), Err(5));
+        // Without a promise of durability life goes on.
+        assert_eq!(bench.write(0, &[3; 4096], Flags::NONE), Ok(()));
+        assert_eq!(bench.read(0, 2), Ok(vec![3, 3]));
+        drop(bench);
+        assert_eq!(self::bench(&options).flush(), Ok(()));
+    }
+}
+
+/// Those that wait for the same fdatasync, and those that come while it runs, all hear of its failure.
+#[test]
+fn a_failed_flush_fails_all_that_depend_on_it() {
+    let directory = Directory::new();
+    let options = ImageOptions {
+        direct: false,
+        ..directory.options(MIB)
+    };
+    let mut bench = bench(&options);
+    bench.sync_result = Some(Errno::NOSPC);
+    let mut tags = vec![bench.submit(Op::Flush, Flags::NONE, 0, 0, Data::None)];
+    let data = bench.source(&[1; 100], |left| left).unwrap();
+    tags.push(bench.submit(Op::Write, Flags::FUA, 0, 100, data));
+    tags.push(bench.submit(Op::Flush, Flags::NONE, 0, 0, Data::None));
+    for tag in tags {
+        assert_eq!(bench.wait(tag).0, Err(5));
+    }
+}
+
+#[test]
+fn space_comes_and_goes() {
+    let directory = Directory::new();
+    let options = directory.options(4 * MIB);
+    let mut bench = bench(&options);
+    assert!(bench.traits.trim && bench.traits.fast_zero && bench.traits.allocation);
+    let blocks = || fs::metadata(&options.path).unwrap().blocks() * 512;
+    for at in (0..2 * MIB).step_by(65_536) {
+        bench.write(at, &[9; 65_536], Flags::NONE).unwrap();
+    }
+    bench.flush().unwrap();
+    assert!(blocks() >= 2 * MIB);
+    bench
+        .plain(Op::Discard, Flags::NONE, 1, MIB as u32)
+        .unwrap();
+    assert!(blocks() < 2 * MIB - MIB / 2);
+    assert_eq!(
+        bench.read(0, 1),
+        Ok(vec![9]),
+        "what is not a whole block stays"
+    );
+    let query = Query {
+        id: 1,
+        offset: 0,
+        length: 4 << 20,
+        one: false,
+    };
+    assert_eq!(
+        bench.extents(query),
+        [
+            (4096, true),
+            ((1 << 20) - 4096, false),
+            (1 << 20, true),
+            (2 << 20, false)
+        ]
+    );
+    let one = Query {
+        offset: 5000,
+        one: true,
+        ..query
+    };
+    assert_eq!(bench.extents(one), [((1 << 20) - 5000, false)]);
+    let inside = Query {
+        offset: MIB + 1,
+        length: 77,
+        ..query
+    };
+    assert_eq!(bench.extents(inside), [(77, true)]);
+
+    let before = blocks();
+    let keep = Flags::NO_HOLE.with(Flags::FAST_ZERO);
+    bench.plain(Op::WriteZeroes, keep, MIB, MIB as u32).unwrap();
+    assert!(blocks() >= before, "it stays allocated");
+    assert_eq!(bench.read(2 * MIB - 2, 2), Ok(vec![0, 0]));
+    bench
+        .plain(Op::WriteZeroes, Flags::NONE, MIB, MIB as u32)
+        .unwrap();
+    assert!(blocks() < before, "and need not");
+    // Less than a block cannot be faster than writing it.
+    assert_eq!(
+        bench.plain(Op::WriteZeroes, Flags::FAST_ZERO, 512, 512),
+        Err(95)
+    );
+    assert_eq!(bench.plain(Op::WriteZeroes, Flags::NONE, 0, 1), Ok(()));
+    assert_eq!(bench.read(0, 2), Ok(vec![0, 9]));
+}
+
+#[test]
+fn promised_space_is_allocated_and_stays() {
+    let directory = Directory::new();
+    let options = ImageOptions {
+        preallocate: true,
+        ..directory.options(4 * MIB)
+    };
+    let mut bench = bench(&options);
+    let blocks = || fs::metadata(&options.path).unwrap().blocks() * 512;
+    assert!(blocks() >= 4 * MIB);
+    bench.write(0, &[1; 4096], Flags::NONE).unwrap();
+    bench.plain(Op::Discard, Flags::NONE, 0, 2 << 20).unwrap();
+    bench
+        .plain(Op::WriteZeroes, Flags::NONE, 0, 2 << 20)
+        .unwrap();
+    assert!(blocks() >= 4 * MIB);
+    assert_eq!(bench.read(0, 1), Ok(vec![0]));
+}
+
+/// Where a file system has neither holes nor zeroing, zeroes are written, and a discard is a hint.
+#[test]
+fn zeroes_are_written_where_there_is_no_other_way() {
+    let directory = Directory::new();
+    let mut image = Image::open(&directory.options(MIB)).unwrap();
+    image.medium.kind = Kind::Bare;
+    let mut bench = Bench::new(Box::new(image), &ring(Ringed::Auto));
+    bench.write(0, &[1; 400_000], Flags::NONE).unwrap();
+    let fast = Flags::NO_HOLE.with(Flags::FAST_ZERO);
+    let zeroes = Op::WriteZeroes;
+    assert_eq!(bench.plain(zeroes, fast, 0, 8192), Err(95));
+    assert_eq!(bench.plain(Op::Discard, Flags::FUA, 0, 8192), Ok(()));
+    assert_eq!(bench.plain(zeroes, Flags::FUA, 1, 300_000), Ok(()));
+    assert_eq!(bench.read(0, 2), Ok(vec![1, 0]));
+    assert_eq!(bench.read(300_000, 2), Ok(vec![0, 1]));
 }
