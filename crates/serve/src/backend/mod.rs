@@ -12,13 +12,14 @@ mod device;
 mod file;
 mod locks;
 mod memory;
+mod powercut;
 mod rmw;
 mod workers;
 
 use std::fmt;
 use std::io;
 
-use weir_config::{Storage, Test, Volume};
+use weir_config::{Cache, Storage, Test, Volume};
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Segment, SharedBuf};
 use weir_wire::nbd::ExtentFlags;
@@ -26,24 +27,41 @@ use weir_wire::nbd::ExtentFlags;
 pub use device::{Device, DeviceOptions};
 pub use file::{Image, ImageOptions, OpenError};
 pub use memory::Memory;
+pub use powercut::{Power, PowerCut};
 
 /// Opens what a volume of the configuration says, on a thread that may block.
 ///
 /// # Errors
-/// What the system answers, or why the storage must not be used.
-pub fn open(volume: &Volume, _test: &Test) -> io::Result<Box<dyn Prepare>> {
-    match &volume.storage {
+/// What the system answers, or why the storage must not be used: an [`OpenError`] where it is a file or a device.
+pub fn open(volume: &Volume, test: &Test) -> io::Result<Box<dyn Prepare>> {
+    let (size, read_only) = (volume.size, volume.read_only);
+    Ok(match &volume.storage {
         Storage::Memory | Storage::Model => {
-            let size = volume.size.ok_or_else(|| {
+            let size = size.ok_or_else(|| {
                 io::Error::new(
                     io::ErrorKind::InvalidInput,
                     "a volume in memory needs a size",
                 )
             })?;
-            Ok(Box::new(Memory::new(size, volume.read_only)))
+            if test.power_cut {
+                Box::new(PowerCut::open(&volume.name, size, read_only, test.seed)?)
+            } else {
+                Box::new(Memory::new(size, read_only))
+            }
         }
-        Storage::File(_) | Storage::Device(_) => Err(io::ErrorKind::Unsupported.into()),
-    }
+        Storage::File(path) => Box::new(Image::open(&ImageOptions {
+            path: path.clone(),
+            size,
+            read_only,
+            direct: volume.cache == Cache::Direct,
+            preallocate: volume.is_promised(),
+        })?),
+        Storage::Device(path) => Box::new(Device::open(&DeviceOptions {
+            path: path.clone(),
+            size,
+            read_only,
+        })?),
+    })
 }
 
 /// A storage that is open, before it belongs to a shard.

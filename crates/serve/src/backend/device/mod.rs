@@ -20,10 +20,8 @@ pub struct DeviceOptions {
     pub path: PathBuf,
     /// Its size in bytes, if that is known: it is refused if it is another.
     pub size: Option<u64>,
-    /// It is opened for reading only.
+    /// It is opened for reading only. Then it may be in use, mounted for example, and what is read may be changing.
     pub read_only: bool,
-    /// It may be in use, mounted for example: what is read may be changing then. Only together with `read_only`.
-    pub even_in_use: bool,
 }
 
 /// A device that is open, claimed if it is to be written to, and locked.
@@ -37,9 +35,9 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens a device past the page cache. One that the system uses (mounted, swap, a part of another device; it or a partition
-    /// of it) is refused before it is opened, and the kernel is asked to refuse it too (`O_EXCL`) if it is to be written to. May
-    /// block.
+    /// Opens a device past the page cache. One that is to be written to and that the system uses (mounted, swap, a part of another
+    /// device; it or a partition of it) is refused before it is opened, and the kernel is asked to refuse it too (`O_EXCL`). One
+    /// in use that is only to be read is opened, with a warning in the log. May block.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -54,8 +52,12 @@ impl Device {
             });
         }
         let dev = stat.st_rdev;
-        if !(options.read_only && options.even_in_use) {
-            error::unused(path, usage::of_device(dev))?;
+        let uses = usage::of_device(dev);
+        if !options.read_only {
+            error::unused(path, uses)?;
+        } else if !uses.is_empty() {
+            let uses = uses.join("; ");
+            tracing::warn!(device = %path.display(), uses, "the device is in use: what clients read of it may be changing");
         }
         let fd = open(path, options.read_only)?;
         let opened = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "look at"))?;

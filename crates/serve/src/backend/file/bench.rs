@@ -38,7 +38,7 @@ pub(in crate::backend) struct Bench {
     pub(in crate::backend) backend: Box<dyn Backend>,
     pub(in crate::backend) traits: Traits,
     pub(in crate::backend) size: u64,
-    pub(in crate::backend) now: Instant,
+    clock: std::time::Instant,
     /// How often a job came back as busy.
     pub(in crate::backend) busy: u64,
     /// The next fdatasync of the ring is said to have ended so.
@@ -58,7 +58,7 @@ impl Bench {
             traits: prepared.traits(),
             size: prepared.size(),
             backend: prepared.start().unwrap(),
-            now: Instant::ZERO,
+            clock: std::time::Instant::now(),
             busy: 0,
             sync_result: None,
             jobs: BTreeMap::new(),
@@ -75,7 +75,7 @@ impl Bench {
         call: impl FnOnce(&mut dyn Backend, &mut Context<'_>),
     ) {
         let mut cx = Context {
-            now: self.now,
+            now: Instant::from_nanos(self.clock.elapsed().as_nanos() as u64),
             ring: &mut self.ring,
             token: 7 << 32,
             finished: &mut self.finished,

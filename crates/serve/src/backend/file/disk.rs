@@ -312,7 +312,7 @@ impl Disk {
                 _ if flags.has(Flags::FAST_ZERO) => self.end(slot, Err(ENOTSUP), cx),
                 _ => {
                     work.rest = [work.range.clone(), 0..0];
-                    self.patch(slot, cx)
+                    self.patch(slot, cx);
                 }
             };
         }
@@ -432,7 +432,7 @@ impl Disk {
     }
 
     /// Answers that all may be data.
-    fn answer_unknown(&self, query: Query, cx: &mut Context<'_>) {
+    fn answer_unknown(query: Query, cx: &mut Context<'_>) {
         let mut extents = query.extents();
         extents.push(u64::from(query.length), DATA);
         cx.answer(query.id, Ok(extents));
@@ -446,7 +446,7 @@ impl Disk {
         }
         if self.workers.is_idle() {
             // The system gives no thread, and nothing will come back that this could wait for.
-            return self.answer_unknown(query, cx);
+            return Self::answer_unknown(query, cx);
         }
         self.queries.push_back(query);
     }
@@ -501,7 +501,7 @@ impl Backend for Disk {
         if self.geometry.allocation {
             self.ask(query, cx);
         } else {
-            self.answer_unknown(query, cx);
+            Self::answer_unknown(query, cx);
         }
     }
 }

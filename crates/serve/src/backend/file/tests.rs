@@ -40,9 +40,9 @@ impl Directory {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-storage-{}-{number}", std::process::id());
         let path = parent.join(name);
-        fs::create_dir(&path)
-            .map(|()| Self(path))
-            .unwrap_or_else(|error| panic!("{}: {error}", parent.display()))
+        let made = fs::create_dir(&path);
+        assert!(made.is_ok(), "{}: {made:?}", parent.display());
+        Self(path)
     }
 
     pub(in crate::backend) fn options(&self, size: u64) -> ImageOptions {
@@ -95,7 +95,7 @@ fn an_image_is_made_once_and_keeps_what_was_written() {
     assert!(stat.blocks() * 512 < MIB, "it is sparse");
     assert_eq!(stat.mode() & 0o777, 0o600);
     let mut bytes = [0; 3];
-    let file = fs::File::open(&options.path).unwrap();
+    let file = File::open(&options.path).unwrap();
     file.read_exact_at(&mut bytes, 100).unwrap();
     assert_eq!(bytes, [1, 2, 3]);
     let again = ImageOptions {
@@ -390,7 +390,7 @@ fn space_comes_and_goes() {
     assert!(bench.traits.trim && bench.traits.fast_zero && bench.traits.allocation);
     let blocks = || fs::metadata(&options.path).unwrap().blocks() * 512;
     for at in (0..2 * MIB).step_by(65_536) {
-        bench.write(at, &[9; 65_536], Flags::NONE).unwrap();
+        bench.write(at, &vec![9; 65_536], Flags::NONE).unwrap();
     }
     bench.flush().unwrap();
     assert!(blocks() >= 2 * MIB);
@@ -475,7 +475,7 @@ fn zeroes_are_written_where_there_is_no_other_way() {
     let mut image = Image::open(&directory.options(MIB)).unwrap();
     image.medium.kind = Kind::Bare;
     let mut bench = Bench::new(Box::new(image), &ring(Ringed::Auto));
-    bench.write(0, &[1; 400_000], Flags::NONE).unwrap();
+    bench.write(0, &vec![1; 400_000], Flags::NONE).unwrap();
     let fast = Flags::NO_HOLE.with(Flags::FAST_ZERO);
     let zeroes = Op::WriteZeroes;
     assert_eq!(bench.plain(zeroes, fast, 0, 8192), Err(95));

@@ -219,27 +219,28 @@ pub(super) fn restored(payload: weir_uring::Payload) -> Data {
 
 #[cfg(test)]
 mod tests {
+    use super::Step::{Head, Tail, Write};
     use super::*;
+
+    fn steps(start: u64, end: u64) -> Vec<Step> {
+        let patch = Patch {
+            first: start / 512 * 512,
+            start,
+            end,
+            last: end.next_multiple_of(512),
+        };
+        let mut steps = vec![patch.begin(512)];
+        while let Some(step) = steps.last().copied().filter(|s| *s != Write) {
+            steps.push(match step {
+                Head => patch.after_head(512),
+                Tail | Write => Write,
+            });
+        }
+        steps
+    }
 
     #[test]
     fn a_patch_reads_only_the_blocks_it_changes_in_part() {
-        let steps = |start: u64, end: u64| {
-            let patch = Patch {
-                first: start / 512 * 512,
-                start,
-                end,
-                last: end.next_multiple_of(512),
-            };
-            let mut steps = vec![patch.begin(512)];
-            while let Some(step) = steps.last().copied().filter(|s| *s != Step::Write) {
-                steps.push(match step {
-                    Step::Head => patch.after_head(512),
-                    Step::Tail | Step::Write => Step::Write,
-                });
-            }
-            steps
-        };
-        use Step::{Head, Tail, Write};
         assert_eq!(steps(0, 512), [Write]);
         assert_eq!(steps(0, 1536), [Write]);
         assert_eq!(steps(1, 512), [Head, Write]);

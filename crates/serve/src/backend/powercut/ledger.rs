@@ -1,0 +1,135 @@
+//! What clients were promised, written down by the clients: independent of everything that serves them.
+//!
+//! Every write fills its sectors with its own number. A write is *promised* when it was acknowledged with FUA, or acknowledged
+//! before a flush was sent, on whatever connection, that was acknowledged then. After a cut a sector must hold a write that was
+//! sent, and none that was over before a promised one to the same sector began. Times are positions in the order in which the
+//! clients saw things happen: sent before the server can know, acknowledged after it has answered.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes of a sector.
+pub(crate) const SECTOR: usize = 512;
+
+/// Everything sent, and what came back. Sectors are numbered in the volume.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    now: u64,
+    writes: Vec<Write>,
+    /// By sector: the writes to it that a cut may leave there, in the order in which they were sent.
+    sectors: BTreeMap<u64, Vec<usize>>,
+    flushes: BTreeMap<u64, Vec<usize>>,
+}
+
+#[derive(Debug)]
+struct Write {
+    sent: u64,
+    acknowledged: Option<u64>,
+    promised: bool,
+    fua: bool,
+}
+
+/// A sector that breaks a promise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Lost {
+    pub(crate) sector: u64,
+    pub(crate) what: String,
+}
+
+impl Ledger {
+    /// A write of whole sectors is sent; gives its number.
+    pub(crate) fn write(&mut self, sectors: Range<u64>, fua: bool) -> usize {
+        let number = self.writes.len() + 1;
+        self.now += 1;
+        self.writes.push(Write {
+            sent: self.now,
+            acknowledged: None,
+            promised: false,
+            fua,
+        });
+        for sector in sectors {
+            self.sectors.entry(sector).or_default().push(number);
+        }
+        number
+    }
+
+    /// The bytes of write `number` to `sectors`.
+    pub(crate) fn bytes(number: usize, sectors: &Range<u64>) -> Vec<u8> {
+        let one = |sector: u64| {
+            let stamp = [(number as u64).to_le_bytes(), sector.to_le_bytes()].concat();
+            stamp.repeat(SECTOR / 16)
+        };
+        sectors.clone().flat_map(one).collect()
+    }
+
+    /// A write was acknowledged.
+    pub(crate) fn written(&mut self, number: usize) {
+        self.now += 1;
+        let write = &mut self.writes[number - 1];
+        write.acknowledged = Some(self.now);
+        write.promised |= write.fua;
+    }
+
+    /// A flush is sent; gives its number.
+    pub(crate) fn flush(&mut self) -> u64 {
+        self.now += 1;
+        let writes = self.writes.iter().enumerate();
+        let covered = writes.filter(|(_, w)| w.acknowledged.is_some() && !w.promised);
+        self.flushes
+            .insert(self.now, covered.map(|(n, _)| n).collect());
+        self.now
+    }
+
+    /// A flush was acknowledged.
+    pub(crate) fn flushed(&mut self, number: u64) {
+        for write in self.flushes.remove(&number).into_iter().flatten() {
+            self.writes[write].promised = true;
+        }
+    }
+
+    /// How many writes are promised.
+    pub(crate) fn promised(&self) -> usize {
+        self.writes.iter().filter(|w| w.promised).count()
+    }
+
+    /// Compares what is left of a sector with what was promised.
+    pub(crate) fn check(&self, sector: u64, bytes: &[u8]) -> Result<(), Lost> {
+        let lost = |what: String| Lost { sector, what };
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let found = number(0) as usize;
+        if bytes.chunks(16).any(|stamp| stamp != &bytes[..16]) {
+            return Err(lost("it is torn".into()));
+        }
+        let here = self.sectors.get(&sector).map_or(&[][..], Vec::as_slice);
+        if found == 0 && number(8) == 0 {
+            // Never written: no promised write may have been here.
+            let promised = here.iter().find(|n| self.writes[**n - 1].promised);
+            return promised.map_or(Ok(()), |n| {
+                Err(lost(format!(
+                    "write {n} was promised, and nothing is there"
+                )))
+            });
+        }
+        if number(8) != sector || !here.contains(&found) {
+            return Err(lost(format!("{found} was never written there")));
+        }
+        let Some(over) = self.writes[found - 1].acknowledged else {
+            return Ok(());
+        };
+        let later = |n: &&usize| self.writes[**n - 1].promised && self.writes[**n - 1].sent > over;
+        match here.iter().find(later) {
+            Some(later) => Err(lost(format!(
+                "write {later} was promised, and {found} is there, which was over before"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares a whole volume; the sectors that break a promise.
+    pub(crate) fn check_all(&self, volume: &[u8]) -> Vec<Lost> {
+        let sectors = (0u64..).zip(volume.chunks(SECTOR));
+        sectors
+            .filter_map(|(sector, bytes)| self.check(sector, bytes).err())
+            .collect()
+    }
+}
