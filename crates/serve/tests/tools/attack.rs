@@ -1,0 +1,305 @@
+//! Hostile input: everything a client should not send, at random places, from a seed.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_config::Address;
+use weir_load::Rng;
+use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
+
+use super::raw::{PATIENCE, Raw, Stream, header};
+
+/// Connections that an attacker leaves open at a time: handshakes that do not end, answers that are not read.
+const LEFT_OPEN: usize = 8;
+/// Connections of one flood.
+const FLOOD: u64 = 12;
+/// From one attack to the next: those who are attacked need processor time as well.
+const PAUSE: Duration = Duration::from_millis(2);
+
+const GREETING_LEN: usize = 18;
+const OPTION_MAGIC: &[u8] = b"IHAVEOPT";
+
+/// An attack on one volume that goes on until it is ended. It never sends a whole write, trim or zeroing that the server could
+/// carry out, so the volume's bytes must not change by it.
+#[derive(Debug)]
+pub(crate) struct Attack {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Attack {
+    /// Begins; returns when the first ten attacks have been made.
+    pub(crate) fn start(address: &Address, export: &str, seed: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let done = Arc::new(AtomicU64::new(0));
+        let mut attacker = Attacker {
+            address: address.clone(),
+            export: export.to_owned(),
+            rng: Rng::new(seed),
+            left_open: VecDeque::new(),
+        };
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&done));
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                attacker.attack();
+                counted.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(PAUSE);
+            }
+        });
+        let attack = Self {
+            stop,
+            done,
+            thread: Some(thread),
+        };
+        let begun = Instant::now();
+        while attack.count() < 10 && attack.is_alive() {
+            assert!(begun.elapsed() < PATIENCE, "the server keeps its attacker");
+            std::thread::sleep(PAUSE);
+        }
+        attack
+    }
+
+    /// Attacks made so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.thread.as_ref().is_some_and(|t| !t.is_finished())
+    }
+
+    /// Ends it. It fails if the server did not accept a connection any more. Returns the number of attacks.
+    pub(crate) fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("it is ended once");
+        thread.join().expect("the attacker can still connect");
+        self.count()
+    }
+}
+
+impl Drop for Attack {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // The test has failed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Attacker {
+    address: Address,
+    export: String,
+    rng: Rng,
+    left_open: VecDeque<Stream>,
+}
+
+impl Attacker {
+    /// One attack. That the server closes the connection in the middle of it is what is to be expected.
+    fn attack(&mut self) {
+        let stream = Stream::connect(&self.address).expect("the server accepts connections");
+        stream.patience(Duration::from_millis(500));
+        let kind = self.rng.range(0, 11);
+        // A connection over the limit is closed at once.
+        let _ = match kind {
+            0 => self.garbage(stream),
+            1 => self.bad_option(stream),
+            2 => self.half_a_handshake(stream),
+            3 => self.huge_option(stream),
+            4 => self.flood(),
+            5 => self.bad_magic(),
+            6 | 7 => self.wild_requests(),
+            8 | 9 => self.half_a_write(),
+            10 => self.never_reading(),
+            _ => self.leaving_in_the_middle(),
+        };
+    }
+
+    fn bytes(&mut self, most: u64) -> Vec<u8> {
+        let length = self.rng.range(0, most);
+        (0..length).map(|_| self.rng.next_u64() as u8).collect()
+    }
+
+    fn leave_open(&mut self, stream: Stream) {
+        self.left_open.push_back(stream);
+        if self.left_open.len() > LEFT_OPEN {
+            self.left_open.pop_front();
+        }
+    }
+
+    /// Random bytes in the place of a handshake.
+    fn garbage(&mut self, mut stream: Stream) -> io::Result<()> {
+        let bytes = self.bytes(5000);
+        stream.write_all(&bytes)
+    }
+
+    /// The client's flags are right; what follows is not an option, or one that is not known.
+    fn bad_option(&mut self, mut stream: Stream) -> io::Result<()> {
+        greet(&mut stream)?;
+        let mut bytes = OPTION_MAGIC.to_vec();
+        let at = self.rng.range(0, 7) as usize;
+        bytes[at] ^= self.rng.range(0, 255) as u8;
+        bytes.extend(self.bytes(64));
+        stream.write_all(&bytes)
+    }
+
+    /// A handshake that stops at any byte, and then the connection ends or stays.
+    fn half_a_handshake(&mut self, mut stream: Stream) -> io::Result<()> {
+        let mut whole = 3u32.to_be_bytes().to_vec();
+        whole.extend(option(7, &go(&self.export)));
+        let end = self.rng.range(0, whole.len() as u64 - 1) as usize;
+        stream.write_all(&whole[..end])?;
+        if self.rng.range(0, 1) == 0 {
+            self.leave_open(stream);
+        }
+        Ok(())
+    }
+
+    /// An option that announces more than anybody needs, or whose inner lengths lie.
+    fn huge_option(&mut self, mut stream: Stream) -> io::Result<()> {
+        greet(&mut stream)?;
+        let kind = self.rng.range(1, 12) as u32;
+        let mut bytes = option(kind, &go(&self.export));
+        let lie = [u32::MAX, 1 << 31, 1 << 20, 5][self.rng.range(0, 3) as usize];
+        // The option's own length, or that of the name within.
+        let at = if self.rng.range(0, 1) == 0 { 12 } else { 16 };
+        bytes[at..at + 4].copy_from_slice(&lie.to_be_bytes());
+        stream.write_all(&bytes)?;
+        let more = self.bytes(20_000);
+        stream.write_all(&more)
+    }
+
+    /// Many connections at once that say nothing.
+    fn flood(&mut self) -> io::Result<()> {
+        let count = self.rng.range(2, FLOOD);
+        let streams: io::Result<Vec<Stream>> =
+            (0..count).map(|_| Stream::connect(&self.address)).collect();
+        drop(streams?);
+        Ok(())
+    }
+
+    fn bad_magic(&mut self) -> io::Result<()> {
+        let mut raw = Raw::open(&self.address, &self.export)?;
+        let mut bytes = header(Command::Read, CommandFlags::EMPTY, 1, 0, 4096);
+        let at = self.rng.range(0, 3) as usize;
+        bytes[at] ^= 1 << self.rng.range(0, 7);
+        raw.stream.write_all(&bytes)?;
+        let more = self.bytes(REQUEST_LEN as u64 * 3);
+        raw.stream.write_all(&more)
+    }
+
+    /// Requests of any command with any flags anywhere, but none that could change the volume.
+    fn wild_requests(&mut self) -> io::Result<()> {
+        let mut raw = Raw::open(&self.address, &self.export)?;
+        let size = raw.session.size;
+        for _ in 0..self.rng.range(1, 40) {
+            let command = Command::from_wire(match self.rng.range(0, 9) {
+                0 => self.rng.next_u64() as u16,
+                known => known as u16,
+            });
+            let offset = match self.rng.range(0, 3) {
+                0 => self.rng.next_u64(),
+                1 => size - self.rng.range(0, 4096),
+                2 => u64::MAX - self.rng.range(0, 4096),
+                _ => self.rng.range(0, size),
+            };
+            let length = match self.rng.range(0, 3) {
+                0 => self.rng.next_u64() as u32,
+                1 => 0,
+                _ => self.rng.range(0, 1 << 20) as u32,
+            };
+            let mut flags = match self.rng.range(0, 2) {
+                0 => self.rng.next_u64() as u16,
+                1 => 1 << self.rng.range(0, 4),
+                _ => 0,
+            };
+            if command.modifies() {
+                // No command has this one: it is refused whatever the rest says.
+                flags |= 1 << 14;
+            }
+            let flags = CommandFlags::from_bits(flags);
+            let bytes = header(command, flags, self.rng.next_u64(), offset, length);
+            raw.stream.write_all(&bytes)?;
+        }
+        // The answers, as far as they come; a read of many bytes is left in the middle.
+        let mut some = [0; 4096];
+        let _ = raw.stream.read(&mut some);
+        Ok(())
+    }
+
+    /// A write to where others have their data, whose payload stops before its last byte.
+    fn half_a_write(&mut self) -> io::Result<()> {
+        let mut raw = Raw::open(&self.address, &self.export)?;
+        let length = self.rng.range(1, 256 << 10);
+        let offset = self.rng.range(0, raw.session.size - length);
+        let bytes = header(Command::Write, CommandFlags::FUA, 9, offset, length as u32);
+        raw.stream.write_all(&bytes)?;
+        let sent = self.rng.range(0, length - 1) as usize;
+        raw.stream.write_all(&vec![0xee; sent])?;
+        if self.rng.range(0, 1) == 0 {
+            self.leave_open(raw.stream);
+        }
+        Ok(())
+    }
+
+    /// Asks for as much as the server takes requests for, and reads none of it.
+    fn never_reading(&mut self) -> io::Result<()> {
+        let mut raw = Raw::open(&self.address, &self.export)?;
+        raw.stream.never_wait();
+        let length = 1 << self.rng.range(9, 20);
+        for cookie in 0..1000 {
+            let request = header(Command::Read, CommandFlags::EMPTY, cookie, 0, length);
+            // Less than a whole request may fit at last; nobody minds here.
+            if raw.stream.write(&request).is_err() {
+                break;
+            }
+        }
+        self.leave_open(raw.stream);
+        Ok(())
+    }
+
+    /// Goes while requests are outstanding: at once, or by halves.
+    fn leaving_in_the_middle(&mut self) -> io::Result<()> {
+        let mut raw = Raw::open(&self.address, &self.export)?;
+        for cookie in 0..self.rng.range(1, 60) {
+            raw.send(Command::Read, cookie, 0, 64 << 10)?;
+        }
+        if self.rng.range(0, 1) == 0 {
+            match &raw.stream {
+                Stream::Unix(s) => s.shutdown(Shutdown::Write)?,
+                Stream::Tcp(s) => s.shutdown(Shutdown::Write)?,
+            }
+            self.leave_open(raw.stream);
+        }
+        Ok(())
+    }
+}
+
+/// Takes the server's greeting and answers with the client's flags.
+fn greet(stream: &mut Stream) -> io::Result<()> {
+    stream.read_exact(&mut [0; GREETING_LEN])?;
+    stream.write_all(&3u32.to_be_bytes())
+}
+
+/// An option of the handshake.
+pub(crate) fn option(kind: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = OPTION_MAGIC.to_vec();
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend((data.len() as u32).to_be_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+/// The data of GO: the export, no questions.
+pub(crate) fn go(export: &str) -> Vec<u8> {
+    let mut data = (export.len() as u32).to_be_bytes().to_vec();
+    data.extend(export.as_bytes());
+    data.extend([0, 0]);
+    data
+}

@@ -1,0 +1,39 @@
+//! What the server writes to its log, for tests to read.
+
+use std::io;
+use std::sync::{Mutex, Once, PoisonError};
+
+static LINES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+struct Writer;
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Begins to listen, once in a process.
+pub(crate) fn listen() {
+    static BEGUN: Once = Once::new();
+    BEGUN.call_once(|| {
+        tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(|| Writer)
+            .init();
+    });
+}
+
+/// What was written since it was asked last.
+pub(crate) fn take() -> String {
+    let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = String::from_utf8_lossy(&lines).into_owned();
+    lines.clear();
+    text
+}

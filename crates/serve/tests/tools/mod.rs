@@ -1,0 +1,141 @@
+//! What the tests of a running server share: a server with its directory, clients that speak raw bytes, attackers, and the
+//! programs of others.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+pub(crate) mod attack;
+pub(crate) mod load;
+pub(crate) mod log;
+pub(crate) mod metrics;
+pub(crate) mod process;
+pub(crate) mod program;
+pub(crate) mod raw;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_config::Address;
+use weir_serve::{Options, Server};
+
+/// Lets one test of a file run at a time: two cores do not carry several servers with their clients.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    // A test that failed has poisoned it; the others are to run all the same.
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A directory that goes with its owner.
+#[derive(Debug)]
+pub(crate) struct Temp(PathBuf);
+
+impl Temp {
+    /// One with a short path, for sockets.
+    pub(crate) fn new() -> Self {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// One on the file system of the build, for what is opened past the page cache.
+    pub(crate) fn on_disk() -> Self {
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    fn within(parent: &Path) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("weir-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        // Best effort: a test that has failed already is not to fail twice.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server that listens on a Unix socket and on a TCP port, and answers `GET /metrics`.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) server: Server,
+    pub(crate) unix: Address,
+    pub(crate) tcp: Address,
+    /// Where its volumes' files are.
+    pub(crate) files: Temp,
+    socket: Temp,
+}
+
+impl Site {
+    /// Starts what `config` says; the addresses are added to it. `{files}` stands for the directory of the volumes' files.
+    pub(crate) fn start(config: &str) -> Self {
+        Self::start_with(config, &Options::default())
+    }
+
+    pub(crate) fn start_with(config: &str, options: &Options) -> Self {
+        let (socket, files) = (Temp::new(), Temp::on_disk());
+        let text = Self::text(config, &socket, &files);
+        let server = Server::start(&parse(&text), options).unwrap_or_else(|e| panic!("{e}"));
+        let addresses = server.addresses().to_vec();
+        Self {
+            server,
+            unix: addresses[0].clone(),
+            tcp: addresses[1].clone(),
+            files,
+            socket,
+        }
+    }
+
+    /// Puts another configuration in force; false if it is refused.
+    pub(crate) fn reload(&mut self, config: &str) -> bool {
+        let text = Self::text(config, &self.socket, &self.files);
+        let parsed = weir_config::parse("", &text, &weir_config::Options::default());
+        parsed.is_ok_and(|config| self.server.reload(&config).is_ok())
+    }
+
+    fn text(config: &str, socket: &Temp, files: &Temp) -> String {
+        let listen = format!(
+            "[listen]\nnbd = [\"unix:{}/nbd.sock\", \"127.0.0.1:0\"]\nmetrics = \"127.0.0.1:0\"\n",
+            socket.path().display()
+        );
+        listen + &config.replace("{files}", &files.path().display().to_string())
+    }
+}
+
+fn parse(text: &str) -> weir_config::Server {
+    weir_config::parse("", text, &weir_config::Options::default()).unwrap_or_else(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        panic!("{}\n{text}", lines.join("\n"))
+    })
+}
+
+/// How other programs name an export: an NBD URI.
+pub(crate) fn uri(address: &Address, export: &str) -> String {
+    match address {
+        Address::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
+        Address::Tcp(address) => format!("nbd://{address}/{export}"),
+    }
+}
+
+/// How our own client names a server.
+pub(crate) fn client_address(address: &Address) -> weir_client::Address {
+    match address {
+        Address::Unix(path) => weir_client::Address::Unix(path.clone()),
+        Address::Tcp(address) => weir_client::Address::Tcp(address.to_string()),
+    }
+}
+
+/// Bytes that differ from place to place and from seed to seed, and are no zeroes.
+pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut rng = weir_load::Rng::new(seed);
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        bytes.extend_from_slice(&rng.range(0, u64::MAX).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
