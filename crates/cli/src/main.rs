@@ -23,7 +23,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "weir", version)]
 struct Arguments {
-    /// What is logged on standard error [default: what WEIR_LOG says, else info for serve and warn for the others]
+    /// What is logged on standard error [default: what `WEIR_LOG` says, else info for serve and warn for the others]
     #[arg(long, global = true, value_name = "LEVEL", value_enum)]
     log: Option<log::Level>,
     #[command(subcommand)]

@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for signal in signals.forever() {
         match signal {
             SIGHUP => {
-                notify("RELOADING=1");
+                notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
                 reload(&mut server, &options.config);
                 notify("READY=1");
             }
@@ -104,6 +104,12 @@ fn notify(state: &str) {
     if let Err(error) = send(&name, state) {
         tracing::warn!("cannot tell the service manager {state}: {error}");
     }
+}
+
+/// The time that service managers go by, microseconds.
+fn monotonic_us() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
 }
 
 /// Sends to a socket at a path or, if the name begins with `@`, to one without.

@@ -59,7 +59,7 @@ fn what_is_not_measured_is_left_out() {
     assert!(
         !page.contains("Time of a request of the target") && !page.contains("What everyone got")
     );
-    assert!(!page.contains("promise kept in"));
+    assert!(!page.contains("seconds kept"));
     assert!(page.contains("Latency of the target"));
 }
 

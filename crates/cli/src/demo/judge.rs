@@ -283,7 +283,7 @@ mod tests {
             text,
             "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00% off over the run and 10.00% in the worst second."
         );
-        assert_eq!(off(&[0.0; 4]), 1.0);
+        assert!(off(&[0.0; 4]) > OFF);
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn records(stage: Stage<'_>, policy: Policy, meters: &[Meter]) -> Vec<Record> {
     let scenario = stage.scenario;
     let run = Run {
         scenario: scenario.name.clone(),
-        drive: stage.storage.name().into(),
+        drive: stage.storage.name(),
         case: scenario.name.clone(),
         policy: policy.name().into(),
         repeat: 0,

@@ -86,13 +86,20 @@ impl Storage {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let storage = storage(options)?;
+    if options.html.as_os_str() == "-" {
+        let reason = "--html writes a file; only --json writes to standard output";
+        return Err(Failure::Usage(reason.into()));
+    }
     let leftovers = Leftovers::watch()?;
     let json = options
         .json
         .as_ref()
         .map(|path| Output::open(path, &leftovers))
         .transpose()?;
-    let page = Draft::open(&options.html, &leftovers)?;
+    let page = Draft::open(&options.html, &leftovers).map_err(|failure| match failure {
+        Failure::Run(reason) => Failure::Run(format!("{reason}; name another place with --html")),
+        other => other,
+    })?;
     let scenario = options.scenario.build(options.seconds, None);
     let played = Played {
         kind: options.scenario,

@@ -35,7 +35,7 @@ impl Policy {
                 "the same, with budgets cut to the promises and bytes charged; promises are weights"
             }
             Self::Contract => {
-                "keeps min, share, max and class of every contract; the default of `weir serve`"
+                "keeps min, share, max and class of every contract; the default of the server"
             }
         }
     }

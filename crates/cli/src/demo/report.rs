@@ -24,10 +24,8 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
         let used = used(played, &records);
         let (kept, mut verdict) = judge::verdict(played.kind, &records, used);
         if let (Some(all), Some(total), true) = (none, total(&records), policy != Policy::None) {
-            verdict += &format!(
-                " All together got {} of what they got under none.",
-                percent(total / all)
-            );
+            let part = percent(total / all);
+            verdict.extend([" All together got ", &part, " of what they got under none."]);
         }
         policies.push(PolicyResult {
             policy: policy.name().into(),

@@ -93,9 +93,8 @@ mod tests {
         };
         let mut page = String::from("HTTP/1.1 200 OK\r\n\r\n# TYPE weir_wait_seconds histogram\n");
         for (stage, sum) in [("limit", 0.0), ("elevator", elevator), ("drive", 0.5)] {
-            page += &format!(
-                "weir_wait_seconds_bucket{{drive=\"demo\",volume=\"target\",stage=\"{stage}\",le=\"+Inf\"}} 7\n"
-            );
+            let bucket = line("bucket", stage, 7.0);
+            page += &bucket.replace("\"} ", "\",le=\"+Inf\"} ");
             page += &line("count", stage, requests.into());
             page += &line("sum", stage, sum);
         }

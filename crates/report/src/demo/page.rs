@@ -93,10 +93,8 @@ fn card(report: &DemoReport, result: &PolicyResult, ink: Ink) -> Card {
             .worst_second_mbps
             .map(|w| format!("{} MB/s", figure(w)));
         card.rows.extend(worst.map(|w| ("worst second".into(), w)));
-        let met = record
-            .windows_met
-            .map(|m| format!("{} of seconds", percent(m)));
-        card.rows.extend(met.map(|m| ("promise kept in".into(), m)));
+        let met = record.windows_met.map(percent);
+        card.rows.extend(met.map(|m| ("seconds kept".into(), m)));
         card.rows
             .push(("mean latency".into(), duration(record.latency_us.mean)));
         card.rows
@@ -113,10 +111,8 @@ fn card(report: &DemoReport, result: &PolicyResult, ink: Ink) -> Card {
         .map(|r| r.throughput_mbps)
         .collect();
     if let Some(middle) = median(&others) {
-        card.rows.push((
-            "median of the others".into(),
-            format!("{} MB/s", figure(middle)),
-        ));
+        card.rows
+            .push(("others' median".into(), format!("{} MB/s", figure(middle))));
     }
     if let Some(total) = result.total() {
         let total = format!("{} MB/s", figure(total.throughput_mbps));

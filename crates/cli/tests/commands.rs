@@ -1,0 +1,257 @@
+//! What the commands say, rightly used and wrongly.
+
+mod common;
+
+use common::{Scratch, golden, run, weir};
+use std::io::Read;
+use std::process::Stdio;
+
+const GOOD: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[drive.plain]
+policy = "none"
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+[tenant.acme]
+drive = "fast"
+min = "50MB/s"
+[volume.alpha]
+drive = "fast"
+memory = true
+size = "1GiB"
+tenant = "acme"
+min = "20MB/s"
+[volume.beta]
+drive = "fast"
+memory = true
+size = "1GiB"
+min = "10MB/s"
+[volume.gamma]
+drive = "plain"
+memory = true
+size = "1GiB"
+"#;
+
+/// Several things wrong at once.
+const BAD: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+[volume.alpha]
+drive = "fats"
+memory = true
+size = "1GiB"
+[volume.beta]
+drive = "fast"
+memory = true
+size = "1GB"
+mni = "10MB/s"
+min = "10MB"
+"#;
+
+/// More promised than the drive can do.
+const FULL: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+[volume.alpha]
+drive = "fast"
+memory = true
+size = "1GiB"
+min = "100MB/s"
+[volume.beta]
+drive = "fast"
+memory = true
+size = "1GiB"
+min = "10MB/s"
+"#;
+
+#[test]
+fn usage() {
+    let scratch = Scratch::new();
+    golden(
+        "usage",
+        &scratch,
+        &[
+            &[],
+            &["--help"],
+            &["demo", "--help"],
+            &["serve", "--help"],
+            &["demos"],
+            &["check"],
+            &["--log", "loud", "policies"],
+        ],
+    );
+}
+
+#[test]
+fn lists() {
+    golden(
+        "lists",
+        &Scratch::new(),
+        &[&["policies"], &["drives"], &["scenarios"]],
+    );
+}
+
+#[test]
+fn demo_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("text", "not a device\n");
+    golden(
+        "demo-refuses",
+        &scratch,
+        &[
+            &["demo", "--seconds", "0"],
+            &["demo", "--seconds", "long"],
+            &["demo", "--policy", "contrakt"],
+            &["demo", "--policy", "cfq"],
+            &["demo", "--scenario", "share"],
+            &["demo", "--on", "linux"],
+            &["demo", "--file", "a", "--device", "b"],
+            &["demo", "--on", "sim", "--file", "a"],
+            &["demo", "--html", "nowhere/demo.html"],
+            &["demo", "--html", "."],
+            &["demo", "--html", "-"],
+            &["demo", "--json", "nowhere/demo.json"],
+        ],
+    );
+    assert_eq!(scratch.names(), ["text"], "nothing is left");
+}
+
+#[test]
+fn check() {
+    let scratch = Scratch::new();
+    scratch.file("good.toml", GOOD);
+    scratch.file("bad.toml", BAD);
+    scratch.file("full.toml", FULL);
+    let kept = GOOD.replace(
+        "[drive.plain]\npolicy = \"none\"",
+        "[drive.plain]\npolicy = \"bfq\"\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }",
+    );
+    scratch.file("warned.toml", &(kept + "min = \"10MB/s\"\n"));
+    golden(
+        "check",
+        &scratch,
+        &[
+            &["check", "good.toml"],
+            &["check", "bad.toml"],
+            &["check", "full.toml"],
+            &["check", "warned.toml"],
+            &["check", "missing.toml"],
+            &["check", "."],
+        ],
+    );
+}
+
+#[test]
+fn serve_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("bad.toml", BAD);
+    let here =
+        |text: &str| text.replace("/run/weir", &scratch.path("nowhere").display().to_string());
+    scratch.file("nowhere.toml", &here(GOOD));
+    golden(
+        "serve-refuses",
+        &scratch,
+        &[
+            &["serve", "missing.toml"],
+            &["serve", "bad.toml"],
+            &["serve", "--log", "error", "nowhere.toml"],
+            &["serve"],
+        ],
+    );
+}
+
+#[test]
+fn replay_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("text", "this is no record\n");
+    scratch.file("empty", "");
+    golden(
+        "replay-refuses",
+        &scratch,
+        &[
+            &["replay", "missing"],
+            &["replay", "."],
+            &["replay", "text"],
+            &["replay", "empty"],
+        ],
+    );
+}
+
+#[test]
+fn the_environment_is_checked_like_the_command_line() {
+    let scratch = Scratch::new();
+    let output = weir(&scratch, &["policies"])
+        .env("WEIR_LOG", "loud")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said,
+        "error: WEIR_LOG is \"loud\": there are off, error, warn, info, debug, trace\n"
+    );
+}
+
+#[test]
+fn nobody_reading_is_no_failure() {
+    let scratch = Scratch::new();
+    for arguments in [
+        &["policies"][..],
+        &["demo", "--on", "sim", "--seconds", "1"],
+        &["--help"],
+    ] {
+        let mut child = weir(&scratch, arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert!(child.wait().unwrap().success(), "{arguments:?}: {said}");
+        assert!(
+            !said.contains("panic") && !said.contains("error"),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
+    let scratch = Scratch::new();
+    let page = scratch.file("old.html", "old");
+    let said = run(
+        &scratch,
+        &["demo", "--html", "old.html", "--json", "nowhere/x"],
+    );
+    assert_eq!(said.status, Some(1));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "old");
+    let said = run(
+        &scratch,
+        &[
+            "demo",
+            "--on",
+            "sim",
+            "--seconds",
+            "1",
+            "--html",
+            "old.html",
+        ],
+    );
+    assert_eq!(
+        (said.status, said.err.as_str()),
+        (Some(0), "wrote old.html\n")
+    );
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+}

@@ -1,0 +1,127 @@
+//! What the tests share: the command, a directory of their own, golden texts.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A directory that goes when the test is over.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-test-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("there is room for a directory");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A file with a text in it.
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).expect("there is room for a file");
+        path
+    }
+
+    /// What is in it, by name.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("it is there");
+        let names = entries.map(|e| e.expect("it can be read").file_name());
+        let mut names: Vec<String> = names.map(|n| n.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The command, run in `scratch`, with an environment that does not depend on who runs the test.
+pub(crate) fn weir(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command
+        .args(arguments)
+        .current_dir(&scratch.0)
+        .env("COLUMNS", "100")
+        .env("TMPDIR", &scratch.0)
+        .env_remove("WEIR_LOG")
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(Stdio::null());
+    command
+}
+
+/// What a command said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) status: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(scratch: &Scratch, arguments: &[&str]) -> Said {
+    let output = weir(scratch, arguments)
+        .output()
+        .expect("the command can be started");
+    Said {
+        status: output.status.code(),
+        out: String::from_utf8(output.stdout).expect("text"),
+        err: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// Compares what commands say with the file `tests/golden/NAME.txt`; with `WEIR_BLESS=1` in the environment writes the file
+/// instead. The scratch directory is written as `DIR`.
+pub(crate) fn golden(name: &str, scratch: &Scratch, commands: &[&[&str]]) {
+    let mut text = String::new();
+    for arguments in commands {
+        let said = run(scratch, arguments);
+        let end = said.status.unwrap_or(-1);
+        text.extend(["$ weir ", &arguments.join(" "), "\n"]);
+        text += &said.out;
+        for line in said.err.lines() {
+            text += format!("! {line}").trim_end();
+            text += "\n";
+        }
+        text.extend(["= ", &end.to_string(), "\n\n"]);
+    }
+    let actual = text.replace(&scratch.0.display().to_string(), "DIR");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
+    if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
+        fs::write(&path, actual).expect("the golden file can be written");
+        return;
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        wanted == actual,
+        "{name} differs; if that is meant: WEIR_BLESS=1 cargo test -p weir\n--- golden\n{wanted}\n--- actual\n{actual}"
+    );
+}
+
+/// Waits until `done`; gives up after a time that no machine needs.
+pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_mins(1), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Sends a signal.
+pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, signal).expect("it is our child");
+}

@@ -1,0 +1,180 @@
+//! The demo: what it finds in virtual time, that it works live, and that it leaves nothing behind.
+
+mod common;
+
+use common::{Scratch, run, signal, wait, weir};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::process::Stdio;
+
+/// Plays and returns the records.
+fn records(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
+    let arguments = [&["demo", "--json", "-"][..], arguments].concat();
+    let said = run(scratch, &arguments);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    assert_eq!(said.err, "wrote weir-demo.html\n");
+    let lines = said.out.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("a record is an object"))
+        .collect()
+}
+
+fn of<'a>(records: &'a [Value], policy: &str, client: &str) -> &'a Value {
+    let mut found = records
+        .iter()
+        .filter(|r| r["policy"] == policy && r["client"] == client);
+    let record = found
+        .next()
+        .unwrap_or_else(|| panic!("there is {client} under {policy}"));
+    assert!(found.next().is_none(), "and only once");
+    record
+}
+
+fn number(record: &Value, key: &str) -> f64 {
+    record[key]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{key} is a number in {record}"))
+}
+
+/// The readers' lines and the target's and the total's.
+const CLIENTS: usize = 17;
+
+#[test]
+fn in_virtual_time_the_contract_is_kept_and_the_drive_is_used() {
+    let scratch = Scratch::new();
+    let records = records(&scratch, &["--on", "sim", "--seconds", "4"]);
+    assert_eq!(records.len(), 4 * CLIENTS);
+    let total = |policy| number(of(&records, policy, "total"), "throughput_mbps");
+    let target = |policy, key| number(of(&records, policy, "target"), key);
+    assert!(target("none", "throughput_mbps") < 1.0);
+    assert!(target("bfq", "throughput_mbps") >= 10.0);
+    assert!(total("bfq") >= 0.7 * total("none"));
+    assert!(target("contract", "worst_second_mbps") >= 10.0);
+    assert!(total("contract") >= 0.9 * total("none"));
+    for record in records
+        .iter()
+        .filter(|r| r["policy"] == "contract" && r["client"] != "total")
+    {
+        assert_eq!(record["windows_met"], 1.0, "{record}");
+        assert!(record["limited_by"].is_string() && record["split_us"].is_object());
+    }
+    assert!(
+        records
+            .iter()
+            .all(|r| r["scenario"] == "contract" && r["place"] == "sim")
+    );
+}
+
+#[test]
+fn in_virtual_time_the_same_is_said_twice() {
+    let scratch = Scratch::new();
+    let arguments = ["demo", "--on", "sim", "--seconds", "1", "--all"];
+    let (first, second) = (run(&scratch, &arguments), run(&scratch, &arguments));
+    assert_eq!(first.out, second.out);
+    assert!(first.out.contains("reader-15"), "{}", first.out);
+}
+
+#[test]
+fn policies_are_those_asked_for_each_once() {
+    let scratch = Scratch::new();
+    let ask = [
+        "--on",
+        "sim",
+        "--seconds",
+        "1",
+        "--policy",
+        "contract",
+        "--policy",
+        "none",
+        "--policy",
+        "contract",
+    ];
+    let records = records(&scratch, &ask);
+    let policies: Vec<&str> = records
+        .iter()
+        .step_by(CLIENTS)
+        .filter_map(|r| r["policy"].as_str())
+        .collect();
+    assert_eq!(
+        (records.len(), policies),
+        (2 * CLIENTS, vec!["contract", "none"])
+    );
+}
+
+#[test]
+fn shares_and_limits_come_out_in_virtual_time() {
+    let scratch = Scratch::new();
+    let shares = records(
+        &scratch,
+        &[
+            "--on",
+            "sim",
+            "--seconds",
+            "10",
+            "--scenario",
+            "shares",
+            "--policy",
+            "contract",
+        ],
+    );
+    let got = |client: &str| number(of(&shares, "contract", client), "throughput_mbps");
+    for share in [2, 4, 8] {
+        let ratio = got(&format!("share-{share}")) / got("share-1") / f64::from(share);
+        assert!((ratio - 1.0).abs() < 0.02, "share {share}: {ratio}");
+    }
+    let limits = records(
+        &scratch,
+        &[
+            "--on",
+            "sim",
+            "--seconds",
+            "5",
+            "--scenario",
+            "max",
+            "--policy",
+            "contract",
+        ],
+    );
+    for limit in [5.0, 10.0, 20.0, 40.0] {
+        let got = number(
+            of(&limits, "contract", &format!("limit-{limit}")),
+            "throughput_mbps",
+        );
+        assert!((got / limit - 1.0).abs() < 0.02, "limit {limit}: {got}");
+    }
+}
+
+#[test]
+fn live_it_runs_a_real_server_and_real_clients() {
+    let scratch = Scratch::new();
+    let records = records(
+        &scratch,
+        &["--seconds", "1", "--policy", "none", "--policy", "contract"],
+    );
+    assert_eq!(records.len(), 2 * CLIENTS);
+    for record in &records {
+        assert_eq!(record["place"], "serve");
+        assert!(number(record, "requests") > 0.0, "{record}");
+        assert!(record["errors"].is_null(), "{record}");
+    }
+    // The server itself said where the time went.
+    let target = of(&records, "contract", "target");
+    assert!(number(&target["split_us"], "drive") > 30.0, "{target}");
+    assert!(target["limited_by"].is_string());
+    assert_eq!(scratch.names(), ["weir-demo.html"], "sockets are gone");
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let mut demo = weir(&scratch, &["demo", "--seconds", "600"]);
+    let mut child = demo
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait("the demo begins", || scratch.names().len() == 2);
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(scratch.names(), [""; 0]);
+}

@@ -1,0 +1,188 @@
+//! `weir serve` from outside: ready, reloaded, recorded, ended.
+
+mod common;
+
+use common::{Scratch, run, signal, weir};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use weir_client::{Address, Connection, Fleet, Member};
+use weir_load::Program;
+use weir_wire::nbd::client::HandshakeConfig;
+
+const CONFIG: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[listen]
+nbd = ["unix:SOCKET"]
+[volume.alpha]
+drive = "fast"
+memory = true
+size = "1MiB"
+min = "10MB/s"
+"#;
+
+const MORE: &str = r#"
+[volume.beta]
+drive = "fast"
+memory = true
+size = "2MiB"
+"#;
+
+fn config(scratch: &Scratch, more: &str) {
+    let socket = scratch.path("nbd.sock").display().to_string();
+    scratch.file("weir.toml", &(CONFIG.replace("SOCKET", &socket) + more));
+}
+
+/// A running server.
+struct Running {
+    child: Child,
+    address: Address,
+    log: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
+}
+
+/// Starts the command and waits for the address it prints.
+fn start(command: &mut Command) -> Running {
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let log = Arc::<Mutex<String>>::default();
+    let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()), log.clone());
+    let reader = thread::spawn(move || {
+        for line in lines.lines() {
+            *kept.lock().unwrap() += &(line.unwrap() + "\n");
+        }
+    });
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.as_mut().unwrap());
+    out.read_line(&mut line).unwrap();
+    let address = line.trim_end().parse();
+    let address = address.unwrap_or_else(|e| panic!("{e}: {line:?}, {}", log.lock().unwrap()));
+    Running {
+        child,
+        address,
+        log,
+        reader,
+    }
+}
+
+impl Running {
+    fn says(&self, what: &str) -> bool {
+        self.log.lock().unwrap().contains(what)
+    }
+
+    /// Asks it to end; it must do so well.
+    fn end(mut self) {
+        signal(&self.child, Signal::TERM);
+        let status = self.child.wait().unwrap().code();
+        self.reader.join().unwrap();
+        assert_eq!(status, Some(0), "{}", self.log.lock().unwrap());
+    }
+}
+
+/// Size of an export, if there is one.
+fn size(address: &Address, export: &str) -> Option<u64> {
+    let config = HandshakeConfig::new(export);
+    let connection = Connection::open(address, config, Duration::from_mins(1));
+    connection.ok().map(|c| c.session().size)
+}
+
+fn reads(address: &Address) {
+    let fleet = Fleet {
+        address: address.clone(),
+        members: vec![Member {
+            name: "reader".into(),
+            export: "alpha".into(),
+            program: Program {
+                requests: Some(500),
+                writes: 50,
+                ..Program::random_reads(4096, 8)
+            },
+            region: None,
+            seed: 1,
+        }],
+        warm_up: Duration::ZERO,
+        length: Duration::from_mins(1),
+        patience: Duration::from_mins(1),
+    };
+    let outcomes = fleet.run(|_| {}).unwrap();
+    assert!(outcomes[0].error.is_none());
+    assert_eq!(
+        (outcomes[0].meter.requests(), outcomes[0].meter.failures()),
+        (500, 0)
+    );
+}
+
+#[test]
+fn it_serves_tells_the_service_manager_and_ends_well() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    for options in [
+        &["serve", "weir.toml"][..],
+        &["serve", "--poll", "weir.toml"],
+    ] {
+        let mut command = weir(&scratch, options);
+        let server = start(command.env("NOTIFY_SOCKET", scratch.path("notify")));
+        let mut state = [0; 64];
+        let length = manager.recv(&mut state).unwrap();
+        assert_eq!(&state[..length], b"READY=1");
+        assert_eq!(size(&server.address, "alpha"), Some(1 << 20));
+        reads(&server.address);
+        server.end();
+        let length = manager.recv(&mut state).unwrap();
+        assert_eq!(&state[..length], b"STOPPING=1");
+    }
+}
+
+#[test]
+fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let beta = || size(&server.address, "beta");
+    assert_eq!(beta(), None);
+    config(&scratch, MORE);
+    signal(&server.child, Signal::HUP);
+    common::wait("beta comes", || beta() == Some(2 << 20));
+    config(&scratch, "[volume.gamma]\nsize = 5\n");
+    signal(&server.child, Signal::HUP);
+    common::wait("a bad file is refused", || server.says("not reloaded"));
+    assert!(server.says("weir.toml:12:8: volume.gamma.size: 5 has no unit"));
+    assert_eq!(beta(), Some(2 << 20), "everything is as it was");
+    let huge = MORE.replace("\"2MiB\"", "\"2MiB\"\nmin = \"100MB/s\"");
+    config(&scratch, &huge);
+    signal(&server.child, Signal::HUP);
+    common::wait("too much is refused", || server.says("91.7 % of the drive"));
+    config(&scratch, "");
+    signal(&server.child, Signal::HUP);
+    common::wait("beta goes", || beta().is_none());
+    server.end();
+}
+
+#[test]
+fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let serve = ["serve", "--record", "record", "weir.toml"];
+    let server = start(&mut weir(&scratch, &serve));
+    reads(&server.address);
+    server.end();
+    let said = run(&scratch, &["replay", "record"]);
+    assert_eq!((said.status, said.err.as_str()), (Some(0), ""));
+    let identical = said.out.starts_with("record: identical: ");
+    assert!(
+        identical && said.out.contains(" decisions over "),
+        "{}",
+        said.out
+    );
+    let record = std::fs::read(scratch.path("record")).unwrap();
+    std::fs::write(scratch.path("cut"), &record[..record.len() - 1]).unwrap();
+    let said = run(&scratch, &["replay", "cut"]);
+    assert_eq!(said.status, Some(1), "{}", said.out);
+    assert!(said.err.contains("cut off"), "{}", said.err);
+}

@@ -1,0 +1,129 @@
+//! The house: which crate may use which, and where `unsafe` may stand.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// From the bottom to the top: a crate uses only those before it.
+const ORDER: [&str; 13] = [
+    "weir-core",
+    "weir-measure",
+    "weir-wire",
+    "weir-uring",
+    "weir-drive",
+    "weir-load",
+    "weir-audit",
+    "weir-config",
+    "weir-report",
+    "weir-sim",
+    "weir-client",
+    "weir-serve",
+    "weir",
+];
+
+/// The only crate that may contain `unsafe`.
+const UNSAFE: &str = "weir-uring";
+
+/// The packages of the workspace.
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs this test");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    metadata["packages"].as_array().expect("a list").clone()
+}
+
+/// Names of what a package uses, but for tests.
+fn uses(package: &Value) -> Vec<&str> {
+    let all = package["dependencies"].as_array().expect("a list");
+    let built = all.iter().filter(|d| d["kind"] != "dev");
+    built.map(|d| d["name"].as_str().expect("a name")).collect()
+}
+
+#[test]
+fn arrows_point_one_way() {
+    let packages = packages();
+    let mut names: Vec<&str> = packages.iter().filter_map(|p| p["name"].as_str()).collect();
+    names.sort_unstable();
+    let mut known = ORDER;
+    known.sort_unstable();
+    assert_eq!(names, known, "every crate has its place in ORDER");
+    let place = |name: &str| ORDER.iter().position(|n| *n == name);
+    for package in &packages {
+        let name = package["name"].as_str().expect("a name");
+        for used in uses(package) {
+            let Some(below) = place(used) else { continue };
+            assert!(Some(below) < place(name), "{name} must not use {used}");
+        }
+    }
+}
+
+#[test]
+fn the_core_uses_nothing() {
+    let packages = packages();
+    let core = packages.iter().find(|p| p["name"] == "weir-core");
+    assert_eq!(uses(core.expect("there is a core")), [""; 0]);
+}
+
+#[test]
+fn unsafe_stands_in_one_crate_only() {
+    let mut files = 0;
+    for package in packages() {
+        if package["name"] == UNSAFE {
+            continue;
+        }
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        for file in sources(manifest.parent().expect("a directory")) {
+            let text = fs::read_to_string(&file).expect("it can be read");
+            files += 1;
+            let at = text.lines().position(is_unsafe);
+            assert_eq!(at, None, "{} contains unsafe", file.display());
+        }
+    }
+    assert!(files > 100, "the sources were looked at: {files}");
+}
+
+/// True for a line with the keyword in code. Words in comments and names of lints are something else.
+fn is_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+    // Written apart, so that this line has no such word.
+    words.any(|w| w == concat!("un", "safe")) && !code.contains('"')
+}
+
+#[test]
+fn the_keyword_is_told_from_words_like_it() {
+    let keyword = concat!("un", "safe");
+    assert!(is_unsafe(&format!("    {keyword} {{ call() }}")));
+    assert!(is_unsafe(&format!("pub {keyword} fn f() {{")));
+    assert!(!is_unsafe(&format!("#![forbid({keyword}_code)]")));
+    assert!(!is_unsafe(&format!("// {keyword} is a word")));
+}
+
+/// Every Rust file below a directory.
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("it can be read") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            found.append(&mut sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
