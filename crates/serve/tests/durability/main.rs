@@ -1,0 +1,239 @@
+//! A server whose drive loses its power while several clients write: whatever a FLUSH or FUA had acknowledged is there.
+
+mod client;
+#[path = "../../src/backend/powercut/ledger.rs"]
+mod ledger;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_load::Rng;
+use weir_serve::backend::Power;
+use weir_serve::{Options, Server};
+use weir_wire::nbd::{Command, CommandFlags};
+
+use client::Client;
+use ledger::{Ledger, SECTOR};
+
+const SECTORS: u64 = 128;
+const CLIENTS: u64 = 4;
+const CUTS: u64 = 100;
+
+/// What the clients of one run share.
+#[derive(Debug)]
+struct Run {
+    ledger: Mutex<Ledger>,
+    power: Power,
+    over: AtomicBool,
+    /// Promises until the power goes.
+    left: Mutex<u64>,
+}
+
+impl Run {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A promise was made; at the last one the power goes, at once.
+    fn promised(&self) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        *left = left.saturating_sub(1);
+        if *left == 0 && !self.over.swap(true, Ordering::SeqCst) {
+            self.power.cut();
+        }
+    }
+}
+
+/// What was sent under a cookie.
+enum Sent {
+    Write { number: usize, fua: bool },
+    Flush(u64),
+    Read,
+}
+
+/// A client's life: batches of one to four, until the power is gone.
+fn life(run: &Run, mut client: Client, mut rng: Rng) {
+    while !run.over.load(Ordering::SeqCst) {
+        let batch = rng.range(1, 5);
+        let mut sent: Vec<(u64, Sent)> = Vec::new();
+        for _ in 0..batch {
+            let first = rng.range(0, SECTORS);
+            let sectors = first..(first + rng.range(1, 24)).min(SECTORS);
+            let (offset, length) = (
+                first * SECTOR as u64,
+                (sectors.end - first) as u32 * SECTOR as u32,
+            );
+            let (command, flags, what, payload) = match rng.range(0, 8) {
+                0 => (Command::Read, CommandFlags::EMPTY, Sent::Read, Vec::new()),
+                1 | 2 => {
+                    let number = run.ledger().flush();
+                    (
+                        Command::Flush,
+                        CommandFlags::EMPTY,
+                        Sent::Flush(number),
+                        Vec::new(),
+                    )
+                }
+                kind => {
+                    let fua = kind == 3;
+                    let flags = if fua {
+                        CommandFlags::FUA
+                    } else {
+                        CommandFlags::EMPTY
+                    };
+                    let number = run.ledger().write(sectors.clone(), fua);
+                    let bytes = Ledger::bytes(number, &sectors);
+                    (Command::Write, flags, Sent::Write { number, fua }, bytes)
+                }
+            };
+            let (offset, length) = match command {
+                Command::Flush => (0, 0),
+                _ => (offset, length),
+            };
+            let cookie = client.queue(command, flags, offset, length, &payload);
+            sent.push((cookie, what));
+        }
+        client.send();
+        for _ in 0..sent.len() {
+            let (cookie, ended) = client.answer();
+            let place = sent.iter().position(|(c, _)| *c == cookie);
+            let (_, what) = sent.swap_remove(place.expect("an answer to each request, once"));
+            if ended.is_err() {
+                // The power is gone: nothing is known of this request.
+                continue;
+            }
+            match what {
+                Sent::Write { number, fua } => {
+                    run.ledger().written(number);
+                    if fua {
+                        run.promised();
+                    }
+                }
+                Sent::Flush(number) => {
+                    run.ledger().flushed(number);
+                    run.promised();
+                }
+                Sent::Read => {}
+            }
+        }
+    }
+}
+
+/// A directory for the socket, which goes with its owner.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("weir-durability-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("nbd.sock")
+    }
+
+    fn serve(&self, volume: &str, seed: u64) -> Server {
+        let text = format!(
+            "listen.nbd = [\"unix:{}\"]\n\
+             [drive.d]\npolicy = \"none\"\nmax_transfer = \"4KiB\"\n\
+             [volume.{volume}]\ndrive = \"d\"\nmemory = true\nsize = \"{}KiB\"\n\
+             [test]\npower_cut = true\nseed = {seed}\n",
+            self.socket().display(),
+            SECTORS * SECTOR as u64 / 1024
+        );
+        let allowed = weir_config::Options { allow_test: true };
+        let config = weir_config::parse("durability.toml", &text, &allowed);
+        let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+        Server::start(&config, &Options::default()).unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A bug that the process was started to show.
+fn select() {
+    #[cfg(feature = "mutants")]
+    if let Ok(number) = std::env::var("WEIR_MUTANT") {
+        weir_core::mutant::select(number.parse().unwrap());
+    }
+}
+
+#[test]
+fn a_hundred_cuts_lose_nothing_that_was_promised() {
+    select();
+    let directory = Directory::new();
+    let mut at_stake = 0;
+    for seed in 0..CUTS {
+        let volume = format!("cut-{seed}");
+        let server = directory.serve(&volume, seed);
+        let mut rng = Rng::new(seed);
+        let run = Run {
+            ledger: Mutex::default(),
+            power: Power::of(&volume).unwrap(),
+            over: AtomicBool::new(false),
+            left: Mutex::new(rng.range(1, 60)),
+        };
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let connection = Client::connect(&directory.socket(), &volume);
+                let rng = Rng::new(seed * CLIENTS + client);
+                let run = &run;
+                scope.spawn(move || life(run, connection, rng));
+            }
+        });
+        drop(server);
+        let mut left = vec![0; SECTORS as usize * SECTOR];
+        run.power.read(0, &mut left);
+        let ledger = run.ledger();
+        let lost = ledger.check_all(&left);
+        assert!(lost.is_empty(), "cut {seed}: lost {lost:?}");
+        at_stake += ledger.promised();
+        if seed % 10 == 0 {
+            // The same by a client of the next server on that drive.
+            let _server = directory.serve(&volume, seed);
+            let mut client = Client::connect(&directory.socket(), &volume);
+            client.queue(
+                Command::Read,
+                CommandFlags::EMPTY,
+                0,
+                left.len() as u32,
+                &[],
+            );
+            client.send();
+            let (_, read) = client.answer();
+            assert!(read.unwrap() == left, "cut {seed}");
+        }
+    }
+    assert!(at_stake > 1000, "{at_stake} writes were promised");
+}
+
+/// Each bug in a process of its own, as a bug is switched on for all of a process.
+#[cfg(feature = "mutants")]
+#[test]
+fn the_bugs_of_durability_are_caught() {
+    use weir_core::mutant;
+    for bug in [
+        mutant::FLUSH_IGNORED,
+        mutant::FUA_IGNORED,
+        mutant::FLUSH_OWN_CONNECTION,
+        mutant::ANSWER_BEFORE_SYNC,
+    ] {
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_hundred_cuts_lose_nothing_that_was_promised"])
+            .env("WEIR_MUTANT", bug.to_string())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
+        assert!(text.contains("running 1 test"), "{text}");
+        assert!(
+            !run.status.success() && text.contains(": lost ["),
+            "bug {bug}: {text}"
+        );
+    }
+}
