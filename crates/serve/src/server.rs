@@ -16,6 +16,11 @@ use crate::metrics;
 use crate::setup;
 use crate::shard::{self, Change, DRIVES_MAX, DriveSetup, Mail, Setup};
 
+/// Most connections: each takes two places in a ring.
+const CONNECTIONS_MAX: u32 = 3840;
+/// Bytes of the arena that each connection takes at the least.
+const MEMORY_MIN: u64 = 64 << 10;
+
 /// How a server is run, beside its configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -68,7 +73,7 @@ pub enum StartError {
     Shard(String),
     /// More than the server is built for.
     #[error("{0}")]
-    TooMuch(&'static str),
+    TooMuch(String),
     /// A thread beside the shards cannot run.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
@@ -127,6 +132,7 @@ impl Server {
     /// # Errors
     /// The first thing that cannot be had; nothing is left running then.
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
+        check(config)?;
         let shards = shard_count(config, options);
         let mut opened = setup::open(config, shards)?;
         // Before anything of a client's can come in.
@@ -258,6 +264,27 @@ fn end_shards(shards: &mut [shard::Handle], within: Duration) -> bool {
     ended.fold(true, |all, one| all & one)
 }
 
+/// Whether a shard has room for as many connections as there may be.
+fn check(config: &weir_config::Server) -> Result<(), StartError> {
+    let limits = &config.limits;
+    if limits.connections > CONNECTIONS_MAX {
+        let message = format!(
+            "limits.connections = {}: at most {CONNECTIONS_MAX} are served",
+            limits.connections
+        );
+        return Err(StartError::TooMuch(message));
+    }
+    let least = u64::from(limits.connections) * MEMORY_MIN;
+    if limits.arena < least {
+        let message = format!(
+            "limits.arena = {} bytes is too little for {} connections: it takes {least} (limits.connections)",
+            limits.arena, limits.connections
+        );
+        return Err(StartError::TooMuch(message));
+    }
+    Ok(())
+}
+
 fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let wanted = options.shards.unwrap_or(processors);
@@ -302,7 +329,9 @@ fn start_shards(
     setups: Vec<Vec<DriveSetup>>,
 ) -> Result<Vec<shard::Handle>, StartError> {
     if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
-        return Err(StartError::TooMuch("a shard serves at most 8192 drives"));
+        return Err(StartError::TooMuch(format!(
+            "a shard serves at most {DRIVES_MAX} drives"
+        )));
     }
     let clock = Clock::start();
     let mut shards: Vec<shard::Handle> = Vec::new();

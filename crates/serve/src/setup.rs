@@ -39,9 +39,11 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
             drive: opened.shards[shard].len(),
             space: 0,
         };
-        let plan = plan(config, &drive.name).ok_or(StartError::TooMuch("a drive has no plan"))?;
+        let plan = plan(config, &drive.name)
+            .ok_or_else(|| StartError::Shard(format!("drive {} has no plan", drive.name)))?;
         if plan.config.limits.spaces > SPACES_MAX {
-            return Err(StartError::TooMuch("a drive has at most 131072 volumes"));
+            let message = format!("drive.{}.limits.volumes: at most {SPACES_MAX}", drive.name);
+            return Err(StartError::TooMuch(message));
         }
         let mut volumes = Vec::new();
         for volume in config.volumes_of(&drive.name) {

@@ -15,6 +15,8 @@ use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Prepare, Que
 use crate::metrics::{DriveSnapshot, Tally, Terms, VolumeSnapshot};
 use crate::record::Tape;
 
+/// How often the drive is filled in one turn if it empties at once.
+const ROUNDS: usize = 4;
 /// Linux's EIO.
 const EIO: u16 = 5;
 
@@ -306,7 +308,7 @@ impl Drive {
     }
 
     /// Tells the layer what has ended, asks it what to do, and hands the pieces it dispatches to the backends, until nothing ends
-    /// at once any more. What is to be told to connections is appended to `told`.
+    /// at once any more, or for [`ROUNDS`] rounds: answers have to leave at some time. What is to be told to connections is appended to `told`.
     pub(crate) fn turn(
         &mut self,
         ring: &mut AnyRing,
@@ -316,7 +318,7 @@ impl Drive {
     ) {
         self.touched = false;
         self.due(ring, now);
-        loop {
+        for _ in 0..ROUNDS {
             self.land();
             if !self.completions.is_empty() {
                 self.layer.complete(now, &self.completions);

@@ -112,7 +112,9 @@ impl Shard {
         if let Some(volume) = &mut drive.volumes[connection.space as usize] {
             volume.connections -= 1;
         }
-        tracing::info!(connection = connection.id, peer = %connection.peer, "disconnected");
+        if crate::log::passing() {
+            tracing::info!(connection = connection.id, peer = %connection.peer, "disconnected");
+        }
     }
 
     /// From now on nothing new is taken.

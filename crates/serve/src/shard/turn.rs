@@ -58,6 +58,9 @@ impl Shard {
 
     /// How long there is nothing to do if nothing arrives.
     fn timeout(&self) -> Option<Duration> {
+        if self.drives.iter().any(|drive| drive.is_due(self.now)) {
+            return Some(Duration::ZERO);
+        }
         let drives = self.drives.iter().filter_map(super::Drive::next_due);
         let drain = self.drain.as_ref().and_then(super::leave::Drain::deadline);
         let changes = self.changes.iter().map(|change| change.deadline);
@@ -101,10 +104,15 @@ impl Shard {
         let (id, peer) = (arrival.id, arrival.peer.clone());
         match self.admit(arrival) {
             Ok(slot) => {
-                tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "connected");
+                if crate::log::passing() {
+                    tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "connected");
+                }
                 self.look_at(slot);
             }
-            Err(reason) => tracing::warn!(connection = id, %peer, reason, "connection refused"),
+            Err(reason) if crate::log::allowed() => {
+                tracing::warn!(connection = id, %peer, reason, "connection refused");
+            }
+            Err(_) => {}
         }
     }
 

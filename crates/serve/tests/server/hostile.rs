@@ -191,3 +191,75 @@ fn a_request_beyond_what_is_guaranteed_is_served_once_idle_hogs_are_ended() {
     assert_eq!(honest.read(0, 12 << 20).len(), 12 << 20);
     drop(slow);
 }
+
+#[test]
+fn clients_that_come_and_go_in_the_middle_of_everything_leave_nothing_behind() {
+    let bench = serve(
+        "listen.metrics = \"127.0.0.1:0\"\n\
+         limits = { arena = \"32MiB\", connections = 64, request_size = \"16MiB\" }\n\
+         drive.d = { policy = \"contract\", model = \"demo\" }\n\
+         volume.v = { drive = \"d\", size = \"16MiB\" }\n\
+         volume.w = { drive = \"d\", size = \"16MiB\", max = { bandwidth = \"40MB/s\" } }\n",
+    );
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let bench = &bench;
+            scope.spawn(move || {
+                for round in 0..25u64 {
+                    let name = if (thread + round) % 2 == 0 { "v" } else { "w" };
+                    rude(&mut bench.connect(name), thread * 1000 + round);
+                }
+            });
+        }
+    });
+    // Everything they had is free again: this takes more than half of the memory.
+    let mut last = bench.connect("v");
+    assert_eq!(last.read(0, 12 << 20).len(), 12 << 20);
+    assert!(last.leave());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !crate::metrics::get(&bench, "GET /metrics HTTP/1.1\r\n\r\n")
+        .contains("weir_drive_live{drive=\"d\"} 0\n")
+    {
+        assert!(
+            Instant::now() < deadline,
+            "requests of clients long gone are still there"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a lot, reads some answers, and goes without a word.
+fn rude(client: &mut crate::client::Client, seed: u64) {
+    let mut state = seed;
+    let mut draw = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let (count, mut sent) = (1 + draw(60), 0);
+    for _ in 0..count {
+        let (offset, length) = (draw(8 << 20), 1 + draw(200_000) as u32);
+        match draw(6) {
+            0 => client.send(
+                Command::Write,
+                NONE,
+                offset,
+                length,
+                &vec![9; length as usize],
+            ),
+            1 => client.send(Command::Flush, NONE, 0, 0, &[]),
+            2 => client.send(Command::Trim, CommandFlags::FUA, offset, length, &[]),
+            3 => client.send(Command::BlockStatus, NONE, offset, length, &[]),
+            _ => client.send(Command::Read, NONE, offset, length, &[]),
+        };
+        sent += 1;
+        if draw(3) > 0 {
+            assert!(client.receive().is_some());
+            sent -= 1;
+        }
+    }
+    for _ in 0..draw(sent + 1) {
+        assert!(client.receive().is_some());
+    }
+}

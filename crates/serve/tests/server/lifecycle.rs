@@ -260,3 +260,38 @@ fn switches() -> u64 {
     }
     count
 }
+
+#[test]
+fn tcp_and_sockets_with_a_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = directory();
+    let socket = directory.join("nbd.sock");
+    let text = format!(
+        "listen.nbd = [\"unix:{}\", \"127.0.0.1:0\"]\nlisten.socket_mode = \"0640\"\n{ONE}",
+        socket.display()
+    );
+    let parsed = weir_config::parse("", &text, &weir_config::Options::default()).unwrap();
+    let server = Server::start(&parsed, &Options::default()).unwrap();
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    let weir_config::Address::Tcp(address) = server.addresses()[1] else {
+        panic!("{:?}", server.addresses());
+    };
+    let stream = std::net::TcpStream::connect(address).unwrap();
+    // The same client: a socket is a socket.
+    let socket = std::os::unix::net::UnixStream::from(std::os::fd::OwnedFd::from(stream));
+    let mut client = crate::client::Client::new(socket, HandshakeConfig::new("v")).unwrap();
+    client.write(5, b"over tcp");
+    assert_eq!(client.read(5, 8), b"over tcp");
+    assert!(client.leave() && server.shutdown());
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn too_little_memory_for_its_connections_is_said_at_the_start() {
+    let directory = directory();
+    let text = format!("limits = {{ arena = \"64MiB\", connections = 3000 }}\n{ONE}");
+    let refused = Server::start(&config(&directory, &text), &Options::default());
+    assert!(refused.unwrap_err().to_string().contains("limits.arena"));
+    std::fs::remove_dir_all(directory).unwrap();
+}

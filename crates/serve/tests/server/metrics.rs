@@ -7,7 +7,7 @@ use weir_wire::nbd::{Command, CommandFlags};
 
 use crate::client::{Bench, serve};
 
-fn get(bench: &Bench, request: &str) -> String {
+pub(crate) fn get(bench: &Bench, request: &str) -> String {
     let address = bench.server.metrics_address().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
