@@ -55,3 +55,164 @@ pub(super) fn lock(file: impl AsFd, writable: bool) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{BufRead, BufReader, Read};
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+
+    use super::super::file::tests::{Directory, open_soon, soon};
+    use super::super::{Image, ImageOptions, OpenError};
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// An image with its options for writing and for reading.
+    fn image(directory: &Directory) -> (ImageOptions, ImageOptions) {
+        let write = directory.options(MIB);
+        drop(Image::open(&write).unwrap());
+        let read = ImageOptions {
+            read_only: true,
+            ..write.clone()
+        };
+        (write, read)
+    }
+
+    fn is_locked(options: &ImageOptions) -> bool {
+        match Image::open(options) {
+            Ok(_) => false,
+            Err(OpenError::Locked { path }) => {
+                assert_eq!(path, options.path);
+                true
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn one_writer_or_many_readers() {
+        let directory = Directory::new();
+        let (write, read) = image(&directory);
+        let writer = open_soon(&write);
+        assert!(is_locked(&write) && is_locked(&read));
+        drop(writer);
+        let readers = [open_soon(&read), open_soon(&read)];
+        assert!(is_locked(&write));
+        drop(readers);
+        open_soon(&write);
+    }
+
+    /// Not a test: what the next one starts in a process of its own. Holds an image until it is told that it may go.
+    #[test]
+    fn hold() {
+        let Some(path) = std::env::var_os("WEIR_HOLD") else {
+            return;
+        };
+        let options = ImageOptions {
+            path: path.into(),
+            size: None,
+            read_only: std::env::var_os("WEIR_HOLD_READ").is_some(),
+            direct: false,
+            preallocate: false,
+        };
+        let image = Image::open(&options);
+        println!("\n{}", if image.is_ok() { "held" } else { "refused" });
+        let _ = std::io::stdin().read(&mut [0]);
+    }
+
+    fn holder(path: &Path, read_only: bool) -> (Child, String) {
+        let test = format!("{}::hold", module_path!().split_once("::").unwrap().1);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", &test, "--nocapture"])
+            .env("WEIR_HOLD", path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if read_only {
+            command.env("WEIR_HOLD_READ", "1");
+        }
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = lines.map_while(Result::ok);
+        let said = said.filter(|line| line == "held" || line == "refused");
+        let said = said.take(1).next().unwrap_or_default();
+        (child, said)
+    }
+
+    /// A server that is killed leaves no lock behind.
+    #[test]
+    fn another_process_is_kept_out_and_its_lock_goes_with_it() {
+        let directory = Directory::new();
+        let (write, read) = image(&directory);
+        let (mut child, said) = holder(&write.path, false);
+        assert_eq!(said, "held");
+        assert!(is_locked(&write) && is_locked(&read));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let writer = open_soon(&write);
+        let (mut child, said) = holder(&write.path, true);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(said, "refused");
+        drop(writer);
+        open_soon(&read);
+    }
+
+    /// qemu's manners, by its own programs where they are installed.
+    #[test]
+    fn a_virtual_machine_is_kept_out_and_keeps_out() {
+        if Command::new("qemu-io").arg("--version").output().is_err() {
+            println!("skipped: qemu-io is not installed");
+            return;
+        }
+        let directory = Directory::new();
+        let (write, read) = image(&directory);
+        let qemu = |mode: &[&str], command: &str| {
+            let mut qemu = Command::new("qemu-io");
+            qemu.args(["-f", "raw"]).args(mode).args(["-c", command]);
+            qemu.arg(&write.path).output().unwrap().status.success()
+        };
+        soon(|| qemu(&[], "write 0 4k").then_some(()));
+        soon(|| qemu(&["-r"], "read 0 4k").then_some(()));
+        let writer = open_soon(&write);
+        assert!(!qemu(&[], "write 0 4k") && !qemu(&["-r"], "read 0 4k"));
+        drop(writer);
+        let reader = open_soon(&read);
+        assert!(!qemu(&[], "write 0 4k"));
+        assert!(
+            qemu(&["-r"], "read 0 4k"),
+            "readers do not disturb each other"
+        );
+        drop(reader);
+
+        for (mode, readable) in [(None, false), (Some("-r"), true)] {
+            let mut child = Command::new("qemu-io");
+            child.args(["-f", "raw"]).args(mode).arg(&write.path);
+            let mut child = child
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            // It has opened the image when it has locked its first byte.
+            let probe = File::options()
+                .read(true)
+                .write(true)
+                .open(&write.path)
+                .unwrap();
+            while !super::is_locked(&probe, Lock::Exclusive, 100..300).unwrap() {
+                assert!(child.try_wait().unwrap().is_none(), "qemu-io has ended");
+                std::thread::yield_now();
+            }
+            assert!(is_locked(&write));
+            if readable {
+                open_soon(&read);
+            } else {
+                assert!(is_locked(&read));
+            }
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+    }
+}

@@ -3,6 +3,9 @@
 pub(super) mod sysfs;
 pub(super) mod usage;
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -162,3 +162,77 @@ fn unescape(text: &str) -> String {
     }
     plain
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::super::super::file::tests::Directory;
+    use super::*;
+
+    /// A machine: a disk sda with two partitions, of which the second is half of a mirror; a disk sdb that is mounted whole; a
+    /// disk sdc with a partition, of which nothing is known.
+    fn machine() -> (Directory, Sources) {
+        let directory = Directory::new();
+        let sys = directory.0.join("sys");
+        let make = |path: &str, number: &str, partition: bool| {
+            let at = sys.join("devices").join(path);
+            fs::create_dir_all(at.join("holders")).unwrap();
+            fs::write(at.join("dev"), format!("{number}\n")).unwrap();
+            if partition {
+                fs::write(at.join("partition"), "1\n").unwrap();
+            }
+            fs::create_dir_all(sys.join("dev/block")).unwrap();
+            symlink(&at, sys.join("dev/block").join(number)).unwrap();
+            at
+        };
+        let sda = make("sda", "8:0", false);
+        fs::create_dir_all(sda.join("queue")).unwrap();
+        fs::write(sda.join("queue/rotational"), "1\n").unwrap();
+        make("sda/sda1", "8:1", true);
+        fs::create_dir(make("sda/sda2", "8:2", true).join("holders/md0")).unwrap();
+        make("sdb", "8:16", false);
+        make("sdc", "8:32", false);
+        make("sdc/sdc1", "8:33", true);
+        let mounts = "22 27 0:21 / /proc rw,relatime - proc proc rw\n\
+            30 1 8:16 / /srv/a\\040b rw,noatime shared:1 - ext4 /dev/sdb rw\n\
+            31 1 8:1 /sub /boot rw - vfat /dev/sda1 rw\n\
+            a line of a later kernel\n";
+        let sources = Sources {
+            sys,
+            mounts: mounts.into(),
+            swaps: "Filename Type Size Used Priority\n".into(),
+        };
+        (directory, sources)
+    }
+
+    #[test]
+    fn a_use_of_any_part_is_a_use() {
+        let (_directory, sources) = machine();
+        let uses = |major, minor| uses(&sources, makedev(major, minor));
+        let boot = "/dev/sda1 is mounted on /boot (vfat)";
+        assert_eq!(uses(8, 0), ["/dev/sda2 is a part of /dev/md0", boot]);
+        assert_eq!(uses(8, 1), [boot]);
+        assert_eq!(uses(8, 2), ["/dev/sda2 is a part of /dev/md0"]);
+        assert_eq!(uses(8, 16), ["/dev/sdb is mounted on /srv/a b (ext4)"]);
+        assert!(uses(8, 32).is_empty() && uses(8, 33).is_empty());
+        assert!(uses(99, 99).is_empty(), "what the kernel does not show");
+    }
+
+    #[test]
+    fn a_partition_has_the_queue_of_its_disk() {
+        let (_directory, sources) = machine();
+        let rotational = |minor| sysfs::queue(&sources.sys, makedev(8, minor), "rotational");
+        assert_eq!((rotational(0), rotational(2)), (Some(1), Some(1)));
+        assert_eq!((rotational(16), rotational(77)), (None, None));
+    }
+
+    #[test]
+    fn a_file_behind_nothing_is_not_in_use() {
+        let directory = Directory::new();
+        let path = directory.0.join("file");
+        fs::write(&path, "").unwrap();
+        let stat = fs::metadata(&path).unwrap();
+        assert!(of_file(stat.dev(), stat.ino()).is_empty());
+    }
+}

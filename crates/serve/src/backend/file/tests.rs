@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use weir_core::{Flags, Op};
 use weir_uring::{Backend as Ringed, Config, Ring};
@@ -71,8 +72,28 @@ pub(in crate::backend) fn ring(backend: Ringed) -> Config {
     }
 }
 
+/// Tries until it works. A process that another test is just starting has a copy of every descriptor of this one, and with it of
+/// every lock, until it becomes another program; so what is given back is free a moment later.
+pub(in crate::backend) fn soon<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..500 {
+        if let Some(done) = attempt() {
+            return done;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it stays locked");
+}
+
+/// Opens an image that nobody has.
+pub(in crate::backend) fn open_soon(options: &ImageOptions) -> Image {
+    soon(|| match Image::open(options) {
+        Err(OpenError::Locked { .. }) => None,
+        opened => Some(opened.unwrap()),
+    })
+}
+
 fn bench(options: &ImageOptions) -> Bench {
-    let image = Image::open(options).unwrap();
+    let image = open_soon(options);
     Bench::new(Box::new(image), &ring(Ringed::Auto))
 }
 
@@ -176,7 +197,7 @@ fn ask(bench: &mut Bench, rng: &mut Rng, model: &mut [u8], start: usize, end: us
             let data = loop {
                 match bench.target(offset, length, rng.one_in(3)) {
                     Some(data) => break data,
-                    None => bench.turn(std::time::Duration::from_millis(1)),
+                    None => bench.turn(Duration::from_millis(1)),
                 }
             };
             (
@@ -216,7 +237,7 @@ fn ask(bench: &mut Bench, rng: &mut Rng, model: &mut [u8], start: usize, end: us
                 };
                 match bench.source(&bytes, cut) {
                     Some(data) => break data,
-                    None => bench.turn(std::time::Duration::from_millis(1)),
+                    None => bench.turn(Duration::from_millis(1)),
                 }
             };
             (bench.submit(Op::Write, fua, offset, length, data), None)

@@ -1,0 +1,207 @@
+//! Devices: those in use are left alone, and a loop device is a volume where one can be made.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::process::Command;
+
+use weir_core::{Flags, Op};
+use weir_uring::Backend as Ringed;
+
+use super::super::file::bench::Bench;
+use super::super::file::tests::{Directory, ring, soon};
+use super::super::{Image, ImageOptions, OpenError};
+use super::*;
+
+fn options(path: &Path, read_only: bool) -> DeviceOptions {
+    DeviceOptions {
+        path: path.to_path_buf(),
+        size: None,
+        read_only,
+    }
+}
+
+/// The device of the root file system, if it is one with a name.
+fn root() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let line = mounts
+        .lines()
+        .find(|line| line.split(' ').nth(4) == Some("/"))?;
+    let source = line.split_once(" - ")?.1.split(' ').nth(1)?;
+    let kind = fs::metadata(source).ok()?.file_type();
+    kind.is_block_device().then(|| source.into())
+}
+
+#[test]
+fn the_device_of_the_root_file_system_is_refused_before_it_is_opened() {
+    let Some(device) = root() else {
+        println!("skipped: the root file system is on no block device that can be seen here");
+        return;
+    };
+    let error = Device::open(&options(&device, false)).unwrap_err();
+    let OpenError::InUse { path, uses } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(path, &device);
+    assert!(
+        uses.iter().any(|u| u.contains(" is mounted on / (")),
+        "{uses:?}"
+    );
+    let text = error.to_string();
+    assert!(text.contains("it was not opened"), "{text}");
+}
+
+#[test]
+fn what_is_no_device_is_refused_with_a_hint() {
+    let directory = Directory::new();
+    let file = directory.0.join("file");
+    fs::write(&file, [0; 4096]).unwrap();
+    let refused = |path: &Path| Device::open(&options(path, false)).unwrap_err().to_string();
+    assert!(
+        refused(&file)
+            .ends_with("is a regular file, not a block device: name it with `file = \"...\"`")
+    );
+    assert!(refused(&directory.0).contains("is a directory, not a block device"));
+    assert!(refused(Path::new("/dev/null")).contains("is a character device"));
+    assert!(refused(&directory.0.join("none")).starts_with("cannot look at "));
+}
+
+/// A loop device that goes with its owner.
+struct Loop(PathBuf);
+
+impl Loop {
+    /// `None` where none can be made: not root, or no such devices here.
+    fn new(image: &Path, block: u32) -> Option<Self> {
+        let made = Command::new("losetup")
+            .args(["--find", "--show", "--sector-size", &block.to_string()])
+            .arg(image)
+            .output();
+        let made = made.ok().filter(|made| made.status.success());
+        let Some(made) = made else {
+            println!("skipped: no loop device can be made here");
+            return None;
+        };
+        let path = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
+        assert!(fs::metadata(&path).unwrap().file_type().is_block_device());
+        Some(Self(path))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.0)
+            .status();
+    }
+}
+
+const SIZE: u32 = 4 << 20;
+
+fn image(directory: &Directory) -> ImageOptions {
+    let options = directory.options(u64::from(SIZE));
+    drop(Image::open(&options).unwrap());
+    options
+}
+
+#[test]
+fn a_device_is_a_volume() {
+    let directory = Directory::new();
+    let image = image(&directory);
+    for block in [512, 4096] {
+        let Some(device) = Loop::new(&image.path, block) else {
+            return;
+        };
+        let opened = soon(|| Device::open(&options(&device.0, false)).ok());
+        assert_eq!(opened.size(), u64::from(SIZE));
+        assert!(opened.traits().align >= block && !opened.traits().allocation);
+        let mut bench = Bench::new(Box::new(opened), &ring(Ringed::Auto));
+        let again = Device::open(&options(&device.0, false)).unwrap_err();
+        assert!(matches!(again, OpenError::InUse { .. }), "{again}");
+        bench.write(0, &vec![7; 1 << 20], Flags::NONE).unwrap();
+        bench.write(5, &[1, 2, 3], Flags::FUA).unwrap();
+        assert_eq!(bench.read(4, 5), Ok(vec![7, 1, 2, 3, 7]));
+        bench.flush().unwrap();
+        bench
+            .plain(Op::WriteZeroes, Flags::NO_HOLE, 4095, 8194)
+            .unwrap();
+        bench
+            .plain(Op::WriteZeroes, Flags::NONE, 100_000, 9)
+            .unwrap();
+        assert_eq!(bench.read(4094, 3), Ok(vec![7, 0, 0]));
+        assert_eq!(bench.read(12_288, 2), Ok(vec![0, 7]));
+        if bench.traits.trim {
+            bench
+                .plain(Op::Discard, Flags::FUA, 512 << 10, 512 << 10)
+                .unwrap();
+        }
+        if bench.traits.fast_zero {
+            let fast = Flags::FAST_ZERO;
+            assert_eq!(bench.plain(Op::WriteZeroes, fast, 0, 65_536), Ok(()));
+            assert_eq!(bench.read(65_535, 2), Ok(vec![0, 7]));
+        }
+        let other_size = DeviceOptions {
+            size: Some(1 << 20),
+            ..options(&device.0, true)
+        };
+        let wrong = Device::open(&other_size).unwrap_err();
+        assert!(matches!(wrong, OpenError::Locked { .. }), "{wrong}");
+        drop(bench);
+        let wrong = DeviceOptions {
+            size: Some(1 << 20),
+            ..options(&device.0, true)
+        };
+        let wrong = Device::open(&wrong).unwrap_err().to_string();
+        assert!(
+            wrong.contains("has 4194304 bytes, but the volume's `size` is 1048576"),
+            "{wrong}"
+        );
+    }
+}
+
+/// Mounted, and as the file behind a device: both sides of a loop.
+#[test]
+fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
+    let directory = Directory::new();
+    let image = image(&directory);
+    let made = Command::new("mkfs.ext4")
+        .arg("-q")
+        .arg(&image.path)
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: no mkfs.ext4 here");
+        return;
+    }
+    let Some(device) = Loop::new(&image.path, 512) else {
+        return;
+    };
+    let behind = Image::open(&image).unwrap_err().to_string();
+    assert!(
+        behind.contains(&format!("is in use: is behind {}", device.0.display())),
+        "{behind}"
+    );
+    let place = directory.0.join("mounted");
+    fs::create_dir(&place).unwrap();
+    let mounted = Command::new("mount")
+        .arg(&device.0)
+        .arg(&place)
+        .status()
+        .unwrap();
+    if !mounted.success() {
+        println!("skipped: nothing can be mounted here");
+        return;
+    }
+    let refused = Device::open(&options(&device.0, false));
+    let read = Device::open(&options(&device.0, true));
+    let unmounted = Command::new("umount").arg(&place).status().unwrap();
+    assert!(unmounted.success());
+    let refused = refused.unwrap_err().to_string();
+    let why = format!(
+        "{} is mounted on {} (ext4)",
+        device.0.display(),
+        place.display()
+    );
+    assert!(refused.contains(&why), "{refused}");
+    assert!(read.is_ok(), "only to be read it may be in use");
+    drop(read);
+    soon(|| Device::open(&options(&device.0, false)).ok());
+}
