@@ -83,21 +83,6 @@ impl Links {
         list.len += 1;
     }
 
-    pub(crate) fn push_front(&mut self, list: &mut List, slot: u32) {
-        debug_assert!(!self.contains(slot), "slot {slot} is in a list already");
-        self.links[slot as usize] = Link {
-            prev: NIL,
-            next: list.head,
-        };
-        if list.head == NIL {
-            list.tail = slot;
-        } else {
-            self.links[list.head as usize].prev = slot;
-        }
-        list.head = slot;
-        list.len += 1;
-    }
-
     #[inline]
     pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
         let slot = list.first()?;
@@ -167,12 +152,9 @@ mod tests {
                     links.remove(&mut lists[which], slot);
                     model[which].retain(|&s| s != slot);
                 }
-            } else if act < 3 {
+            } else {
                 links.push_back(&mut lists[which], slot);
                 model[which].push_back(slot);
-            } else {
-                links.push_front(&mut lists[which], slot);
-                model[which].push_front(slot);
             }
             for i in 0..2 {
                 assert_eq!(lists[i].len() as usize, model[i].len());

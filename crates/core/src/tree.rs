@@ -34,18 +34,13 @@ const FREE: Node = Node {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     root: u32,
-    len: u32,
 }
 
 impl Tree {
-    pub(crate) const EMPTY: Self = Self { root: NIL, len: 0 };
+    pub(crate) const EMPTY: Self = Self { root: NIL };
 
     pub(crate) fn is_empty(&self) -> bool {
         self.root == NIL
-    }
-
-    pub(crate) fn len(&self) -> u32 {
-        self.len
     }
 }
 
@@ -124,7 +119,6 @@ impl<const STARTS: bool> Treap<STARTS> {
         } else {
             self.nodes[parent as usize].right = slot;
         }
-        tree.len += 1;
         while self.nodes[slot as usize].parent != NIL
             && priority(slot) > priority(self.nodes[slot as usize].parent)
         {
@@ -165,7 +159,6 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
         let mut at = self.nodes[slot as usize].parent;
         self.nodes[slot as usize] = FREE;
-        tree.len -= 1;
         while STARTS && at != NIL {
             self.refresh(at);
             at = self.nodes[at as usize].parent;
@@ -175,11 +168,6 @@ impl<const STARTS: bool> Treap<STARTS> {
     /// The slot of smallest key.
     pub(crate) fn first(&self, tree: &Tree) -> Option<u32> {
         self.end(tree.root, |n| n.left)
-    }
-
-    /// The slot of largest key.
-    pub(crate) fn last(&self, tree: &Tree) -> Option<u32> {
-        self.end(tree.root, |n| n.right)
     }
 
     /// The slot after `slot` in the order of keys.
@@ -198,21 +186,6 @@ impl<const STARTS: bool> Treap<STARTS> {
             return self.end(left, |n| n.right);
         }
         self.climb(slot, |parent, child| parent.right == child)
-    }
-
-    /// The first slot whose key is not before `key`.
-    pub(crate) fn at_or_after(&self, tree: &Tree, key: u64) -> Option<u32> {
-        let (mut at, mut found) = (tree.root, None);
-        while at != NIL {
-            let node = &self.nodes[at as usize];
-            if before(node.key, key) {
-                at = node.right;
-            } else {
-                found = Some(at);
-                at = node.left;
-            }
-        }
-        found
     }
 
     /// The smallest start in the tree.
@@ -332,14 +305,10 @@ mod tests {
         let mut sorted: StdVec<_> = model.to_vec();
         sorted.sort_by_key(|&(key, seq, ..)| (key, seq));
         assert!(forest.iter(tree).eq(sorted.iter().map(|m| m.2)));
-        assert_eq!(tree.len() as usize, model.len());
         assert_eq!(forest.min_start(tree), model.iter().map(|m| m.3).min());
-        assert_eq!(forest.last(tree), sorted.last().map(|m| m.2));
         for v in [0, 10, 25, 50, 99] {
             let expected = sorted.iter().find(|m| m.3 <= v).map(|m| m.2);
             assert_eq!(forest.first_eligible(tree, v), expected, "eligible at {v}");
-            let expected = sorted.iter().find(|m| m.0 >= v).map(|m| m.2);
-            assert_eq!(forest.at_or_after(tree, v), expected, "at or after {v}");
         }
         for pair in sorted.windows(2) {
             assert_eq!(forest.prev(pair[1].2), Some(pair[0].2));
