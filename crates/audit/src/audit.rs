@@ -4,16 +4,19 @@ use crate::admission::Admission;
 use crate::auditor::{Auditor, Fact};
 use crate::conserve::Conserve;
 use crate::durability::Durability;
+use crate::fair::Fair;
 use crate::flow::Flow;
 use crate::found::Found;
 use crate::ledger::Ledger;
 use crate::model::Model;
 use crate::once::Once;
+use crate::promise::Promise;
 use crate::room::Room;
+use crate::starvation::Starvation;
 use crate::tags::Tags;
 use crate::wake::Wakes;
 use weir_core::record::Call;
-use weir_core::{Event, Instant, Layer, Mask, Output, Publish, Rejected, Request};
+use weir_core::{Event, Instant, Layer, Mask, Output, Publish, Rejected, Request, Span};
 
 /// Every auditor there is, over one model.
 ///
@@ -32,6 +35,20 @@ pub struct Audit {
     conserve: Conserve,
     durability: Durability,
     admission: Admission,
+    fair: Option<Fair>,
+    starvation: Option<Starvation>,
+    promise: Option<Promise>,
+}
+
+/// How near to their bounds things came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Margins {
+    /// The most that anyone got ahead of a waiting sibling, in thousandths of the lag allowed.
+    pub lag: Option<u64>,
+    /// The longest that a stream with something to send waited.
+    pub longest: Option<Span>,
+    /// The worst second of a min, in thousandths of it; `u64::MAX` if there was no whole second to look at.
+    pub worst_second: Option<u64>,
 }
 
 /// Who drives the layer wrongly is told so under this name.
@@ -54,6 +71,9 @@ impl Audit {
             conserve: Conserve::new(config),
             durability: Durability::new(config),
             admission: Admission::default(),
+            fair: None,
+            starvation: None,
+            promise: None,
         }
     }
 
@@ -70,6 +90,31 @@ impl Audit {
     /// What is known of the layer.
     pub fn model(&self) -> &Model {
         &self.model
+    }
+
+    /// From now on also watches that nobody gets ahead of a waiting sibling by more than `lag` bytes of each, by weight,
+    /// after the first `skip` turns.
+    pub fn watch_shares(&mut self, lag: u64, skip: u64) {
+        self.fair = Some(Fair::new(&self.model, lag, skip));
+    }
+
+    /// From now on also watches that no stream with something to send waits longer than `bound` for its next piece to go.
+    pub fn watch_waits(&mut self, bound: Span) {
+        self.starvation = Some(Starvation::new(&self.model, bound));
+    }
+
+    /// From now on also watches that mins are kept in every second that begins at `from` or later.
+    pub fn watch_promises(&mut self, from: Instant) {
+        self.promise = Some(Promise::new(&self.model, from));
+    }
+
+    /// How near to their bounds things came, where they are watched.
+    pub fn margins(&self) -> Margins {
+        Margins {
+            lag: self.fair.as_ref().map(Fair::worst),
+            longest: self.starvation.as_ref().map(Starvation::longest),
+            worst_second: self.promise.as_ref().map(Promise::worst),
+        }
     }
 
     /// A call was made into `layer`, just now and with this result. Takes the events since the call before.
@@ -116,6 +161,15 @@ impl Audit {
         self.conserve.fact(model, fact, found);
         self.durability.fact(model, fact, found);
         self.admission.fact(model, fact, found);
+        if let Some(fair) = &mut self.fair {
+            fair.fact(model, fact, found);
+        }
+        if let Some(starvation) = &mut self.starvation {
+            starvation.fact(model, fact, found);
+        }
+        if let Some(promise) = &mut self.promise {
+            promise.fact(model, fact, found);
+        }
     }
 
     fn drain(&mut self, layer: &mut Layer) {
@@ -134,7 +188,7 @@ impl Audit {
                 spec,
                 result: Ok(id),
             } => {
-                self.tell(&Fact::Opened(id));
+                self.tell(&Fact::Opened(id, spec));
                 self.model.opened(id, spec);
             }
             Call::Open { .. } | Call::Poll { .. } => {}

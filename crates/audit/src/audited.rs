@@ -36,6 +36,11 @@ impl Audited {
         &self.audit
     }
 
+    /// The auditors, to have them watch more.
+    pub fn audit_mut(&mut self) -> &mut Audit {
+        &mut self.audit
+    }
+
     /// What was found so far.
     pub fn found(&self) -> &Found {
         self.audit.found()

@@ -4,7 +4,8 @@ use crate::found::Found;
 use crate::model::{Flight, Model};
 use weir_core::record::Call;
 use weir_core::{
-    Completion, Dispatch, Done, Edit, Event, Promised, Refusal, Reject, Request, StreamId, Wake,
+    Completion, Dispatch, Done, Edit, Event, Promised, Refusal, Reject, Request, StreamId,
+    StreamSpec, Wake,
 };
 
 /// Something that happened, and what the model made of its names.
@@ -15,8 +16,8 @@ use weir_core::{
 pub enum Fact<'a> {
     /// A call begins.
     Begin(&'a Call<'a>),
-    /// A stream was opened.
-    Opened(StreamId),
+    /// A stream was opened, with this.
+    Opened(StreamId, StreamSpec),
     /// A stream that is open or draining was closed.
     Closed(StreamId),
     /// A stream that is open or draining was put on hold, or the hold was lifted.

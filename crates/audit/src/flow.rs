@@ -90,7 +90,7 @@ impl Auditor for Flow {
     #[inline]
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
-            Fact::Opened(id) => *self.told(id) = Told::default(),
+            Fact::Opened(id, _) => *self.told(id) = Told::default(),
             Fact::Accepted(slot) => self.told(model.request(slot).request.stream).starved = false,
             Fact::Refused(request, Reject::Full) => self.told(request.stream).starved = true,
             Fact::Refused(request, Reject::StreamFull) => {

@@ -14,8 +14,12 @@
 //! | [`Conserve`] | the drive not left idle |
 //! | [`Durability`] | flushes and FUA |
 //! | [`Admission`] | promises add up |
+//! | [`Fair`] | nobody gets ahead of a waiting sibling by more than a stated lag (on request) |
+//! | [`Starvation`] | nobody waits longer than a stated bound (on request) |
+//! | [`Promise`] | every second's min (on request) |
 //!
 //! [`random`] draws a configuration and performs random operations under all of them; [`fuzz`] does so from bytes.
+//! [`steady`] runs drawn clients on a modelled drive, for the auditors that need a steady state.
 
 mod admission;
 mod audit;
@@ -23,29 +27,36 @@ mod audited;
 mod auditor;
 mod conserve;
 mod durability;
+mod fair;
 mod flow;
 mod found;
 pub mod fuzz;
 mod ledger;
 pub mod model;
 mod once;
+mod promise;
 pub mod random;
 mod recording;
 mod room;
+mod starvation;
+pub mod steady;
 mod tags;
 mod wake;
 
 pub use admission::Admission;
-pub use audit::Audit;
+pub use audit::{Audit, Margins};
 pub use audited::Audited;
 pub use auditor::{Auditor, Fact};
 pub use conserve::Conserve;
 pub use durability::Durability;
+pub use fair::Fair;
 pub use flow::Flow;
 pub use found::{Found, Violation};
 pub use ledger::Ledger;
 pub use once::Once;
+pub use promise::Promise;
 pub use recording::recording;
 pub use room::Room;
+pub use starvation::Starvation;
 pub use tags::Tags;
 pub use wake::Wakes;

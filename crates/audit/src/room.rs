@@ -34,7 +34,7 @@ impl Auditor for Room {
                     found.add(Self::NAME, text);
                 }
             }
-            Fact::Opened(id)
+            Fact::Opened(id, _)
                 if id.slot() >= model.config.limits.streams
                     || model.in_slot(id.slot()).is_some() =>
             {

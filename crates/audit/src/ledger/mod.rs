@@ -8,9 +8,10 @@ mod bucket;
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Live, Model};
+use crate::wake::Wakes;
 use bucket::Bucket;
 use weir_core::record::Call;
-use weir_core::{Config, GroupId, Instant, Max, Span, Wake};
+use weir_core::{Config, GroupId, Instant, Max, Reason, Span, Wake};
 
 /// The latest that a driver can come without its being counted against the client.
 const LATENESS_MAX: u64 = 5_000_000;
@@ -154,13 +155,20 @@ impl Ledger {
         for &group in &self.queues {
             let node = &self.nodes[group as usize];
             for direction in [0, 1] {
-                if node.waiting[direction] > 0 && self.all_ready(node, direction, before) {
-                    let what = ["reads", "writes"][direction];
-                    found.add(
-                        Self::NAME,
-                        format_args!("{what} of group {group} wait although all limits let them pass, {wake:?}"),
-                    );
+                if node.waiting[direction] == 0 || !self.all_ready(node, direction, before) {
+                    continue;
                 }
+                let what = ["reads", "writes"][direction];
+                // A limit that asks to be called too late holds back too much; if another wake-up hides the limit's, that one is wrong.
+                let late = self.all_ready(node, direction, model.now)
+                    || wake.is_some_and(|w| w.reason == Reason::Limit);
+                let auditor = if late { Self::NAME } else { Wakes::NAME };
+                found.add(
+                    auditor,
+                    format_args!(
+                        "{what} of group {group} wait although all limits let them pass, {wake:?}"
+                    ),
+                );
             }
         }
     }

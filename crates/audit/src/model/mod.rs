@@ -76,6 +76,8 @@ pub struct Stream {
     pub state: State,
     /// Its live requests.
     pub live: u32,
+    /// Those of them that might go to the drive now, wholly or in part, were there room; flushes not counted.
+    pub sendable: u32,
     first: u32,
     last: u32,
 }
@@ -225,6 +227,7 @@ impl Model {
             group: spec.group,
             state: State::Open,
             live: 0,
+            sendable: 0,
             first: NIL,
             last: NIL,
         };
@@ -501,7 +504,13 @@ impl Model {
             return;
         }
         if live.request.op != Op::Flush {
-            self.sendable -= u32::from(live.issued < live.request.length);
+            if live.issued < live.request.length {
+                self.sendable -= 1;
+                let slot = live.request.stream.slot() as usize;
+                if let Some(stream) = &mut self.streams[slot] {
+                    stream.sendable -= 1;
+                }
+            }
         } else if !live.riding {
             self.spaces[live.request.space.0 as usize]
                 .flushes
@@ -516,7 +525,13 @@ impl Model {
             return;
         }
         if live.request.op != Op::Flush {
-            self.sendable += u32::from(live.issued < live.request.length);
+            if live.issued < live.request.length {
+                self.sendable += 1;
+                let slot = live.request.stream.slot() as usize;
+                if let Some(stream) = &mut self.streams[slot] {
+                    stream.sendable += 1;
+                }
+            }
         } else if !live.riding {
             self.spaces[live.request.space.0 as usize]
                 .flushes

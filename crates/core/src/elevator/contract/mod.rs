@@ -177,11 +177,12 @@ impl Elevator {
         } else {
             offer.bytes
         });
+        let free = mutant::is(mutant::RESERVATION_NOT_CHARGED)
+            && (self.reservations.urgent().is_some() || self.reservations.behind(now).is_some());
         self.reservations
             .sent(now, group, bytes, offer.cost, offer.last);
         let entity = self.shares.of_stream(offer.stream);
-        let reserved = |r: &Reservations| r.urgent().is_some() || r.behind(now).is_some();
-        if !mutant::is(mutant::RESERVATION_NOT_CHARGED) || !reserved(&self.reservations) {
+        if !free {
             self.shares
                 .charge(now, entity, self.share_cost(offer, table));
         }

@@ -1,0 +1,247 @@
+//! Fairness: nobody gets ahead of a sibling that waits all the time by more than a stated lag, in bytes by weight.
+//!
+//! In the ideal (a fluid shared by weight among those who have something to send) an entity never gains, in service divided by
+//! weight, on a sibling that waits throughout, whatever it does itself: come and go, ask for much or little. A real elevator serves
+//! whole turns, so it may be ahead by a bounded amount. Here that is checked for every pair of siblings, of groups and of streams in
+//! a group, over every window in which the second one waits all the time.
+
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::{Model, State};
+use weir_core::{Event, GroupId, ROOT, StreamId};
+
+/// Fraction bits of normalized service.
+const SHIFT: u32 = 20;
+/// All streams of a group are alike.
+const STREAM_WEIGHT: u64 = 100;
+
+/// A group or a stream.
+#[derive(Clone, Debug)]
+struct Entity {
+    parent: GroupId,
+    weight: u64,
+    /// Its min in bytes a second: whoever is promised something may get ahead to that extent.
+    min: u64,
+    /// Bytes served.
+    served: u64,
+    /// Bytes served, divided by weight.
+    normal: i128,
+    /// Has had something to send at the end of every poll for a while.
+    waits: bool,
+}
+
+/// The window in which an entity has gained most on a sibling: where it began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Low {
+    ahead: i128,
+    served: u64,
+    at: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Fair {
+    /// How far ahead a pair may get: so many bytes of each of the two, by its weight.
+    lag: u64,
+    entities: Vec<Option<Entity>>,
+    lows: Vec<Low>,
+    groups: usize,
+    worst: u64,
+    /// So many turns more are not looked at.
+    skip: u64,
+}
+
+impl Fair {
+    /// Watches an elevator that promises a lag of `lag` bytes once it has given `skip` turns.
+    pub fn new(model: &Model, lag: u64, skip: u64) -> Self {
+        let groups = model.config.limits.groups as usize;
+        let entities = groups + model.config.limits.streams as usize;
+        let mut fair = Self {
+            lag,
+            entities: vec![None; entities],
+            lows: vec![Low::default(); entities * entities],
+            groups,
+            worst: 0,
+            skip,
+        };
+        fair.set_groups(model);
+        fair
+    }
+
+    /// The most that one got ahead of another, in thousandths of what is allowed.
+    pub fn worst(&self) -> u64 {
+        self.worst
+    }
+
+    fn set_groups(&mut self, model: &Model) {
+        for (id, group) in model.tree.iter() {
+            let entity = Entity {
+                parent: group.parent,
+                weight: group.contract.share.into(),
+                min: group.contract.min,
+                served: 0,
+                normal: 0,
+                waits: false,
+            };
+            let place = &mut self.entities[id.0 as usize];
+            // A new weight divides what comes: what was is forgotten, for all, as lags across it mean nothing.
+            *place = Some(entity);
+        }
+        for entity in self.entities.iter_mut().flatten() {
+            entity.waits = false;
+        }
+    }
+
+    fn opened(&mut self, id: StreamId, group: GroupId) {
+        let entity = Entity {
+            parent: group,
+            weight: STREAM_WEIGHT,
+            min: 0,
+            served: 0,
+            normal: 0,
+            waits: false,
+        };
+        self.entities[self.groups + id.slot() as usize] = Some(entity);
+    }
+
+    /// Bytes go to the drive for a stream: it and every group above it are served.
+    fn served(&mut self, model: &Model, id: StreamId, bytes: u64, found: &mut Found) {
+        let mut at = self.groups + id.slot() as usize;
+        while let Some(entity) = &mut self.entities[at] {
+            entity.served += bytes;
+            entity.normal += i128::from((bytes << SHIFT) / entity.weight);
+            let parent = entity.parent;
+            self.compare(model, at, found);
+            if parent == ROOT {
+                return;
+            }
+            at = parent.0 as usize;
+        }
+    }
+
+    /// Holds an entity that was served against its siblings.
+    fn compare(&mut self, model: &Model, i: usize, found: &mut Found) {
+        let count = self.entities.len();
+        let Some(own) = self.entities[i].clone() else {
+            return;
+        };
+        for (j, other) in self.entities.iter().enumerate() {
+            let Some(other) = other else { continue };
+            let siblings =
+                j != i && other.parent == own.parent && (i < self.groups) == (j < self.groups);
+            // What was reserved for one counts against its share: the others catch up with it.
+            if !siblings || !other.waits || other.min > 0 {
+                continue;
+            }
+            let low = self.lows[i * count + j];
+            let gained = own.normal - other.normal - low.ahead;
+            let allowed: i128 =
+                ((self.lag << SHIFT) / own.weight + (self.lag << SHIFT) / other.weight).into();
+            self.worst = self.worst.max((gained * 1000 / allowed).max(0) as u64);
+            // A min may be kept with a little headroom, and made up for after an eighth of a second behind.
+            let (min, passed) = (
+                u128::from(own.min),
+                u128::from(model.now.as_nanos() - low.at),
+            );
+            let promised =
+                (min + min / 16) * passed / 1_000_000_000 + min / 8 + u128::from(self.lag);
+            if gained > allowed && u128::from(own.served - low.served) > promised {
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "{} has got {} bytes in {passed} ns, {} thousandths of the lag more than {}, which waits",
+                        name(i, self.groups),
+                        own.served - low.served,
+                        gained * 1000 / allowed,
+                        name(j, self.groups)
+                    ),
+                );
+            }
+        }
+        // Against all that follows, the others now stand lower.
+        for j in 0..count {
+            self.lower(j, i, model.now.as_nanos());
+        }
+    }
+
+    /// The window of `i` against `j` that begins now, if that makes for a larger gain.
+    fn lower(&mut self, i: usize, j: usize, now: u64) {
+        let (Some(a), Some(b)) = (&self.entities[i], &self.entities[j]) else {
+            return;
+        };
+        let ahead = a.normal - b.normal;
+        let low = &mut self.lows[i * self.entities.len() + j];
+        if ahead < low.ahead {
+            *low = Low {
+                ahead,
+                served: a.served,
+                at: now,
+            };
+        }
+    }
+
+    /// At the end of a poll: who waits, and who began to.
+    fn polled(&mut self, model: &Model) {
+        let count = self.entities.len();
+        let mut waits = vec![false; count];
+        for stream in model
+            .streams()
+            .filter(|s| s.sendable > 0 && s.state == State::Open)
+        {
+            waits[self.groups + stream.id.slot() as usize] = true;
+            for group in model.tree.path(stream.group) {
+                waits[group.0 as usize] = true;
+            }
+        }
+        for (j, &waits) in waits.iter().enumerate() {
+            let Some(entity) = &mut self.entities[j] else {
+                continue;
+            };
+            let began = waits && !entity.waits;
+            entity.waits = waits;
+            let normal = entity.normal;
+            if began {
+                for i in 0..count {
+                    if let Some(other) = &self.entities[i] {
+                        let (ahead, served) = (other.normal - normal, other.served);
+                        self.lows[i * count + j] = Low {
+                            ahead,
+                            served,
+                            at: model.now.as_nanos(),
+                        };
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Auditor for Fair {
+    const NAME: &'static str = "fair";
+
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Changed(_, Ok(_)) => self.set_groups(model),
+            Fact::Opened(id, spec) => self.opened(id, spec.group),
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } => {
+                let bytes = u64::from(model.request(slot).request.charge().min(piece.length));
+                self.served(model, piece.stream, bytes, found);
+            }
+            Fact::Event(Event::Selected { .. }) => self.skip = self.skip.saturating_sub(1),
+            Fact::Polled(..) if self.skip == 0 => self.polled(model),
+            _ => {}
+        }
+    }
+}
+
+fn name(at: usize, groups: usize) -> String {
+    if at < groups {
+        format!("group {at}")
+    } else {
+        format!("stream {}", at - groups)
+    }
+}

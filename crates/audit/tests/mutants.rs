@@ -1,0 +1,115 @@
+//! Every known bug of the core is noticed by the auditor that is named for it; without a bug the same runs pass.
+//!
+//! Needs the feature `mutants`: `cargo test --release -p weir-audit --features mutants --test mutants`.
+#![cfg(feature = "mutants")]
+
+use std::panic::{UnwindSafe, catch_unwind};
+use weir_audit::Violation;
+use weir_audit::random::{self, Random};
+use weir_audit::steady::{self, Kind};
+use weir_core::mutant::{self, Mutant};
+
+/// A bug is looked for in so many runs of so many random operations.
+const RUNS: u64 = 400;
+const STEPS: u64 = 4_000;
+
+/// Bugs of shares, waits and promises are looked for in so many scenes of the kinds that are watched for such.
+const SCENES: u64 = 40;
+
+/// Bugs that do not show from outside, and where they are shown.
+const ELSEWHERE: &[(u32, &str)] = &[
+    (mutant::WEIGHT_KEPT, BFQ),
+    (mutant::IDLE_RESTARTS_AT_V, BFQ),
+    (mutant::TIES_LAST_FIRST, BFQ),
+    (mutant::ELIGIBILITY_IGNORED, BFQ),
+    (mutant::FLUSH_OWN_CONNECTION, SERVE),
+    (mutant::ANSWER_BEFORE_SYNC, SERVE),
+];
+const BFQ: &str = "weir-core, elevator/bfq/tests/mutants.rs: differs from a scan";
+const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledged";
+
+/// The scenes in which an auditor of a steady state may notice something; none for an auditor of random operations.
+fn kinds(auditor: &str) -> &'static [Kind] {
+    match auditor {
+        "fair" => &[Kind::BfqShares, Kind::ContractShares],
+        "starvation" => &[Kind::BfqWaits, Kind::ContractWaits],
+        "promise" => &[Kind::Promises],
+        _ => &[],
+    }
+}
+
+type Run = Box<dyn Fn() -> Vec<Violation> + UnwindSafe>;
+
+/// The runs in which an auditor may notice something.
+fn runs(auditor: &str) -> Vec<Run> {
+    let mut seeds = Random::new(1);
+    let mut runs: Vec<Run> = Vec::new();
+    for _ in 0..SCENES {
+        let seed = seeds.bits();
+        for &kind in kinds(auditor) {
+            let found =
+                move || steady::run(kind, seed).map_or_else(|f| f.violations, |_| Vec::new());
+            runs.push(Box::new(found));
+        }
+    }
+    for _ in 0..if runs.is_empty() { RUNS } else { 0 } {
+        let seed = seeds.bits();
+        let found = move || random::run(seed, STEPS).map_or_else(|f| f.violations, |_| Vec::new());
+        runs.push(Box::new(found));
+    }
+    runs
+}
+
+/// How many runs it took until the bug's auditor noticed it; else who did notice it.
+fn hunt(bug: &Mutant) -> Result<usize, Vec<&'static str>> {
+    let mut others = Vec::new();
+    for (tried, run) in runs(bug.caught_by).into_iter().enumerate() {
+        // A bug may upset the layer so much that it panics, which tells nobody what is wrong.
+        let Ok(violations) = catch_unwind(run) else {
+            others.push("a panic");
+            continue;
+        };
+        if violations.iter().any(|v| v.auditor == bug.caught_by) {
+            return Ok(tried + 1);
+        }
+        others.extend(violations.iter().map(|v| v.auditor));
+    }
+    others.sort_unstable();
+    others.dedup();
+    Err(others)
+}
+
+/// One test, because the bug in force is one for the whole process.
+#[test]
+fn every_bug_is_noticed_by_its_auditor() {
+    let mut missed = Vec::new();
+    for bug in mutant::ALL {
+        if let Some((_, place)) = ELSEWHERE.iter().find(|e| e.0 == bug.number) {
+            println!("{:2} elsewhere ({place}): {}", bug.number, bug.bug);
+            continue;
+        }
+        mutant::select(bug.number);
+        match hunt(bug) {
+            Ok(runs) => println!(
+                "{:2} {} after {runs} runs: {}",
+                bug.number, bug.caught_by, bug.bug
+            ),
+            Err(others) => missed.push(format!(
+                "{} ({}) was not noticed by `{}`, but by {others:?}",
+                bug.number, bug.bug, bug.caught_by
+            )),
+        }
+    }
+    mutant::select(0);
+    assert!(missed.is_empty(), "{missed:#?}");
+    for (auditor, most) in [
+        ("once", 400),
+        ("fair", 20),
+        ("starvation", 20),
+        ("promise", 20),
+    ] {
+        for run in runs(auditor).into_iter().take(most) {
+            assert_eq!(run(), [], "without a bug");
+        }
+    }
+}
