@@ -25,16 +25,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let volumes: u32 = arguments.next().map_or(Ok(1), |n| n.parse())?;
     let size = arguments.next().unwrap_or_else(|| "1GiB".to_owned());
     let model = arguments.next().is_some();
-    let mut text = format!("[drive.memory]\npolicy = \"{policy}\"\n");
-    if model {
-        text += "model = \"demo\"\n";
-    }
-    text += &format!("[listen]\nnbd = [\"unix:{socket}\"]\n");
-    for volume in 0..volumes {
-        text += &format!("[volume.v{volume}]\ndrive = \"memory\"\nsize = \"{size}\"\n");
-        text += &format!("share = {}\n", 100 + volume);
-        text += if model { "" } else { "memory = true\n" };
-    }
+    let model = if model { "model = \"demo\"\n" } else { "" };
+    let storage = if model.is_empty() {
+        "memory = true\n"
+    } else {
+        ""
+    };
+    let volume = |n: u32| {
+        let share = 100 + n;
+        format!("[volume.v{n}]\ndrive = \"memory\"\nsize = \"{size}\"\nshare = {share}\n{storage}")
+    };
+    let volumes: Vec<String> = (0..volumes).map(volume).collect();
+    let text = format!(
+        "[drive.memory]\npolicy = \"{policy}\"\n{model}[listen]\nnbd = [\"unix:{socket}\"]\n{}",
+        volumes.concat()
+    );
     let config = weir_config::parse("", &text, &weir_config::Options::default());
     let config = config.map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();

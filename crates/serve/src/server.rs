@@ -37,7 +37,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// io_uring where the system allows it, a shard for each processor, five seconds, no record.
+    /// `io_uring` where the system allows it, a shard for each processor, five seconds, no record.
     fn default() -> Self {
         Self {
             ring: RingKind::Auto,

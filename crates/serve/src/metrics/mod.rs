@@ -1,4 +1,4 @@
-//! What the server counts, and how it is read: `GET /metrics` in the OpenMetrics text format.
+//! What the server counts, and how it is read: `GET /metrics` in the `OpenMetrics` text format.
 
 mod http;
 mod snapshot;

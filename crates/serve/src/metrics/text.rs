@@ -1,4 +1,4 @@
-//! The OpenMetrics text format (`application/openmetrics-text; version=1.0.0`).
+//! The `OpenMetrics` text format (`application/openmetrics-text; version=1.0.0`).
 
 use std::fmt::Write;
 
@@ -90,6 +90,8 @@ fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
 
 type Volumes<'a> = [(&'a DriveSnapshot, &'a VolumeSnapshot)];
 
+type PickOne = fn(&VolumeSnapshot) -> u64;
+
 fn counters(page: &mut Page, volumes: &Volumes<'_>) {
     type Pick = fn(&VolumeSnapshot) -> &[u64; 5];
     let families: [(&str, &str, Pick); 3] = [
@@ -118,7 +120,6 @@ fn counters(page: &mut Page, volumes: &Volumes<'_>) {
             }
         }
     }
-    type PickOne = fn(&VolumeSnapshot) -> u64;
     let families: [(&str, &str, PickOne); 2] = [
         (
             "weir_violations",

@@ -13,6 +13,9 @@ pub(crate) const INPUT: usize = 8 << 10;
 /// Bytes of the receive buffer of a connection that fills a small one with requests.
 pub(crate) const INPUT_LARGE: usize = 64 << 10;
 
+/// After so many receives in a row that it would have done for, a small buffer is enough again.
+pub(crate) const SPARSE: u32 = 32;
+
 /// Where a connection stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -77,6 +80,10 @@ pub(crate) struct Connection {
     pub(crate) used: u64,
     /// Requests taken since the input was looked at for the size of its buffer.
     pub(crate) taken: u32,
+    /// The last receive filled its buffers.
+    pub(crate) filled: bool,
+    /// How many receives in a row a small buffer would have done for.
+    pub(crate) sparse: u32,
     /// A small vector for receiving into several buffers.
     pub(crate) spare: Vec<Buf>,
     pub(crate) _ticket: Ticket,
@@ -268,6 +275,16 @@ impl Connection {
         }
         bufs.push(input);
         Some(Target::Many(bufs))
+    }
+
+    /// Notes what a receive of `count` bytes into buffers for `room` says of the size they should have.
+    pub(crate) fn arrived(&mut self, count: usize, room: usize) {
+        self.filled = count == room;
+        self.sparse = if count < INPUT {
+            self.sparse.saturating_add(1)
+        } else {
+            0
+        };
     }
 
     /// Takes the buffers back, `count` bytes further.

@@ -162,20 +162,17 @@ impl Shard {
         let drive = &mut self.drives[connection.drive];
         let id = drive.take_in(slot, request, cost, &mut bufs);
         self.spare = bufs;
-        match core_request(connection.stream, connection.space, &request, id) {
-            Some(core) => {
-                drive.count_in(self.now, connection.space);
-                self.batch.push(core);
-            }
-            None => {
-                let query = Query {
-                    id,
-                    offset: request.offset,
-                    length: request.length,
-                    one: request.flags.contains(CommandFlags::REQ_ONE),
-                };
-                drive.query(&mut self.ring, self.now, connection.space, query);
-            }
+        if let Some(core) = core_request(connection.stream, connection.space, &request, id) {
+            drive.count_in(self.now, connection.space);
+            self.batch.push(core);
+        } else {
+            let query = Query {
+                id,
+                offset: request.offset,
+                length: request.length,
+                one: request.flags.contains(CommandFlags::REQ_ONE),
+            };
+            drive.query(&mut self.ring, self.now, connection.space, query);
         }
     }
 

@@ -7,7 +7,9 @@ use weir_core::{Done, Outcome, Output as Told, StreamSpec};
 use weir_uring::{Completion, Fill, Handle, MAX_PIECES, Reason, Ring, Segment};
 use weir_wire::nbd::{Command, Errno};
 
-use super::connection::{Connection, INPUT, INPUT_LARGE, Input, Load, Output, State, Stop, Target};
+use super::connection::{
+    Connection, INPUT, INPUT_LARGE, Input, Load, Output, SPARSE, State, Stop, Target,
+};
 use super::drive::Open;
 use super::token::{self, Token};
 use super::{Arrival, Mail, Shard};
@@ -168,6 +170,8 @@ impl Shard {
             live: 0,
             used: 0,
             taken: 0,
+            filled: false,
+            sparse: 0,
             spare: Vec::new(),
             _ticket: arrival.ticket,
         });
@@ -195,6 +199,7 @@ impl Shard {
         let connection = &mut self.connections[slot];
         connection.receiving = None;
         let count = completion.result.unwrap_or(0);
+        connection.arrived(count, completion.payload.bytes());
         connection.restore(completion.payload, count);
         connection.moved = self.now;
         if count > 0 && connection.state != State::Gone {
@@ -329,11 +334,10 @@ impl Shard {
     fn fit_input(&mut self, slot: u32) {
         let connection = &mut self.connections[slot];
         let taken = std::mem::take(&mut connection.taken);
-        let capacity = connection.input.capacity();
-        let wanted = match taken {
-            0 => return,
-            1 if capacity > INPUT => INPUT,
-            64.. if capacity < INPUT_LARGE => INPUT_LARGE,
+        let large = connection.input.capacity() > INPUT;
+        let wanted = match (large, connection.sparse) {
+            (false, _) if connection.filled && taken > 1 => INPUT_LARGE,
+            (true, SPARSE..) => INPUT,
             _ => return,
         };
         if !connection.input.is_empty() {

@@ -176,14 +176,14 @@ impl Client {
                 }
                 continue;
             };
-            if let Some(answer) = self.part(reply) {
+            if let Some(answer) = self.part(&reply) {
                 return Some(answer);
             }
         }
     }
 
-    fn part(&mut self, reply: Reply) -> Option<(u64, Answer)> {
-        let (cookie, done) = match reply {
+    fn part(&mut self, reply: &Reply) -> Option<(u64, Answer)> {
+        let (cookie, done) = match *reply {
             Reply::Simple { cookie, error } => {
                 let length = self.reads.get(&cookie).copied().unwrap_or(0);
                 let data = if error.is_none() {
