@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use weir_core::{Flags, Op};
-use weir_uring::{Buf, Completion, Errno, Handle, Payload, Ring, Sync};
+use weir_uring::{Buf, Completion, Errno, Handle, MAX_PIECES, Payload, Ring, Sync};
 
 use super::super::rmw::{Mode, Ranges};
 use super::super::workers::Workers;
@@ -155,6 +155,10 @@ impl Disk {
         let geometry = self.geometry;
         let work = self.work(slot);
         match work.op {
+            Op::Read if matches!(&work.data, Data::ReadMany(bufs) if bufs.len() > MAX_PIECES) => {
+                work.rest = [work.range.clone(), 0..0];
+                self.patch(slot, cx);
+            }
             Op::Read => self.read(slot, cx),
             Op::Flush => self.sync(slot, cx),
             Op::Discard | Op::WriteZeroes => self.space(slot, cx),
@@ -243,8 +247,12 @@ impl Disk {
             (None, Some(small)) => (small, arena.alloc(bytes(&small))),
             (None, None) => (large, None),
         };
+        let step = match work.op {
+            Op::Read => Step::Fetch,
+            _ => patch.begin(block),
+        };
         match buf {
-            Some(buf) => self.step(slot, patch, patch.begin(block), buf, cx),
+            Some(buf) => self.step(slot, patch, step, buf, cx),
             None => self.busy(slot, cx),
         }
     }
@@ -285,10 +293,14 @@ impl Disk {
         let next = match step {
             Step::Head => patch.after_head(u64::from(self.geometry.block)),
             Step::Tail => Step::Write,
-            Step::Write => {
+            Step::Write | Step::Fetch => {
+                let work = self.work(slot);
+                if let Payload::Buf(blocks) = &payload {
+                    work.fetched(&patch, blocks);
+                }
+                work.patched(&patch);
                 // Its buffer goes back before the next one is asked for.
                 drop(payload);
-                self.work(slot).patched(&patch);
                 return self.patch(slot, cx);
             }
         };

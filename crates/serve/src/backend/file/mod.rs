@@ -8,6 +8,8 @@ mod work;
 #[cfg(test)]
 pub(super) mod bench;
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 pub(super) mod tests;
 
 use std::fs::File;
@@ -111,6 +113,13 @@ impl Image {
             },
             traits,
         })
+    }
+}
+
+impl Image {
+    /// The descriptor, and the size in bytes.
+    pub(super) fn into_parts(self) -> (OwnedFd, u64) {
+        (self.fd, self.size)
     }
 }
 

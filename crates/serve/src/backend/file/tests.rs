@@ -470,6 +470,31 @@ fn space_comes_and_goes() {
     assert_eq!(bench.read(0, 2), Ok(vec![0, 9]));
 }
 
+/// More pieces of memory than one operation takes, of a read and of a write.
+#[test]
+fn memory_in_very_many_pieces_will_do() {
+    let directory = Directory::in_memory();
+    let options = directory.options(8 * MIB);
+    let config = Config {
+        arena_bytes: 32 << 20,
+        ..ring(Ringed::Auto)
+    };
+    let mut bench = Bench::new(Box::new(open_soon(&options)), &config);
+    let bytes: Vec<u8> = (0..5_000_000u32).map(|n| (n / 7) as u8).collect();
+    let data = bench.source(&bytes, |_| 4096).unwrap();
+    let write = bench.submit(Op::Write, Flags::NONE, 4096, bytes.len() as u32, data);
+    assert_eq!(bench.wait(write).0, Ok(()));
+    for (offset, length) in [(4096, 5_000_000u32), (5000, 4_900_001)] {
+        let data = bench.target(offset, length, true).unwrap();
+        assert!(matches!(&data, Data::ReadMany(bufs) if bufs.len() > weir_uring::MAX_PIECES));
+        let read = bench.submit(Op::Read, Flags::NONE, offset, length, data);
+        let (result, got) = bench.wait(read);
+        assert_eq!(result, Ok(()));
+        let from = (offset - 4096) as usize;
+        assert!(got == bytes[from..from + length as usize], "from {offset}");
+    }
+}
+
 #[test]
 fn promised_space_is_allocated_and_stays() {
     let directory = Directory::new();

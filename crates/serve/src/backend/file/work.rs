@@ -59,6 +59,8 @@ pub(super) enum Step {
     Tail,
     /// It is written.
     Write,
+    /// All of it is read: nothing is to change, the job is a read in more pieces than the ring takes at a time.
+    Fetch,
 }
 
 impl Work {
@@ -91,6 +93,21 @@ impl Work {
             end,
             last: end.next_multiple_of(align),
         })
+    }
+
+    /// Puts what was read of a patch's blocks into the job's buffers.
+    pub(super) fn fetched(&mut self, patch: &Patch, blocks: &[u8]) {
+        let lead = (patch.start - patch.first) as usize;
+        let from = &blocks[lead..][..(patch.end - patch.start) as usize];
+        // Places in the job's data.
+        let start = (patch.start - self.range.start) as usize;
+        let end = start + from.len();
+        self.data.each_target(|at, bytes| {
+            let (a, b) = (at.max(start), (at + bytes.len()).min(end));
+            if a < b {
+                bytes[a - at..b - at].copy_from_slice(&from[a - start..b - start]);
+            }
+        });
     }
 
     /// A patch is done.
@@ -147,7 +164,7 @@ impl Patch {
         match step {
             Step::Head => 0..align as usize,
             Step::Tail => bytes - align as usize..bytes,
-            Step::Write => 0..bytes,
+            Step::Write | Step::Fetch => 0..bytes,
         }
     }
 }
@@ -219,7 +236,7 @@ pub(super) fn restored(payload: weir_uring::Payload) -> Data {
 
 #[cfg(test)]
 mod tests {
-    use super::Step::{Head, Tail, Write};
+    use super::Step::{Fetch, Head, Tail, Write};
     use super::*;
 
     fn steps(start: u64, end: u64) -> Vec<Step> {
@@ -233,7 +250,7 @@ mod tests {
         while let Some(step) = steps.last().copied().filter(|s| *s != Write) {
             steps.push(match step {
                 Head => patch.after_head(512),
-                Tail | Write => Write,
+                Tail | Write | Fetch => Write,
             });
         }
         steps

@@ -273,7 +273,7 @@ fn select() {
 fn a_cut_at_any_event_loses_nothing_that_was_promised() {
     select();
     let mut promised = 0;
-    for seed in 0..12 {
+    for seed in 0..6 {
         for events in 0..150 {
             let mut world = World::new(seed);
             for _ in 0..events {
@@ -287,10 +287,7 @@ fn a_cut_at_any_event_loses_nothing_that_was_promised() {
             promised += kept;
         }
     }
-    assert!(
-        promised > 12 * 150 * 10,
-        "{promised} promises were at stake"
-    );
+    assert!(promised > 6 * 150 * 10, "{promised} promises were at stake");
 }
 
 /// Without a promise everything can be lost, else this drive would show no bug.

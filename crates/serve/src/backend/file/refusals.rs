@@ -1,0 +1,236 @@
+//! What is refused, and in which words; file systems that are full.
+
+use std::fs;
+use std::process::Command;
+
+use weir_core::{Flags, Op};
+use weir_uring::{Backend as Ringed, Config};
+
+use super::bench::Bench;
+use super::tests::{Directory, open_soon, ring};
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn refused(options: &ImageOptions) -> String {
+    Image::open(options).unwrap_err().to_string()
+}
+
+#[test]
+fn errors_say_what_where_and_what_to_do() {
+    let directory = Directory::new();
+    let options = directory.options(MIB);
+    let path = options.path.display().to_string();
+    let unsized_ = ImageOptions {
+        size: None,
+        ..options.clone()
+    };
+    let read_only = ImageOptions {
+        read_only: true,
+        ..options.clone()
+    };
+    assert_eq!(
+        refused(&unsized_),
+        format!("{path} does not exist: give the volume a `size` to have it created")
+    );
+    assert_eq!(
+        refused(&read_only),
+        format!("{path} does not exist: a read-only volume is not created; make the image first")
+    );
+    drop(open_soon(&options));
+    let larger = ImageOptions {
+        size: Some(2 * MIB),
+        ..options.clone()
+    };
+    assert_eq!(
+        refused(&larger),
+        format!(
+            "{path} has 1048576 bytes, but the volume's `size` is 2097152: leave `size` out to serve it as it is, or resize it yourself (what an interrupted creation left behind can be removed)"
+        )
+    );
+    assert_eq!(
+        fs::metadata(&options.path).unwrap().len(),
+        MIB,
+        "never resized"
+    );
+    fs::write(&options.path, [1; 1000]).unwrap();
+    let partial = refused(&unsized_);
+    assert!(
+        partial.contains("has 1000 bytes, which is not a whole number of blocks of "),
+        "{partial}"
+    );
+    assert!(partial.contains("or say `cache = \"host\"`"), "{partial}");
+    let host = ImageOptions {
+        direct: false,
+        ..unsized_.clone()
+    };
+    assert_eq!(open_soon(&host).size(), 1000);
+    fs::write(&options.path, "").unwrap();
+    assert!(refused(&host).contains("has 0 bytes"));
+    let elsewhere = |path: &str| {
+        refused(&ImageOptions {
+            path: path.into(),
+            ..options.clone()
+        })
+    };
+    let parent = directory.0.display();
+    assert_eq!(
+        elsewhere(&format!("{parent}/none/image")),
+        format!("cannot create {parent}/none/image: No such file or directory (os error 2)")
+    );
+    assert!(elsewhere("/dev/null").starts_with("/dev/null is a character device, not a regular"));
+    let directory = ImageOptions {
+        path: directory.0.clone(),
+        ..read_only
+    };
+    assert!(refused(&directory).contains("is a directory, not a regular file: name an image"));
+}
+
+/// A file system mounted for a test.
+struct Mounted(Directory);
+
+impl Mounted {
+    /// `None` where nothing can be mounted.
+    fn new(kind: &str, settings: &str) -> Option<Self> {
+        let directory = Directory::new();
+        let mounted = Command::new("mount")
+            .args(["-t", kind, "-o", settings, "none"])
+            .arg(&directory.0)
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(directory));
+        }
+        println!("skipped: {kind} cannot be mounted here");
+        None
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0.0).status();
+    }
+}
+
+#[test]
+fn without_direct_io_the_page_cache_must_be_asked_for() {
+    let Some(mounted) = Mounted::new("ramfs", "size=1m") else {
+        return;
+    };
+    let options = mounted.0.options(65_536);
+    let text = refused(&options);
+    let path = options.path.display();
+    assert_eq!(
+        text,
+        format!(
+            "{path} cannot be opened past the page cache (O_DIRECT): Invalid argument (os error 22); its file system does not offer that (ext4, xfs and btrfs do): move the image, or say `cache = \"host\"`, which cannot carry a min"
+        )
+    );
+    let host = ImageOptions {
+        direct: false,
+        ..options
+    };
+    let mut bench = Bench::new(Box::new(open_soon(&host)), &ring(Ringed::Auto));
+    bench.write(77, &[1; 1000], Flags::FUA).unwrap();
+    assert_eq!(bench.read(1076, 2), Ok(vec![1, 0]));
+}
+
+#[test]
+fn a_full_file_system_is_said_to_be_full() {
+    let Some(mounted) = Mounted::new("tmpfs", "size=1m") else {
+        return;
+    };
+    let options = mounted.0.options(4 * MIB);
+    let promised = ImageOptions {
+        preallocate: true,
+        ..options.clone()
+    };
+    assert_eq!(
+        refused(&promised),
+        format!(
+            "cannot create {} with 4194304 bytes, all of them allocated because something was promised: No space left on device (os error 28); make room, or give the volume a smaller `size`",
+            options.path.display()
+        )
+    );
+    assert!(
+        !options.path.exists(),
+        "what could not be made whole is not left behind"
+    );
+    for direct in [true, false] {
+        let image = Image::open(&ImageOptions {
+            direct,
+            ..options.clone()
+        });
+        let Ok(image) = image else {
+            assert!(direct, "{image:?}");
+            continue;
+        };
+        let mut bench = Bench::new(Box::new(image), &ring(Ringed::Auto));
+        let chunk = vec![1; 256 << 10];
+        let writes: Vec<_> = (0..16)
+            .map(|n| bench.write(n * chunk.len() as u64, &chunk, Flags::NONE))
+            .collect();
+        assert_eq!(writes[0], Ok(()));
+        assert_eq!(writes[15], Err(28), "{writes:?}");
+        assert_eq!(
+            bench.plain(Op::WriteZeroes, Flags::NO_HOLE, 2 << 20, 1 << 20),
+            Err(28)
+        );
+        bench.plain(Op::Discard, Flags::NONE, 0, 4 << 20).unwrap();
+        assert_eq!(
+            bench.write(3 << 20, &chunk, Flags::NONE),
+            Ok(()),
+            "there is room again"
+        );
+        assert_eq!(bench.flush(), Ok(()), "and nothing written is in doubt");
+        drop(bench);
+        fs::remove_file(&options.path).unwrap();
+    }
+}
+
+/// Not a test: what the next one starts under a limit of 32 KiB a file.
+#[test]
+fn limited() {
+    let Some(path) = std::env::var_os("WEIR_LIMITED") else {
+        return;
+    };
+    for backend in [Ringed::Auto, Ringed::Poll] {
+        let image = open_soon(&ImageOptions {
+            path: path.clone().into(),
+            size: None,
+            read_only: false,
+            direct: false,
+            preallocate: false,
+        });
+        let config = Config {
+            registered_bytes: 0,
+            ..ring(backend)
+        };
+        let mut bench = Bench::new(Box::new(image), &config);
+        assert_eq!(bench.write(4096, &[1; 4096], Flags::NONE), Ok(()));
+        assert_eq!(bench.write(40_960, &[1; 4096], Flags::NONE), Err(28));
+        assert_eq!(bench.write(40_960, &[1; 4096], Flags::FUA), Err(28));
+        assert_eq!(bench.flush(), Ok(()));
+    }
+    println!("\nlimited");
+}
+
+/// EFBIG is a kind of "no space".
+#[test]
+fn a_limit_on_files_is_a_full_disk_to_clients() {
+    let directory = Directory::new();
+    let options = directory.options(MIB);
+    drop(open_soon(&options));
+    let test = format!("{}::limited", module_path!().split_once("::").unwrap().1);
+    let run = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &test, "--nocapture"])
+        .env("WEIR_LIMITED", &options.path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
+    assert!(
+        run.status.success() && text.contains("\nlimited\n"),
+        "{text}"
+    );
+}
