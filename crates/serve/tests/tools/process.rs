@@ -50,3 +50,18 @@ fn field(text: &str, key: &str) -> u64 {
     let rest = text.split_once(key).unwrap().1;
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
+
+/// Processor time of the server's shards so far, in nanoseconds.
+pub(crate) fn shard_nanos() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let paths = tasks.map(|entry| entry.unwrap().path());
+    let shards = paths.filter(|path| {
+        std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("weir-shard"))
+    });
+    let nanos = shards.map(|path| {
+        let text = std::fs::read_to_string(path.join("schedstat")).unwrap();
+        let first = text.split_whitespace().next().unwrap();
+        first.parse::<u64>().unwrap()
+    });
+    nanos.sum()
+}
