@@ -43,6 +43,8 @@ pub(in crate::backend) struct Bench {
     pub(in crate::backend) busy: u64,
     /// The next fdatasync of the ring is said to have ended so.
     pub(in crate::backend) sync_result: Option<weir_uring::Errno>,
+    /// The next operation of another kind is said to have ended so.
+    pub(in crate::backend) write_result: Option<weir_uring::Errno>,
     jobs: BTreeMap<u32, (Op, Flags, u64, u32)>,
     ended: BTreeMap<u32, Ended>,
     answered: BTreeMap<u32, Result<Extents, u16>>,
@@ -61,6 +63,7 @@ impl Bench {
             clock: std::time::Instant::now(),
             busy: 0,
             sync_result: None,
+            write_result: None,
             jobs: BTreeMap::new(),
             ended: BTreeMap::new(),
             answered: BTreeMap::new(),
@@ -166,11 +169,13 @@ impl Bench {
         }
     }
 
-    /// Makes a flush fail that has been asked to.
+    /// Makes the next operation fail that is to.
     fn tamper(&mut self, op: u32, completion: &mut Completion) {
-        if op == u32::MAX
-            && let Some(errno) = self.sync_result.take()
-        {
+        let result = match op {
+            u32::MAX => &mut self.sync_result,
+            _ => &mut self.write_result,
+        };
+        if let Some(errno) = result.take() {
             completion.result = Err(errno);
         }
     }

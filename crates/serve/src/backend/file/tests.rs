@@ -384,6 +384,23 @@ fn after_a_failed_flush_none_succeeds_until_the_image_is_opened_again() {
     }
 }
 
+/// A write that was to be durable may have been told what went wrong with those before it.
+#[test]
+fn a_failed_durable_write_fails_later_flushes_and_another_does_not() {
+    let failing = |flags: Flags, offset: u64, errno: Errno| {
+        let directory = Directory::new();
+        let mut bench = bench(&directory.options(MIB));
+        bench.write_result = Some(errno);
+        let failed = bench.write(offset, &[1; 4096], flags);
+        (failed, bench.flush())
+    };
+    assert_eq!(failing(Flags::FUA, 0, Errno::IO), (Err(5), Err(5)));
+    assert_eq!(failing(Flags::NONE, 0, Errno::IO), (Err(5), Ok(())));
+    assert_eq!(failing(Flags::FUA, 0, Errno::NOSPC), (Err(28), Ok(())));
+    // Only a block that was to be read first.
+    assert_eq!(failing(Flags::FUA, 1, Errno::IO), (Err(5), Ok(())));
+}
+
 /// Those that wait for the same fdatasync, and those that come while it runs, all hear of its failure.
 #[test]
 fn a_failed_flush_fails_all_that_depend_on_it() {
