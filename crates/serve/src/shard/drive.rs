@@ -2,23 +2,20 @@
 
 use weir_config::Plan;
 use weir_core::record::Recorded;
-use weir_core::{
-    Completion, Contract, Dispatch, Done, Flags, Instant, Op, Outcome, Output, Tag, Wake,
-};
+use weir_core::{Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, Tag, Wake};
 use weir_uring::{AnyRing, Buf, Ring, SharedBuf};
 use weir_wire::nbd;
 
 use super::memory;
 use super::model::Model;
 use super::slab::Slab;
-use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Prepare, Query, Traits};
-use crate::metrics::{DriveSnapshot, Tally, Terms, VolumeSnapshot};
+use super::volume::{EIO, Volume, VolumeSetup};
+use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Query};
+use crate::metrics::{DriveSnapshot, Tally, Terms};
 use crate::record::Tape;
 
 /// How often the drive is filled in one turn if it empties at once.
 const ROUNDS: usize = 4;
-/// Linux's EIO.
-const EIO: u16 = 5;
 
 /// A drive with its volumes.
 #[derive(Debug)]
@@ -53,47 +50,12 @@ pub(crate) struct Drive {
     syncing: Option<u32>,
 }
 
-/// A volume of a drive.
-#[derive(Debug)]
-pub(crate) struct Volume {
-    pub(crate) name: String,
-    pub(crate) traits: Traits,
-    pub(crate) terms: Sold,
-    pub(crate) group: weir_core::GroupId,
-    pub(crate) backend: Box<dyn Backend>,
-    /// A flush has failed: what was written before may be lost, and no later flush may say otherwise.
-    pub(crate) sync_failed: bool,
-    /// Something was written since the last flush.
-    pub(crate) unsynced: bool,
-    /// It goes: no connection is accepted any more.
-    pub(crate) leaving: bool,
-    pub(crate) connections: u32,
-    pub(crate) tally: Tally,
-}
-
 /// An open stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Open {
     pub(crate) connection: u32,
     pub(crate) space: u32,
     pub(crate) stream: weir_core::StreamId,
-}
-
-/// What a volume's client was sold.
-#[derive(Clone, Debug)]
-pub(crate) struct Sold {
-    pub(crate) contract: Contract,
-    pub(crate) tenant: Option<String>,
-    /// Its tenant's share.
-    pub(crate) tenant_share: u16,
-}
-
-/// A volume that is to be served.
-#[derive(Debug)]
-pub(crate) struct VolumeSetup {
-    pub(crate) name: String,
-    pub(crate) sold: Sold,
-    pub(crate) storage: Box<dyn Prepare>,
 }
 
 /// A request that was taken from a client and is not over.
@@ -538,42 +500,6 @@ impl Drive {
     /// Nothing of any client is left in the layer.
     pub(crate) fn is_idle(&self) -> bool {
         self.layer.layer().live() == 0 && self.layer.layer().in_flight() == 0
-    }
-}
-
-impl Volume {
-    fn snapshot(&mut self, now: Instant, floor: u64, gauge: (u32, u64)) -> VolumeSnapshot {
-        let contract = self.terms.contract;
-        self.tally.up_to(now, &Terms::new(&contract, floor));
-        VolumeSnapshot {
-            name: self.name.clone(),
-            tenant: self.terms.tenant.clone(),
-            share: contract.share,
-            tenant_share: self.terms.tenant_share,
-            min: contract.min,
-            connections: self.connections,
-            limited: gauge.0,
-            oldest_ns: gauge.1,
-            last_bytes: self.tally.last_second(now),
-            sync_failed: self.sync_failed,
-            tally: self.tally.clone(),
-        }
-    }
-
-    /// The storage failed a piece.
-    fn failed(&mut self, op: Op, flags: Flags, errno: u16) {
-        self.tally.failed(op);
-        let syncs = op == Op::Flush || flags.has(Flags::FUA) && errno == EIO;
-        if syncs && !self.sync_failed {
-            self.sync_failed = true;
-            tracing::error!(
-                volume = %self.name,
-                errno,
-                "a flush failed: every later flush and FUA write of this volume fails until the server is restarted"
-            );
-        } else if self.tally.errors_logged() {
-            tracing::warn!(volume = %self.name, ?op, errno, "the storage failed a request");
-        }
     }
 }
 

@@ -5,8 +5,8 @@
 //! it holds some, and clients that do not read their answers, or do not send what they announced, keep what they have and get no
 //! more. Half of the memory is guaranteed in equal parts to as many connections as there may be; the other half is shared by the
 //! rule of dynamic thresholds (Choudhury and Hahne, 1998): nobody may have more of it than is left. However many take as much
-//! as they can, a newcomer finds as much as each of them has. A request larger than what is guaranteed may still have to wait
-//! for memory that others hold; if that takes long, those who hold it and do not move are ended (`Shard::press`).
+//! as they can, a newcomer finds at least half of what each of them has. A request larger than what is guaranteed may still have
+//! to wait for memory that others hold; if that takes long, those who hold it and do not move are ended (`Shard::press`).
 
 use weir_uring::{Arena, Buf, Segment, SharedBuf};
 
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hogs_leave_a_newcomer_as_much_as_they_have() {
+    fn hogs_leave_a_newcomer_half_of_what_each_has() {
         let mut pool = Pool::new(256 << 20, 256);
         let mut used = [0u64; 200];
         for _ in 0..1000 {
@@ -184,7 +184,7 @@ mod tests {
         let most = used.iter().max().copied().unwrap();
         let mut honest = 0;
         while pool.take(&mut honest, 64 << 10, false) {}
-        assert!(honest + (64 << 10) >= most, "{honest} against {most}");
+        assert!(honest + (64 << 10) >= most / 2, "{honest} against {most}");
         assert!(used.iter().sum::<u64>() + honest <= 256 << 20);
         for used in &mut used {
             let all = *used;

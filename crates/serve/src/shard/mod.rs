@@ -4,6 +4,7 @@
 //! arrived is parsed, given to the core, carried out and answered. Nothing is handed to another thread on the way of a request,
 //! and nothing is done while nothing arrives: the only timeouts are those the core and the modelled drives ask for.
 
+mod arrive;
 mod change;
 mod connection;
 mod drive;
@@ -15,6 +16,7 @@ mod reply;
 mod slab;
 mod token;
 mod turn;
+mod volume;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -38,8 +40,8 @@ use memory::Pool;
 use slab::Slab;
 
 pub(crate) use change::Change;
-pub(crate) use drive::{Sold, VolumeSetup};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
+pub(crate) use volume::{Sold, VolumeSetup};
 
 /// A connection whose handshake is over.
 #[derive(Debug)]

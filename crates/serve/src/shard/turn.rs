@@ -3,16 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use weir_core::{Done, Outcome, Output as Told, StreamSpec};
-use weir_uring::{Completion, Fill, Handle, MAX_PIECES, Reason, Ring, Segment};
+use weir_core::{Done, Outcome, Output as Told};
+use weir_uring::{Completion, Fill, MAX_PIECES, Reason, Ring, Segment};
 use weir_wire::nbd::{Command, Errno};
 
-use super::connection::{
-    Connection, INPUT, INPUT_LARGE, Input, Load, Output, SPARSE, State, Stop, Target,
-};
-use super::drive::Open;
+use super::connection::{INPUT, INPUT_LARGE, Load, SPARSE, State, Stop, Target};
 use super::token::{self, Token};
-use super::{Arrival, Mail, Shard};
+use super::{Mail, Shard};
 use crate::backend::Answer;
 use crate::clock::until;
 
@@ -99,88 +96,6 @@ impl Shard {
         for drive in &mut self.drives {
             drive.woken(&mut self.ring, self.now);
         }
-    }
-
-    /// Takes a client in; if there is no room for it, it is gone with a line in the log.
-    fn arrive(&mut self, arrival: Arrival) {
-        let (id, peer) = (arrival.id, arrival.peer.clone());
-        match self.admit(arrival) {
-            Ok(slot) => {
-                if crate::log::passing() {
-                    tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "connected");
-                }
-                self.look_at(slot);
-            }
-            Err(reason) if crate::log::allowed() => {
-                tracing::warn!(connection = id, %peer, reason, "connection refused");
-            }
-            Err(_) => {}
-        }
-    }
-
-    fn admit(&mut self, arrival: Arrival) -> Result<u32, &'static str> {
-        if self.drain.is_some() {
-            return Err("the server is shutting down");
-        }
-        let session = &arrival.session;
-        let drive = &mut self.drives[arrival.drive];
-        let volume = drive.volumes[arrival.space as usize].as_mut();
-        let volume = volume
-            .filter(|v| !v.leaving && v.name == session.export.name)
-            .ok_or("the volume is gone")?;
-        let buf = self.ring.arena().alloc(INPUT).ok_or("no memory for it")?;
-        let mut input = Input::new(buf);
-        if !input.preload(&arrival.rest) {
-            return Err("too much was sent with the handshake");
-        }
-        let socket = Handle::new(arrival.socket).map_err(|_| "its socket is broken")?;
-        let spec = StreamSpec {
-            group: volume.group,
-            priority: weir_core::Priority::default(),
-        };
-        let stream = drive
-            .layer
-            .open(self.now, spec)
-            .map_err(|_| "the drive has no stream left")?;
-        volume.connections += 1;
-        let slot = self.connections.insert(Connection {
-            id: arrival.id,
-            peer: arrival.peer,
-            drive: arrival.drive,
-            space: arrival.space,
-            stream,
-            socket,
-            rules: session.rules(u32::MAX),
-            structured: session.structured,
-            state: State::Open,
-            input,
-            gather: None,
-            skip: 0,
-            queue: std::collections::VecDeque::new(),
-            paused: false,
-            held: false,
-            blocked: false,
-            ready: false,
-            dirty: false,
-            waiting: false,
-            moved: self.now,
-            receiving: None,
-            output: Output::default(),
-            outstanding: 0,
-            live: 0,
-            used: 0,
-            taken: 0,
-            filled: false,
-            sparse: 0,
-            spare: Vec::new(),
-            _ticket: arrival.ticket,
-        });
-        drive.streams[stream.slot() as usize] = Some(Open {
-            connection: slot,
-            space: arrival.space,
-            stream,
-        });
-        Ok(slot)
     }
 
     fn completed(&mut self, completion: Completion) {

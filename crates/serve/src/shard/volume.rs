@@ -1,0 +1,85 @@
+//! A volume as its shard sees it.
+
+use weir_core::{Contract, Flags, GroupId, Instant, Op};
+
+use crate::backend::{Backend, Prepare, Traits};
+use crate::metrics::{Tally, Terms, VolumeSnapshot};
+
+/// Linux's EIO.
+pub(super) const EIO: u16 = 5;
+
+/// A volume of a drive.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) name: String,
+    pub(crate) traits: Traits,
+    pub(crate) terms: Sold,
+    pub(crate) group: GroupId,
+    pub(crate) backend: Box<dyn Backend>,
+    /// A flush has failed: what was written before may be lost, and no later flush may say otherwise.
+    pub(crate) sync_failed: bool,
+    /// Something was written since the last flush.
+    pub(crate) unsynced: bool,
+    /// It goes: no connection is accepted any more.
+    pub(crate) leaving: bool,
+    pub(crate) connections: u32,
+    pub(crate) tally: Tally,
+}
+
+/// What a volume's client was sold.
+#[derive(Clone, Debug)]
+pub(crate) struct Sold {
+    pub(crate) contract: Contract,
+    pub(crate) tenant: Option<String>,
+    /// Its tenant's share.
+    pub(crate) tenant_share: u16,
+}
+
+/// A volume that is to be served.
+#[derive(Debug)]
+pub(crate) struct VolumeSetup {
+    pub(crate) name: String,
+    pub(crate) sold: Sold,
+    pub(crate) storage: Box<dyn Prepare>,
+}
+
+impl Volume {
+    pub(super) fn snapshot(
+        &mut self,
+        now: Instant,
+        floor: u64,
+        gauge: (u32, u64),
+    ) -> VolumeSnapshot {
+        let contract = self.terms.contract;
+        self.tally.up_to(now, &Terms::new(&contract, floor));
+        VolumeSnapshot {
+            name: self.name.clone(),
+            tenant: self.terms.tenant.clone(),
+            share: contract.share,
+            tenant_share: self.terms.tenant_share,
+            min: contract.min,
+            connections: self.connections,
+            limited: gauge.0,
+            oldest_ns: gauge.1,
+            last_bytes: self.tally.last_second(now),
+            sync_failed: self.sync_failed,
+            tally: self.tally.clone(),
+        }
+    }
+
+    /// The storage failed a piece.
+    pub(super) fn failed(&mut self, op: Op, flags: Flags, errno: u16) {
+        self.tally.failed(op);
+        let syncs = op == Op::Flush || flags.has(Flags::FUA) && errno == EIO;
+        if syncs && !self.sync_failed {
+            self.sync_failed = true;
+            tracing::error!(
+                volume = %self.name,
+                errno,
+                "a flush failed: every later flush and FUA write of this volume fails until the server is restarted"
+            );
+        } else if self.tally.errors_logged() {
+            tracing::warn!(volume = %self.name, ?op, errno, "the storage failed a request");
+        }
+    }
+}
