@@ -1,13 +1,14 @@
 //! `weir check`: everything that `weir serve` would refuse, without starting.
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::output;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use weir_config::units::Rate;
-use weir_config::{Problem, Server, plan};
+use weir_config::{Problem, Server, Storage, Test, Volume, plan};
 use weir_core::{Instant, Layer, Promised};
 use weir_report::{Column, Table};
+use weir_serve::backend::{self, OpenError};
 
 /// What to check.
 #[derive(Debug, Args)]
@@ -21,7 +22,60 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for warning in weir_config::warnings(&config) {
         output::tell(&format!("warning: {warning}"));
     }
+    let mut problems = 0;
+    for volume in &config.volumes {
+        let name = &volume.name;
+        match storage(volume, &config.test) {
+            Ok(()) => {}
+            Err(Trouble::Now(reason)) => output::tell(&format!("warning: volume {name}: {reason}")),
+            Err(Trouble::Always(reason)) => {
+                problems += 1;
+                output::tell(&format!("volume {name}: {reason}"));
+            }
+        }
+    }
+    if problems > 0 {
+        return Err(counted(problems));
+    }
     output::print(&summary(&config)?)
+}
+
+/// Why a volume's file or device would not be served.
+enum Trouble {
+    /// As long as somebody else uses it, who may well be the server that is to read this configuration.
+    Now(String),
+    /// Until something is done about it.
+    Always(String),
+}
+
+/// Looks whether a volume's file or device could be served, and changes nothing: what is to be created is not.
+fn storage(volume: &Volume, test: &Test) -> Result<(), Trouble> {
+    match &volume.storage {
+        Storage::Memory | Storage::Model => return Ok(()),
+        Storage::File(path) if !path.exists() && volume.size.is_some() && !volume.read_only => {
+            let parent = path.parent().unwrap_or_else(|| Path::new("/"));
+            return match parent.metadata() {
+                Ok(data) if data.is_dir() => Ok(()),
+                Ok(_) => Err(format!("{} is no directory", parent.display())),
+                Err(error) => Err(format!(
+                    "cannot create {}: {}",
+                    path.display(),
+                    failure::said(&error)
+                )),
+            }
+            .map_err(Trouble::Always);
+        }
+        Storage::File(_) | Storage::Device(_) => {}
+    }
+    let opened = backend::open(volume, test);
+    opened.map(drop).map_err(|error| {
+        let reason = failure::said(&error);
+        let inner = error.get_ref();
+        match inner.and_then(|e| e.downcast_ref::<OpenError>()) {
+            Some(OpenError::Locked { .. }) => Trouble::Now(reason),
+            _ => Trouble::Always(reason),
+        }
+    })
 }
 
 /// Reads a configuration, or says everything that is wrong with it.
@@ -34,7 +88,12 @@ pub(crate) fn refuse(problems: &[Problem]) -> Failure {
     for problem in problems {
         output::tell(&problem.to_string());
     }
-    match problems.len() {
+    counted(problems.len())
+}
+
+/// Says how many problems there are.
+fn counted(problems: usize) -> Failure {
+    match problems {
         1 => output::tell("1 problem"),
         n => output::tell(&format!("{n} problems")),
     }

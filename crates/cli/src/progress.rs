@@ -17,7 +17,9 @@ impl Progress {
     /// A bar that ends after `total`.
     pub(crate) fn new(total: Duration) -> Self {
         let bar = ProgressBar::with_draw_target(Some(tenths(total)), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{prefix:>10} [{bar:40}] {percent:>3}% {msg}");
+        let style = ProgressStyle::with_template(
+            "{prefix:>10} [{bar:40}] {percent:>3}%  {msg}, {eta} left",
+        );
         if let Ok(style) = style {
             bar.set_style(style.progress_chars("=> "));
         }

@@ -6,13 +6,18 @@ use clap::Args;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
-use weir_core::record::{Replay, ReplayError, Replayed};
+use weir_audit::{Audit, Found};
+use weir_core::record::{Call, Replay, ReplayError, Replayed};
+use weir_core::{Instant, Layer};
 
 /// What to replay.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// What `weir serve --record` wrote
     file: PathBuf,
+    /// Let the auditors watch: what they find is a fault of the server, not of the record
+    #[arg(long)]
+    audit: bool,
 }
 
 /// Bytes read at a time.
@@ -20,29 +25,58 @@ const CHUNK: usize = 1 << 20;
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let path = options.file.display();
-    match replay(options)? {
-        Ok(done) => output::print(&format!("{path}: {}\n", describe(&done))),
+    let mut audit = None;
+    match replay(options, &mut audit)? {
+        Ok(done) => output::print(&format!("{path}: {}\n", describe(&done)))?,
         Err(error @ ReplayError::Divergence(_)) => {
-            Err(Failure::Run(format!("{path}: diverged: {error}")))
+            return Err(Failure::Run(format!("{path}: diverged: {error}")));
         }
-        Err(error) => Err(Failure::Run(format!("{path}: {error}"))),
+        Err(error) => return Err(Failure::Run(format!("{path}: {error}"))),
     }
+    if options.audit {
+        found(&audit.map(Audit::into_found).unwrap_or_default())?;
+    }
+    Ok(())
 }
 
 /// Replays the file piece by piece: recordings are long.
-fn replay(options: &Options) -> Result<Result<Replayed, ReplayError>, Failure> {
+fn replay(
+    options: &Options,
+    audit: &mut Option<Audit>,
+) -> Result<Result<Replayed, ReplayError>, Failure> {
     let failed = |error| Failure::file("read", &options.file, &error);
     let mut file = File::open(&options.file).map_err(failed)?;
     let (mut replay, mut chunk) = (Replay::new(), vec![0; CHUNK]);
+    let mut watch = |layer: &mut Layer, now: Instant, call: &Call<'_>| {
+        if options.audit {
+            // The first call was made before there was a layer to listen to; it cannot have published anything.
+            let audit = audit.get_or_insert_with(|| Audit::new(layer));
+            audit.call(now, call, layer);
+        }
+    };
     loop {
         let bytes = file.read(&mut chunk).map_err(failed)?;
         if bytes == 0 {
             return Ok(replay.end());
         }
-        if let Err(error) = replay.feed(&chunk[..bytes]) {
+        if let Err(error) = replay.feed_watched(&chunk[..bytes], &mut watch) {
             return Ok(Err(error));
         }
     }
+}
+
+/// Says what the auditors found.
+fn found(found: &Found) -> Result<(), Failure> {
+    if found.is_empty() {
+        return output::print("the auditors found nothing\n");
+    }
+    for violation in found.kept() {
+        output::print(&format!("{violation}\n"))?;
+    }
+    let total = found.total();
+    Err(Failure::Run(format!(
+        "the auditors found {total} violations"
+    )))
 }
 
 fn describe(done: &Replayed) -> String {

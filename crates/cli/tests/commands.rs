@@ -116,6 +116,13 @@ fn demo_refuses() {
             &["demo", "--html", "."],
             &["demo", "--html", "-"],
             &["demo", "--json", "nowhere/demo.json"],
+            &["demo", "--file", "."],
+            &["demo", "--file", "text"],
+            &["demo", "--file", "nowhere/image"],
+            &["demo", "--device", "missing"],
+            &["demo", "--device", "text"],
+            &["demo", "--device", "/dev/null"],
+            &["demo", "--file", "/dev/null"],
         ],
     );
     assert_eq!(scratch.names(), ["text"], "nothing is left");
@@ -132,6 +139,30 @@ fn check() {
         "[drive.plain]\npolicy = \"bfq\"\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }",
     );
     scratch.file("warned.toml", &(kept + "min = \"10MB/s\"\n"));
+    // Images that are there, that can be made, and that cannot be had.
+    scratch.file("alpha.img", &"x".repeat(8192));
+    let here = scratch.path("").display().to_string();
+    // Not every file system can be read past the page cache.
+    let image = |name: &str, path: &str, more: &str| {
+        let cached = "drive = \"plain\"\ncache = \"host\"";
+        format!("[volume.{name}]\n{cached}\nfile = \"{here}{path}\"\n{more}")
+    };
+    let size = "size = \"1GiB\"\n";
+    let files = [
+        GOOD,
+        &image("one", "alpha.img", ""),
+        &image("two", "new.img", size),
+    ]
+    .concat();
+    scratch.file("files.toml", &files);
+    let lost = [
+        files,
+        image("dir", "", ""),
+        image("gone", "gone.img", ""),
+        image("nowhere", "nowhere/new.img", size),
+        image("other", "alpha2.img", "read_only = true\n"),
+    ];
+    scratch.file("lost.toml", &lost.concat());
     golden(
         "check",
         &scratch,
@@ -140,10 +171,13 @@ fn check() {
             &["check", "bad.toml"],
             &["check", "full.toml"],
             &["check", "warned.toml"],
+            &["check", "files.toml"],
+            &["check", "lost.toml"],
             &["check", "missing.toml"],
             &["check", "."],
         ],
     );
+    assert!(!scratch.path("new.img").exists(), "nothing is created");
 }
 
 #[test]

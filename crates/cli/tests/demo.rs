@@ -178,3 +178,32 @@ fn an_interrupt_leaves_nothing_behind() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(scratch.names(), [""; 0]);
 }
+
+#[test]
+fn an_image_is_measured_read_and_left_as_it_was() {
+    let scratch = Scratch::new();
+    let data: Vec<u8> = (0..32 << 20).map(|i: u32| (i ^ i >> 9) as u8).collect();
+    std::fs::write(scratch.path("image"), &data).unwrap();
+    let ask = ["--seconds", "1", "--policy", "contract", "--file", "image"];
+    let arguments = [&["demo", "--json", "-"][..], &ask].concat();
+    let said = run(&scratch, &arguments);
+    if said.err.contains("O_DIRECT") {
+        eprintln!("skipped: no file system here that can be read past the page cache");
+        return;
+    }
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    let lines = said.out.lines().map(|l| serde_json::from_str(l).unwrap());
+    let records: Vec<Value> = lines.collect();
+    assert_eq!(records.len(), CLIENTS);
+    for record in &records {
+        assert_eq!(record["drive"], "image");
+        assert!(
+            number(record, "requests") > 0.0 && record["errors"].is_null(),
+            "{record}"
+        );
+    }
+    let promised = number(of(&records, "contract", "target"), "promised_mbps");
+    assert!(promised > 0.0 && promised <= 10.0, "{promised}");
+    assert!(std::fs::read(scratch.path("image")).unwrap() == data);
+    assert_eq!(scratch.names(), ["image", "weir-demo.html"]);
+}

@@ -180,6 +180,18 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
         "{}",
         said.out
     );
+    let said = run(&scratch, &["replay", "--audit", "record"]);
+    assert_eq!(
+        (said.status, said.err.as_str()),
+        (Some(0), ""),
+        "{}",
+        said.out
+    );
+    assert!(
+        said.out.ends_with("the auditors found nothing\n"),
+        "{}",
+        said.out
+    );
     let record = std::fs::read(scratch.path("record")).unwrap();
     std::fs::write(scratch.path("cut"), &record[..record.len() - 1]).unwrap();
     let said = run(&scratch, &["replay", "cut"]);

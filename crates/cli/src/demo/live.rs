@@ -1,7 +1,8 @@
 //! The demo on a real server: in this process, on a socket of its own, with real clients.
 
 use super::scrape::Scrape;
-use super::{Policy, Storage, directory};
+use super::storage::Storage;
+use super::{Policy, directory};
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use std::fmt::Write;

@@ -8,10 +8,12 @@ mod policy;
 mod report;
 mod scenario;
 mod scrape;
+mod storage;
 mod twin;
 
 pub(crate) use policy::Policy;
 pub(crate) use scenario::Scenario;
+use storage::Storage;
 
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
@@ -63,29 +65,9 @@ pub(crate) enum On {
     Sim,
 }
 
-/// What the clients read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Storage {
-    /// The embedded drive.
-    Model,
-    /// An image.
-    File(PathBuf),
-    /// A block device.
-    Device(PathBuf),
-}
-
-impl Storage {
-    /// The drive's name in results.
-    fn name(&self) -> String {
-        match self {
-            Self::Model => "null".into(),
-            Self::File(path) | Self::Device(path) => path.display().to_string(),
-        }
-    }
-}
-
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let storage = storage(options)?;
+    let (file, device) = (options.file.as_ref(), options.device.as_ref());
+    let storage = Storage::new(file, device, options.on)?;
     if options.html.as_os_str() == "-" {
         let reason = "--html writes a file; only --json writes to standard output";
         return Err(Failure::Usage(reason.into()));
@@ -100,50 +82,66 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Failure::Run(reason) => Failure::Run(format!("{reason}; name another place with --html")),
         other => other,
     })?;
-    let scenario = options.scenario.build(options.seconds, None);
+    let size = storage.prepare(&leftovers)?;
+    let policies = policies(options);
+    let mut progress = progress(options, &policies, size.is_some());
+    let scenario = scenario(options, &storage, size, &leftovers, &mut progress)?;
     let played = Played {
         kind: options.scenario,
         scenario: &scenario,
         storage: &storage,
         on: options.on,
     };
-    let runs = play(options, played, &leftovers)?;
+    let runs = play(played, &policies, &leftovers, &mut progress)?;
+    progress.clear();
     let lines = json.is_some().then(|| lines(&runs));
     let report = report::report(played, runs);
     show(options, &report, json, page, lines)
 }
 
-/// What is to be read, as far as the options agree with each other.
-fn storage(options: &Options) -> Result<Storage, Failure> {
-    let storage = match (&options.file, &options.device) {
-        (Some(path), _) => Storage::File(path.clone()),
-        (None, Some(path)) => Storage::Device(path.clone()),
-        (None, None) => return Ok(Storage::Model),
+/// A bar over everything that is going to be done.
+fn progress(options: &Options, policies: &[Policy], measured: bool) -> Progress {
+    let warm_up = Duration::from_nanos(scenario::WARM_UP.as_nanos());
+    let each = warm_up + Duration::from_secs(options.seconds.into());
+    let measuring = if measured {
+        storage::MEASURING
+    } else {
+        Duration::ZERO
     };
-    if options.on == On::Sim {
-        let reason = "--on sim plays the embedded drive; --file and --device need --on serve";
-        return Err(Failure::Usage(reason.into()));
-    }
-    Ok(storage)
+    Progress::new(measuring + each * policies.len() as u32)
+}
+
+/// The scenario on the embedded drive, or on what was measured before.
+fn scenario(
+    options: &Options,
+    storage: &Storage,
+    size: Option<u64>,
+    leftovers: &Leftovers,
+    progress: &mut Progress,
+) -> Result<weir_sim::Scenario, Failure> {
+    let Some(size) = size else {
+        return Ok(options.scenario.build(options.seconds, None));
+    };
+    progress.name("measuring", "what the drive can do");
+    let capacity = storage::measure(storage, size, leftovers, progress)?;
+    let mut scenario = options.scenario.build(options.seconds, Some(capacity));
+    storage::divide(&mut scenario, size);
+    Ok(scenario)
 }
 
 /// Plays the scenario under one policy after the other.
 fn play(
-    options: &Options,
     played: Played<'_>,
+    policies: &[Policy],
     leftovers: &Leftovers,
+    progress: &mut Progress,
 ) -> Result<Vec<(Policy, Vec<Record>)>, Failure> {
-    let policies = policies(options);
     let scenario = played.scenario;
     let each = Duration::from_nanos((scenario.warm_up + scenario.duration).as_nanos());
-    let mut progress = Progress::new(each * policies.len() as u32);
     let mut runs = Vec::new();
-    for (number, policy) in policies.iter().enumerate() {
-        progress.name(
-            policy.name(),
-            &format!("{} of {}", number + 1, policies.len()),
-        );
-        let mut records = match played.on {
+    for (policy, number) in policies.iter().zip(1..) {
+        progress.name(policy.name(), &format!("{number} of {}", policies.len()));
+        let records = match played.on {
             On::Sim => twin::play(scenario, *policy, |passed| progress.set(passed)),
             On::Serve => {
                 let stage = live::Stage {
@@ -154,11 +152,10 @@ fn play(
                 live::play(stage, *policy, |passed| progress.set(passed))
             }
         }?;
-        report::complete(played, &mut records);
         runs.push((*policy, records));
         progress.next(each);
     }
-    progress.clear();
+    report::complete(played, &mut runs);
     Ok(runs)
 }
 

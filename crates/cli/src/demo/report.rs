@@ -1,6 +1,7 @@
 //! From the records of all runs to what is shown.
 
-use super::{On, Policy, Scenario, Storage, best, judge};
+use super::storage::Storage;
+use super::{On, Policy, Scenario, best, judge};
 use weir_drive::Config as Model;
 use weir_measure::{Record, TOTAL};
 use weir_report::number::{percent, plain};
@@ -46,8 +47,8 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
     }
 }
 
-/// Adds to records what only the whole scenario tells: what limited each client.
-pub(crate) fn complete(played: Played<'_>, records: &mut [Record]) {
+/// Adds to records what only all runs together tell: what limited each client.
+pub(crate) fn complete(played: Played<'_>, runs: &mut [(Policy, Vec<Record>)]) {
     for client in &played.scenario.clients {
         let unloaded = match (played.storage, played.scenario.drive) {
             (Storage::Model, Model::Null(drive)) => {
@@ -57,9 +58,12 @@ pub(crate) fn complete(played: Played<'_>, records: &mut [Record]) {
             // Nobody has told what an idle drive takes: then it takes nothing.
             _ => 0.0,
         };
-        let record = records.iter_mut().find(|r| r.client == client.name);
-        if let Some(record) = record {
-            record.limited_by = judge::limited_by(record, &client.program, unloaded);
+        let records = runs.iter_mut().flat_map(|run| &mut run.1);
+        let mut records: Vec<&mut Record> = records.filter(|r| r.client == client.name).collect();
+        let least = records.iter().map(|r| r.latency_us.min);
+        let least = least.fold(f64::INFINITY, f64::min);
+        for record in &mut records {
+            record.limited_by = judge::limited_by(record, &client.program, unloaded, least);
         }
     }
 }
@@ -94,9 +98,11 @@ fn drive(played: Played<'_>) -> String {
         (storage, _) => {
             let rate = played.scenario.capacity.map_or(0, |c| c.read);
             format!(
-                "The drive is {}, read past the page cache; in the five seconds before the runs it gave {} MB/s.",
+                "The drive is {}, read past the page cache; before the runs it gave {} MB/s to sixteen streams, and {} requests of 4 KiB a \
+                 second.",
                 storage.name(),
-                plain(rate as f64 / 1e6)
+                plain(rate as f64 / 1e6),
+                played.scenario.capacity.map_or(0, |c| c.iops),
             )
         }
     }
@@ -121,7 +127,12 @@ fn best(played: Played<'_>) -> Vec<BestFigure> {
             best::figures(played.kind, &drive, min)
         }
         // Nothing is known of a real drive but what it gave.
-        _ => Vec::new(),
+        _ => vec![BestFigure {
+            what: "total, as measured before the runs".into(),
+            value: played.scenario.capacity.map_or_else(String::new, |c| {
+                format!("{} MB/s", plain(c.read as f64 / 1e6))
+            }),
+        }],
     }
 }
 

@@ -1,0 +1,220 @@
+//! What the demo's clients read.
+
+use super::{On, Policy, live};
+use crate::failure::Failure;
+use crate::leftovers::Leftovers;
+use crate::progress::Progress;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_core::{Capacity, Contract, Span};
+use weir_load::{Program, Region};
+use weir_measure::{Record, TOTAL};
+
+/// What the clients read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Storage {
+    /// The embedded drive.
+    Model,
+    /// An image.
+    File(PathBuf),
+    /// A block device.
+    Device(PathBuf),
+}
+
+/// Bytes of an image that is created.
+const SIZE: u64 = 1 << 30;
+
+/// Clients' parts of an image or device are multiples of this, and at least as long.
+const GRAIN: u64 = 1 << 20;
+
+/// Most clients of any scenario, and clients of a measurement.
+const CLIENTS: u32 = 16;
+
+/// What a measurement takes: half of it each for bandwidth and for requests.
+pub(crate) const MEASURING: Duration = Duration::from_secs(5);
+
+impl Storage {
+    /// What the options name, if they agree with each other.
+    pub(crate) fn new(
+        file: Option<&PathBuf>,
+        device: Option<&PathBuf>,
+        on: On,
+    ) -> Result<Self, Failure> {
+        let storage = match (file, device) {
+            (Some(path), _) => Self::File(path.clone()),
+            (None, Some(path)) => Self::Device(path.clone()),
+            (None, None) => return Ok(Self::Model),
+        };
+        if on == On::Sim {
+            let reason = "--on sim plays the embedded drive; --file and --device need --on serve";
+            return Err(Failure::Usage(reason.into()));
+        }
+        Ok(storage)
+    }
+
+    /// The drive's name in results.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Model => "null".into(),
+            Self::File(path) | Self::Device(path) => path.display().to_string(),
+        }
+    }
+
+    /// Its size, after an image that is not there was made. `None` for the embedded drive, whose volumes have a size each.
+    pub(crate) fn prepare(&self, leftovers: &Leftovers) -> Result<Option<u64>, Failure> {
+        let (path, size) = match self {
+            Self::Model => return Ok(None),
+            Self::File(path) => (path, image(path, leftovers)?),
+            Self::Device(path) => (path, device(path)?),
+        };
+        let least = GRAIN * u64::from(CLIENTS);
+        if size < least {
+            let path = path.display();
+            let reason =
+                format!("{path} has {size} bytes; {CLIENTS} clients need at least {least}");
+            return Err(Failure::Run(reason));
+        }
+        Ok(Some(size))
+    }
+}
+
+/// Gives each client a part of its own of an image or device of `size` bytes.
+pub(crate) fn divide(scenario: &mut weir_sim::Scenario, size: u64) {
+    let part = size / u64::from(CLIENTS) / GRAIN * GRAIN;
+    for (client, number) in scenario.clients.iter_mut().zip(0..) {
+        client.region = Region {
+            start: number * part,
+            length: part,
+        };
+    }
+}
+
+/// What an image or device of `size` bytes can do: sixteen clients that stream, then sixteen that read small blocks at random.
+pub(crate) fn measure(
+    storage: &Storage,
+    size: u64,
+    leftovers: &Leftovers,
+    progress: &mut Progress,
+) -> Result<Capacity, Failure> {
+    let mut probe = |program| {
+        let half = MEASURING / 2;
+        let scenario = probe(program, size, half);
+        let stage = live::Stage {
+            scenario: &scenario,
+            storage,
+            leftovers,
+        };
+        let records = live::play(stage, Policy::None, |passed| progress.set(passed))?;
+        progress.next(half);
+        let total = records.into_iter().find(|r| r.client == TOTAL);
+        Ok::<Record, Failure>(total.unwrap_or_default())
+    };
+    let streams = probe(Program::sequential_reads(128 * 1024, 2))?;
+    let random = probe(Program::random_reads(4096, 8))?;
+    if let Some(errors) = streams.errors.or(random.errors) {
+        let reason = format!("{} cannot be read: {errors} errors", storage.name());
+        return Err(Failure::Run(reason));
+    }
+    let rate = (streams.throughput_mbps * 1e6) as u64;
+    Ok(Capacity {
+        read: rate,
+        // Nothing is written.
+        write: rate,
+        iops: (random.requests as f64 / random.seconds.max(1e-3)) as u64,
+    })
+}
+
+fn probe(program: Program, size: u64, time: Duration) -> weir_sim::Scenario {
+    const WARM_UP: Span = Span::from_millis(500);
+    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let time = Span::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    let mut scenario = weir_sim::Scenario::new("probe", drive, time.less(WARM_UP));
+    scenario.capacity = None;
+    scenario.warm_up = WARM_UP;
+    for number in 0..CLIENTS {
+        scenario.tenant(
+            format!("probe-{number:02}"),
+            Contract::DEFAULT,
+            size,
+            program,
+        );
+    }
+    divide(&mut scenario, size);
+    scenario
+}
+
+/// The size of an image, which is made if it is not there.
+fn image(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
+    let failed = |error: &io::Error| Failure::file("read", path, error);
+    match File::open(path).and_then(|file| file.metadata()) {
+        Ok(data) if data.is_file() => Ok(data.len()),
+        Ok(data) if data.is_dir() => Err(failed(&rustix::io::Errno::ISDIR.into())),
+        Ok(_) => Err(Failure::Run(format!(
+            "{} is no regular file; a block device is read with --device",
+            path.display()
+        ))),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => create(path, leftovers),
+        Err(e) => Err(failed(&e)),
+    }
+}
+
+/// Makes an image and fills it: what was never written is not read from the drive.
+fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
+    const CHUNK: usize = 1 << 20;
+    let failed = |error| Failure::file("create", path, &error);
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).open(path);
+    let mut file = file.map_err(failed)?;
+    let leftover = leftovers.add(path);
+    let mut progress = Progress::new(Duration::from_secs(SIZE >> 20));
+    progress.name("image", "writing 1 GiB");
+    let (mut chunk, mut word) = (Vec::with_capacity(CHUNK), 0_u64);
+    for written in 0..SIZE / CHUNK as u64 {
+        chunk.clear();
+        while chunk.len() < CHUNK {
+            // A different word everywhere, so that no drive can make less of it.
+            word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            chunk.extend_from_slice(&(word ^ word >> 29).to_le_bytes());
+        }
+        file.write_all(&chunk).map_err(failed)?;
+        progress.set(Duration::from_secs(written));
+    }
+    file.sync_all().map_err(failed)?;
+    progress.clear();
+    leftover.keep();
+    Ok(SIZE)
+}
+
+/// The size of a block device.
+fn device(path: &Path) -> Result<u64, Failure> {
+    let failed = |error: io::Error| Failure::file("read", path, &error);
+    let mut file = File::open(path).map_err(failed)?;
+    let kind = file.metadata().map_err(failed)?.file_type();
+    if !kind.is_block_device() {
+        let path = path.display();
+        let reason = format!("{path} is no block device; a file is read with --file");
+        return Err(Failure::Run(reason));
+    }
+    file.seek(SeekFrom::End(0)).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_client_has_a_part_of_its_own() {
+        let size = SIZE + 12_345;
+        let scenario = probe(Program::random_reads(4096, 1), size, MEASURING);
+        let mut end = 0;
+        for client in &scenario.clients {
+            assert_eq!(client.region.start, end);
+            assert!(client.region.length >= GRAIN && client.region.length.is_multiple_of(GRAIN));
+            end += client.region.length;
+        }
+        assert!(end <= size && size - end < GRAIN * u64::from(CLIENTS));
+    }
+}
