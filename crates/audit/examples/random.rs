@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 use std::time::Instant;
+use weir_audit::Tally;
 use weir_audit::random::{Random, run};
 
 /// Each configuration is driven for so long.
@@ -27,11 +28,13 @@ fn main() -> ExitCode {
     }
     let mut seeds = Random::new(seed);
     let (start, mut done, mut failed, mut accepted) = (Instant::now(), 0, 0, 0);
+    let mut tally = Tally::default();
     while done < steps && failed < 10 {
         match run(seeds.bits(), each.min(steps - done)) {
             Ok(summary) => {
                 done += summary.steps;
                 accepted += summary.counters.accepted;
+                tally.add(&summary.tally);
             }
             Err(failure) => {
                 print!("{failure}");
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         "{done} steps, {accepted} requests, {failed} runs with violations, {:.0} steps/s",
         done as f64 / seconds
     );
+    println!("{tally:?}");
     if failed > 0 {
         ExitCode::FAILURE
     } else {

@@ -14,6 +14,7 @@ use crate::promise::Promise;
 use crate::room::Room;
 use crate::starvation::Starvation;
 use crate::tags::Tags;
+use crate::tally::Tally;
 use crate::wake::Wakes;
 use weir_core::record::Call;
 use weir_core::{Event, Instant, Layer, Mask, Output, Publish, Rejected, Request, Span};
@@ -35,6 +36,7 @@ pub struct Audit {
     conserve: Conserve,
     durability: Durability,
     admission: Admission,
+    tally: Tally,
     fair: Option<Fair>,
     starvation: Option<Starvation>,
     promise: Option<Promise>,
@@ -71,6 +73,7 @@ impl Audit {
             conserve: Conserve::new(config),
             durability: Durability::new(config),
             admission: Admission::default(),
+            tally: Tally::default(),
             fair: None,
             starvation: None,
             promise: None,
@@ -106,6 +109,11 @@ impl Audit {
     /// From now on also watches that mins are kept in every second that begins at `from` or later.
     pub fn watch_promises(&mut self, from: Instant) {
         self.promise = Some(Promise::new(&self.model, from));
+    }
+
+    /// How often what happened.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// How near to their bounds things came, where they are watched.
@@ -161,6 +169,7 @@ impl Audit {
         self.conserve.fact(model, fact, found);
         self.durability.fact(model, fact, found);
         self.admission.fact(model, fact, found);
+        self.tally.fact(model, fact, found);
         if let Some(fair) = &mut self.fair {
             fair.fact(model, fact, found);
         }

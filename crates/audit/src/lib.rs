@@ -41,6 +41,7 @@ mod room;
 mod starvation;
 pub mod steady;
 mod tags;
+mod tally;
 mod wake;
 
 pub use admission::Admission;
@@ -59,4 +60,5 @@ pub use recording::recording;
 pub use room::Room;
 pub use starvation::Starvation;
 pub use tags::Tags;
+pub use tally::Tally;
 pub use wake::Wakes;

@@ -68,7 +68,14 @@ impl<'a, S: Source> Driver<'a, S> {
             Operation::Stale => self.stale(),
             Operation::Nothing => {}
         }
-        if !self.source.once_in(8) {
+        // Once in a while time stands back.
+        if self.source.below(512) == 511 {
+            let now = self.now;
+            self.now = now.back(Span::from_nanos(500));
+            self.poll();
+            self.now = now;
+        }
+        if self.source.below(8) < 7 {
             self.poll();
         }
     }
@@ -158,14 +165,8 @@ impl<'a, S: Source> Driver<'a, S> {
     }
 
     fn poll(&mut self) {
-        // Once in a while time stands back.
-        let now = if self.source.once_in(512) {
-            self.now.back(Span::from_nanos(500))
-        } else {
-            self.now
-        };
         self.out.clear();
-        self.wake = self.layer.poll(now, &mut self.out);
+        self.wake = self.layer.poll(self.now, &mut self.out);
         for output in &self.out {
             if let Output::Dispatch(d) = output {
                 self.flying.push(d.tag);

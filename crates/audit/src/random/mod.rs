@@ -7,8 +7,8 @@ mod source;
 pub use plan::{Operation, Plan};
 pub use source::{Bytes, Random, Source};
 
-use crate::Audited;
 use crate::found::Violation;
+use crate::{Audited, Tally};
 use driver::Driver;
 use std::fmt;
 use weir_core::Counters;
@@ -20,6 +20,8 @@ pub struct Summary {
     pub steps: u64,
     /// The layer's totals at the end.
     pub counters: Counters,
+    /// How often what happened.
+    pub tally: Tally,
 }
 
 /// A run in which something was found.
@@ -57,6 +59,19 @@ pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<Failure>> {
     run_plan(&mut random, plan, steps).map_err(|failure| Box::new(Failure { seed, ..failure }))
 }
 
+/// As [`run`], and gives the record of every call, up to the end or to what was found.
+pub fn record(seed: u64, steps: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let plan = Plan::draw(&mut random);
+    let mut driver = perform(&mut random, plan, steps, true).0;
+    driver
+        .layer
+        .recorder()
+        .expect("it was asked for")
+        .bytes()
+        .to_vec()
+}
+
 /// Performs `steps` operations, or as many as `source` has decisions for, as `plan` says. The seed of a failure is not known
 /// here and left 0.
 ///
@@ -64,8 +79,31 @@ pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<Failure>> {
 /// An auditor found something.
 pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summary, Failure> {
     let drawn = format!("{:?}", plan.config);
+    let (driver, done) = perform(source, plan, steps, false);
+    let found = driver.layer.found();
+    if found.is_empty() {
+        return Ok(Summary {
+            steps: done,
+            counters: driver.layer.layer().counters(),
+            tally: *driver.layer.audit().tally(),
+        });
+    }
+    Err(Failure {
+        seed: 0,
+        steps: done,
+        violations: found.kept().to_vec(),
+        plan: drawn,
+    })
+}
+
+fn perform<S: Source>(
+    source: &mut S,
+    plan: Plan,
+    steps: u64,
+    record: bool,
+) -> (Driver<'_, S>, u64) {
     let layer =
-        Audited::new(plan.config.clone(), false).expect("only valid configurations are drawn");
+        Audited::new(plan.config.clone(), record).expect("only valid configurations are drawn");
     let mut driver = Driver::new(source, plan, layer);
     let mut done = 0;
     while done < steps && driver.layer.found().is_empty() && !driver.is_exhausted() {
@@ -75,17 +113,5 @@ pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summ
     if driver.layer.found().is_empty() {
         driver.drain();
     }
-    let found = driver.layer.found();
-    if found.is_empty() {
-        return Ok(Summary {
-            steps: done,
-            counters: driver.layer.layer().counters(),
-        });
-    }
-    Err(Failure {
-        seed: 0,
-        steps: done,
-        violations: found.kept().to_vec(),
-        plan: drawn,
-    })
+    (driver, done)
 }

@@ -1,0 +1,27 @@
+//! The core survives random operations with drawn configurations, and they show the auditors all there is to see.
+
+use weir_audit::Tally;
+use weir_audit::random::{Random, run};
+
+#[test]
+fn random_operations_break_nothing_and_reach_everything() {
+    let mut seeds = Random::new(2);
+    let mut tally = Tally::default();
+    for _ in 0..250 {
+        match run(seeds.bits(), 2_000) {
+            Ok(summary) => tally.add(&summary.tally),
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+    // No elevator asks to be called when a bound ends: it ends when something comes back.
+    assert_eq!(tally.missing(), ["wake: bound"], "{tally:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let mut seeds = Random::new(3);
+    for _ in 0..20 {
+        let seed = seeds.bits();
+        assert_eq!(run(seed, 500), run(seed, 500));
+    }
+}

@@ -1,0 +1,42 @@
+//! A recorded run is decided again to the byte, and can be audited afterwards.
+
+use weir_audit::random::{Random, record};
+use weir_audit::recording;
+use weir_core::record::{Call, Reader, Recorder, ReplayError};
+use weir_core::{Span, Wake};
+
+#[test]
+fn recorded_runs_are_replayed_to_the_byte_and_audited() {
+    let mut seeds = Random::new(4);
+    for _ in 0..60 {
+        let seed = seeds.bits();
+        let record = record(seed, 1_000);
+        let (replayed, found) = recording(&record).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert!(replayed.calls > 500, "seed {seed}: {replayed:?}");
+        assert_eq!(found.kept(), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_record_of_another_run_diverges() {
+    let record = record(5, 500);
+    let mut reader = Reader::new();
+    reader.feed(&record);
+    let mut forged = Recorder::new(reader.config().unwrap().unwrap());
+    while let Some(frame) = reader.next().unwrap() {
+        match frame.call {
+            Call::Poll {
+                outputs,
+                wake: Some(wake),
+            } => {
+                let at = wake.at + Span::from_nanos(1);
+                let wake = Some(Wake { at, ..wake });
+                forged.append(frame.now, &Call::Poll { outputs, wake });
+            }
+            call => forged.append(frame.now, &call),
+        }
+    }
+    assert!(
+        matches!(recording(forged.bytes()), Err(ReplayError::Divergence(d)) if d.what == "the wake of poll")
+    );
+}
