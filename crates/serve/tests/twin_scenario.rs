@@ -121,7 +121,7 @@ fn live(site: &Site, clients: &[Client]) -> (Vec<Figures>, f64) {
     let [(from, before, used), (to, after, used_then)] = &samples[..] else {
         panic!("two samples");
     };
-    let seconds = (*to - *from).as_secs_f64();
+    let seconds = to.saturating_sub(*from).as_secs_f64();
     let grown =
         |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
     let figures = clients.iter().map(|client| {
