@@ -1,10 +1,11 @@
 //! Flow: a stream told to pause is told to go on when its queue has drained, one that was refused for want of room is told when
-//! there is some, and one on hold sends nothing.
+//! there is some, and one on hold sends nothing. A stream whose held-back requests take more than five seconds at a max above it is
+//! told to pause.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
-use crate::model::{Model, State};
-use weir_core::{Config, Reject, StreamId};
+use crate::model::{Live, Model, State};
+use weir_core::{Config, GroupId, Max, Reject, StreamId};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
@@ -13,7 +14,14 @@ struct Told {
     starved: bool,
     /// Refused for having too much; by the end of the next poll it must have been told to pause.
     overfull: bool,
+    /// Reads and writes held back: requests and bytes.
+    held: [[u64; 2]; 2],
+    /// In the list of those with such.
+    listed: bool,
 }
+
+/// The most that may be held back, in nanoseconds at the max.
+const QUEUE_MAX: u128 = 5_000_000_000;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -21,22 +29,22 @@ pub struct Flow {
     told: Vec<Told>,
     /// Streams to look at when the poll ends; each at most once a fact.
     touched: Vec<StreamId>,
+    /// Streams with requests held back.
+    queued: Vec<StreamId>,
 }
 
 impl Flow {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            told: vec![Told::default(); config.limits.streams as usize],
+            // One more, for names that no layer of these limits can have given.
+            told: vec![Told::default(); config.limits.streams as usize + 1],
             touched: Vec::with_capacity(config.limits.requests as usize),
+            queued: Vec::with_capacity(config.limits.streams as usize),
         }
     }
 
     fn told(&mut self, id: StreamId) -> &mut Told {
-        let slot = id.slot() as usize;
-        if slot >= self.told.len() {
-            // A name no layer of these limits can have given; the auditor of names says so.
-            self.told.resize(slot + 1, Told::default());
-        }
+        let slot = (id.slot() as usize).min(self.told.len() - 1);
         &mut self.told[slot]
     }
 
@@ -60,7 +68,7 @@ impl Flow {
 
     /// At the end of a poll: who has nothing left is not paused, who has too much is.
     fn check(&mut self, model: &Model, found: &mut Found) {
-        for id in std::mem::take(&mut self.touched) {
+        while let Some(id) = self.touched.pop() {
             let Some(stream) = model.stream(id) else {
                 continue;
             };
@@ -82,6 +90,79 @@ impl Flow {
             told.overfull = false;
         }
     }
+
+    /// A request begins to be held back by its limits, or is no longer.
+    fn count(&mut self, live: &Live, more: bool) {
+        let request = &live.request;
+        let told = self.told(request.stream);
+        let held = &mut told.held[usize::from(!request.op.is_read())];
+        for (sum, amount) in held.iter_mut().zip([1, u64::from(request.charge())]) {
+            *sum = if more {
+                *sum + amount
+            } else {
+                sum.saturating_sub(amount)
+            };
+        }
+        if more && !std::mem::replace(&mut told.listed, true) {
+            self.queued.push(request.stream);
+        }
+    }
+
+    fn given_up(&mut self, live: &Live) {
+        if !live.released && !live.given_up {
+            self.count(live, false);
+        }
+    }
+
+    /// At the end of a poll: whoever has more than five seconds of requests held back is not read from.
+    fn check_queues(&mut self, model: &Model, found: &mut Found) {
+        let mut next = 0;
+        while let Some(&id) = self.queued.get(next) {
+            let told = *self.told(id);
+            let Some(stream) = model.stream(id).filter(|_| told.held != [[0; 2]; 2]) else {
+                self.queued.swap_remove(next);
+                self.told(id).listed = false;
+                continue;
+            };
+            next += 1;
+            let takes = model
+                .tree
+                .path(stream.group)
+                .map(|g| queue_time(model, g, &told.held));
+            if !told.paused && takes.fold(0, u128::max) > QUEUE_MAX {
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "{id:?} is read from with more than five seconds held back: {:?}",
+                        told.held
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// How long requests held back take at the max of a group.
+fn queue_time(model: &Model, group: GroupId, held: &[[u64; 2]; 2]) -> u128 {
+    let max = model.tree.get(group).map_or(Max::NONE, |g| g.contract.max);
+    if !max.is_limited() {
+        return 0;
+    }
+    let [[reads, read_bytes], [writes, write_bytes]] = *held;
+    let time = |amount: u64, rate: u64| match rate {
+        0 => 0,
+        rate => u128::from(amount) * 1_000_000_000 / u128::from(rate),
+    };
+    [
+        time(reads, max.read_iops),
+        time(writes, max.write_iops),
+        time(reads + writes, max.iops),
+        time(read_bytes, max.read_bandwidth),
+        time(write_bytes, max.write_bandwidth),
+        time(read_bytes + write_bytes, max.bandwidth),
+    ]
+    .into_iter()
+    .fold(0, u128::max)
 }
 
 impl Auditor for Flow {
@@ -91,7 +172,18 @@ impl Auditor for Flow {
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
             Fact::Opened(id, _) => *self.told(id) = Told::default(),
-            Fact::Accepted(slot) => self.told(model.request(slot).request.stream).starved = false,
+            Fact::Accepted(slot) => {
+                self.told(model.request(slot).request.stream).starved = false;
+                self.count(model.request(slot), true);
+            }
+            Fact::Released(Some(slot), _) => self.count(model.request(slot), false),
+            Fact::Cancelled(Some(slot), true) => self.given_up(model.request(slot)),
+            Fact::Closed(id) => {
+                let stream = model.stream(id);
+                for slot in stream.into_iter().flat_map(|s| model.requests_of(s)) {
+                    self.given_up(model.request(slot));
+                }
+            }
             Fact::Refused(request, Reject::Full) => self.told(request.stream).starved = true,
             Fact::Refused(request, Reject::StreamFull) => {
                 self.told(request.stream).overfull = true;
@@ -113,7 +205,10 @@ impl Auditor for Flow {
             Fact::Done(_, done) if self.told(done.stream).paused => self.touched.push(done.stream),
             Fact::Pause(id) => self.notice(model, id, true, found),
             Fact::Resume(id) => self.notice(model, id, false, found),
-            Fact::Polled(..) if !self.touched.is_empty() => self.check(model, found),
+            Fact::Polled(..) => {
+                self.check(model, found);
+                self.check_queues(model, found);
+            }
             Fact::End => {
                 for stream in model.streams() {
                     let Told {
