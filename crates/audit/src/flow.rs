@@ -12,7 +12,7 @@ struct Told {
     paused: bool,
     /// Refused for want of room, and owed a notice.
     starved: bool,
-    /// Refused for having too much; by the end of the next poll it must have been told to pause.
+    /// Refused for having too much; by the end of the next poll it must have been told to pause, or to go on.
     overfull: bool,
     /// Reads and writes held back: requests and bytes.
     held: [[u64; 2]; 2],
@@ -61,6 +61,7 @@ impl Flow {
         }
         told.paused = pause;
         told.starved &= pause;
+        told.overfull = false;
         if pause {
             self.touched.push(id);
         }
@@ -72,7 +73,6 @@ impl Flow {
             let Some(stream) = model.stream(id) else {
                 continue;
             };
-            let most = model.config.limits.per_stream;
             let live = stream.live;
             let told = self.told(id);
             if told.paused && live == 0 && stream.state != State::Closing {
@@ -81,10 +81,12 @@ impl Flow {
                     format_args!("{id:?} is paused and has nothing left"),
                 );
             }
-            if told.overfull && !told.paused && live >= most {
+            if told.overfull && !told.paused {
                 found.add(
                     Self::NAME,
-                    format_args!("{id:?} is full and was not told to pause"),
+                    format_args!(
+                        "{id:?} was refused as full and told neither to pause nor to go on"
+                    ),
                 );
             }
             told.overfull = false;
