@@ -1,12 +1,12 @@
 //! Known bugs, built in behind the feature `mutants` and selected at run time: the tests of the auditors.
 //!
-//! With the feature off, [`is`] is a constant `false` and costs nothing. With it on, [`select`] switches one bug on for the whole
+//! With the feature off, `is` is a constant `false` and costs nothing. With it on, `select` switches one bug on for the whole
 //! process; 0 is none. Every bug must be caught by the auditor or test that its entry in [`ALL`] names.
 
 /// A bug that can be switched on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mutant {
-    /// What [`select`] takes; never 0, never reused.
+    /// What `select` takes; never 0, never reused.
     pub number: u32,
     /// What goes wrong.
     pub bug: &'static str,

@@ -44,6 +44,11 @@ impl Model {
         moved.max(self.request).max(1)
     }
 
+    /// The bytes that cost no more than the request they come in: cutting them smaller costs the drive more and frees it no sooner.
+    pub(super) fn indivisible(&self) -> u64 {
+        self.bytes_in(self.request)
+    }
+
     /// The bytes whose reading or writing takes `nanos`, whichever is fewer.
     pub(super) fn bytes_in(&self, nanos: u64) -> u64 {
         let byte = self.read_byte.max(self.write_byte).max(1);
@@ -67,5 +72,6 @@ mod tests {
         assert_eq!(model.cost(Op::Write, 131_072), 1_048_576);
         assert_eq!(model.cost(Op::Discard, 1 << 30), 20_000);
         assert_eq!(model.bytes_in(524_288), 65_536);
+        assert_eq!(model.indivisible(), 2_500);
     }
 }

@@ -1,8 +1,8 @@
 //! Keeps contracts: min, share, class, tenants.
 //!
 //! Three questions for each piece that goes to the drive. *Who?* A realtime client with something to send; else the reservation
-//! that is furthest behind its promise ([`reserve`]); else whoever's turn it is by share ([`share`]). *How much may be in the
-//! drive?* What keeps it busy and no more ([`window`]), and of others only what leaves a promised client's next request in
+//! that is furthest behind its promise (`reserve`); else whoever's turn it is by share (`share`). *How much may be in the
+//! drive?* What keeps it busy and no more (`window`), and of others only what leaves a promised client's next request in
 //! time. *In what portions?* Pieces small enough that two of them fit under that bound, so that the drive does not run dry.
 //!
 //! It never waits with the drive empty, so it sets no timer; there is no idling for anybody.
@@ -75,7 +75,8 @@ impl Elevator {
         let Some(bound) = self.reservations.tightest(now, live.group) else {
             return (most, last);
         };
-        let within = (self.model.bytes_in(bound / 2) / GRAIN).max(1) * GRAIN;
+        let room = self.model.bytes_in(bound / 2).max(self.model.indivisible());
+        let within = (room / GRAIN).max(1) * GRAIN;
         if within >= u64::from(most) {
             return (most, last);
         }
