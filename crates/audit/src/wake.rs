@@ -44,7 +44,8 @@ impl Wakes {
                 format_args!("{outputs} outputs were due before {at:?} as it said"),
             );
         }
-        if wake.is_none() && model.in_flight == 0 && has_work(model) {
+        // What the drive sent back as busy is not in it, whatever tags it keeps.
+        if wake.is_none() && model.in_flight == model.busy && has_work(model) {
             found.add(
                 Self::NAME,
                 format_args!("requests wait, nothing is in the drive, and no wake is asked for"),
