@@ -211,7 +211,7 @@ fn bfq_shares(random: &mut Random) -> Scene {
 const BFQ_FIRST_TURNS: u64 = 4_000;
 
 /// So many turns of each is what one may get ahead of another under `bfq`.
-const BFQ_TURNS: u64 = 8;
+const BFQ_TURNS: u64 = 10;
 
 /// Start-time fair queueing: one may get ahead of another by one piece of each.
 fn contract_shares(random: &mut Random) -> Scene {
@@ -332,13 +332,13 @@ fn promises(random: &mut Random) -> Scene {
         ..contract::Config::default()
     };
     let watch = Watch::Promises {
-        from: Instant::ZERO + Span::from_millis(500),
+        from: Instant::ZERO + Span::from_millis(1_000),
     };
     let mut scene = base(random, elevator::Config::Contract(config), watch);
     scene.config.drive.tags = 32;
     scene.config.drive.capacity = CAPACITY;
     scene.service = Span::from_micros(30);
-    scene.duration = Span::from_millis(2_500);
+    scene.duration = Span::from_millis(3_000);
     let mut left = LINK / 10 * 9;
     let clients = 4 + random.below(12);
     // Now and then all that may be promised is.
