@@ -92,9 +92,9 @@ impl Scenario {
     pub(crate) const fn policies(self) -> &'static [Policy] {
         match self {
             Self::Contract => &Policy::ALL,
-            Self::EqualReaders | Self::Shares | Self::Max => {
-                &[Policy::None, Policy::Bfq, Policy::Contract]
-            }
+            Self::EqualReaders | Self::Shares => &[Policy::None, Policy::Bfq, Policy::Contract],
+            // Limits are the layer's, whatever elevator comes behind them.
+            Self::Max => &[Policy::None, Policy::Contract],
         }
     }
 
