@@ -64,7 +64,11 @@ impl BarChart {
         // There is no name below a horizontal axis of groups, but values stand above the bars.
         frame.top += 8.0;
         frame.bottom += 14.0;
-        let y = Axis::around(self.scale, self.values(), frame.bottom, frame.top);
+        // On a log scale the least bar must not end where the axis begins.
+        let least = self.values().filter(|v| *v > 0.0).reduce(f64::min);
+        let below = least.filter(|_| self.scale == Scale::Log).map(|v| v * 0.7);
+        let values = self.values().chain(below);
+        let y = Axis::around(self.scale, values, frame.bottom, frame.top);
         frame.vertical(&mut canvas, &y);
         let width = (frame.right - frame.left) / self.groups.len().max(1) as f64;
         for (i, group) in self.groups.iter().enumerate() {
