@@ -4,9 +4,9 @@
 //! server for itself; how late the server is to notice that the modelled drive has ended a request, by the server's own metrics;
 //! and the processor time that a request takes. The simulated clients, and the simulated drive, get these.
 //!
-//! Each client's bandwidth and its requests' time in the elevator and in the drive, live and simulated, are printed:
-//! `cargo test --release -p weir-serve --test twin_scenario -- --nocapture`. They must agree within 10 % on a machine of their
-//! own; what is asserted has room for others on the same processors.
+//! Each client's bandwidth and its requests' time in the elevator and in the drive, live and simulated, are printed. They agree
+//! only on processors that nobody else uses, so the test runs from `./bench twin`. That the decisions are the same, to the byte and
+//! however busy the machine, is `twin.rs`.
 
 mod tools;
 
@@ -212,6 +212,7 @@ fn site(clients: &[Client]) -> Site {
 }
 
 #[test]
+#[ignore = "needs a quiet machine: ./bench twin"]
 fn a_simulated_scenario_comes_out_as_the_live_one() {
     let _alone = tools::alone();
     let clients = clients();
