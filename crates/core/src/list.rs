@@ -86,7 +86,19 @@ impl Links {
     #[inline]
     pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
         let slot = list.first()?;
-        self.remove(list, slot);
+        let link = &mut self.links[slot as usize];
+        let next = link.next;
+        *link = Link {
+            prev: OUT,
+            next: OUT,
+        };
+        list.head = next;
+        list.len -= 1;
+        if next == NIL {
+            list.tail = NIL;
+        } else {
+            self.links[next as usize].prev = NIL;
+        }
         Some(slot)
     }
 

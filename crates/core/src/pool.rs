@@ -1,12 +1,14 @@
 //! A table of reusable slots of fixed size, with generations so that a stale name is recognised.
 
-use alloc::vec;
+use crate::list::NIL;
 use alloc::vec::Vec;
 
 #[derive(Clone, Debug)]
 struct Slot<T> {
     /// Odd while the slot is in use.
     generation: u32,
+    /// The free slot after this one while it is free itself, or [`NIL`].
+    next_free: u32,
     value: T,
 }
 
@@ -14,19 +16,23 @@ struct Slot<T> {
 #[derive(Debug)]
 pub(crate) struct Pool<T> {
     slots: Vec<Slot<T>>,
-    free: Vec<u32>,
+    /// The first free slot, or [`NIL`].
+    free: u32,
+    used: u32,
 }
 
 impl<T: Clone> Pool<T> {
     /// Slots that hold `empty` until they are used.
     pub(crate) fn new(capacity: u32, empty: T) -> Self {
-        let slot = Slot {
+        let slot = |next| Slot {
             generation: 0,
-            value: empty,
+            next_free: if next < capacity { next } else { NIL },
+            value: empty.clone(),
         };
         Self {
-            slots: vec![slot; capacity as usize],
-            free: (0..capacity).rev().collect(),
+            slots: (1..=capacity).map(slot).collect(),
+            free: if capacity > 0 { 0 } else { NIL },
+            used: 0,
         }
     }
 }
@@ -37,16 +43,18 @@ impl<T> Pool<T> {
     }
 
     pub(crate) fn len(&self) -> u32 {
-        (self.slots.len() - self.free.len()) as u32
+        self.used
     }
 
     /// Puts `value` into a free slot; `None` when there is none.
     #[inline]
     pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
-        let index = self.free.pop()?;
-        let slot = &mut self.slots[index as usize];
+        let index = self.free;
+        let slot = self.slots.get_mut(index as usize)?;
         debug_assert!(slot.generation & 1 == 0, "slot {index} is in use");
         slot.generation = slot.generation.wrapping_add(1);
+        self.free = slot.next_free;
+        self.used += 1;
         slot.value = value;
         Some(index)
     }
@@ -56,7 +64,9 @@ impl<T> Pool<T> {
         let slot = &mut self.slots[index as usize];
         debug_assert!(slot.generation & 1 == 1, "slot {index} is free");
         slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(index);
+        slot.next_free = self.free;
+        self.free = index;
+        self.used -= 1;
     }
 
     pub(crate) fn generation(&self, index: u32) -> u32 {
@@ -76,6 +86,13 @@ impl<T> Pool<T> {
     pub(crate) fn get_named(&self, index: u32, generation: u32) -> Option<&T> {
         let slot = self.slots.get(index as usize)?;
         (slot.generation == generation && generation & 1 == 1).then_some(&slot.value)
+    }
+
+    /// As [`Self::get_named`], to be changed.
+    #[inline]
+    pub(crate) fn get_named_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
+        let slot = self.slots.get_mut(index as usize)?;
+        (slot.generation == generation && generation & 1 == 1).then_some(&mut slot.value)
     }
 }
 

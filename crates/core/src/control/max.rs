@@ -11,7 +11,7 @@ use crate::group::{GroupId, Groups, ROOT};
 use crate::heap::Heap;
 use crate::list::{Links, List, NIL};
 use crate::mutant;
-use crate::{Instant, Span};
+use crate::{Instant, Request, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -48,6 +48,11 @@ pub(crate) struct Limits {
 /// A driver that comes late to a wake-up costs the client nothing: what it held is charged as of when it was ready, up to this
 /// long ago. On time, the envelopes are exact.
 const LATENESS_MAX: Span = Span::from_millis(5);
+
+/// The queue of a group's requests of one direction.
+fn queue_of(group: GroupId, request: &Request) -> u32 {
+    group.0 * 2 + u32::from(!request.op.is_read())
+}
 
 const READ: usize = 0;
 const WRITE: usize = 1;
@@ -130,9 +135,9 @@ impl Limits {
 
     /// True if a request may go on at once (and was charged); otherwise it is to be [held](Self::hold).
     #[inline]
-    pub(crate) fn pass(&mut self, now: Instant, group: GroupId, read: bool, charge: u32) -> bool {
+    pub(crate) fn pass(&mut self, now: Instant, group: GroupId, request: &Request) -> bool {
         self.nodes[group.0 as usize].limited == NIL
-            || self.pass_limited(now, group.0 * 2 + u32::from(!read), charge)
+            || self.pass_limited(now, queue_of(group, request), request.charge())
     }
 
     fn pass_limited(&mut self, now: Instant, queue: u32, charge: u32) -> bool {
@@ -144,9 +149,9 @@ impl Limits {
     }
 
     /// Holds a request back that did not pass.
-    pub(crate) fn hold(&mut self, id: u32, group: GroupId, read: bool, charge: u32) {
-        let queue = group.0 * 2 + u32::from(!read);
-        self.charges[id as usize] = charge;
+    pub(crate) fn hold(&mut self, id: u32, group: GroupId, request: &Request) {
+        let queue = queue_of(group, request);
+        self.charges[id as usize] = request.charge();
         self.held.push_back(&mut self.queues[queue as usize], id);
         if self.level[queue as usize] == NIL {
             self.place(queue);
@@ -199,8 +204,8 @@ impl Limits {
     }
 
     /// A held request is given up; nothing was charged.
-    pub(crate) fn remove(&mut self, id: u32, group: GroupId, read: bool) {
-        let queue = group.0 * 2 + u32::from(!read);
+    pub(crate) fn remove(&mut self, id: u32, group: GroupId, request: &Request) {
+        let queue = queue_of(group, request);
         self.held.remove(&mut self.queues[queue as usize], id);
         if self.queues[queue as usize].is_empty() && self.level[queue as usize] != NIL {
             self.leave(queue);
@@ -240,8 +245,8 @@ impl Limits {
     }
 
     /// Charges a group's limits out of turn.
-    pub(crate) fn charge(&mut self, now: Instant, group: GroupId, read: bool, bytes: u32) {
-        self.take(now, group.0 * 2 + u32::from(!read), bytes);
+    pub(crate) fn charge(&mut self, now: Instant, group: GroupId, request: &Request) {
+        self.take(now, queue_of(group, request), request.charge());
     }
 
     /// Charges every limit on the queue's path.

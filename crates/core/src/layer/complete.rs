@@ -16,7 +16,7 @@ impl Layer {
 
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag.0;
-        let Some(&piece) = self
+        let Some(piece) = self
             .table
             .pieces
             .get(completion.tag)
@@ -33,22 +33,33 @@ impl Layer {
         };
         // Something ended, so the drive has room again for what it sent back.
         self.retry_at = None;
+        let (request, op) = (piece.request, piece.op);
+        self.elevator.complete(now, piece, &self.table);
         self.table.pieces.remove(completion.tag);
-        self.elevator.complete(now, &piece, &self.table);
-        if piece.op == Op::Flush {
-            self.end_flush(now, piece.request, outcome);
+        if op == Op::Flush {
+            self.end_flush(now, request, outcome);
             return;
         }
-        let live = &mut self.table.requests[piece.request];
+        let live = &mut self.table.requests[request];
         live.pieces -= 1;
-        if matches!(live.outcome, Outcome::Ok) {
+        if live.outcome == Outcome::Ok {
             live.outcome = outcome;
         }
-        self.finish_if_over(now, piece.request);
-        self.give_back_if_held(now, piece.request);
+        if live.pieces == 0 {
+            match live.at {
+                At::Drive => {
+                    let tagged = live.finish(now);
+                    self.finished.push(request);
+                    self.untag(now, tagged);
+                }
+                At::Held => self.give_back_if_held(now, request),
+                _ => {}
+            }
+        }
     }
 
     /// A request of a stream on hold keeps its scheduler tag while a piece of it is in the drive, not longer.
+    #[cold]
     fn give_back_if_held(&mut self, now: Instant, request: u32) {
         let live = &mut self.table.requests[request];
         if live.at == At::Held && live.pieces == 0 && live.tagged {
@@ -70,15 +81,20 @@ impl Layer {
     }
 
     /// Moves a request on whose last piece has come back and that has no more to send.
+    #[inline]
     pub(super) fn finish_if_over(&mut self, now: Instant, request: u32) {
         let live = &mut self.table.requests[request];
         if live.at != At::Drive || live.pieces > 0 {
             return;
         }
-        live.at = At::Finished;
-        live.since = now;
-        let tagged = core::mem::replace(&mut live.tagged, false);
+        let tagged = live.finish(now);
         self.finished.push(request);
+        self.untag(now, tagged);
+    }
+
+    /// Frees a request's scheduler tag if it had one.
+    #[inline]
+    fn untag(&mut self, now: Instant, tagged: bool) {
         if tagged {
             self.tagged -= 1;
             if !self.waiting.is_empty() {

@@ -1,6 +1,6 @@
 //! What to do now: answers, requests for the drive, and when to ask again.
 
-use super::{At, Layer, Output, Piece, Reason, Wake};
+use super::{At, Layer, Live, Output, Piece, Reason, Wake};
 use crate::elevator::Next;
 use crate::stream::State;
 use crate::{Dispatch, Done, Flags, Instant, Outcome, QueueId, Request, Span, Tag, Waits, mutant};
@@ -33,52 +33,62 @@ impl Layer {
 
     /// Answers what is over and passes on what streams have to be told.
     fn report(&mut self, now: Instant, out: &mut Vec<Output>) {
-        for next in 0..self.finished.len() {
-            let request = self.finished[next];
-            let live = &self.table.requests[request];
-            let index = live.request.stream.index;
-            let stream = &mut self.table.streams[index];
-            self.table.by_stream.remove(&mut stream.requests, request);
-            self.shared -= u32::from(stream.requests.len() >= self.config.limits.reserved);
-            self.counters.done += 1;
-            let done = Output::Done(Done {
-                stream: live.request.stream,
-                cookie: live.request.cookie,
-                op: live.request.op,
-                length: live.request.length,
-                outcome: live.outcome,
-                submitted: live.submitted,
-                waits: Waits {
-                    limit: live.limited,
-                    elevator: live.queued,
-                    drive: live
-                        .dispatched
-                        .map_or(Span::ZERO, |at| live.since.since(at)),
-                },
-            });
-            out.push(done);
-            if mutant::is(mutant::DONE_TWICE)
-                && matches!(live.outcome, Outcome::Error(_))
-                && live.issued > self.table.shape.max_transfer
-            {
-                out.push(done);
-            }
-            self.table.requests.remove(request);
-            if self.table.streams[index].paused {
-                self.reconsider_pause(index);
-            }
-            if !self.starved.is_empty() {
-                self.room_came(index);
-            }
-            if self.table.streams[index].state == State::Closing {
-                self.close_if_drained(now, index);
-            }
+        let mut finished = core::mem::take(&mut self.finished);
+        out.extend(finished.iter().map(|&request| self.answer(now, request)));
+        finished.clear();
+        self.finished = finished;
+        if mutant::is(mutant::DONE_TWICE) {
+            self.answer_twice(out);
         }
-        self.finished.clear();
         self.notify(out);
     }
 
+    /// Forgets a request that is over; returns its answer.
+    #[inline]
+    fn answer(&mut self, now: Instant, request: u32) -> Output {
+        let live = &self.table.requests[request];
+        let index = live.request.stream.index;
+        let stream = &mut self.table.streams[index];
+        self.table.by_stream.remove(&mut stream.requests, request);
+        self.shared -= u32::from(stream.requests.len() >= self.config.limits.reserved);
+        self.counters.done += 1;
+        let done = Output::Done(done_of(live));
+        let changes = stream.paused || stream.state == State::Closing;
+        self.table.requests.remove(request);
+        if changes || !self.starved.is_empty() {
+            self.after_done(now, index);
+        }
+        done
+    }
+
+    /// A bug built in on purpose: what failed after it was split is answered once more.
+    #[cold]
+    fn answer_twice(&self, out: &mut Vec<Output>) {
+        let split = |d: &Done| d.length > self.table.shape.max_transfer;
+        let failed = |d: &Done| matches!(d.outcome, Outcome::Error(_));
+        for next in 0..out.len() {
+            if matches!(&out[next], Output::Done(d) if split(d) && failed(d)) {
+                out.push(out[next]);
+            }
+        }
+    }
+
+    /// A request of a stream is done that is paused or goes, or while others wait for room.
+    #[cold]
+    fn after_done(&mut self, now: Instant, index: u32) {
+        if self.table.streams[index].paused {
+            self.reconsider_pause(index);
+        }
+        if !self.starved.is_empty() {
+            self.room_came(index);
+        }
+        if self.table.streams[index].state == State::Closing {
+            self.close_if_drained(now, index);
+        }
+    }
+
     /// Fills the drive: what it sent back as busy first, then flushes, then what the elevator chooses.
+    #[inline(never)]
     fn dispatch(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         if !self.busy.is_empty() {
             if self.retry_at.is_some_and(|at| now < at) {
@@ -118,9 +128,15 @@ impl Layer {
             live.dispatched = Some(now);
             live.pieces = 1;
         }
-        self.send_piece(now, request, 0, 0, out);
+        let live = &self.table.requests[request];
+        let piece = Piece::of(live, request, 0, 0, now);
+        self.counters.dispatched += 1;
+        let (queue, tag) = self.table.pieces.insert(piece);
+        let dispatch = dispatch_of(&live.request, queue, tag, 0, 0);
+        out.push(Output::Dispatch(dispatch));
     }
 
+    #[inline]
     fn send(&mut self, now: Instant, request: u32, bytes: u32, out: &mut Vec<Output>) {
         let live = &mut self.table.requests[request];
         debug_assert!(
@@ -138,45 +154,13 @@ impl Layer {
             live.at = At::Drive;
         }
         if mutant::is(mutant::SPLIT_CHARGED_TWICE) && within > 0 {
-            self.limits.charge(
-                now,
-                live.group,
-                live.request.op.is_read(),
-                live.request.charge(),
-            );
+            self.limits.charge(now, live.group, &live.request);
         }
-        self.send_piece(now, request, within, bytes, out);
-    }
-
-    #[inline]
-    fn send_piece(
-        &mut self,
-        now: Instant,
-        request: u32,
-        within: u32,
-        length: u32,
-        out: &mut Vec<Output>,
-    ) {
-        let live = &self.table.requests[request];
-        let piece = Piece {
-            request,
-            stream: live.request.stream.index,
-            group: live.group,
-            op: live.request.op,
-            within,
-            length,
-            dispatched: now,
-            queue: QueueId(0),
-        };
-        let (queue, tag) = self.table.pieces.insert(piece);
+        let piece = Piece::of(live, request, within, bytes, now);
         self.counters.dispatched += 1;
-        out.push(Output::Dispatch(dispatch_of(
-            &live.request,
-            queue,
-            tag,
-            within,
-            length,
-        )));
+        let (queue, tag) = self.table.pieces.insert(piece);
+        let dispatch = dispatch_of(&live.request, queue, tag, within, bytes);
+        out.push(Output::Dispatch(dispatch));
     }
 
     /// Hands the piece of a tag that the drive sent back to it again.
@@ -197,6 +181,25 @@ impl Layer {
     pub(super) fn requeue(&mut self, now: Instant, tag: u32) {
         self.busy_links.push_back(&mut self.busy, tag);
         self.retry_at = Some(now + RETRY);
+    }
+}
+
+/// The answer to a request that is over.
+#[inline]
+fn done_of(live: &Live) -> Done {
+    let drive = |dispatched| live.since.since(dispatched);
+    Done {
+        stream: live.request.stream,
+        cookie: live.request.cookie,
+        op: live.request.op,
+        length: live.request.length,
+        outcome: live.outcome,
+        submitted: live.submitted,
+        waits: Waits {
+            limit: live.limited,
+            elevator: live.queued,
+            drive: live.dispatched.map_or(Span::ZERO, drive),
+        },
     }
 }
 

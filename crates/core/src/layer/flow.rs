@@ -58,7 +58,7 @@ impl Layer {
     /// A request of the stream in slot `index` is done: there may be room for one more, of that stream or of any.
     pub(super) fn room_came(&mut self, index: u32) {
         let reserved = self.config.limits.reserved;
-        if self.shared < self.config.limits.shared() {
+        if self.shared < self.shared_max {
             self.resume_starved();
         } else if self.starved_links.contains(index)
             && self.table.streams[index].requests.len() < reserved
@@ -71,7 +71,7 @@ impl Layer {
     /// There is room for all: tells the stream that has waited longest for it, or all of them when half of the room is free.
     /// Those who are told may not want it any more, so the last ones must not wait for them to come and go.
     pub(super) fn resume_starved(&mut self) {
-        let shared = self.config.limits.shared();
+        let shared = self.shared_max;
         while self.shared < shared {
             let Some(index) = self.starved_links.pop_front(&mut self.starved) else {
                 return;

@@ -262,6 +262,8 @@ pub struct Layer {
     starved_links: Links,
     /// Live requests beyond those reserved for their stream.
     shared: u32,
+    /// As many of these as there may be.
+    shared_max: u32,
     /// Tags whose piece the drive sent back as busy, and when they are sent again at the latest.
     busy: List,
     busy_links: Links,
@@ -293,6 +295,7 @@ impl Layer {
             starved: List::EMPTY,
             starved_links: Links::new(l.streams),
             shared: 0,
+            shared_max: l.shared(),
             busy: List::EMPTY,
             busy_links: Links::new(u32::from(config.drive.queues) * u32::from(config.drive.tags)),
             retry_at: None,

@@ -146,8 +146,7 @@ impl Layer {
         let live = self.table.requests[request];
         match live.at {
             At::Limit => {
-                self.limits
-                    .remove(request, live.group, live.request.op.is_read());
+                self.limits.remove(request, live.group, &live.request);
                 self.left_limits(&live.request);
             }
             At::Front => self.stage.remove(&mut self.waiting, request),

@@ -46,7 +46,8 @@ impl Layer {
     pub(super) fn after_limits(&mut self, now: Instant, request: u32) {
         let live = &self.table.requests[request];
         let held = self.table.streams[live.request.stream.index].state == State::Held;
-        let mut at = self.first_place(live.request.op, true, held);
+        let room = self.tagged < self.config.limits.scheduler_tags && self.waiting.is_empty();
+        let mut at = first_place(live.request.op, true, held, room);
         if live.tagged && at != At::Held {
             // It kept its scheduler tag: some of it is in the drive.
             at = At::Elevator;
@@ -78,24 +79,23 @@ impl Layer {
 
     fn accept(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
-        let stream = self
-            .table
-            .streams
-            .get_named(index, generation)
-            .ok_or(Reject::UnknownStream)?;
+        let streams = &mut self.table.streams;
+        let Some(stream) = streams.get_named_mut(index, generation) else {
+            return Err(Reject::UnknownStream);
+        };
         if stream.state == State::Closing {
             return Err(Reject::UnknownStream);
         }
-        let (group, held, before) = (
-            stream.spec.group,
-            stream.state == State::Held,
-            stream.requests.len(),
-        );
-        self.check_range(request)?;
-        self.check_room(index, before)?;
-        let (read, charge) = (request.op.is_read(), request.charge());
-        let passed = self.limits.pass(now, group, read, charge);
-        let at = self.first_place(request.op, passed, held);
+        self.table.spaces.check(request)?;
+        let (before, limits) = (stream.requests.len(), &self.config.limits);
+        let beyond = before >= limits.reserved;
+        if before >= limits.per_stream || (beyond && self.shared >= self.shared_max) {
+            return Err(self.refuse(index, before));
+        }
+        let group = stream.spec.group;
+        let passed = self.limits.pass(now, group, request);
+        let room = self.tagged < limits.scheduler_tags && self.waiting.is_empty();
+        let at = first_place(request.op, passed, stream.state == State::Held, room);
         let live = Live {
             request: *request,
             group,
@@ -112,17 +112,14 @@ impl Layer {
             dispatched: None,
         };
         let slot = self.table.requests.insert(live).expect("there is room");
-        let stream = &mut self.table.streams[index];
         self.table.by_stream.push_back(&mut stream.requests, slot);
-        self.shared += u32::from(before >= self.config.limits.reserved);
+        self.shared += u32::from(beyond);
         self.counters.accepted += 1;
-        if passed {
-            if self.events.listening() {
-                self.publish_release(now, slot);
-            }
-        } else {
-            self.limits.hold(slot, group, read, charge);
+        if !passed {
+            self.limits.hold(slot, group, request);
             self.came_to_limits(request);
+        } else if self.events.listening() {
+            self.publish_release(now, slot);
         }
         self.put(now, slot, at);
         if passed && before + 1 >= self.config.limits.per_stream {
@@ -131,40 +128,25 @@ impl Layer {
         Ok(())
     }
 
-    /// Where a request goes that comes in or has passed its limits.
-    #[inline]
-    fn first_place(&self, op: Op, passed: bool, held: bool) -> At {
-        if !passed {
-            At::Limit
-        } else if held && !mutant::is(mutant::HELD_STREAM_DISPATCHED) {
-            At::Held
-        } else if op == Op::Flush {
-            if mutant::is(mutant::FLUSH_IGNORED) {
-                At::Drive
-            } else {
-                At::Flush
-            }
-        } else if self.tagged < self.config.limits.scheduler_tags && self.waiting.is_empty() {
-            At::Elevator
-        } else {
-            At::Front
-        }
-    }
-
     /// Puts a request into the stage that its `at` names.
     #[inline]
     fn put(&mut self, now: Instant, slot: u32, at: At) {
+        if at == At::Elevator {
+            self.tagged += 1;
+            self.elevator.insert(now, slot, &self.table);
+        } else {
+            self.put_elsewhere(now, slot, at);
+        }
+    }
+
+    fn put_elsewhere(&mut self, now: Instant, slot: u32, at: At) {
         match at {
-            At::Elevator => {
-                self.tagged += 1;
-                self.elevator.insert(now, slot, &self.table);
-            }
             At::Front => self.stage.push_back(&mut self.waiting, slot),
             At::Flush => self
                 .flushes
                 .insert(self.table.requests[slot].request.space, slot),
             At::Drive => self.finish_if_over(now, slot),
-            At::Limit | At::Held | At::Finished => {}
+            At::Limit | At::Held | At::Finished | At::Elevator => {}
         }
     }
 
@@ -180,35 +162,43 @@ impl Layer {
         });
     }
 
-    fn check_range(&self, request: &Request) -> Result<(), Reject> {
-        let size = self
-            .table
-            .spaces
-            .size(request.space)
-            .ok_or(Reject::UnknownSpace)?;
-        let flush = request.op == Op::Flush;
-        if (request.length == 0) != flush || (flush && request.offset != 0) {
-            return Err(Reject::BadLength);
-        }
-        match request.offset.checked_add(u64::from(request.length)) {
-            Some(end) if end <= size => Ok(()),
-            _ => Err(Reject::OutOfRange),
-        }
-    }
-
-    /// Room for one more request of the stream: within its own bound, and in what is reserved for it or common to all.
-    #[inline]
-    fn check_room(&mut self, index: u32, live: u32) -> Result<(), Reject> {
-        let limits = &self.config.limits;
-        if live >= limits.per_stream {
+    /// There is no room for one more request of the stream: it has as many as it may, or what is common to all is used up.
+    #[cold]
+    fn refuse(&mut self, index: u32, live: u32) -> Reject {
+        if live >= self.config.limits.per_stream {
             // Should the pause be over before the driver has heard of it, the resume it waits for must come all the same.
             self.table.streams[index].owed_resume = true;
-            return Err(Reject::StreamFull);
-        }
-        if live < limits.reserved || self.shared < limits.shared() {
-            return Ok(());
+            return Reject::StreamFull;
         }
         self.starve(index);
-        Err(Reject::Full)
+        Reject::Full
+    }
+}
+
+/// Where a request goes that comes in or has passed its limits; `room` if there is a scheduler tag for it.
+#[inline]
+fn first_place(op: Op, passed: bool, held: bool, room: bool) -> At {
+    let held = held && !mutant::is(mutant::HELD_STREAM_DISPATCHED);
+    if passed && !held && room && op != Op::Flush {
+        At::Elevator
+    } else {
+        other_place(op, passed, held)
+    }
+}
+
+#[cold]
+fn other_place(op: Op, passed: bool, held: bool) -> At {
+    if !passed {
+        At::Limit
+    } else if held {
+        At::Held
+    } else if op == Op::Flush {
+        if mutant::is(mutant::FLUSH_IGNORED) {
+            At::Drive
+        } else {
+            At::Flush
+        }
+    } else {
+        At::Front
     }
 }

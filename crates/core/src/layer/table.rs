@@ -84,6 +84,16 @@ impl Live {
     };
 }
 
+impl Live {
+    /// It is over as of now. Returns whether it had a scheduler tag, which it has no longer.
+    #[inline]
+    pub(super) fn finish(&mut self, now: Instant) -> bool {
+        self.at = At::Finished;
+        self.since = now;
+        core::mem::replace(&mut self.tagged, false)
+    }
+}
+
 /// A part of a request in the drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
@@ -98,6 +108,21 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// A piece of a request that goes to the drive now; its queue is not known yet.
+    #[inline]
+    pub(super) fn of(live: &Live, request: u32, within: u32, length: u32, now: Instant) -> Self {
+        Self {
+            request,
+            stream: live.request.stream.index,
+            group: live.group,
+            op: live.request.op,
+            within,
+            length,
+            dispatched: now,
+            queue: QueueId(0),
+        }
+    }
+
     const NONE: Self = Self {
         request: NIL,
         stream: 0,
@@ -174,21 +199,34 @@ fn piece_max(op: Op, max_transfer: u32) -> u32 {
 /// Pieces by tag. Each hardware queue has its own run of tags.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    /// A piece of request [`NIL`] stands for none.
-    slots: Vec<Piece>,
-    free: Vec<Vec<u32>>,
+    slots: Vec<Slot>,
+    /// The first free tag of each queue, or [`NIL`].
+    free: Vec<u32>,
     in_flight: u32,
+}
+
+/// A tag's place. A piece of request [`NIL`] stands for none.
+#[derive(Clone, Debug)]
+struct Slot {
+    piece: Piece,
+    /// The free tag after this one in its queue, while this one is free, or [`NIL`].
+    next_free: u32,
 }
 
 impl Pieces {
     fn new(shape: &DriveShape) -> Self {
         let (queues, tags) = (u32::from(shape.queues), u32::from(shape.tags));
-        let free = (0..queues)
-            .map(|q| (q * tags..(q + 1) * tags).rev().collect())
-            .collect();
+        let slot = |tag: u32| Slot {
+            piece: Piece::NONE,
+            next_free: if (tag + 1).is_multiple_of(tags) {
+                NIL
+            } else {
+                tag + 1
+            },
+        };
         Self {
-            slots: alloc::vec![Piece::NONE; (queues * tags) as usize],
-            free,
+            slots: (0..queues * tags).map(slot).collect(),
+            free: (0..queues).map(|queue| queue * tags).collect(),
             in_flight: 0,
         }
     }
@@ -206,42 +244,45 @@ impl Pieces {
     #[inline]
     pub(super) fn insert(&mut self, mut piece: Piece) -> (QueueId, Tag) {
         let queues = self.free.len();
-        let mut queue = if queues == 1 {
-            0
-        } else {
-            piece.stream as usize % queues
-        };
-        let tag = loop {
-            match self.free[queue].pop() {
-                Some(tag) => break tag,
-                None => queue = (queue + 1) % queues,
+        let mut queue = 0;
+        if queues > 1 {
+            queue = piece.stream as usize % queues;
+            while self.free[queue] == NIL {
+                queue = (queue + 1) % queues;
             }
-        };
+        }
+        let free = &mut self.free[queue];
+        let tag = *free;
+        let slot = &mut self.slots[tag as usize];
+        *free = slot.next_free;
         piece.queue = QueueId(queue as u16);
-        self.slots[tag as usize] = piece;
+        slot.piece = piece;
         self.in_flight += 1;
         (piece.queue, Tag(tag))
     }
 
     #[inline]
     pub(super) fn get(&self, tag: Tag) -> Option<&Piece> {
-        self.slots.get(tag.0 as usize).filter(|p| p.request != NIL)
+        let slot = self.slots.get(tag.0 as usize)?;
+        (slot.piece.request != NIL).then_some(&slot.piece)
     }
 
     /// Frees the tag of a piece that is in flight.
     #[inline]
     pub(super) fn remove(&mut self, tag: Tag) {
-        let piece = &mut self.slots[tag.0 as usize];
-        debug_assert!(piece.request != NIL, "the tag is free");
-        piece.request = NIL;
-        self.free[usize::from(piece.queue.0)].push(tag.0);
+        let slot = &mut self.slots[tag.0 as usize];
+        debug_assert!(slot.piece.request != NIL, "the tag is free");
+        slot.piece.request = NIL;
+        let free = &mut self.free[usize::from(slot.piece.queue.0)];
+        slot.next_free = *free;
+        *free = tag.0;
         self.in_flight -= 1;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {
         let slots = self.slots.iter().enumerate();
         slots
-            .filter(|(_, p)| p.request != NIL)
-            .map(|(i, p)| (Tag(i as u32), p))
+            .filter(|(_, s)| s.piece.request != NIL)
+            .map(|(i, s)| (Tag(i as u32), &s.piece))
     }
 }
