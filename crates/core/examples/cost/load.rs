@@ -1,57 +1,33 @@
-//! What a request costs in instructions: a closed loop of streams with eight requests of random size outstanding each, in two
-//! levels of groups, on a drive that answers so many requests at a time.
-//!
-//! ```text
-//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        none, bfq or contract
-//! ```
-//!
-//! Prints the requests done. Run it under `valgrind --tool=callgrind` (or `perf stat`) with two numbers of requests: the
-//! difference in instructions over the difference in requests is the cost of one, this loop included and set-up not.
+//! A closed loop around a layer that does nothing but ask and answer.
 
 use std::collections::VecDeque;
-use std::process::ExitCode;
-use weir_core::elevator::{self, bfq, contract};
+use weir_core::elevator;
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Limits, Op,
     Output, Priority, ROOT, Request, SpaceId, StreamId, StreamSpec, Tag,
 };
 
+/// Requests that each stream has outstanding.
 const DEPTH: u32 = 8;
 const SPACE: u64 = 1 << 40;
 
-fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let elevator = match args.first().map(String::as_str) {
-        Some("none") => elevator::Config::None,
-        Some("bfq") => elevator::Config::Bfq(bfq::Config::default()),
-        Some("contract") => elevator::Config::Contract(contract::Config::default()),
-        _ => return usage(),
-    };
-    let numbers: Vec<u32> = args[1..].iter().filter_map(|a| a.parse().ok()).collect();
-    let [streams, groups, batch, requests] = numbers[..] else {
-        return usage();
-    };
-    let mut load = Load::new(elevator, streams.max(1), groups);
-    println!("{}", load.run(batch as usize, u64::from(requests)));
-    ExitCode::SUCCESS
-}
-
-fn usage() -> ExitCode {
-    eprintln!("usage: cost none|bfq|contract STREAMS GROUPS BATCH REQUESTS");
-    ExitCode::FAILURE
-}
-
-struct Load {
+/// The loop.
+#[derive(Debug)]
+pub(crate) struct Load {
     layer: Layer,
-    streams: Vec<StreamId>,
     in_drive: VecDeque<(Tag, u32)>,
     now: u64,
     random: u64,
     out: Vec<Output>,
+    /// Who may ask again.
+    answered: Vec<(StreamId, u64)>,
+    submitted: Vec<Request>,
+    completed: Vec<Completion>,
 }
 
 impl Load {
-    fn new(elevator: elevator::Config, streams: u32, groups: u32) -> Self {
+    /// So many streams, spread over so many groups.
+    pub(crate) fn new(elevator: elevator::Config, streams: u32, groups: u32) -> Self {
         let mut layer = Layer::new(Config {
             limits: Limits {
                 requests: (streams * DEPTH).max(4096),
@@ -73,8 +49,16 @@ impl Load {
             };
             layer.open(Instant::ZERO, spec).expect("there is room")
         };
+        let streams: Vec<StreamId> = (0..streams).map(open).collect();
+        let places = streams.len() * DEPTH as usize;
+        let mut answered = Vec::with_capacity(places);
+        for _ in 0..DEPTH {
+            answered.extend(streams.iter().copied().zip(0..));
+        }
         Self {
-            streams: (0..streams).map(open).collect(),
+            answered,
+            submitted: Vec::with_capacity(places),
+            completed: Vec::with_capacity(64),
             layer,
             in_drive: VecDeque::with_capacity(64),
             now: 0,
@@ -83,35 +67,27 @@ impl Load {
         }
     }
 
-    fn run(&mut self, batch: usize, requests: u64) -> u64 {
-        let mut answered: Vec<(StreamId, u64)> = Vec::with_capacity(4096);
-        for _ in 0..DEPTH {
-            answered.extend(
-                self.streams
-                    .iter()
-                    .zip(0..)
-                    .map(|(&stream, cookie)| (stream, cookie)),
-            );
-        }
-        let mut submitted = Vec::with_capacity(4096);
-        let mut completed = Vec::with_capacity(batch);
+    /// Runs until so many more requests are done, `batch` answers of the drive at a time. Returns how many were done.
+    pub(crate) fn run(&mut self, batch: usize, requests: u64) -> u64 {
         let mut done = 0;
         while done < requests {
-            submitted.extend(
-                answered
-                    .drain(..)
-                    .map(|(stream, cookie)| self.request(stream, cookie)),
-            );
+            for next in 0..self.answered.len() {
+                let (stream, cookie) = self.answered[next];
+                let request = self.request(stream, cookie);
+                self.submitted.push(request);
+            }
+            self.answered.clear();
             let now = Instant::from_nanos(self.now);
-            self.layer.submit(now, &submitted).expect("there is room");
-            submitted.clear();
+            let room = self.layer.submit(now, &self.submitted);
+            room.expect("there is room");
+            self.submitted.clear();
             let wake = self.layer.poll(now, &mut self.out);
             for output in self.out.drain(..) {
                 match output {
                     Output::Dispatch(d) => self.in_drive.push_back((d.tag, d.length)),
                     Output::Done(d) => {
                         done += 1;
-                        answered.push((d.stream, d.cookie));
+                        self.answered.push((d.stream, d.cookie));
                     }
                     Output::Pause(_) | Output::Resume(_) => {}
                 }
@@ -121,14 +97,14 @@ impl Load {
                     break;
                 };
                 self.now += u64::from(length) / 2;
-                completed.push(Completion::ok(tag));
+                self.completed.push(Completion::ok(tag));
             }
-            if completed.is_empty() && answered.is_empty() {
+            if self.completed.is_empty() && self.answered.is_empty() {
                 self.now = wake.map_or(self.now, |wake| wake.at.as_nanos());
             }
-            self.layer
-                .complete(Instant::from_nanos(self.now), &completed);
-            completed.clear();
+            let now = Instant::from_nanos(self.now);
+            self.layer.complete(now, &self.completed);
+            self.completed.clear();
         }
         done
     }
