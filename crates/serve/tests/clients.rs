@@ -102,6 +102,7 @@ fn fio_finds_what_several_jobs_have_written() {
                 "--iodepth=8",
                 "--thread",
                 "--verify=crc32c",
+                "--verify_state_save=0",
                 "--verify_fatal=1",
             ];
             let report = run("fio", &arguments);
