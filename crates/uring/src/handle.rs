@@ -24,6 +24,8 @@ struct Shared {
     fd: OwnedFd,
     receiving: Cell<bool>,
     sending: Cell<bool>,
+    /// The last receive left something behind, as far as the kernel says so.
+    more: Cell<bool>,
 }
 
 impl Handle {
@@ -44,6 +46,7 @@ impl Handle {
             fd,
             receiving: Cell::new(false),
             sending: Cell::new(false),
+            more: Cell::new(false),
         })))
     }
 
@@ -59,6 +62,14 @@ impl Handle {
 
     pub(crate) fn raw(&self) -> RawFd {
         self.0.fd.as_raw_fd()
+    }
+
+    pub(crate) fn has_more(&self) -> bool {
+        self.0.more.get()
+    }
+
+    pub(crate) fn set_more(&self, more: bool) {
+        self.0.more.set(more);
     }
 
     pub(crate) fn direction(&self, direction: Direction) -> &Cell<bool> {

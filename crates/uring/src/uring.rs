@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{EnterFlags, IoUring, opcode, squeue};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 
 use self::entry::{Registered, Wire};
@@ -44,6 +44,8 @@ pub struct UringRing {
     registration: Registration,
     registered: Registered,
     capacity: usize,
+    /// Receives can be told to wait for their socket first.
+    polls: bool,
     enter: EnterFlags,
     waker: Waker,
     woken: bool,
@@ -72,6 +74,8 @@ impl UringRing {
         let places = config.in_flight + 1;
         let ring = setup::ring(places as u32, modes).map_err(OpenError::Uring)?;
         let (registration, registered) = setup::register(&ring, &arena, config.registered_bytes);
+        // The flag of receives came with 5.19, that of the ring with 6.0.
+        let polls = ring.params().is_setup_single_issuer();
         let mut ring = Self {
             enter: setup::enter_flags(&ring),
             ring,
@@ -81,6 +85,7 @@ impl UringRing {
             registration,
             registered,
             capacity: config.in_flight,
+            polls,
             waker,
             woken: false,
         };
@@ -129,7 +134,8 @@ impl UringRing {
             Queued::Operation(id) => {
                 let slot = self.table.get(id)?;
                 let operation = slot.operation.as_mut()?;
-                entry::build(operation, &mut slot.extra, &self.registered).user_data(id.0)
+                entry::build(operation, &mut slot.extra, &self.registered, self.polls)
+                    .user_data(id.0)
             }
             Queued::Cancellation(id) => opcode::AsyncCancel::new(id.0)
                 .build()
@@ -138,8 +144,16 @@ impl UringRing {
     }
 
     /// Takes an outcome from the kernel; `None` when it is not one for the caller.
-    fn complete(&mut self, id: OpId, outcome: Result<usize, Errno>) -> Option<Completion> {
+    fn complete(
+        &mut self,
+        id: OpId,
+        outcome: Result<usize, Errno>,
+        flags: u32,
+    ) -> Option<Completion> {
         let operation = self.table.get(id)?.operation.as_mut()?;
+        if matches!(operation.kind, Kind::Recv(_)) {
+            operation.handle.set_more(cqueue::sock_nonempty(flags));
+        }
         let result = operation.advance(outcome);
         if matches!(operation.kind, Kind::Wake) && !operation.cancelled {
             operation.done = 0;
@@ -258,7 +272,8 @@ impl Ring for UringRing {
                 result @ 0.. => Ok(result as usize),
                 errno => Err(Errno::from_raw_os_error(-errno)),
             };
-            if let Some(completion) = self.complete(OpId(entry.user_data()), outcome) {
+            if let Some(completion) = self.complete(OpId(entry.user_data()), outcome, entry.flags())
+            {
                 return Some(completion);
             }
         }

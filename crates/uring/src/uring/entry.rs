@@ -13,6 +13,8 @@ use crate::ring::{Fill, Sync};
 
 /// The index of the one registered buffer.
 const ARENA: u16 = 0;
+/// `IORING_RECVSEND_POLL_FIRST` (5.19).
+const POLL_FIRST: u16 = 1;
 
 /// What the kernel reads beside the payload. It stays in place while the operation is in flight,
 /// and its vector is used again by the next operation in that place.
@@ -51,17 +53,19 @@ impl Registered {
     }
 }
 
-/// The entry for what is left of an operation.
+/// The entry for what is left of an operation. `polls` says that the kernel can be told to wait for a socket before it tries it.
 pub(super) fn build(
     operation: &mut Operation,
     wire: &mut Wire,
     registered: &Registered,
+    polls: bool,
 ) -> squeue::Entry {
     gather(operation, &mut wire.iovecs);
     let fd = types::Fd(operation.handle.raw());
     let done = operation.done as u64;
     match operation.kind {
-        Kind::Recv(fill) => receive(fd, wire, fill),
+        // A socket that was found empty mostly still is: trying it first costs a call that fails.
+        Kind::Recv(fill) => receive(fd, wire, fill, polls && !operation.handle.has_more()),
         Kind::Send => send(fd, wire),
         Kind::Wake => read(fd, wire, 0, registered),
         Kind::Read { offset } => read(fd, wire, offset + done, registered),
@@ -97,17 +101,20 @@ fn gather(operation: &mut Operation, iovecs: &mut Vec<iovec>) {
     });
 }
 
-fn receive(fd: types::Fd, wire: &mut Wire, fill: Fill) -> squeue::Entry {
+fn receive(fd: types::Fd, wire: &mut Wire, fill: Fill, poll_first: bool) -> squeue::Entry {
+    let order = if poll_first { POLL_FIRST } else { 0 };
     let flags = match fill {
         Fill::Any => RecvFlags::empty(),
         Fill::All => RecvFlags::WAITALL,
     };
     if let Some((start, bytes)) = wire.single() {
         opcode::Recv::new(fd, start, bytes)
+            .ioprio(order)
             .flags(flags.bits().cast_signed())
             .build()
     } else {
         opcode::RecvMsg::new(fd, wire.message().cast())
+            .ioprio(order)
             .flags(flags.bits())
             .build()
     }
