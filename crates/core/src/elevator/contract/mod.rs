@@ -65,17 +65,23 @@ impl Elevator {
         }
     }
 
-    /// The next piece of a request of `group`: no larger than leaves room for two under the tightest bound on it.
+    /// True if what others have in flight is bounded for the sake of promises.
+    fn bounds_hold(&self) -> bool {
+        self.config.bound_in_flight && !self.window.probing()
+    }
+
+    /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
     fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
         let (most, last) = table.piece(request);
         let live = &table.requests[request];
-        if !matches!(live.request.op, Op::Read | Op::Write) || !self.config.bound_in_flight {
+        if !matches!(live.request.op, Op::Read | Op::Write) || !self.bounds_hold() {
             return (most, last);
         }
-        let Some(bound) = self.reservations.tightest(now, live.group) else {
+        let product = self.window.product();
+        let Some(portion) = self.reservations.portion(now, live.group, product) else {
             return (most, last);
         };
-        let room = self.model.bytes_in(bound / 2).max(self.model.indivisible());
+        let room = self.model.bytes_in(portion).max(self.model.indivisible());
         let within = (room / GRAIN).max(1) * GRAIN;
         if within >= u64::from(most) {
             return (most, last);
@@ -108,13 +114,17 @@ impl Elevator {
         if rule == Rule::Urgent {
             return Ok(offer);
         }
-        if self.config.bound_in_flight
+        if self.bounds_hold()
             && !mutant::is(mutant::BOUND_IGNORED)
             && let Some(group) = self.reservations.in_the_way(live.group, cost, self.flight)
         {
+            self.window.held(self.flight);
             return Err(Held::ForSakeOf(group));
         }
-        if rule == Rule::Share && self.flight > 0 && self.flight + cost > self.window.bound(now) {
+        if (rule == Rule::Share || self.window.probing())
+            && self.flight > 0
+            && self.flight + cost > self.window.bound(now)
+        {
             return Err(Held::DriveIsBusy);
         }
         Ok(offer)
@@ -275,6 +285,8 @@ impl Schedule for Elevator {
 
     fn set_capacity(&mut self, _now: Instant, table: &Table) {
         self.model = Model::new(table.capacity());
+        // The speed was one of the old model.
+        self.window = Window::new();
     }
 
     fn insert(&mut self, now: Instant, request: u32, table: &Table) {
@@ -331,13 +343,14 @@ impl Schedule for Elevator {
             return;
         }
         let cost = self.model.cost(piece.op, u64::from(piece.length));
-        self.window.complete(now, piece, cost);
+        let waited = self.shares.anyone();
+        self.window.complete(now, piece, cost, waited);
         self.flight = self.flight.saturating_sub(cost);
         let live = &table.requests[piece.request];
         let last = live.pieces == 1 && live.issued == live.request.length;
         let drive = Drive {
             model: &self.model,
-            delay: self.window.delay(),
+            window: &self.window,
         };
         self.reservations
             .completed(now, piece.group, u64::from(piece.length), cost, last, drive);

@@ -5,10 +5,14 @@
 //! (as mClock's reservation tags: Gulati, Merchant, Varman, "mClock", 2010).
 //!
 //! A client that asks for one thing at a time is kept from its min by what stands before it in the drive, however early it is
-//! served. From the bytes it keeps outstanding follows the time its next request may take; less the time its client thinks and
-//! the drive needs for the request alone, that is what the drive time of *others* in flight is bounded to.
+//! served. From the bytes it keeps outstanding follows the time its next request may take, less the time its client thinks. What
+//! *others* have in flight is bounded to what the drive does in that time beside the request itself: whoever finds so much in
+//! the drive is done when so much has been done (Little's law), at the speed that the drive has shown (`window`). But never
+//! to less than the drive works on at a time: that would leave it idle and let nobody's request return sooner.
 
+use super::GRAIN;
 use super::cost::Model;
+use super::window::Window;
 use crate::contract::{Class, Contract};
 use crate::group::{GroupId, Groups};
 use crate::heap::Heap;
@@ -27,6 +31,8 @@ const MARGIN: u64 = 7;
 const LINGER_MIN: Span = Span::from_millis(5);
 const LINGER_MAX: Span = Span::from_millis(100);
 const LINGER_REALTIME: Span = Span::from_secs(1);
+/// Others are bounded to no less than the drive works on at a time and this part of it more.
+const LEAST: u64 = 4;
 /// So many of the tightest bounds are looked at for each piece.
 const LOOKED_AT: usize = 4;
 
@@ -347,14 +353,21 @@ impl Reservations {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drive<'a> {
     pub(super) model: &'a Model,
-    /// Time of a piece beyond its modelled cost.
-    pub(super) delay: u64,
+    pub(super) window: &'a Window,
 }
 
 /// Bounds on what others have in flight.
 impl Reservations {
-    /// The tightest bound that a member of `group` has to respect, in nanoseconds of drive time.
-    pub(super) fn tightest(&mut self, now: Instant, group: GroupId) -> Option<u64> {
+    /// The largest piece that a member of `group` may send, in nanoseconds of modelled cost: the tightest bound on it is divided so
+    /// that while one piece is on its way back, the others are as much as the drive works on at a time.
+    pub(super) fn portion(&mut self, now: Instant, group: GroupId, product: u64) -> Option<u64> {
+        let bound = self.tightest(now, group)?;
+        let spare = bound.saturating_sub(product).max(1);
+        Some(bound / bound.div_ceil(spare).clamp(2, LEAST + 1))
+    }
+
+    /// The tightest bound that a member of `group` has to respect, in nanoseconds of modelled cost.
+    fn tightest(&mut self, now: Instant, group: GroupId) -> Option<u64> {
         self.alive(now);
         let found = self
             .forest
@@ -397,16 +410,18 @@ impl Reservations {
     fn bind(&mut self, now: Instant, at: u32, drive: Drive<'_>) {
         let r = &mut self.table[at as usize];
         let period = r.period(r.usual, r.usual_requests);
-        let alone = drive.model.cost(crate::Op::Read, r.usual) + drive.delay;
-        let slack = period.saturating_sub(alone + r.think);
-        r.bound = if slack == 0 {
-            // Not even an idle drive would do: its client is the limit. Others need not suffer for that beyond measure.
-            period
-        } else {
-            let lag = now.since(r.kept).as_nanos();
-            let steps = u32::from(lag > 4 * period) + u32::from(lag > 16 * period);
-            (slack / 8 * MARGIN) >> steps
-        };
+        let own = drive.model.cost(crate::Op::Read, r.usual);
+        let (speed, product) = (drive.window.speed(), drive.window.product());
+        let mut done = speed.cost(period.saturating_sub(r.think));
+        if done < product + own {
+            // Not even an idle drive would do: its client is the limit. Others need not suffer for the time that it takes.
+            done = speed.cost(period);
+        }
+        let room = (done / 8 * MARGIN).saturating_sub(own);
+        let lag = now.since(r.kept).as_nanos();
+        let steps = u32::from(lag > 4 * period) + u32::from(lag > 16 * period);
+        let piece = (product / LEAST).max(2 * drive.model.cost(crate::Op::Read, GRAIN));
+        r.bound = (room >> steps).max(product + piece);
         let bound = r.bound;
         if self.forest.contains(at) && self.forest.key(at) != bound {
             self.forest.remove(&mut self.bounds, at);
@@ -470,7 +485,7 @@ mod tests {
         }));
         let drive = Drive {
             model: &model,
-            delay: 30_000,
+            window: &Window::new(),
         };
         let mut r = promised();
         let now = Instant::ZERO;

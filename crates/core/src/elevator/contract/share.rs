@@ -8,7 +8,7 @@
 use crate::list::NIL;
 use crate::mutant;
 use crate::tree::{Forest, Tree, before};
-use crate::{Instant, Span};
+use crate::{Instant, ROOT, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -147,6 +147,12 @@ impl Shares {
     /// True if the entity or a stream below it has something to send.
     pub(super) fn is_active(&self, entity: u32) -> bool {
         self.entities[entity as usize].active
+    }
+
+    /// True if any stream has something to send.
+    pub(super) fn anyone(&self) -> bool {
+        let root = &self.nodes[ROOT.0 as usize];
+        !root.children.is_empty() || !root.idle_children.is_empty()
     }
 
     /// The stream whose turn it is below `group`; `None` if nobody there has anything to send.

@@ -1,6 +1,8 @@
 //! Contracts kept on a modelled drive: every request takes 30 us in parallel with the others, then its bytes cross a link of
 //! 250 MB/s one after the other.
 
+mod pace;
+
 use super::*;
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
@@ -20,6 +22,27 @@ const CAPACITY: Capacity = Capacity {
     read: LINK,
     write: LINK,
     iops: 0,
+};
+
+/// The drive, and what is stated of it.
+#[derive(Clone, Copy, Debug)]
+struct Pipe {
+    stated: Option<Capacity>,
+    /// Bytes a second of the link.
+    link: u64,
+    /// Nanoseconds of a request before it.
+    service: u64,
+    /// A request takes up to so much longer than that.
+    jitter: u64,
+    tags: u16,
+}
+
+const PIPE: Pipe = Pipe {
+    stated: Some(CAPACITY),
+    link: LINK,
+    service: SERVICE,
+    jitter: 0,
+    tags: 64,
 };
 
 /// A closed-loop client: `depth` requests of `size` outstanding, the next one `think` after an answer.
@@ -94,14 +117,17 @@ struct Host {
     clients: Vec<Client>,
     streams: Vec<StreamId>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
+    pipe: Pipe,
     link_free: u64,
+    random: u64,
     run: Run,
 }
 
 impl Host {
-    fn new(elevator: elevator::Config, clients: &[Client], seconds: u64) -> Self {
+    fn new(elevator: elevator::Config, pipe: Pipe, clients: &[Client], seconds: u64) -> Self {
         let drive = DriveShape {
-            capacity: Some(CAPACITY),
+            capacity: pipe.stated,
+            tags: pipe.tags,
             ..DriveShape::default()
         };
         let mut layer = Layer::new(LayerConfig {
@@ -147,7 +173,9 @@ impl Host {
             clients: clients.to_vec(),
             streams,
             events,
+            pipe,
             link_free: 0,
+            random: 1,
             run,
         }
     }
@@ -187,8 +215,13 @@ impl Host {
     fn carry_out(&mut self, now: u64, output: Output) {
         match output {
             Output::Dispatch(d) => {
-                let begin = self.link_free.max(now + SERVICE);
-                self.link_free = begin + u64::from(d.length) * SECOND / LINK;
+                self.random = self
+                    .random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let extra = (self.random >> 33) * self.pipe.jitter >> 31;
+                let begin = self.link_free.max(now + self.pipe.service + extra);
+                self.link_free = begin + u64::from(d.length) * SECOND / self.pipe.link;
                 self.events
                     .push(Reverse((self.link_free, Event::Complete(d.tag))));
             }
@@ -208,7 +241,7 @@ impl Host {
 }
 
 fn run(elevator: elevator::Config, clients: &[Client], seconds: u64) -> Run {
-    Host::new(elevator, clients, seconds).run(seconds)
+    Host::new(elevator, PIPE, clients, seconds).run(seconds)
 }
 
 fn contract(clients: &[Client], seconds: u64) -> Run {
@@ -417,7 +450,7 @@ fn what_costs_a_request_however_small_is_not_cut_smaller() {
         write: 140_000_000,
         iops: 8_000,
     };
-    let mut host = Host::new(elevator::Config::Contract(Config::default()), &[], 1);
+    let mut host = Host::new(elevator::Config::Contract(Config::default()), PIPE, &[], 1);
     let group = |id, contract| Edit::AddGroup {
         id: GroupId(id),
         parent: ROOT,
@@ -456,7 +489,7 @@ fn what_costs_a_request_however_small_is_not_cut_smaller() {
 
 #[test]
 fn tenants_divide_before_their_volumes_do() {
-    let mut host = Host::new(elevator::Config::Contract(Config::default()), &[], 1);
+    let mut host = Host::new(elevator::Config::Contract(Config::default()), PIPE, &[], 1);
     let group = |id, parent, contract| Edit::AddGroup {
         id: GroupId(id),
         parent,

@@ -1,82 +1,152 @@
 //! How much must be in flight to keep the drive busy, and no more: then it is the elevator that decides, not the drive's queue.
 //!
-//! As a sender finds a network's capacity (BBR: Cardwell et al., "BBR: congestion-based congestion control", 2016): the bound is
-//! twice the drive's delay times its speed, with the delay taken as the least seen in a while and the speed as the most. While
-//! more in flight still means more done, the speed rises and the bound with it. Only a piece that found the drive empty shows
-//! the delay, so where none has for long the drive is let run dry for one.
+//! As a sender finds a network's capacity (BBR: Cardwell et al., "BBR: congestion-based congestion control", 2016): the drive is a
+//! pipe of a *speed* and a *delay*, and less than their product in flight leaves it idle, more only waits in it. The bound is
+//! twice that, so that while more in flight still means more done, the speed rises and the bound with it.
+//!
+//! The speed is the most that was done in a while, in modelled cost by time: one if the drive does what its capacity says, four on
+//! a drive four times as fast. What was done while nobody had more to send, or with little in flight for the sake of a promise,
+//! says nothing about the drive, unless it is more than was known (BBR's application-limited samples). Where promises leave so
+//! little for long, they are set aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed
+//! (BBR's probing). Only a piece that found the drive empty shows the delay, so where none has for long the drive is let run dry
+//! for one.
 
 use crate::layer::Piece;
-use crate::time::{mul_div_ceil, mul_div_floor};
+use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 
 /// Twice the product: room to grow into.
 const GAIN: u64 = 2;
-/// The bound is never below this much drive time: a live host is this late now and then.
+/// The bound is never below what the drive does in this long: a live host is this late now and then.
 const FLOOR: u64 = 250_000;
 /// The speed is averaged over rounds of this length.
 const ROUND: Span = Span::from_millis(10);
-/// The speed and the largest piece are forgotten after one to two of these.
+/// A probe goes on while it finds the speed higher by this part.
+const MORE: u64 = 4;
+/// The speed and the largest piece are forgotten after one to two of these; so long it is from one probe to the next.
 const MEMORY: Span = Span::from_millis(500);
-/// The delay is forgotten after one to two of these, and measured on purpose when it has not been for so long.
-const DELAY_MEMORY: Span = Span::from_secs(5);
-/// Speed one: the drive does what its capacity says. Speeds are in these units.
+/// The delay is measured on purpose when it has not been for so long.
+const MEASURE: Span = Span::from_secs(5);
+/// Speed one.
 const UNIT: u64 = 1 << 10;
 
-/// The extreme of the last one to two spans of memory.
+/// The most of the last one to two spans of memory.
 #[derive(Clone, Copy, Debug)]
-struct Extreme {
+struct Most {
     now: u64,
     before: u64,
     since: Instant,
-    none: u64,
 }
 
-impl Extreme {
-    const fn new(none: u64) -> Self {
-        Self {
-            now: none,
-            before: none,
-            since: Instant::ZERO,
-            none,
-        }
-    }
+impl Most {
+    const NONE: Self = Self {
+        now: 0,
+        before: 0,
+        since: Instant::ZERO,
+    };
 
-    fn turn(&mut self, now: Instant, memory: Span) {
-        if now.since(self.since) >= memory {
+    fn add(&mut self, now: Instant, sample: u64) {
+        if now.since(self.since) >= MEMORY {
             self.before = self.now;
-            self.now = self.none;
+            self.now = 0;
             self.since = now;
         }
+        self.now = self.now.max(sample);
+    }
+
+    fn get(&self) -> u64 {
+        self.now.max(self.before)
+    }
+}
+
+/// The last three pieces that found the drive empty: the time each took, and its modelled cost. The one in the middle counts:
+/// neither a hit in the drive's cache nor a hiccup says what is usual.
+#[derive(Clone, Copy, Debug)]
+struct Alone {
+    samples: [Option<(u64, u64)>; 3],
+    next: usize,
+}
+
+impl Alone {
+    const NONE: Self = Self {
+        samples: [None; 3],
+        next: 0,
+    };
+
+    fn add(&mut self, time: u64, cost: u64) {
+        self.samples[self.next] = Some((time, cost));
+        self.next = (self.next + 1) % self.samples.len();
+    }
+
+    /// The time beyond what the cost takes at a speed; of two samples the lesser.
+    fn delay(&self, speed: Speed) -> u64 {
+        let delay = |s: (u64, u64)| s.0.saturating_sub(speed.time(s.1));
+        let [a, b, c] = self.samples.map(|s| s.map_or(u64::MAX, delay));
+        let median = a.min(b).max(a.max(b).min(c));
+        if median == u64::MAX { a.min(b) } else { median }
+    }
+}
+
+/// Modelled cost done in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Speed(u64);
+
+impl Speed {
+    /// What the stated capacity says.
+    pub(super) const STATED: Self = Self(UNIT);
+
+    /// The cost that is done in `time`.
+    pub(super) fn cost(self, time: u64) -> u64 {
+        mul_div_floor(time, self.0, UNIT)
+    }
+
+    /// The time in which `cost` is done.
+    fn time(self, cost: u64) -> u64 {
+        mul_div_floor(cost, UNIT, self.0.max(1))
     }
 }
 
 /// The estimate and the bound that follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Least time of a piece beyond its modelled cost, for reads and for the rest.
-    delays: [Extreme; 2],
-    /// Most modelled cost done in a unit of time.
-    speed: Extreme,
-    /// Largest cost of a piece.
-    largest: Extreme,
+    /// For reads and for the rest.
+    delays: [Alone; 2],
+    speeds: Most,
+    /// Costs of pieces.
+    largest: Most,
     /// The piece in flight that found the drive empty: its request, and where in it it begins.
     alone: Option<(u32, u32)>,
     measured: Instant,
+    /// The round: when it began, the cost done in it, whether at some time nobody waited, whether promises left little in flight.
     round: Instant,
     done: u64,
+    wanting: bool,
+    short: bool,
+    /// Promises are set aside to find the speed; and when that or else the drive's work showed it last.
+    probing: bool,
+    shown: Instant,
+    /// What follows.
+    speed: Speed,
+    product: u64,
     bound: u64,
 }
 
 impl Window {
     pub(super) const fn new() -> Self {
         Self {
-            delays: [Extreme::new(u64::MAX); 2],
-            speed: Extreme::new(0),
-            largest: Extreme::new(0),
+            delays: [Alone::NONE; 2],
+            speeds: Most::NONE,
+            largest: Most::NONE,
             alone: None,
             measured: Instant::ZERO,
             round: Instant::ZERO,
             done: 0,
+            wanting: false,
+            short: false,
+            probing: true,
+            shown: Instant::ZERO,
+            speed: Speed::STATED,
+            product: 0,
             bound: u64::MAX,
         }
     }
@@ -84,55 +154,91 @@ impl Window {
     /// The most modelled cost in flight that the drive needs, in nanoseconds; zero to let it run dry.
     #[inline]
     pub(super) fn bound(&self, now: Instant) -> u64 {
-        if now.since(self.measured) > DELAY_MEMORY {
+        if now.since(self.measured) > MEASURE {
             0
         } else {
             self.bound
         }
     }
 
-    /// Time that a piece takes beyond its modelled cost even when it is alone.
-    pub(super) fn delay(&self) -> u64 {
-        let known = self
-            .delays
-            .iter()
-            .map(|d| d.now.min(d.before))
-            .filter(|&d| d != u64::MAX);
-        known.max().unwrap_or(0)
+    /// The speed at which the drive does what it has.
+    pub(super) fn speed(&self) -> Speed {
+        self.speed
+    }
+
+    /// The modelled cost that the drive works on at a time, however little waits in it: its speed times its delay.
+    pub(super) fn product(&self) -> u64 {
+        self.product
     }
 
     /// A piece goes to the empty drive: the request's, from `within` on.
     pub(super) fn wake(&mut self, now: Instant, request: u32, within: u32) {
         self.alone = Some((request, within));
-        self.round = now;
-        self.done = 0;
+        self.begin(now);
     }
 
-    /// A piece of `cost` came back.
-    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, cost: u64) {
-        if self.alone == Some((piece.request, piece.within)) {
-            let delay = &mut self.delays[usize::from(!piece.op.is_read())];
-            delay.turn(now, DELAY_MEMORY);
-            delay.now = delay
-                .now
-                .min(now.since(piece.dispatched).as_nanos().saturating_sub(cost));
+    /// Somebody was held back, for the sake of a promise, while so much was in flight.
+    pub(super) fn held(&mut self, flight: u64) {
+        self.short |= flight < GAIN * self.product;
+    }
+
+    /// True while promises are set aside to find the speed.
+    pub(super) fn probing(&self) -> bool {
+        self.probing
+    }
+
+    /// A piece of `cost` came back while others waited, or nobody did.
+    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, cost: u64, waited: bool) {
+        self.wanting |= !waited;
+        self.done += cost;
+        let round = now.since(self.round);
+        let alone = self.alone == Some((piece.request, piece.within));
+        if !alone && round < ROUND && cost <= self.largest.now {
+            return;
+        }
+        if alone {
+            let time = now.since(piece.dispatched).as_nanos();
+            self.delays[usize::from(!piece.op.is_read())].add(time, cost);
             self.alone = None;
             self.measured = now;
         }
-        self.speed.turn(now, MEMORY);
-        self.largest.turn(now, MEMORY);
-        self.largest.now = self.largest.now.max(cost);
-        self.done = self.done.saturating_add(cost);
-        let round = now.since(self.round);
+        self.largest.add(now, cost);
         if round >= ROUND {
-            let speed = mul_div_floor(self.done, UNIT, round.as_nanos());
-            self.speed.now = self.speed.now.max(speed);
-            self.round = now;
-            self.done = 0;
+            self.end(now, mul_div_floor(self.done, UNIT, round.as_nanos()));
+            self.begin(now);
         }
-        let speed = self.speed.now.max(self.speed.before).max(UNIT);
-        let largest = self.largest.now.max(self.largest.before);
-        let needed = mul_div_ceil(self.delay(), speed, UNIT).saturating_add(largest);
-        self.bound = needed.saturating_mul(GAIN).max(FLOOR);
+        self.settle();
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.round = now;
+        self.done = 0;
+        (self.wanting, self.short) = (false, false);
+    }
+
+    /// A round ends in which the drive did its work at `speed`.
+    fn end(&mut self, now: Instant, speed: u64) {
+        let known = self.speed.0;
+        let telling = !self.wanting && !self.short;
+        if telling || speed > known {
+            self.speeds.add(now, speed);
+            self.speed = Speed(self.speeds.get());
+        }
+        if telling || self.probing {
+            self.shown = now;
+        }
+        self.probing = if self.probing {
+            speed > known + known / MORE
+        } else {
+            self.short && now.since(self.shown) >= MEMORY
+        };
+    }
+
+    fn settle(&mut self) {
+        let known = self.delays.map(|d| d.delay(self.speed));
+        let delay = known.into_iter().filter(|&d| d != u64::MAX).max();
+        self.product = self.speed.cost(delay.unwrap_or(0));
+        let needed = self.product.saturating_add(self.largest.get());
+        self.bound = needed.saturating_mul(GAIN).max(self.speed.cost(FLOOR));
     }
 }

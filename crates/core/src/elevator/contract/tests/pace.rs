@@ -1,0 +1,101 @@
+//! Drives that are faster or slower than stated, of every delay.
+
+use super::*;
+
+/// A reader of 4 KiB at a time that was promised `want`, and fifteen who stream and were promised 10 MB/s each.
+fn clients(want: u64) -> Vec<Client> {
+    let target = Client {
+        size: 4 * KIB,
+        depth: 1,
+        contract: min(want),
+        ..READER
+    };
+    let reader = Client {
+        depth: 4,
+        contract: min(10_000_000),
+        ..READER
+    };
+    core::iter::once(target)
+        .chain(core::iter::repeat_n(reader, 15))
+        .collect()
+}
+
+/// What one read of 4 KiB at a time makes in a second if nothing is in its way.
+fn alone(pipe: Pipe) -> u64 {
+    let time = pipe.service + pipe.jitter / 2 + 4096 * SECOND / pipe.link;
+    4096 * SECOND / time
+}
+
+fn drives() -> impl Iterator<Item = Pipe> {
+    let times = [1, 2, 4, 8];
+    let rest = [
+        (10_000, 8),
+        (100_000, 32),
+        (1_000_000, 64),
+        (5_000_000, 256),
+    ];
+    times.into_iter().flat_map(move |times| {
+        rest.map(|(service, tags)| Pipe {
+            link: LINK * times,
+            service,
+            tags,
+            ..PIPE
+        })
+    })
+}
+
+fn run_on(pipe: Pipe, elevator: elevator::Config, clients: &[Client]) -> Run {
+    Host::new(elevator, pipe, clients, 2).run(2)
+}
+
+fn kept_on(pipe: Pipe, clients: &[Client]) -> Run {
+    run_on(pipe, elevator::Config::Contract(Config::default()), clients)
+}
+
+#[test]
+fn a_drive_faster_than_stated_is_used_and_promises_are_kept() {
+    for pipe in drives() {
+        for jitter in [0, pipe.service / 2] {
+            let pipe = Pipe { jitter, ..pipe };
+            let want = 10_000_000.min(alone(pipe) / 2);
+            let clients = clients(want);
+            let none = run_on(pipe, elevator::Config::None, &clients);
+            let kept = kept_on(pipe, &clients);
+            assert!(
+                kept.all() * 100 >= none.all() * 90,
+                "{pipe:?}: {} of {}",
+                kept.all(),
+                none.all()
+            );
+            let worst = kept.worst(0, 1, 20);
+            assert!(worst >= want, "{pipe:?}: {worst} of {want}");
+            let worst = (1..16).map(|c| kept.worst(c, 1, 20)).min().unwrap();
+            assert!(worst >= 10_000_000, "{pipe:?}: {worst}");
+        }
+    }
+}
+
+#[test]
+fn a_promise_that_its_client_cannot_reach_costs_others_little() {
+    for pipe in drives() {
+        for jitter in [0, pipe.service / 4] {
+            let pipe = Pipe { jitter, ..pipe };
+            let reach = alone(pipe);
+            let clients = clients((reach * 5 / 4).min(60_000_000));
+            let none = run_on(pipe, elevator::Config::None, &clients);
+            let kept = kept_on(pipe, &clients);
+            assert!(
+                kept.all() * 100 >= none.all() * 88,
+                "{pipe:?}: {} of {}",
+                kept.all(),
+                none.all()
+            );
+            // And it has most of what it would have if it were alone.
+            let worst = kept.worst(0, 1, 20);
+            assert!(
+                worst * 100 >= reach.min(60_000_000) * 70,
+                "{pipe:?}: {worst} of {reach}"
+            );
+        }
+    }
+}
