@@ -3,42 +3,68 @@
 use std::collections::VecDeque;
 use weir_core::{Done, Instant, Request, Span};
 
-/// The way from a client to the server and back.
+/// The way from a client to the server and back, and the server's one thread on it.
+///
+/// The thread lives in turns, as the live server's does: a turn takes everything in that is there when it begins, shows it to the
+/// layer as of that instant, and its answers leave when it ends; what comes meanwhile waits for the next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Path {
     /// From the client to the server, and as long back.
     pub latency: Span,
-    /// Time of the server's one processor that each request takes before the layer sees it, one after the other.
+    /// Time of a turn, whatever it does.
+    pub turn: Span,
+    /// Time that each request adds to turns: half of it to the one in which it comes, half to the one in which it is answered.
     pub processor: Span,
+    /// How late the thread is to notice that the drive has ended something, or that a timer is due, when it sleeps.
+    pub late: Span,
 }
 
 impl Path {
     /// No way at all: clients call the layer.
     pub const DIRECT: Self = Self {
         latency: Span::ZERO,
+        turn: Span::ZERO,
         processor: Span::ZERO,
+        late: Span::ZERO,
     };
+}
+
+/// A time in which the server's thread gets no processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stall {
+    /// When it begins.
+    pub at: Instant,
+    /// How long it is.
+    pub length: Span,
 }
 
 /// Requests and answers on their way. With the same latency for all, both ways keep their order.
 #[derive(Debug)]
 pub(crate) struct Transit {
     path: Path,
-    /// The processor is busy until then.
+    stalls: VecDeque<Stall>,
+    /// The server's turn lasts until then.
     busy: Instant,
+    /// Requests taken in and answered in this turn.
+    moved: u64,
     requests: VecDeque<(Instant, Request)>,
+    /// Answers of this turn.
+    leaving: Vec<Done>,
     answers: VecDeque<(Instant, Done)>,
 }
 
 impl Transit {
-    /// Room for `capacity` requests and as many answers.
-    pub(crate) fn new(path: Path, capacity: u32) -> Self {
-        let room = if path == Path::DIRECT { 0 } else { capacity };
+    /// Room for `capacity` requests and as many answers. `stalls` are in order.
+    pub(crate) fn new(path: Path, stalls: &[Stall], capacity: u32) -> Self {
+        let room = if path == Path::DIRECT { 0 } else { capacity } as usize;
         Self {
             path,
+            stalls: stalls.iter().copied().collect(),
             busy: Instant::ZERO,
-            requests: VecDeque::with_capacity(room as usize),
-            answers: VecDeque::with_capacity(room as usize),
+            moved: 0,
+            requests: VecDeque::with_capacity(room),
+            leaving: Vec::with_capacity(room),
+            answers: VecDeque::with_capacity(room),
         }
     }
 
@@ -50,30 +76,60 @@ impl Transit {
 
     /// A client sends a request.
     pub(crate) fn send(&mut self, now: Instant, request: Request) {
-        self.busy = self.busy.max(now + self.path.latency) + self.path.processor;
-        self.requests.push_back((self.busy, request));
+        (self.requests).push_back((now + self.path.latency, request));
     }
 
     /// The layer has answered.
-    pub(crate) fn answer(&mut self, now: Instant, done: Done) {
-        self.answers.push_back((now + self.path.latency, done));
+    pub(crate) fn answer(&mut self, done: Done) {
+        self.moved += 1;
+        self.leaving.push(done);
     }
 
-    /// When the next request or answer arrives.
-    #[inline]
-    pub(crate) fn next(&self) -> Option<Instant> {
+    /// When the server's next turn begins: for a request that comes, for something that it has to do `at_once`, or for the drive
+    /// or a timer, due at `due`.
+    pub(crate) fn next_turn(
+        &self,
+        due: Option<Instant>,
+        at_once: Option<Instant>,
+    ) -> Option<Instant> {
+        let due = due.map(|due| {
+            let asleep = due > self.busy;
+            due + if asleep { self.path.late } else { Span::ZERO }
+        });
         let request = self.requests.front().map(|r| r.0);
-        let answer = self.answers.front().map(|a| a.0);
-        match (request, answer) {
-            (Some(request), Some(answer)) => Some(request.min(answer)),
-            (at, None) | (None, at) => at,
-        }
+        let first = [due, at_once, request].into_iter().flatten().min()?;
+        let begin = first.max(self.busy);
+        let stall = self.stalls.front().filter(|stall| stall.at <= begin);
+        Some(stall.map_or(begin, |stall| begin.max(stall.at + stall.length)))
     }
 
-    /// The next request that has reached the layer by `now`.
+    /// The server's turn that began at `now` has done what there was to do.
+    pub(crate) fn end_turn(&mut self, now: Instant) {
+        let work = self.path.processor.as_nanos() * self.moved / 2;
+        self.busy = now + self.path.turn + Span::from_nanos(work);
+        while let Some(stall) = self.stalls.front().filter(|stall| stall.at < self.busy) {
+            // One in the midst of the turn makes it longer; one before delayed its beginning.
+            if stall.at >= now {
+                self.busy += stall.length;
+            }
+            self.stalls.pop_front();
+        }
+        self.moved = 0;
+        let arrival = self.busy + self.path.latency;
+        (self.answers).extend(self.leaving.drain(..).map(|done| (arrival, done)));
+    }
+
+    /// When the next answer arrives.
+    #[inline]
+    pub(crate) fn next_answer(&self) -> Option<Instant> {
+        self.answers.front().map(|a| a.0)
+    }
+
+    /// The next request that has reached the server by `now`.
     #[inline]
     pub(crate) fn arrived(&mut self, now: Instant) -> Option<Request> {
         self.requests.front().filter(|r| r.0 <= now)?;
+        self.moved += 1;
         self.requests.pop_front().map(|r| r.1)
     }
 

@@ -1,9 +1,9 @@
 //! What can be worked out by hand.
 
-use weir_core::{Contract, Span};
+use weir_core::{Contract, Instant, Span};
 use weir_drive::null;
 use weir_load::{Arrival, Program, SyncMode};
-use weir_sim::{Path, Policy, Results, Run, Scenario};
+use weir_sim::{Path, Policy, Results, Run, Scenario, Stall};
 
 fn idle() -> Scenario {
     let drive = weir_drive::Config::Null(null::Config::demo());
@@ -39,28 +39,74 @@ fn a_lone_reader_waits_for_service_and_transfer() {
 }
 
 #[test]
-fn a_path_adds_its_latency_twice_and_its_processor_in_series() {
+fn a_path_adds_its_latency_twice_and_the_turn_of_the_answer() {
     let mut scenario = one(Program::random_reads(4096, 1));
     scenario.path = Path {
         latency: Span::from_micros(20),
-        processor: Span::from_micros(5),
+        turn: Span::from_micros(3),
+        processor: Span::from_micros(4),
+        late: Span::from_micros(7),
     };
     let results = run(&scenario);
     let meter = &results.clients[0].meter;
+    // The drive's time, and 7 us until the server notices; the turn in which the request came is over long before.
+    assert_eq!(meter.split().drive.max(), 53_384);
+    // Both ways, and the turn with half the request's processor time.
     assert_eq!(
         (meter.latency().min(), meter.latency().max()),
-        (91_384, 91_384)
+        (98_384, 98_384)
     );
-    assert_eq!(meter.split().drive.max(), 46_384);
+}
 
-    // Thirty-two at once: the processor takes 5 us for each, which is less than the link takes.
-    scenario.clients[0].program.depth = 32;
+#[test]
+fn a_server_does_one_thing_after_the_other() {
+    // Thirty-two at once: the processor takes 50 us for each, the link less.
+    let mut scenario = one(Program::random_reads(4096, 32));
     scenario.path.processor = Span::from_micros(50);
     let meter = &run(&scenario).clients[0].meter;
     assert!(
-        (19_990..=20_000).contains(&meter.requests()),
-        "one every 50 us"
+        (19_950..=20_000).contains(&meter.requests()),
+        "{}",
+        meter.requests()
     );
+    // Whatever ends during a turn is taken in by the next one: turns of 1 ms, of all 32 each.
+    scenario.path = Path {
+        turn: Span::from_millis(1),
+        ..Path::DIRECT
+    };
+    let meter = &run(&scenario).clients[0].meter;
+    assert_eq!(meter.requests() % 32, 0);
+    assert!(
+        (300 * 32..=500 * 32).contains(&meter.requests()),
+        "{}",
+        meter.requests()
+    );
+}
+
+#[test]
+fn a_stall_delays_what_ends_in_it_and_lengthens_the_turn_it_falls_into() {
+    let mut program = Program::random_reads(4096, 1);
+    program.start = Span::from_millis(1);
+    let mut scenario = one(program);
+    let latency = |scenario: &Scenario| run(scenario).clients[0].meter.latency().max();
+    scenario.path.turn = Span::from_micros(10);
+    assert_eq!(latency(&scenario), 56_384);
+    let stall = |at: u64| Stall {
+        at: Instant::from_nanos(1_000_000 + at),
+        length: Span::from_micros(1_000),
+    };
+    // The first request would be noticed 46.4 us after the beginning: it is, 1 ms after the beginning of the stall.
+    scenario.stalls = vec![stall(40_000)];
+    assert_eq!(latency(&scenario), 40_000 + 1_000_000 + 10_000);
+    // Its answer would leave 10 us later: it does, 1 ms later.
+    scenario.stalls = vec![stall(50_000)];
+    assert_eq!(latency(&scenario), 56_384 + 1_000_000);
+    // Nothing is due for another 30 us once this one is over.
+    scenario.stalls = vec![Stall {
+        at: Instant::from_nanos(1_015_000),
+        length: Span::from_micros(1),
+    }];
+    assert_eq!(latency(&scenario), 56_384);
 }
 
 #[test]

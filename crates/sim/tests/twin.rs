@@ -5,7 +5,7 @@ use weir_core::{Class, Contract, Edit, Flags, GroupId, Instant, Layer, Limits, M
 use weir_drive::null;
 use weir_load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
 use weir_sim::{
-    Action, Auditors, GroupSpec, Observer, Path, Policy, Results, Run, Scenario, Scheduled,
+    Action, Auditors, GroupSpec, Observer, Path, Policy, Results, Run, Scenario, Scheduled, Stall,
     scenario,
 };
 
@@ -131,8 +131,16 @@ fn drawn(seed: u64) -> Scenario {
     if rng.range(0, 1) == 0 {
         s.path = Path {
             latency: Span::from_micros(rng.range(0, 50)),
+            turn: Span::from_micros(rng.range(0, 9)),
             processor: Span::from_micros(rng.range(0, 9)),
+            late: Span::from_micros(rng.range(0, 20)),
         };
+        for n in 0..rng.range(0, 3) {
+            s.stalls.push(Stall {
+                at: Instant::from_nanos(n * 10_000_000 + rng.range(0, 9_000_000)),
+                length: Span::from_micros(rng.range(0, 1_000)),
+            });
+        }
     }
     s.actions = actions(&mut rng, &s);
     if rng.range(0, 1) == 0 {

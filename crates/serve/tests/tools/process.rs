@@ -51,6 +51,20 @@ fn field(text: &str, key: &str) -> u64 {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// How often the server's shards have gone to sleep so far.
+pub(crate) fn shard_sleeps() -> u64 {
+    let of_shard = |path: &std::path::PathBuf| {
+        std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("weir-shard"))
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let paths = tasks.map(|entry| entry.unwrap().path()).filter(of_shard);
+    let sleeps = paths.map(|path| {
+        let status = std::fs::read_to_string(path.join("status")).unwrap();
+        field(&status, "\nvoluntary_ctxt_switches:")
+    });
+    sleeps.sum()
+}
+
 /// Processor time of the server's shards so far, in nanoseconds.
 pub(crate) fn shard_nanos() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();

@@ -120,7 +120,7 @@ impl Run<'_> {
         if self.transit.is_direct() {
             self.deliver(done);
         } else {
-            self.transit.answer(self.now, *done);
+            self.transit.answer(*done);
         }
     }
 

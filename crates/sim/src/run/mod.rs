@@ -35,6 +35,8 @@ pub struct Run<'a> {
     agenda: Agenda,
     /// When the layer wants to be asked again.
     wake: Option<Instant>,
+    /// It was told something that is no request, and has to be asked at once.
+    changed: bool,
     /// Clients to be asked what they do next.
     ready: VecDeque<u32>,
     completions: Vec<Completion>,
@@ -117,10 +119,11 @@ impl<'a> Run<'a> {
             drive: scenario.drive.build().map_err(Error::Drive)?,
             by_slot: vec![0; streams as usize],
             flights: Flights::new(outstanding),
-            transit: Transit::new(scenario.path, outstanding),
+            transit: Transit::new(scenario.path, &scenario.stalls, outstanding),
             timers: Timers::new(guests.len()),
             agenda: Agenda::new(scenario)?,
             wake: None,
+            changed: false,
             ready: VecDeque::with_capacity(guests.len()),
             guests,
             completions: Vec::new(),
@@ -223,16 +226,31 @@ impl<'a> Run<'a> {
     /// When something happens next.
     #[inline]
     fn next_event(&self) -> Option<Instant> {
-        if !(self.completions.is_empty() && self.requests.is_empty() && self.ready.is_empty()) {
+        if !self.ready.is_empty() {
             return Some(self.now);
         }
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
-        let next = or_never(self.drive.next_completion())
-            .min(or_never(self.wake))
+        let next = or_never(self.next_of_layer())
             .min(or_never(self.agenda.next()))
-            .min(or_never(self.transit.next()))
+            .min(or_never(self.transit.next_answer()))
             .min(or_never(self.timers.first()));
         (next < Instant::MAX).then_some(next)
+    }
+
+    /// When the layer is called next, unless the agenda or a client is the cause.
+    #[inline]
+    fn next_of_layer(&self) -> Option<Instant> {
+        let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
+        let waits = !(self.completions.is_empty() && self.requests.is_empty());
+        let due = or_never(self.drive.next_completion()).min(or_never(self.wake));
+        if self.transit.is_direct() {
+            return Some(if waits { self.now } else { due });
+        }
+        let at_once = (waits || self.changed).then_some(self.now);
+        let turn = self
+            .transit
+            .next_turn((due < Instant::MAX).then_some(due), at_once)?;
+        Some(turn.max(self.now))
     }
 }
 

@@ -17,12 +17,42 @@ impl Run<'_> {
         }
         self.now = now;
         self.turns += 1;
-        self.complete();
+        if self.transit.is_direct() {
+            self.complete();
+            self.act()?;
+            self.clients();
+            self.submit();
+            self.poll();
+            return Ok(());
+        }
+        self.changed |= self.agenda.next().is_some_and(|at| at <= now);
+        let served = self.next_of_layer().is_some_and(|at| at <= now);
+        if served {
+            self.complete();
+        }
         self.act()?;
-        self.arrive();
-        self.submit();
-        self.poll();
+        if served {
+            self.serve();
+        }
+        self.clients();
         Ok(())
+    }
+
+    /// What the server does in a turn when the drive's completions are in: all that follows at the same instant, too.
+    fn serve(&mut self) {
+        while let Some(request) = self.transit.arrived(self.now) {
+            let client = self.by_slot[request.stream.slot() as usize];
+            self.receive(client, request);
+        }
+        loop {
+            self.submit();
+            self.poll();
+            if self.requests.is_empty() {
+                break;
+            }
+        }
+        self.changed = false;
+        self.transit.end_turn(self.now);
     }
 
     fn complete(&mut self) {
@@ -61,12 +91,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Requests reach the layer, answers reach clients, and clients act on them.
-    fn arrive(&mut self) {
-        while let Some(request) = self.transit.arrived(self.now) {
-            let client = self.by_slot[request.stream.slot() as usize];
-            self.receive(client, request);
-        }
+    /// Answers reach clients, and clients act on them.
+    fn clients(&mut self) {
         while let Some(done) = self.transit.answered(self.now) {
             self.deliver(&done);
         }
