@@ -1,11 +1,10 @@
 //! A simulated scenario, with the way between clients and server measured, comes out as the live one does.
 //!
 //! What lies between clients and drive is measured on this machine, and nothing that is compared is among it. While one client has
-//! the server for itself, with one request at a time and with several: how long a request is on its way, the processor time of a
-//! turn and of a request, and what the machine adds now and then to the time in the drive. By a thread that only sleeps while the
-//! clients are served: how late a timer is, and when the machine stops for a while (a virtual machine does, on a host with others),
-//! which the simulated server then does, too. Live rounds and measurements take turns, so that a machine whose speed changes
-//! changes both.
+//! the server for itself, with one request at a time and with several: how long a request is on its way, and the processor time of
+//! a turn and of a request. By a thread that only sleeps while the clients are served: how late timers are, time after time, and
+//! when the machine stops for a while (a virtual machine does, on a host with others); the simulated server then is as late, and
+//! stops, too. Live rounds and measurements take turns, so that a machine whose speed changes changes both.
 //!
 //! Each client's bandwidth and its requests' mean time in the elevator and in the drive, live and simulated, are printed with the
 //! verdict. They agree only on processors that nobody else uses, so the test runs from `./bench twin`, waits for a quiet second, and
@@ -23,8 +22,8 @@ use tools::{Site, load, process};
 use weir_core::{Contract, Max, Span};
 use weir_drive::null;
 use weir_load::{Arrival, Program};
-use weir_measure::{Histogram, Meter};
-use weir_sim::{Path, Policy, Run, Scenario, Stall};
+use weir_measure::Meter;
+use weir_sim::{Machine, Path, Policy, Run, Scenario, Stall};
 
 /// How far live and simulated may be apart, in the best of so many attempts: other processes only push them apart.
 const TOLERANCE: f64 = 0.1;
@@ -201,19 +200,15 @@ fn live(site: &Site, clients: &[Client], served: &mut [Served]) -> Round {
 }
 
 /// Plays the same in virtual time, as many rounds.
-fn simulated(clients: &[Client], measured: &Measured, rounds: &[Round]) -> Vec<Figures> {
-    let drive = null::Config {
-        service: DRIVE.service + measured.slow,
-        ..DRIVE
-    };
-    let drive = weir_drive::Config::Null(drive);
+fn simulated(clients: &[Client], path: Path, rounds: &[Round]) -> Vec<Figures> {
+    let drive = weir_drive::Config::Null(DRIVE);
     let mut meters: Vec<Meter> = Vec::new();
     for (number, round) in (0..).zip(rounds) {
         let mut scenario = Scenario::new("twin", drive, span(LENGTH));
         scenario.capacity = DRIVE.capacity();
         scenario.warm_up = span(WARM_UP);
-        scenario.path = measured.path;
-        scenario.stalls = round.naps.stalls();
+        scenario.path = path;
+        scenario.machine = round.naps.machine();
         for client in clients {
             scenario.tenant(client.name, client.contract, SIZE, client.program);
         }
@@ -243,11 +238,11 @@ fn span(duration: Duration) -> Span {
 }
 
 /// A client that had the server for itself. Sums over its requests, in nanoseconds.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Alone {
     requests: f64,
     in_drive: f64,
-    latency: Histogram,
+    latency: f64,
     /// Processor time of the server, and how often it slept.
     processor: f64,
     sleeps: f64,
@@ -264,46 +259,29 @@ impl Alone {
         let served = Served::between(volume, &before.0, &after.0);
         self.requests += served.requests;
         self.in_drive += served.drive * 1e9;
-        self.latency.merge(outcome.meter.latency());
+        self.latency += outcome.meter.latency().mean() * served.requests;
         self.processor += (after.1.0 - before.1.0) as f64;
         self.sleeps += (after.1.1 - before.1.1) as f64;
     }
 }
 
-/// What lies between clients and drive.
-#[derive(Clone, Copy, Debug)]
-struct Measured {
-    path: Path,
-    /// What the machine adds to a request's time in the drive on average beyond that, and beyond the stalls that are played.
-    slow: Span,
-}
-
-impl Measured {
-    /// From a client that had one request at a time, one that had several, how late a timer usually is, and what the stalls that
-    /// are played add to a time in the drive.
-    ///
-    /// A server that is not busy sleeps after each turn, so that processor time against sleeps, both for each request, is a line
-    /// whose slope is the time of a turn. A lone request comes in one turn and is answered in another: its drive's time hides
-    /// the first, its client sees the second.
-    fn new(one: &Alone, several: &Alone, late: Duration, stalled: f64) -> Self {
-        let processor = |a: &Alone| a.processor / a.requests;
-        let sleeps = |a: &Alone| a.sleeps / a.requests;
-        let turn = (processor(one) - processor(several)) / (sleeps(one) - sleeps(several));
-        let turn = turn.clamp(0.0, processor(several) / sleeps(several));
-        let request = processor(one) - turn * sleeps(one);
-        let late = late.as_nanos() as f64;
-        let in_drive = DRIVE.service.as_nanos() as f64 + 4096.0 / DRIVE.link as f64 * 1e9 + late;
-        let usual = one.latency.quantile(1, 2) as f64;
-        let span = |nanos: f64| Span::from_nanos(nanos.max(0.0) as u64);
-        Self {
-            path: Path {
-                latency: span((usual - in_drive - turn - request / 2.0) / 2.0),
-                turn: span(turn),
-                processor: span(request),
-                late: span(late),
-            },
-            slow: span(one.in_drive / one.requests - in_drive - stalled),
-        }
+/// What lies between clients and drive: from a client that had one request at a time, and one that had several.
+///
+/// A server that is not busy sleeps after each turn, so that processor time against sleeps, both for each request, is a line
+/// whose slope is the time of a turn. A lone request comes in one turn and is answered in another: its drive's time hides the
+/// first, its client sees the second. How late a timer is for a lone client is no measure: processors that sleep long wake slowly.
+fn path(one: &Alone, several: &Alone) -> Path {
+    let processor = |a: &Alone| a.processor / a.requests;
+    let sleeps = |a: &Alone| a.sleeps / a.requests;
+    let turn = (processor(one) - processor(several)) / (sleeps(one) - sleeps(several));
+    let turn = turn.clamp(0.0, processor(several) / sleeps(several));
+    let request = processor(one) - turn * sleeps(one);
+    let way = (one.latency - one.in_drive) / one.requests - turn - request / 2.0;
+    let span = |nanos: f64| Span::from_nanos(nanos.max(0.0) as u64);
+    Path {
+        latency: span(way / 2.0),
+        turn: span(turn),
+        processor: span(request),
     }
 }
 
@@ -360,11 +338,11 @@ fn compare(site: &Site, clients: &[Client]) -> Vec<String> {
         naps.late(990),
         naps.late(999)
     );
-    let measured = Measured::new(&one, &several, naps.late(500), naps.stalled());
-    println!("{measured:?}");
+    let path = path(&one, &several);
+    println!("{path:?}");
     let seconds = rounds.iter().map(|round| round.seconds).sum();
     let live: Vec<Figures> = served.iter().map(|s| Figures::of(s, seconds)).collect();
-    table(clients, &live, &simulated(clients, &measured, &rounds))
+    table(clients, &live, &simulated(clients, path, &rounds))
 }
 
 /// Prints live and simulated side by side.
@@ -414,23 +392,18 @@ impl Naps {
         late[late.len() * times / 1000]
     }
 
-    /// The times in which the machine did not run it.
-    fn stalls(&self) -> Vec<Stall> {
-        let stalled = self.0.iter().filter(|nap| nap.1 >= STALL);
-        let stalls = stalled.map(|&(at, late)| Stall {
+    /// What the machine did: when it did not run the thread, and how late the thread was otherwise.
+    fn machine(&self) -> Machine {
+        let is_stall = |nap: &&(Duration, Duration)| nap.1 >= STALL;
+        let stalls = self.0.iter().filter(is_stall).map(|&(at, late)| Stall {
             at: weir_core::Instant::ZERO + span(at),
             length: span(late),
         });
-        stalls.collect()
-    }
-
-    /// What these add to the time of something that ends at any time, on average, in nanoseconds: half of a stall for whatever
-    /// was to end in it.
-    fn stalled(&self) -> f64 {
-        let lengths = self.0.iter().map(|nap| nap.1.as_nanos() as f64);
-        let stalls = lengths.filter(|&late| late >= STALL.as_nanos() as f64);
-        let whole = (LENGTH + WARM_UP) * ROUNDS;
-        stalls.map(|late| late * late / 2.0).sum::<f64>() / whole.as_nanos() as f64
+        let late = self.0.iter().filter(|nap| !is_stall(nap));
+        Machine {
+            late: late.map(|nap| span(nap.1)).collect(),
+            stalls: stalls.collect(),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ mod timers;
 
 pub use error::Error;
 pub use observer::{Auditors, Observer};
-pub use path::{Path, Stall};
+pub use path::{Machine, Path, Stall};
 pub use policy::Policy;
 pub use results::{ClientResult, Results};
 pub use run::{Progress, Run};

@@ -15,8 +15,6 @@ pub struct Path {
     pub turn: Span,
     /// Time that each request adds to turns: half of it to the one in which it comes, half to the one in which it is answered.
     pub processor: Span,
-    /// How late the thread is to notice that the drive has ended something, or that a timer is due, when it sleeps.
-    pub late: Span,
 }
 
 impl Path {
@@ -25,8 +23,17 @@ impl Path {
         latency: Span::ZERO,
         turn: Span::ZERO,
         processor: Span::ZERO,
-        late: Span::ZERO,
     };
+}
+
+/// What the machine does to the server's thread.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Machine {
+    /// How late the thread is, when it sleeps, to notice that the drive has ended something or that a timer is due: this time after
+    /// time, from the beginning again when they are used up. Never, if there are none.
+    pub late: Vec<Span>,
+    /// When it gets no processor: in order, one after the other.
+    pub stalls: Vec<Stall>,
 }
 
 /// A time in which the server's thread gets no processor.
@@ -42,7 +49,10 @@ pub struct Stall {
 #[derive(Debug)]
 pub(crate) struct Transit {
     path: Path,
-    stalls: VecDeque<Stall>,
+    machine: Machine,
+    /// How late it was so often, and so many stalls are over.
+    woken: usize,
+    stalled: usize,
     /// The server's turn lasts until then.
     busy: Instant,
     /// Requests taken in and answered in this turn.
@@ -54,12 +64,14 @@ pub(crate) struct Transit {
 }
 
 impl Transit {
-    /// Room for `capacity` requests and as many answers. `stalls` are in order.
-    pub(crate) fn new(path: Path, stalls: &[Stall], capacity: u32) -> Self {
+    /// Room for `capacity` requests and as many answers.
+    pub(crate) fn new(path: Path, machine: &Machine, capacity: u32) -> Self {
         let room = if path == Path::DIRECT { 0 } else { capacity } as usize;
         Self {
             path,
-            stalls: stalls.iter().copied().collect(),
+            machine: machine.clone(),
+            woken: 0,
+            stalled: 0,
             busy: Instant::ZERO,
             moved: 0,
             requests: VecDeque::with_capacity(room),
@@ -94,25 +106,39 @@ impl Transit {
     ) -> Option<Instant> {
         let due = due.map(|due| {
             let asleep = due > self.busy;
-            due + if asleep { self.path.late } else { Span::ZERO }
+            due + if asleep { self.late() } else { Span::ZERO }
         });
         let request = self.requests.front().map(|r| r.0);
         let first = [due, at_once, request].into_iter().flatten().min()?;
         let begin = first.max(self.busy);
-        let stall = self.stalls.front().filter(|stall| stall.at <= begin);
+        let stall = self.stall().filter(|stall| stall.at <= begin);
         Some(stall.map_or(begin, |stall| begin.max(stall.at + stall.length)))
+    }
+
+    /// How late the thread is the next time.
+    fn late(&self) -> Span {
+        let late = &self.machine.late;
+        late.get(self.woken % late.len().max(1))
+            .copied()
+            .unwrap_or(Span::ZERO)
+    }
+
+    /// The stall that is next, or not over yet.
+    fn stall(&self) -> Option<Stall> {
+        self.machine.stalls.get(self.stalled).copied()
     }
 
     /// The server's turn that began at `now` has done what there was to do.
     pub(crate) fn end_turn(&mut self, now: Instant) {
         let work = self.path.processor.as_nanos() * self.moved / 2;
         self.busy = now + self.path.turn + Span::from_nanos(work);
-        while let Some(stall) = self.stalls.front().filter(|stall| stall.at < self.busy) {
+        self.woken += 1;
+        while let Some(stall) = self.stall().filter(|stall| stall.at < self.busy) {
             // One in the midst of the turn makes it longer; one before delayed its beginning.
             if stall.at >= now {
                 self.busy += stall.length;
             }
-            self.stalls.pop_front();
+            self.stalled += 1;
         }
         self.moved = 0;
         let arrival = self.busy + self.path.latency;

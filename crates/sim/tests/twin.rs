@@ -133,10 +133,12 @@ fn drawn(seed: u64) -> Scenario {
             latency: Span::from_micros(rng.range(0, 50)),
             turn: Span::from_micros(rng.range(0, 9)),
             processor: Span::from_micros(rng.range(0, 9)),
-            late: Span::from_micros(rng.range(0, 20)),
         };
+        for _ in 0..rng.range(0, 3) {
+            s.machine.late.push(Span::from_micros(rng.range(0, 20)));
+        }
         for n in 0..rng.range(0, 3) {
-            s.stalls.push(Stall {
+            s.machine.stalls.push(Stall {
                 at: Instant::from_nanos(n * 10_000_000 + rng.range(0, 9_000_000)),
                 length: Span::from_micros(rng.range(0, 1_000)),
             });

@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
             drive: scenario.drive.build().map_err(Error::Drive)?,
             by_slot: vec![0; streams as usize],
             flights: Flights::new(outstanding),
-            transit: Transit::new(scenario.path, &scenario.stalls, outstanding),
+            transit: Transit::new(scenario.path, &scenario.machine, outstanding),
             timers: Timers::new(guests.len()),
             agenda: Agenda::new(scenario)?,
             wake: None,

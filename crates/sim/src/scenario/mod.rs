@@ -4,7 +4,7 @@ mod library;
 
 pub use library::{demo, equal_random_readers, shares};
 
-use crate::{Path, Stall};
+use crate::{Machine, Path};
 use weir_core::{Capacity, Contract, Edit, Flags, GroupId, Limits, Priority, ROOT, SpaceId, Span};
 use weir_load::{Program, Region};
 
@@ -25,8 +25,8 @@ pub struct Scenario {
     pub clients: Vec<ClientSpec>,
     /// What lies between the clients and the layer.
     pub path: Path,
-    /// When the server on that path gets no processor: in order, one after the other. Without a path it means nothing.
-    pub stalls: Vec<Stall>,
+    /// What the machine does to the server on that path. Without a path it means nothing.
+    pub machine: Machine,
     /// What happens in between, in any order; of two things at the same time the first in the list happens first.
     pub actions: Vec<Scheduled>,
     /// Time before the measurement begins.
@@ -108,7 +108,7 @@ impl Scenario {
             groups: Vec::new(),
             clients: Vec::new(),
             path: Path::DIRECT,
-            stalls: Vec::new(),
+            machine: Machine::default(),
             actions: Vec::new(),
             warm_up: Span::ZERO,
             duration,
