@@ -1,5 +1,6 @@
 //! A volume in memory: chunks that come with the first write and go with a trim.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
@@ -10,6 +11,8 @@ use super::{Backend, Context, DATA, Data, HOLE, Job, Prepare, Query, Traits};
 
 /// Bytes of a chunk: what is allocated, given back and told apart in the answer to `BLOCK_STATUS`.
 const CHUNK: usize = 64 << 10;
+/// What looking at a hole counts as, bytes.
+const LOOK: u64 = 64;
 
 /// Bytes that live as long as the server. Nothing is stable storage here, and clients know it: a flush has nothing to do.
 #[derive(Debug)]
@@ -17,6 +20,23 @@ pub struct Memory {
     size: u64,
     read_only: bool,
     chunks: Vec<Option<Box<[u8]>>>,
+}
+
+/// How far a call has come: bytes of the job, and bytes of memory that it touched.
+#[derive(Clone, Copy, Default, Debug)]
+struct Progress {
+    done: u32,
+    touched: u64,
+}
+
+/// A volume in memory that is served.
+#[derive(Debug)]
+struct Served {
+    memory: Memory,
+    /// Jobs that were put off, in their order.
+    jobs: VecDeque<Job>,
+    /// How far the first of them is, bytes.
+    done: u32,
 }
 
 impl Memory {
@@ -53,33 +73,60 @@ impl Memory {
         }
     }
 
-    /// Makes the range read as zeroes. Whole chunks are given back, unless `keep` says that they are not to become holes.
-    /// Holes stay what they are: memory that nobody has written to could not be promised anyway.
-    fn zero(&mut self, offset: u64, length: u32, keep: bool) {
+    /// Makes the range read as zeroes until about `most` bytes of memory have been touched; says how far that went. Whole chunks
+    /// are given back, unless `keep` says that they are not to become holes. Holes stay what they are: memory that nobody has
+    /// written to could not be promised anyway.
+    fn zero(&mut self, offset: u64, length: u32, keep: bool, most: u64) -> Progress {
+        let mut progress = Progress::default();
         for (chunk, range) in parts(offset, u64::from(length)) {
-            let slot = &mut self.chunks[chunk];
-            match slot {
-                Some(_) if range.len() == CHUNK && !keep => *slot = None,
-                Some(bytes) => bytes[range].fill(0),
-                None => {}
+            if progress.touched >= most {
+                break;
             }
+            progress.done += range.len() as u32;
+            let slot = &mut self.chunks[chunk];
+            progress.touched += match slot {
+                Some(_) if range.len() == CHUNK && !keep => {
+                    *slot = None;
+                    CHUNK as u64
+                }
+                Some(bytes) => {
+                    bytes[range.clone()].fill(0);
+                    range.len() as u64
+                }
+                None => LOOK,
+            };
         }
+        progress
     }
 
-    fn carry_out(&mut self, job: &mut Job) {
+    /// Carries a job on from `done`, until about `most` bytes of memory have been touched. What is read or written is one piece,
+    /// which the drive's `max_transfer` bounds; what is zeroed may be 64 MiB and is done in parts.
+    fn carry_on(&mut self, job: &mut Job, done: u32, most: u64) -> Progress {
         let offset = job.offset;
-        match job.op {
-            Op::Read => job
-                .data
-                .each_target(|at, bytes| self.read(offset + at as u64, bytes)),
-            Op::Write => job
-                .data
-                .each_source(|at, bytes| self.write(offset + at as u64, bytes)),
-            Op::Flush => {}
-            Op::Discard => self.zero(offset, job.length, false),
-            Op::WriteZeroes => {
-                self.zero(offset, job.length, job.flags.has(weir_core::Flags::NO_HOLE));
+        let keep = match job.op {
+            Op::Read => {
+                let read = |at, bytes: &mut [u8]| self.read(offset + at as u64, bytes);
+                job.data.each_target(read);
+                return Progress::whole(job);
             }
+            Op::Write => {
+                let write = |at, bytes: &[u8]| self.write(offset + at as u64, bytes);
+                job.data.each_source(write);
+                return Progress::whole(job);
+            }
+            Op::Flush => return Progress::whole(job),
+            Op::Discard => false,
+            Op::WriteZeroes => job.flags.has(weir_core::Flags::NO_HOLE),
+        };
+        self.zero(offset + u64::from(done), job.length - done, keep, most)
+    }
+}
+
+impl Progress {
+    fn whole(job: &Job) -> Self {
+        Self {
+            done: job.length,
+            touched: u64::from(job.length),
         }
     }
 }
@@ -103,18 +150,65 @@ impl Prepare for Memory {
     }
 
     fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
-        Ok(self)
+        Ok(Box::new(Served {
+            memory: *self,
+            jobs: VecDeque::new(),
+            done: 0,
+        }))
     }
 }
 
-impl Backend for Memory {
-    fn submit(&mut self, mut job: Job, cx: &mut Context<'_>) {
-        self.carry_out(&mut job);
+impl Served {
+    /// Carries a job out from `done` on. Where it has to be put off it comes back, with how far it is.
+    fn carry_out(
+        &mut self,
+        mut job: Job,
+        mut done: u32,
+        cx: &mut Context<'_>,
+    ) -> Option<(Job, u32)> {
+        loop {
+            if cx.left() == 0 {
+                return Some((job, done));
+            }
+            let progress = self.memory.carry_on(&mut job, done, cx.left());
+            done += progress.done;
+            cx.touched(progress.touched);
+            if done == job.length {
+                break;
+            }
+        }
         let data = match job.data {
             read @ (Data::Read(_) | Data::ReadMany(_)) => read,
             Data::None | Data::Write(_) | Data::WriteMany(_) => Data::None,
         };
         cx.finish(job.tag, Ok(()), data);
+        None
+    }
+}
+
+impl Backend for Served {
+    fn submit(&mut self, job: Job, cx: &mut Context<'_>) {
+        if self.jobs.is_empty() {
+            let Some((job, done)) = self.carry_out(job, 0, cx) else {
+                return;
+            };
+            self.done = done;
+            self.jobs.push_back(job);
+        } else {
+            self.jobs.push_back(job);
+        }
+        cx.put_off();
+    }
+
+    fn go_on(&mut self, cx: &mut Context<'_>) {
+        while let Some(job) = self.jobs.pop_front() {
+            let done = std::mem::take(&mut self.done);
+            if let Some((job, done)) = self.carry_out(job, done, cx) {
+                self.jobs.push_front(job);
+                self.done = done;
+                return cx.put_off();
+            }
+        }
     }
 
     fn completed(&mut self, _op: u32, _completion: Completion, _cx: &mut Context<'_>) {}
@@ -122,7 +216,7 @@ impl Backend for Memory {
     fn status(&mut self, query: Query, cx: &mut Context<'_>) {
         let mut extents = query.extents();
         for (chunk, range) in parts(query.offset, u64::from(query.length)) {
-            let flags = if self.chunks[chunk].is_some() {
+            let flags = if self.memory.chunks[chunk].is_some() {
                 DATA
             } else {
                 HOLE
@@ -181,7 +275,10 @@ mod tests {
                     model[range].copy_from_slice(&bytes);
                 }
                 1 => {
-                    memory.zero(offset, length as u32, round % 2 == 0);
+                    let done = memory
+                        .zero(offset, length as u32, round % 2 == 0, u64::MAX)
+                        .done;
+                    assert_eq!(u64::from(done), length);
                     model[range].fill(0);
                 }
                 _ => {
@@ -199,11 +296,11 @@ mod tests {
         let held = |memory: &Memory| memory.chunks.iter().flatten().count();
         memory.write(CHUNK as u64 - 1, &[1, 2]);
         assert_eq!(held(&memory), 2);
-        memory.zero(0, CHUNK as u32 * 2 - 1, false);
+        memory.zero(0, CHUNK as u32 * 2 - 1, false, u64::MAX);
         assert_eq!(held(&memory), 1);
-        memory.zero(0, CHUNK as u32 * 4, true);
+        memory.zero(0, CHUNK as u32 * 4, true, u64::MAX);
         assert_eq!(held(&memory), 1);
-        memory.zero(0, CHUNK as u32 * 4, false);
+        memory.zero(0, CHUNK as u32 * 4, false, u64::MAX);
         assert_eq!(held(&memory), 0);
     }
 }

@@ -109,6 +109,9 @@ pub trait Backend: fmt::Debug {
     /// An operation that the backend queued on the ring with the user value [`Context::token`]`(op)` has ended.
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>);
 
+    /// Goes on with what was put off ([`Context::left`]), in a later turn.
+    fn go_on(&mut self, _cx: &mut Context<'_>) {}
+
     /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
     fn woken(&mut self, _cx: &mut Context<'_>) {}
 
@@ -198,6 +201,10 @@ pub struct Context<'a> {
     pub(crate) token: u64,
     pub(crate) finished: &'a mut Vec<Finished>,
     pub(crate) answers: &'a mut Vec<Answer>,
+    /// Bytes of memory that may be touched now by what is carried out at once.
+    pub(crate) left: u64,
+    /// There is more to do.
+    pub(crate) unfinished: bool,
 }
 
 impl Context<'_> {
@@ -223,6 +230,22 @@ impl Context<'_> {
             outcome: None,
             data,
         });
+    }
+
+    /// How many bytes of memory a backend that carries jobs out at once may still touch in this call. At 0 it keeps the rest and
+    /// calls [`Context::put_off`]: other volumes are served between.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// So many bytes were touched.
+    pub fn touched(&mut self, bytes: u64) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// There is more to do: [`Backend::go_on`] is to be called in a later turn.
+    pub fn put_off(&mut self) {
+        self.unfinished = true;
     }
 
     /// Answers a query: with extents or with an error number of Linux.

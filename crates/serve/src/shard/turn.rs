@@ -13,6 +13,10 @@ use super::{Mail, Shard};
 use crate::backend::Answer;
 use crate::clock::until;
 
+/// So many completions are looked at in one turn; the rest in the next. The first of many clients that are ready at once has its
+/// answers, and may go on, while the last are still waited for.
+const COMPLETIONS: usize = 16;
+
 impl Shard {
     /// Runs until it is told to end and everything is durable; false if a fault ended it.
     pub(super) fn run(mut self) -> bool {
@@ -38,7 +42,10 @@ impl Shard {
             self.write_records(timeout.is_none());
             self.ring.submit_and_wait(timeout)?;
             self.now = self.clock.now();
-            while let Some(completion) = self.ring.pop() {
+            for _ in 0..COMPLETIONS {
+                let Some(completion) = self.ring.pop() else {
+                    break;
+                };
                 self.completed(completion);
             }
             if self.ring.take_woken() {
@@ -154,7 +161,7 @@ impl Shard {
     /// Reads requests, gives them to the core, carries out what it decides, until there is nothing left to do now.
     pub(super) fn work(&mut self) {
         for drive in &mut self.drives {
-            drive.settle(self.now);
+            drive.settle(&mut self.ring, self.now);
         }
         loop {
             self.wake_waiting();

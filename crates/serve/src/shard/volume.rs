@@ -20,6 +20,8 @@ pub(crate) struct Volume {
     pub(crate) sync_failed: bool,
     /// Something was written since the last flush.
     pub(crate) unsynced: bool,
+    /// It is among those of its drive that have put something off.
+    pub(crate) unfinished: bool,
     /// It goes: no connection is accepted any more.
     pub(crate) leaving: bool,
     pub(crate) connections: u32,

@@ -83,6 +83,8 @@ impl Bench {
             token: 7 << 32,
             finished: &mut self.finished,
             answers: &mut self.answers,
+            left: u64::MAX,
+            unfinished: false,
         };
         call(self.backend.as_mut(), &mut cx);
         for answer in self.answers.drain(..) {

@@ -147,6 +147,8 @@ impl World {
             token: 0,
             finished: &mut self.finished,
             answers: &mut Vec::new(),
+            left: u64::MAX,
+            unfinished: false,
         };
         call(&mut self.drive, &mut cx);
     }
