@@ -1,32 +1,47 @@
 //! Clients in a steady state on a modelled drive: `cargo run --release -p weir-audit --example steady -- --runs 100 --seed 1`
+//!
+//! ```text
+//! steady [--kind KIND] [--runs N] [--seed S]      N scenes of each kind, or of this one, drawn from S
+//! steady --kind KIND --scene SCENE                the scene of that number, as a run before printed it
+//! ```
 
 use std::process::ExitCode;
 use weir_audit::random::Random;
 use weir_audit::steady::{Kind, run};
 
 fn main() -> ExitCode {
-    let (mut runs, mut seed) = (20, 1);
+    let (mut runs, mut seed, mut scene, mut kinds) = (20, 1, None, Kind::ALL.to_vec());
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
-        match (arg.as_str(), args.next().and_then(|v| v.parse().ok())) {
+        let value = args.next().unwrap_or_default();
+        match (arg.as_str(), value.parse().ok()) {
             ("--runs", Some(n)) => runs = n,
             ("--seed", Some(n)) => seed = n,
-            _ => {
-                eprintln!("usage: steady [--runs N] [--seed S]");
-                return ExitCode::from(2);
-            }
+            ("--scene", Some(n)) => scene = Some(n),
+            ("--kind", _) => kinds.retain(|kind| format!("{kind:?}") == value),
+            _ => kinds.clear(),
         }
     }
+    if kinds.is_empty() {
+        eprintln!(
+            "usage: steady [--kind KIND] [--runs N] [--seed S] [--scene SCENE]\nkinds: {:?}",
+            Kind::ALL
+        );
+        return ExitCode::from(2);
+    }
     let mut failed = 0;
-    for kind in Kind::ALL {
+    for kind in kinds {
         let mut seeds = Random::new(seed);
-        for _ in 0..runs {
-            let seed = seeds.bits();
-            match run(kind, seed) {
-                Ok(outcome) => println!("{kind:?} {seed}: {outcome:?}"),
+        let scenes: Vec<u64> = match scene {
+            Some(scene) => vec![scene],
+            None => (0..runs).map(|_| seeds.bits()).collect(),
+        };
+        for scene in scenes {
+            match run(kind, scene) {
+                Ok(outcome) => println!("{kind:?} {scene}: {outcome:?}"),
                 Err(failure) => {
                     failed += 1;
-                    print!("{kind:?} {seed}: {failure}");
+                    print!("{kind:?} {scene}: {failure}");
                 }
             }
         }

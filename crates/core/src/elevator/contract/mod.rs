@@ -1,9 +1,9 @@
 //! Keeps contracts: min, share, class, tenants.
 //!
-//! Three questions for each piece that goes to the drive. *Who?* A realtime client with something to send; else the reservation
-//! that is furthest behind its promise (`reserve`); else whoever's turn it is by share (`share`). *How much may be in the
-//! drive?* What keeps it busy and no more (`window`), and of others only what leaves a promised client's next request in
-//! time. *In what portions?* Pieces small enough that two of them fit under that bound, so that the drive does not run dry.
+//! Three questions for each piece that goes to the drive. *Who?* A realtime client with something to send; else of the
+//! reservations that are behind their promise the most pressing (`reserve`); else whoever's turn it is by share (`share`). *How
+//! much may be in the drive?* What keeps it busy and no more (`window`), and of others only what leaves a promised client's next
+//! request in time. *In what portions?* Pieces small enough that several fit under that bound, so that the drive does not run dry.
 //!
 //! It never waits with the drive empty, so it sets no timer; there is no idling for anybody.
 
@@ -20,7 +20,7 @@ use crate::contract::Class;
 use crate::event::{Event, Events};
 use crate::layer::{Piece, Table};
 use crate::list::{Links, List, NIL};
-use crate::{GroupId, Instant, Op, ROOT, Span, mutant};
+use crate::{GroupId, Instant, Op, ROOT, Request, Span, mutant};
 use alloc::vec;
 use alloc::vec::Vec;
 use cost::Model;
@@ -119,7 +119,7 @@ impl Elevator {
             && let Some(group) = self.reservations.in_the_way(live.group, cost, self.flight)
         {
             self.window.held(self.flight);
-            return Err(Held::ForSakeOf(group));
+            return Err(Held::ForSakeOf(group, request));
         }
         if (rule == Rule::Share || self.window.probing())
             && self.flight > 0
@@ -138,27 +138,24 @@ impl Elevator {
                 .expect("an urgent group has something to send");
             return self.offer(now, stream, table, Rule::Urgent).ok();
         }
-        if let Some(group) = self.reservations.behind(now) {
-            let stream = self
-                .shares
-                .pick(now, group)
-                .expect("a group that waits has something to send");
-            if let Ok(offer) = self.offer(now, stream, table, Rule::Behind) {
-                return Some(offer);
-            }
-        }
-        let stream = self.shares.pick(now, ROOT.0)?;
-        let group = match self.offer(now, stream, table, Rule::Share) {
+        let behind = self.reservations.behind(now);
+        let (group, rule) = behind.map_or((ROOT.0, Rule::Share), |group| (group, Rule::Behind));
+        let stream = self.shares.pick(now, group)?;
+        let (group, held) = match self.offer(now, stream, table, rule) {
             Ok(offer) => return Some(offer),
             Err(Held::DriveIsBusy) => return None,
-            Err(Held::ForSakeOf(group)) => group,
+            Err(Held::ForSakeOf(group, held)) => (group, held),
         };
         self.publish(now, group, events);
-        // Whoever the others are held for may go itself.
-        let stream = self
-            .shares
-            .pick(now, group)
-            .filter(|_| self.shares.is_active(group))?;
+        // Who is behind goes next. Of the others, whoever they are held for may go first, if it is ahead of its share by no more
+        // than the request that it passes.
+        let may_pass = rule == Rule::Share
+            && self.shares.is_active(group)
+            && self.shares.ahead(group) <= self.charge(&table.requests[held].request);
+        if !may_pass {
+            return None;
+        }
+        let stream = self.shares.pick(now, group)?;
         self.offer(now, stream, table, Rule::Share).ok()
     }
 
@@ -205,24 +202,25 @@ impl Elevator {
             .wait_on(now, group, |g| shares.is_active(g));
     }
 
-    /// What a piece is charged in its share: its part of what the request costs whole, so that splitting costs the client
+    /// What a piece is charged in its share: its part of what the request is charged whole, so that splitting costs the client
     /// nothing.
     fn share_cost(&self, offer: Offer, table: &Table) -> u64 {
         let request = &table.requests[offer.request].request;
+        let whole = self.charge(request);
         match self.config.excess {
-            Excess::Bytes => u64::from(offer.bytes.min(request.charge())),
+            Excess::Bytes => whole.min(u64::from(offer.bytes)),
+            Excess::Time if offer.last && offer.bytes == request.length => whole,
             Excess::Time => {
-                let whole = self.model.cost(request.op, u64::from(request.length));
-                if offer.last && offer.bytes == request.length {
-                    whole
-                } else {
-                    crate::time::mul_div_ceil(
-                        whole,
-                        u64::from(offer.bytes),
-                        u64::from(request.length),
-                    )
-                }
+                crate::time::mul_div_ceil(whole, u64::from(offer.bytes), u64::from(request.length))
             }
+        }
+    }
+
+    /// What a request is charged in its share.
+    fn charge(&self, request: &Request) -> u64 {
+        match self.config.excess {
+            Excess::Bytes => u64::from(request.charge()),
+            Excess::Time => self.model.cost(request.op, u64::from(request.length)),
         }
     }
 }
@@ -242,8 +240,8 @@ struct Offer {
 enum Held {
     /// The drive has enough to be busy with.
     DriveIsBusy,
-    /// The next request of a promised client would come too late behind it.
-    ForSakeOf(u32),
+    /// The next request of a promised client would come too late behind it: whose, and the request it is of.
+    ForSakeOf(u32, u32),
 }
 
 /// On whose behalf a piece is offered.

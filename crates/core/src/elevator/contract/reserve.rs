@@ -1,8 +1,10 @@
 //! What was promised: a clock for each reservation, who is behind, and what others may have in flight for its sake.
 //!
 //! A reservation's clock stands at the instant up to which the promise has been kept: service of `s` bytes moves it `s / min`
-//! on. Who has something to send and whose clock is not ahead of now is *behind* and is served first, the furthest behind first
-//! (as mClock's reservation tags: Gulati, Merchant, Varman, "mClock", 2010).
+//! on. Who has something to send and whose clock is not ahead of now is *behind* and is served first. Of several the earliest
+//! deadline comes first, which is the clock and the time that what the client keeps outstanding may take (mClock's reservation
+//! tags: Gulati, Merchant, Varman, "mClock", 2010; in the order of EEVDF: Stoica, Abdel-Wahab, "Earliest eligible virtual
+//! deadline first", 1995).
 //!
 //! A client that asks for one thing at a time is kept from its min by what stands before it in the drive, however early it is
 //! served. From the bytes it keeps outstanding follows the time its next request may take, less the time its client thinks. What
@@ -53,6 +55,8 @@ struct Reservation {
     /// Averages of the two just before a request ends.
     usual: u64,
     usual_requests: u64,
+    /// The time at the promised rate that these take.
+    period: u64,
     /// When it had nothing outstanding last, and the average time until it had again.
     idle_since: Instant,
     think: u64,
@@ -74,6 +78,7 @@ const NOTHING: Reservation = Reservation {
     requests: 0,
     usual: 0,
     usual_requests: 0,
+    period: 0,
     idle_since: Instant::ZERO,
     think: 0,
     seen: Instant::ZERO,
@@ -87,7 +92,7 @@ impl Reservation {
     }
 
     /// The time at the promised rate that so much service takes.
-    fn period(&self, bytes: u64, requests: u64) -> u64 {
+    fn time_for(&self, bytes: u64, requests: u64) -> u64 {
         let at = |amount: u64, rate: u64| {
             if rate == 0 {
                 0
@@ -102,8 +107,7 @@ impl Reservation {
         if self.realtime {
             return LINGER_REALTIME;
         }
-        let period = Span::from_nanos(self.period(self.usual, self.usual_requests))
-            + Span::from_nanos(self.think);
+        let period = Span::from_nanos(self.period) + Span::from_nanos(self.think);
         period.times(4).clamp(LINGER_MIN, LINGER_MAX)
     }
 }
@@ -114,8 +118,10 @@ pub(super) struct Reservations {
     table: Vec<Reservation>,
     /// The group itself if it has a reservation, else the nearest above it that has, else [`NIL`].
     nearest: Vec<u32>,
-    /// Those with something to send, by how far their promise has been kept; realtime ones apart, by when they began to wait.
-    behind: Heap,
+    /// Those with something to send, by their deadline, from when their promise has been kept on; realtime ones apart, by when they
+    /// began to wait.
+    behind: Tree,
+    waiting: Forest,
     urgent: Heap,
     /// Those that are alive, by their bound.
     bounds: Tree,
@@ -129,7 +135,8 @@ impl Reservations {
         Self {
             table: vec![NOTHING; groups as usize],
             nearest: vec![NIL; groups as usize],
-            behind: Heap::new(groups),
+            behind: Tree::EMPTY,
+            waiting: Forest::new(groups),
             urgent: Heap::new(groups),
             bounds: Tree::EMPTY,
             forest: Forest::new(groups),
@@ -177,8 +184,7 @@ impl Reservations {
         r.realtime = contract.is_some_and(|c| c.class == Class::Realtime);
         if existed && !r.exists() {
             self.unbind(slot);
-            self.behind.clear(slot);
-            self.urgent.clear(slot);
+            self.wait_no_more(slot);
             self.table[slot as usize] = NOTHING;
         } else if !existed && r.exists() {
             (r.kept, r.idle_since) = (now, now);
@@ -237,11 +243,10 @@ impl Reservations {
                 (r.usual, r.usual_requests) = (r.outstanding, r.requests);
             }
             r.kept = r.kept.max(now.back(self.catch_up))
-                + Span::from_nanos(r.period(bytes, u64::from(last)));
+                + Span::from_nanos(r.time_for(bytes, u64::from(last)));
             r.flight += cost;
             let above = r.above;
-            self.behind.clear(at);
-            self.urgent.clear(at);
+            self.wait_no_more(at);
             at = above;
         }
     }
@@ -253,8 +258,7 @@ impl Reservations {
             if active(at) {
                 self.wait(now, at);
             } else {
-                self.behind.clear(at);
-                self.urgent.clear(at);
+                self.wait_no_more(at);
             }
             at = self.table[at as usize].above;
         }
@@ -315,12 +319,9 @@ impl Reservations {
         self.urgent.first().map(|(_, g)| g)
     }
 
-    /// The reservation that is furthest behind.
+    /// Of the reservations that are behind, the one with the earliest deadline.
     pub(super) fn behind(&self, now: Instant) -> Option<u32> {
-        self.behind
-            .first()
-            .filter(|&(kept, _)| kept <= now)
-            .map(|(_, g)| g)
+        self.waiting.first_eligible(&self.behind, now.as_nanos())
     }
 
     fn wait(&mut self, now: Instant, at: u32) {
@@ -330,10 +331,24 @@ impl Reservations {
                 let ticket = self.urgent.ticket();
                 self.urgent.set(at, now, ticket);
             }
-        } else if self.behind.get(at).is_none_or(|(kept, _)| kept != r.kept) {
-            let ticket = self.behind.ticket();
-            self.behind.set(at, r.kept, ticket);
+        } else {
+            let kept = r.kept.as_nanos();
+            let deadline = kept + r.period;
+            if self.waiting.contains(at) {
+                if self.waiting.key(at) == deadline {
+                    return;
+                }
+                self.waiting.remove(&mut self.behind, at);
+            }
+            self.waiting.insert(&mut self.behind, at, deadline, kept);
         }
+    }
+
+    fn wait_no_more(&mut self, at: u32) {
+        if self.waiting.contains(at) {
+            self.waiting.remove(&mut self.behind, at);
+        }
+        self.urgent.clear(at);
     }
 
     fn left(&mut self, now: Instant, at: u32, bytes: u64, last: bool) {
@@ -409,7 +424,8 @@ impl Reservations {
     /// Computes a reservation's bound anew.
     fn bind(&mut self, now: Instant, at: u32, drive: Drive<'_>) {
         let r = &mut self.table[at as usize];
-        let period = r.period(r.usual, r.usual_requests);
+        r.period = r.time_for(r.usual, r.usual_requests);
+        let period = r.period;
         let own = drive.model.cost(crate::Op::Read, r.usual);
         let (speed, product) = (drive.window.speed(), drive.window.product());
         let mut done = speed.cost(period.saturating_sub(r.think));

@@ -7,6 +7,7 @@
 
 use crate::list::NIL;
 use crate::mutant;
+use crate::time::mul_div_floor;
 use crate::tree::{Forest, Tree, before};
 use crate::{Instant, ROOT, Span};
 use alloc::vec;
@@ -141,6 +142,17 @@ impl Shares {
                 return;
             }
             at = parent;
+        }
+    }
+
+    /// The service by which a group is ahead of its share of its parent.
+    pub(super) fn ahead(&self, group: u32) -> u64 {
+        let e = &self.entities[group as usize];
+        let now = self.nodes[e.parent as usize].now;
+        if before(now, e.start) {
+            mul_div_floor(e.start.wrapping_sub(now), u64::from(e.weight), 1 << SHIFT)
+        } else {
+            0
         }
     }
 

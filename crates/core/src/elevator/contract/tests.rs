@@ -2,6 +2,7 @@
 //! 250 MB/s one after the other.
 
 mod pace;
+mod rest;
 
 use super::*;
 use crate::elevator;
@@ -219,7 +220,7 @@ impl Host {
                     .random
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
-                let extra = (self.random >> 33) * self.pipe.jitter >> 31;
+                let extra = ((self.random >> 33) * self.pipe.jitter) >> 31;
                 let begin = self.link_free.max(now + self.pipe.service + extra);
                 self.link_free = begin + u64::from(d.length) * SECOND / self.pipe.link;
                 self.events

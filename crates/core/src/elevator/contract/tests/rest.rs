@@ -1,0 +1,57 @@
+//! What promises leave, and what if they leave hardly anything.
+
+use super::*;
+
+#[test]
+fn who_is_promised_more_than_its_share_gets_that_and_no_more() {
+    let promised = Client {
+        size: 4 * KIB,
+        depth: 10,
+        contract: Contract {
+            share: 20,
+            ..min(107_000_000)
+        },
+        ..READER
+    };
+    let other = Client {
+        contract: share(100),
+        depth: 8,
+        ..READER
+    };
+    let kept = contract(&[promised, other, other, other], 4);
+    assert!(kept.worst(0, 0, 40) >= 107_000_000);
+    // A little is kept ahead.
+    let most = 4 * 107_000_000 * 105 / 100;
+    assert!(kept.total(0) <= most, "{} of {most}", kept.total(0));
+    assert!(kept.all() >= 4 * LINK * 95 / 100, "{}", kept.all());
+}
+
+#[test]
+fn with_nine_tenths_promised_those_who_could_have_more_take_nothing_from_those_behind() {
+    let target = |mb: u64| Client {
+        size: 4 * KIB,
+        depth: 1,
+        contract: min(mb * 1_000_000),
+        ..READER
+    };
+    let stream = |mb: u64| Client {
+        depth: 4,
+        contract: min(mb * 1_000_000),
+        ..READER
+    };
+    for (few, many) in [(6, 63), (12, 59), (18, 55)] {
+        let clients = [
+            target(few),
+            target(few),
+            target(few),
+            stream(many),
+            stream(many),
+            stream(225 - 3 * few - 2 * many),
+        ];
+        let kept = contract(&clients, 3);
+        for (i, client) in clients.iter().enumerate() {
+            let worst = kept.worst(i, 1, 30);
+            assert!(worst >= client.contract.min, "client {i} of {few}: {worst}");
+        }
+    }
+}
