@@ -114,6 +114,12 @@ impl Stream {
             bytes: 0,
         }; 2],
     };
+
+    /// A limit holds back what it wants to send next.
+    #[inline]
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited.iter().any(|held| held.requests > 0)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

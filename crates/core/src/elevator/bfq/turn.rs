@@ -110,9 +110,12 @@ impl Bfq {
     /// True if waiting for the next request of `q` is worth more than serving another meanwhile (Linux: `bfq_better_to_idle`).
     pub(super) fn better_to_idle(&self, q: u32, table: &Table) -> bool {
         let queue = self.queue(q);
-        // A stream that goes or is on hold will not send anything.
-        if queue.sync && table.streams[q].state != State::Open {
-            return false;
+        // A stream that goes or is on hold will not send anything; one whose next request a limit holds back will not for now.
+        if queue.sync {
+            let stream = &table.streams[q];
+            if stream.state != State::Open || stream.is_limited() {
+                return false;
+            }
         }
         if self.config.strict_guarantees {
             return true;

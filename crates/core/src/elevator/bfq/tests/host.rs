@@ -4,8 +4,8 @@
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
 use crate::{
-    Completion, Contract, Edit, Event, Flags, GroupId, Instant, Mask, Op, Priority, PriorityClass,
-    Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
+    Completion, Contract, Edit, Event, Flags, GroupId, Instant, Mask, Max, Op, Priority,
+    PriorityClass, Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
 };
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -229,6 +229,21 @@ impl Host {
 
     pub(super) fn instant(&self) -> Instant {
         Instant::from_nanos(self.now)
+    }
+
+    /// Gives a group a bandwidth that it never exceeds.
+    pub(super) fn limit(&mut self, group: usize, bandwidth: u64) {
+        let edit = Edit::SetContract {
+            id: GroupId(group as u32 + 1),
+            contract: Contract {
+                max: Max {
+                    bandwidth,
+                    ..Max::NONE
+                },
+                ..Contract::DEFAULT
+            },
+        };
+        self.layer.change(self.instant(), &[edit]).unwrap();
     }
 
     pub(super) fn change_share(&mut self, group: usize, share: u16) {

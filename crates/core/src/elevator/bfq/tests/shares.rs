@@ -96,6 +96,35 @@ fn shares_divide_every_second() {
 }
 
 #[test]
+fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
+    let limited = |config: Config, client: Client| {
+        let mut host = Host::new(bfq(config), &[(100, None); 5]);
+        let clients = [0, 1, 2, 3].map(|group| {
+            host.limit(group, 5_000_000);
+            host.add(client.of(group))
+        });
+        (host, clients)
+    };
+    for config in [Config::default(), windowed()] {
+        for client in [STREAMER, RANDOM] {
+            let (mut host, clients) = limited(config.clone(), client);
+            host.run(2 * SECOND);
+            for rate in clients.map(|c| host.rate(c)) {
+                assert!((4_900..=5_100).contains(&rate), "{rate} kB/s");
+            }
+        }
+    }
+    // One without a limit gets the rest.
+    let (mut host, clients) = limited(windowed(), STREAMER);
+    host.add(STREAMER.of(4));
+    host.run(2 * SECOND);
+    for rate in clients.map(|c| host.rate(c)) {
+        assert!(rate >= 4_900, "{rate} kB/s");
+    }
+    assert!(host.total() >= 245_000, "{} kB/s", host.total());
+}
+
+#[test]
 fn nobody_is_idled_for_among_equal_random_readers() {
     let total = |elevator| {
         let mut host = Host::new(elevator, &[]);
