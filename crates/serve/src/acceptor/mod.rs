@@ -31,7 +31,7 @@ const CHANCE: Duration = Duration::from_millis(500);
 pub(crate) struct Ticket(Arc<AtomicU32>);
 
 impl Ticket {
-    fn take(count: &Arc<AtomicU32>, most: u32) -> Option<Self> {
+    pub(crate) fn take(count: &Arc<AtomicU32>, most: u32) -> Option<Self> {
         let taken = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
             (n < most).then_some(n + 1)
         });

@@ -4,6 +4,8 @@
 //! arrived is parsed, given to the core, carried out and answered. Nothing is handed to another thread on the way of a request,
 //! and nothing is done while nothing arrives: the only timeouts are those the core and the modelled drives ask for.
 
+#[cfg(test)]
+mod allocations;
 mod arrive;
 mod change;
 mod connection;
@@ -194,7 +196,8 @@ struct Shard {
     batch: Vec<Request>,
     out: Vec<Output>,
     told: Vec<Output>,
-    spare: Vec<Buf>,
+    /// For the buffers of payloads.
+    spare: Vec<Vec<Buf>>,
     drain: Option<leave::Drain>,
     changes: Vec<change::Pending>,
 }

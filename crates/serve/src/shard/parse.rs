@@ -94,10 +94,15 @@ impl Shard {
         let Some(cost) = self.reserve(slot, &request) else {
             return Step::Stop(Stop::Blocked);
         };
-        let mut bufs = std::mem::take(&mut self.spare);
         let payload = request.payload_len();
+        // As many payloads may be arriving at a time as there are connections: each has a vector.
+        let mut bufs = if payload > 0 {
+            self.spare.pop().unwrap_or_default()
+        } else {
+            Vec::new()
+        };
         if payload > 0 && !memory::for_payload(self.ring.arena(), payload, &mut bufs) {
-            self.spare = bufs;
+            self.spare.push(bufs);
             let connection = &mut self.connections[slot];
             self.pool.give(&mut connection.used, cost);
             self.wait(slot);
@@ -161,7 +166,9 @@ impl Shard {
         connection.live += 1;
         let drive = &mut self.drives[connection.drive];
         let id = drive.take_in(slot, request, cost, &mut bufs);
-        self.spare = bufs;
+        if bufs.capacity() > 0 {
+            self.spare.push(bufs);
+        }
         if let Some(core) = core_request(connection.stream, connection.space, &request, id) {
             drive.count_in(self.now, connection.space);
             self.batch.push(core);

@@ -37,29 +37,34 @@ impl Shard {
     }
 
     fn turns(&mut self) -> std::io::Result<()> {
-        loop {
-            let timeout = self.timeout();
-            self.write_records(timeout.is_none());
-            self.ring.submit_and_wait(timeout)?;
-            self.now = self.clock.now();
-            for _ in 0..COMPLETIONS {
-                let Some(completion) = self.ring.pop() else {
-                    break;
-                };
-                self.completed(completion);
-            }
-            if self.ring.take_woken() {
-                self.woken();
-            }
-            self.work();
-            self.press();
-            self.send_all();
-            self.change();
-            if self.drained() {
-                self.write_records(true);
-                return Ok(());
-            }
+        while self.turn()? {}
+        Ok(())
+    }
+
+    /// Waits for something to do and does it; false once the shard may end.
+    pub(super) fn turn(&mut self) -> std::io::Result<bool> {
+        let timeout = self.timeout();
+        self.write_records(timeout.is_none());
+        self.ring.submit_and_wait(timeout)?;
+        self.now = self.clock.now();
+        for _ in 0..COMPLETIONS {
+            let Some(completion) = self.ring.pop() else {
+                break;
+            };
+            self.completed(completion);
         }
+        if self.ring.take_woken() {
+            self.woken();
+        }
+        self.work();
+        self.press();
+        self.send_all();
+        self.change();
+        let drained = self.drained();
+        if drained {
+            self.write_records(true);
+        }
+        Ok(!drained)
     }
 
     /// How long there is nothing to do if nothing arrives.

@@ -47,7 +47,9 @@ impl Bench {
         let mut bufs = Vec::new();
         if op == Op::Write {
             assert!(memory::for_payload(arena, length, &mut bufs));
-            bufs.iter_mut().for_each(|buf| buf.fill(7));
+            for buf in &mut bufs {
+                buf.fill(7);
+            }
         }
         let request = nbd::Request {
             command: nbd::Command::Read,

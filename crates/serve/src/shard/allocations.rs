@@ -1,0 +1,181 @@
+//! At steady state a shard allocates nothing for a request: counted on the thread that runs it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use weir_uring::Backend;
+use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request, SIMPLE_REPLY_LEN};
+
+use super::*;
+
+/// A shard that this thread turns, and clients of it.
+struct Bench {
+    shard: Shard,
+    clients: Vec<UnixStream>,
+    _mailbox: Sender<Mail>,
+}
+
+impl Bench {
+    /// Serves `config`, with a client of each of its volumes twice over.
+    fn new(config: &str) -> Self {
+        let text = format!("listen.nbd = [\"unix:/run/weir.sock\"]\n{config}");
+        let config = weir_config::parse("test.toml", &text, &weir_config::Options::default());
+        let config = config.unwrap();
+        let mut opened = crate::setup::open(&config, 1).unwrap();
+        let (mailbox, mail) = channel();
+        let setup = Setup {
+            number: 0,
+            clock: Clock::start(),
+            limits: config.limits,
+            ring: RingConfig {
+                backend: Backend::Uring,
+                arena_bytes: 16 << 20,
+                ..RingConfig::default()
+            },
+            drives: opened.shards.remove(0),
+        };
+        let mut bench = Self {
+            shard: Shard::new(setup, mail).unwrap(),
+            clients: Vec::new(),
+            _mailbox: mailbox,
+        };
+        let count = Arc::new(AtomicU32::new(0));
+        for export in opened.exports.iter().chain(&opened.exports) {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            theirs.set_nonblocking(true).unwrap();
+            bench.shard.arrive(Arrival {
+                id: bench.clients.len() as u64,
+                peer: String::new(),
+                socket: ours.into(),
+                session: Box::new(Session {
+                    flags: export.info.flags,
+                    export: export.info.clone(),
+                    structured: false,
+                    meta_allocation: false,
+                    no_zeroes: true,
+                    block_sizes_requested: true,
+                }),
+                drive: export.place.drive,
+                space: export.place.space,
+                rest: Vec::new(),
+                ticket: Ticket::take(&count, 100).unwrap(),
+            });
+            bench.clients.push(theirs);
+        }
+        bench
+    }
+
+    /// Sends `bytes` from every client and turns the shard until each has an answer of `expected` bytes; how many allocations the
+    /// shard made.
+    fn exchange(&mut self, bytes: &[u8], expected: usize) -> u64 {
+        let mut sent = vec![0; self.clients.len()];
+        let mut got = vec![0; self.clients.len()];
+        let mut into = vec![0; 64 << 10];
+        let mut count = 0;
+        while got.iter().any(|&got| got < expected) {
+            for (n, client) in self.clients.iter_mut().enumerate() {
+                // In parts, so that payloads of all of them are on their way at a time.
+                let end = bytes.len().min(sent[n] + 20_000);
+                sent[n] += waits(client.write(&bytes[sent[n]..end]));
+                got[n] += waits(client.read(&mut into));
+            }
+            // It is not to wait for clients, which are this thread.
+            self.shard.ring.waker().wake();
+            count +=
+                allocation_counter::measure(|| assert!(self.shard.turn().unwrap())).count_total;
+        }
+        assert!(got.iter().all(|&got| got == expected));
+        count
+    }
+}
+
+fn waits(result: std::io::Result<usize>) -> usize {
+    match result {
+        Ok(count) => count,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn request(command: Command, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = vec![0; REQUEST_LEN];
+    let request = Request {
+        command,
+        flags: CommandFlags::EMPTY,
+        cookie: 1,
+        offset,
+        length,
+    };
+    request.encode((&mut bytes[..]).try_into().unwrap());
+    bytes.resize(REQUEST_LEN + request.payload_len() as usize, 7);
+    bytes
+}
+
+/// What is allocated for rounds of reads, writes and flushes once everything has been used.
+fn allocations(config: &str) -> u64 {
+    let mut bench = Bench::new(config);
+    let mut bytes = Vec::new();
+    for n in 0..8 {
+        bytes.extend(request(Command::Read, n * 12_288, 4096));
+        bytes.extend(request(Command::Write, n * 12_288, 4096));
+    }
+    bytes.extend(request(Command::Write, 65_536, 100_000));
+    bytes.extend(request(Command::Read, 65_536, 100_000));
+    bytes.extend(request(Command::Flush, 0, 0));
+    let expected = 19 * SIMPLE_REPLY_LEN + 8 * 4096 + 100_000;
+    for _ in 0..40 {
+        bench.exchange(&bytes, expected);
+    }
+    (0..40).map(|_| bench.exchange(&bytes, expected)).sum()
+}
+
+const MODEL: &str = "{ kind = \"null\", service = \"20us\", tags = 8, link = \"1GB/s\" }";
+
+#[test]
+fn what_a_shard_allocates_is_counted() {
+    if !has_uring() {
+        return;
+    }
+    let text = "drive.d = {}\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
+    let mut bench = Bench::new(text);
+    let first = request(Command::Write, 0, 4096);
+    assert!(bench.exchange(&first, SIMPLE_REPLY_LEN) > 0);
+}
+
+/// The ring by poll(2) gathers windows anew for each call: what counts is the one that servers have.
+fn has_uring() -> bool {
+    let config = RingConfig {
+        backend: Backend::Uring,
+        arena_bytes: 1 << 20,
+        ..RingConfig::default()
+    };
+    let Err(error) = AnyRing::open(&config) else {
+        return true;
+    };
+    println!("skipped: {error}");
+    assert!(std::env::var_os("WEIR_NO_SKIP").is_none_or(|v| v != "1"));
+    false
+}
+
+#[test]
+fn nothing_is_allocated_for_a_request_at_steady_state() {
+    if !has_uring() {
+        return;
+    }
+    for policy in ["none", "bfq", "contract"] {
+        let memory = format!(
+            "drive.d.policy = \"{policy}\"\n\
+             volume.v = {{ drive = \"d\", memory = true, size = \"1MiB\" }}\n\
+             volume.w = {{ drive = \"d\", memory = true, size = \"1MiB\", share = 200 }}\n"
+        );
+        let model = format!(
+            "drive.d = {{ policy = \"{policy}\", model = {MODEL} }}\n\
+             volume.v = {{ drive = \"d\", model = {MODEL}, size = \"1MiB\" }}\n"
+        );
+        for config in [&memory, &model] {
+            assert_eq!(allocations(config), 0, "{config}");
+        }
+    }
+}
