@@ -1,6 +1,6 @@
 //! Which drive, with its parameters.
 
-use crate::{Drive, null};
+use crate::{Drive, hdd, null, ssd};
 use alloc::boxed::Box;
 use core::fmt;
 use weir_core::{Capacity, DriveShape};
@@ -11,6 +11,10 @@ use weir_core::{Capacity, DriveShape};
 pub enum Config {
     /// A fixed service time and a link.
     Null(null::Config),
+    /// A disk that turns.
+    Hdd(hdd::Config),
+    /// A flash drive.
+    Ssd(ssd::Config),
 }
 
 impl Config {
@@ -18,6 +22,8 @@ impl Config {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Null(_) => "null",
+            Self::Hdd(_) => "hdd",
+            Self::Ssd(_) => "ssd",
         }
     }
 
@@ -28,6 +34,8 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Null(config) => config.validate(),
+            Self::Hdd(config) => config.validate(),
+            Self::Ssd(config) => config.validate(),
         }
     }
 
@@ -38,6 +46,8 @@ impl Config {
     pub fn build(&self) -> Result<Box<dyn Drive>, ConfigError> {
         match self {
             Self::Null(config) => Ok(Box::new(config.build()?)),
+            Self::Hdd(config) => Ok(Box::new(config.build()?)),
+            Self::Ssd(config) => Ok(Box::new(config.build()?)),
         }
     }
 
@@ -45,6 +55,8 @@ impl Config {
     pub fn shape(&self) -> DriveShape {
         match self {
             Self::Null(config) => config.shape(),
+            Self::Hdd(config) => config.shape(),
+            Self::Ssd(config) => config.shape(),
         }
     }
 
@@ -52,6 +64,7 @@ impl Config {
     pub fn capacity(&self) -> Option<Capacity> {
         match self {
             Self::Null(config) => config.capacity(),
+            Self::Hdd(_) | Self::Ssd(_) => None,
         }
     }
 }
@@ -79,3 +92,18 @@ impl fmt::Display for ConfigError {
 }
 
 impl core::error::Error for ConfigError {}
+
+/// Whether it holds, the parameter, its value, and what is permitted.
+pub(crate) type Rule = (bool, &'static str, u64, &'static str);
+
+/// The first rule that does not hold, as an error.
+pub(crate) fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), ConfigError> {
+    match rules.into_iter().find(|rule| !rule.0) {
+        Some((_, key, value, allowed)) => Err(ConfigError {
+            key,
+            value,
+            allowed,
+        }),
+        None => Ok(()),
+    }
+}

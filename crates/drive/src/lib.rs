@@ -41,9 +41,13 @@ extern crate std;
 
 mod config;
 mod drive;
+pub mod hdd;
 mod link;
 pub mod null;
 mod ring;
+pub mod ssd;
+#[cfg(test)]
+mod testing;
 
 pub use config::{Config, ConfigError};
 pub use drive::{Busy, Drive, Ended};

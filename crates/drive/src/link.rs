@@ -27,6 +27,11 @@ impl Link {
         }
     }
 
+    /// When all that was given to it has crossed.
+    pub(crate) fn until(&self) -> Instant {
+        Instant::from_nanos(self.until)
+    }
+
     /// When `bytes` that are ready at `ready` have crossed, behind all that came before.
     #[inline]
     pub(crate) fn transfer(&mut self, ready: Instant, bytes: u32) -> Instant {

@@ -2,6 +2,7 @@
 
 use super::Null;
 use crate::ConfigError;
+use crate::config::check;
 use weir_core::{Capacity, DriveShape, Span};
 
 const SECOND: u64 = 1_000_000_000;
@@ -49,7 +50,7 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let (service, tick) = (self.service.as_nanos(), self.tick.as_nanos());
         let (tags, queues) = (u64::from(self.tags), u64::from(self.queues));
-        let rules = [
+        check([
             (
                 service <= 10 * SECOND,
                 "service",
@@ -76,15 +77,7 @@ impl Config {
                 tick,
                 "0 ns (none) unless the link carries at least one byte a tick",
             ),
-        ];
-        match rules.into_iter().find(|rule| !rule.0) {
-            Some((_, key, value, allowed)) => Err(ConfigError {
-                key,
-                value,
-                allowed,
-            }),
-            None => Ok(()),
-        }
+        ])
     }
 
     /// The drive, empty.

@@ -1,0 +1,105 @@
+//! What the disk keeps of what it has read, and where it reads on.
+
+use alloc::vec::Vec;
+
+/// One stream's part of the cache: the bytes from `start` to `end`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    used: u64,
+}
+
+/// The segments. The one read into last is `current`; while the head reads on, its end moves.
+#[derive(Debug)]
+pub(super) struct Segments {
+    list: Vec<Segment>,
+    most: usize,
+    size: u64,
+    current: Option<usize>,
+    clock: u64,
+}
+
+impl Segments {
+    pub(super) fn new(most: usize, size: u64) -> Self {
+        Self {
+            list: Vec::with_capacity(most),
+            most,
+            size,
+            current: None,
+            clock: 0,
+        }
+    }
+
+    /// True if all of the range is in some segment.
+    pub(super) fn holds(&mut self, start: u64, end: u64) -> bool {
+        let found = self
+            .list
+            .iter()
+            .position(|s| s.start <= start && end <= s.end);
+        if let Some(at) = found {
+            self.touch(at);
+        }
+        found.is_some()
+    }
+
+    /// The segment read into last.
+    pub(super) fn current(&self) -> Option<&Segment> {
+        self.current.map(|at| &self.list[at])
+    }
+
+    /// The range was read from the platters.
+    pub(super) fn read(&mut self, start: u64, end: u64) {
+        if self.size == 0 {
+            return;
+        }
+        let continued = self
+            .list
+            .iter()
+            .position(|s| s.start <= start && start <= s.end);
+        let at = continued.unwrap_or_else(|| self.room());
+        if continued.is_none() {
+            self.list[at].start = start;
+        }
+        self.current = Some(at);
+        self.touch(at);
+        self.extend(end);
+    }
+
+    /// The head has read the current segment on up to `end`; the oldest bytes make room.
+    pub(super) fn extend(&mut self, end: u64) {
+        if let Some(at) = self.current {
+            let segment = &mut self.list[at];
+            segment.end = end;
+            segment.start = segment.start.max(end.saturating_sub(self.size));
+        }
+    }
+
+    /// The range was written: what is kept of it is old.
+    pub(super) fn written(&mut self, start: u64, end: u64) {
+        for segment in &mut self.list {
+            if start < segment.end && segment.start < end {
+                segment.end = segment.start;
+            }
+        }
+    }
+
+    fn touch(&mut self, at: usize) {
+        self.clock += 1;
+        self.list[at].used = self.clock;
+    }
+
+    /// A segment to fill anew: a free one, or the one that was of use longest ago.
+    fn room(&mut self) -> usize {
+        if self.list.len() < self.most {
+            self.list.push(Segment {
+                start: 0,
+                end: 0,
+                used: 0,
+            });
+            return self.list.len() - 1;
+        }
+        let ages = self.list.iter().enumerate();
+        ages.min_by_key(|(_, s)| s.used).map_or(0, |(at, _)| at)
+    }
+}

@@ -1,0 +1,144 @@
+//! Where bytes lie on the platters.
+
+use alloc::vec::Vec;
+use weir_core::Span;
+
+const SECOND: u128 = 1_000_000_000;
+
+/// A part of the drive in which every track holds the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Zone {
+    /// Bytes in it: a multiple of 4096, at least 1 MiB.
+    pub bytes: u64,
+    /// Bytes a second that a long sequential transfer reaches in it, switches of head and track included: 10^6 to 10^9.
+    pub rate: u64,
+}
+
+/// A place on the platters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// Tracks from the outer edge.
+    pub(super) track: u32,
+    /// When in a revolution it passes under the head, in nanoseconds.
+    pub(super) angle: u64,
+    /// Which zone it is in.
+    pub(super) zone: usize,
+}
+
+/// All zones, outermost first, as one spiral: what follows in address follows under the head, so that a sequential transfer goes
+/// at its zone's rate and a place's angle follows from its address. Real drives skew their tracks to the same end.
+#[derive(Debug)]
+pub(super) struct Geometry {
+    zones: Vec<Spiral>,
+    revolution: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Spiral {
+    start: u64,
+    first_track: u32,
+    track_bytes: u64,
+    rate: u64,
+}
+
+impl Geometry {
+    pub(super) fn new(zones: &[Zone], revolution: Span) -> Self {
+        let revolution = revolution.as_nanos();
+        let (mut start, mut first_track) = (0, 0);
+        let zones = zones.iter().map(|zone| {
+            let track_bytes = track_bytes(zone.rate, revolution);
+            let spiral = Spiral {
+                start,
+                first_track,
+                track_bytes,
+                rate: zone.rate,
+            };
+            start += zone.bytes;
+            first_track += zone.bytes.div_ceil(track_bytes) as u32;
+            spiral
+        });
+        Self {
+            zones: zones.collect(),
+            revolution,
+        }
+    }
+
+    /// Where a byte lies; what is beyond the end counts to the innermost zone.
+    pub(super) fn place(&self, byte: u64) -> Place {
+        let zone = self.zones.partition_point(|z| z.start <= byte) - 1;
+        let spiral = &self.zones[zone];
+        let within = byte - spiral.start;
+        let past = within % spiral.track_bytes;
+        Place {
+            track: spiral.first_track + (within / spiral.track_bytes) as u32,
+            angle: past * self.revolution / spiral.track_bytes,
+            zone,
+        }
+    }
+
+    /// How long so many bytes take to pass under the head. A transfer across the end of a zone counts to the one it begins in.
+    pub(super) fn passing(&self, zone: usize, bytes: u64) -> Span {
+        let rate = u128::from(self.zones[zone].rate);
+        Span::from_nanos((u128::from(bytes) * SECOND).div_ceil(rate) as u64)
+    }
+
+    /// How many bytes pass under the head in a time.
+    pub(super) fn passed(&self, zone: usize, time: Span) -> u64 {
+        let rate = u128::from(self.zones[zone].rate);
+        (u128::from(time.as_nanos()) * rate / SECOND) as u64
+    }
+
+    /// Tracks of all zones.
+    pub(super) fn tracks(zones: &[Zone], revolution: Span) -> u64 {
+        let revolution = revolution.as_nanos();
+        let tracks = |z: &Zone| z.bytes.div_ceil(track_bytes(z.rate, revolution));
+        zones.iter().map(tracks).sum()
+    }
+}
+
+fn track_bytes(rate: u64, revolution: u64) -> u64 {
+    (u128::from(rate) * u128::from(revolution) / SECOND).max(1) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REVOLUTION: Span = Span::from_nanos(8_333_333);
+
+    fn two_zones() -> Geometry {
+        let zone = |rate| Zone {
+            bytes: 100 << 30,
+            rate,
+        };
+        Geometry::new(&[zone(110_000_000), zone(60_000_000)], REVOLUTION)
+    }
+
+    #[test]
+    fn what_follows_in_address_follows_under_the_head() {
+        let geometry = two_zones();
+        for start in [0, 7_340_032, (100 << 30) + 4096, 150 << 30] {
+            let (a, b) = (geometry.place(start), geometry.place(start + 262_144));
+            let passing = geometry.passing(a.zone, 262_144).as_nanos();
+            let turned = (a.angle + passing) % REVOLUTION.as_nanos();
+            let apart = turned.abs_diff(b.angle);
+            assert!(
+                apart.min(REVOLUTION.as_nanos() - apart) < 20_000,
+                "{start}: {apart} ns"
+            );
+        }
+    }
+
+    #[test]
+    fn inner_tracks_hold_less() {
+        let geometry = two_zones();
+        let per_track = |byte: u64| {
+            let first = geometry.place(byte).track;
+            (byte..)
+                .step_by(4096)
+                .take_while(|&b| geometry.place(b).track <= first + 1)
+                .count()
+        };
+        assert!(per_track(0) * 60 > per_track(150 << 30) * 90);
+    }
+}

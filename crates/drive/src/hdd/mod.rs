@@ -1,0 +1,460 @@
+//! A disk that turns: seeks, rotation with its phase, zones, command queueing, a read cache, a write cache.
+//!
+//! One actuator. A command costs the arm's way to its track ([`Seek`]), the time until its first byte comes round under the head,
+//! and the time its bytes take to pass. Among the commands in its queue the disk serves the one that it can begin first, unless one
+//! has waited longer than [`Config::ageing`]. After a read, while there is nothing else to do, the head reads on into a segment of
+//! the cache; what is found there costs the link only. Writes are answered when they are in the write cache and go to the platters
+//! in the same order of least positioning time, behind reads until the cache is half full. A flush ends when everything before it
+//! is on the platters, and nothing behind it begins before it has.
+
+mod cache;
+mod config;
+mod geometry;
+mod seek;
+
+pub use config::{Config, ZONES};
+pub use geometry::Zone;
+pub use seek::Seek;
+
+use crate::link::Link;
+use crate::{Busy, Drive, Ended};
+use alloc::vec::Vec;
+use cache::Segments;
+use geometry::{Geometry, Place};
+use seek::Curve;
+use weir_core::{Completion, Dispatch, DriveShape, Flags, Instant, Op, Tag};
+
+/// Ranges in the write cache at most; one more write waits.
+const DIRTY_MAX: usize = 256;
+
+/// The disk. See the module's documentation.
+#[derive(Debug)]
+pub struct Hdd {
+    config: Config,
+    geometry: Geometry,
+    curve: Curve,
+    revolution: u64,
+    link: Link,
+    segments: Segments,
+    head: Head,
+    /// Commands that wait for the actuator or for a flush, in no order.
+    waiting: Vec<Job>,
+    /// What the write cache holds, in no order, and how many bytes.
+    dirty: Vec<Job>,
+    cached: u64,
+    active: Option<Active>,
+    /// Commands that have ended or whose end is known, by that end.
+    ended: Vec<End>,
+    in_flight: u32,
+    now: Instant,
+    sequence: u64,
+}
+
+/// Something for the actuator to do: a command, or a range of the write cache.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    /// The command to answer; none for what the write cache holds.
+    tag: Option<Tag>,
+    op: Op,
+    fua: bool,
+    start: u64,
+    end: u64,
+    place: Place,
+    /// When it came, and from when the disk can act on it.
+    arrived: Instant,
+    ready: Instant,
+    sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    job: Job,
+    /// When its first byte passes under the head, and when its last one has.
+    begins: Instant,
+    ends: Instant,
+}
+
+/// Where the head is: on the track it worked on last, behind the byte `end` that it passed at `at`.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    track: u32,
+    zone: usize,
+    end: u64,
+    at: Instant,
+    /// Reads on after `end`.
+    reading: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at: Instant,
+    sequence: u64,
+    tag: Tag,
+}
+
+impl Hdd {
+    fn new(config: &Config) -> Self {
+        let room = usize::from(config.tags);
+        Self {
+            config: *config,
+            geometry: Geometry::new(&config.zones, config.revolution()),
+            curve: Curve::new(&config.seek, config.tracks()),
+            revolution: config.revolution().as_nanos(),
+            link: Link::new(config.link),
+            segments: Segments::new(config.segments.into(), config.segment.into()),
+            head: Head {
+                track: 0,
+                zone: 0,
+                end: 0,
+                at: Instant::ZERO,
+                reading: false,
+            },
+            waiting: Vec::with_capacity(room),
+            dirty: Vec::with_capacity(DIRTY_MAX),
+            cached: 0,
+            active: None,
+            ended: Vec::with_capacity(room),
+            in_flight: 0,
+            now: Instant::ZERO,
+            sequence: 0,
+        }
+    }
+
+    /// What it was made from.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Lets happen what happens up to `now`.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        while let Some(active) = self.active.filter(|a| a.ends <= self.now) {
+            self.active = None;
+            self.finish(active);
+            self.begin(active.ends);
+        }
+    }
+
+    /// The actuator is free at `t`: gives it something to do if there is anything.
+    fn begin(&mut self, t: Instant) {
+        while self.active.is_none() {
+            let Some((from, index)) = self.choose(t) else {
+                self.end_flush(t);
+                if self.waiting.is_empty() || self.active.is_some() || self.choose(t).is_none() {
+                    return;
+                }
+                continue;
+            };
+            let job = match from {
+                From::Queue => self.waiting.swap_remove(index),
+                From::WriteCache => self.dirty.swap_remove(index),
+            };
+            self.work(t, job);
+        }
+    }
+
+    /// Has the actuator do a job from `t` on.
+    fn work(&mut self, t: Instant, job: Job) {
+        let at = t.max(job.ready);
+        let read = self.read_on(at);
+        if job.op == Op::Read && self.hit(at, &job) {
+            return;
+        }
+        let access = self.access(t, &job, read);
+        if self.head.reading {
+            self.segments.extend(read);
+            self.head.reading = false;
+        }
+        let bytes = job.end - access.from;
+        self.active = Some(Active {
+            job,
+            begins: access.begins,
+            ends: access.begins + self.geometry.passing(job.place.zone, bytes),
+        });
+    }
+
+    /// Answers a read from the caches if they hold all of it.
+    fn hit(&mut self, at: Instant, job: &Job) -> bool {
+        if self.head.reading {
+            let read = self.read_on(at);
+            self.segments.extend(read);
+        }
+        let within = |d: &Job| d.start <= job.start && job.end <= d.end;
+        let found = self.segments.holds(job.start, job.end) || self.dirty.iter().any(within);
+        if found {
+            let ready = at.max(job.ready);
+            let ends = self.link.transfer(ready, (job.end - job.start) as u32);
+            self.answer(job, ends);
+        }
+        found
+    }
+
+    fn finish(&mut self, active: Active) {
+        let job = active.job;
+        let last = job.end.saturating_sub(1);
+        self.head = Head {
+            track: self.geometry.place(last).track,
+            zone: job.place.zone,
+            end: job.end,
+            at: active.ends,
+            reading: job.op == Op::Read && self.config.segment > 0,
+        };
+        let Some(_) = job.tag else {
+            self.cached -= job.end - job.start;
+            self.admit(active.ends);
+            return;
+        };
+        let mut ends = active.ends;
+        if job.op == Op::Read {
+            self.segments.read(job.start, job.end);
+            // The link is faster than the platters and works at the same time.
+            ends = ends.max(
+                self.link
+                    .transfer(active.begins, (job.end - job.start) as u32),
+            );
+        }
+        self.answer(&job, ends);
+    }
+
+    fn answer(&mut self, job: &Job, at: Instant) {
+        let Some(tag) = job.tag else { return };
+        let end = End {
+            at,
+            sequence: job.sequence,
+            tag,
+        };
+        let place = self
+            .ended
+            .partition_point(|e| (e.at, e.sequence) > (at, job.sequence));
+        self.ended.insert(place, end);
+    }
+
+    /// The first flush in the queue: nothing behind it begins before it has ended.
+    fn barrier(&self) -> u64 {
+        let flushes = self.waiting.iter().filter(|j| j.op == Op::Flush);
+        flushes.map(|j| j.sequence).min().unwrap_or(u64::MAX)
+    }
+
+    /// Ends the first flush if all before it is on the platters.
+    fn end_flush(&mut self, t: Instant) {
+        let barrier = self.barrier();
+        let before = |j: &Job| j.sequence < barrier;
+        if barrier == u64::MAX || self.cached > 0 || self.waiting.iter().any(before) {
+            return;
+        }
+        if let Some(index) = self.waiting.iter().position(|j| j.sequence == barrier) {
+            let job = self.waiting.swap_remove(index);
+            self.answer(&job, t.max(job.ready));
+            self.admit(t);
+        }
+    }
+
+    /// Takes writes into the write cache while it has room, first come, first served.
+    fn admit(&mut self, t: Instant) {
+        let barrier = self.barrier();
+        loop {
+            let cacheable = self.waiting.iter().enumerate();
+            let next = cacheable
+                .filter(|(_, j)| j.sequence < barrier && self.is_cacheable(j))
+                .min_by_key(|(_, j)| j.sequence);
+            let Some((index, &job)) = next else { return };
+            if !self.has_room(&job) {
+                return;
+            }
+            self.waiting.swap_remove(index);
+            self.cache(t.max(job.ready), job);
+        }
+    }
+
+    /// True for a write that waits for room in the write cache and not for the actuator.
+    fn is_cacheable(&self, job: &Job) -> bool {
+        job.op == Op::Write && !job.fua && job.end - job.start <= self.config.write_cache
+    }
+
+    fn has_room(&self, job: &Job) -> bool {
+        self.dirty.len() < DIRTY_MAX
+            && self.cached + (job.end - job.start) <= self.config.write_cache
+    }
+
+    fn cache(&mut self, t: Instant, job: Job) {
+        let ends = self.link.transfer(t, (job.end - job.start) as u32);
+        self.answer(&job, ends);
+        self.segments.written(job.start, job.end);
+        let same = |d: &&mut Job| d.start <= job.start && job.end <= d.end;
+        if self.dirty.iter_mut().find(same).is_some() {
+            return;
+        }
+        self.cached += job.end - job.start;
+        if let Some(before) = self.dirty.iter_mut().find(|d| d.end == job.start) {
+            before.end = job.end;
+            return;
+        }
+        self.dirty.push(Job { tag: None, ..job });
+    }
+}
+
+/// Where a job comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum From {
+    Queue,
+    WriteCache,
+}
+
+/// How the head gets to a job's data.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    begins: Instant,
+    /// The first byte that is not in the segment already.
+    from: u64,
+}
+
+/// Which is next.
+impl Hdd {
+    /// The job to do at `t`: the oldest that is overdue, else the one that can begin first.
+    fn choose(&self, t: Instant) -> Option<(From, usize)> {
+        let barrier = self.barrier();
+        let queue = self.waiting.iter().enumerate();
+        let queue = queue.filter(|(_, j)| j.sequence < barrier && !self.is_cacheable(j));
+        let queue = queue.map(|(i, j)| (From::Queue, i, j));
+        let writes = self.writes_now(barrier);
+        let dirty = self.dirty.iter().enumerate().filter(|_| writes);
+        let dirty = dirty.map(|(i, j)| (From::WriteCache, i, j));
+        let read = self.read_on(t);
+        let mut best: Option<(bool, Instant, u64, From, usize)> = None;
+        for (from, index, job) in queue.chain(dirty) {
+            let overdue = t.since(job.arrived) > self.config.ageing;
+            let when = if overdue {
+                job.arrived
+            } else {
+                self.access(t, job, read).begins
+            };
+            // Overdue ones first.
+            let key = (!overdue, when, job.sequence, from, index);
+            if best.is_none_or(|b| (key.0, key.1, key.2) < (b.0, b.1, b.2)) {
+                best = Some(key);
+            }
+        }
+        best.map(|(_, _, _, from, index)| (from, index))
+    }
+
+    /// Whether the write cache may be written out: no read waits, it is half full, or a flush waits for it.
+    fn writes_now(&self, barrier: u64) -> bool {
+        self.cached > 0
+            && (barrier != u64::MAX
+                || 2 * self.cached >= self.config.write_cache
+                || !self.waiting.iter().any(|j| j.op == Op::Read))
+    }
+
+    /// Up to where the head has read on at `t`.
+    fn read_on(&self, t: Instant) -> u64 {
+        if !self.head.reading {
+            return self.head.end;
+        }
+        let passed = self.geometry.passed(self.head.zone, t.since(self.head.at));
+        self.head.end + passed.min(self.config.segment.into())
+    }
+
+    /// How the head gets to a job from where it is at `t`, having read on to `read`.
+    fn access(&self, t: Instant, job: &Job, read: u64) -> Access {
+        let at = t.max(job.ready);
+        let reads_on = self.head.reading && job.op == Op::Read;
+        if reads_on && job.start <= read && job.end > read {
+            let kept = self.segments.current().map_or(read, |s| s.start);
+            if kept <= job.start {
+                return Access {
+                    begins: at,
+                    from: read,
+                };
+            }
+        }
+        let straight_on = job.start == self.head.end && at == self.head.at;
+        if straight_on {
+            return Access {
+                begins: at,
+                from: job.start,
+            };
+        }
+        let mut seek = self.curve.time(self.head.track, job.place.track);
+        if job.op != Op::Read {
+            seek += self.config.settle.as_nanos();
+        }
+        let arrives = at.as_nanos() + seek;
+        let phase = arrives % self.revolution;
+        let wait = if job.place.angle >= phase {
+            job.place.angle - phase
+        } else {
+            self.revolution - phase + job.place.angle
+        };
+        Access {
+            begins: Instant::from_nanos(arrives + wait),
+            from: job.start,
+        }
+    }
+}
+
+impl Drive for Hdd {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+        self.advance(now);
+        if self.in_flight == u32::from(self.config.tags) {
+            return Err(Busy);
+        }
+        self.in_flight += 1;
+        self.sequence += 1;
+        let job = Job {
+            tag: Some(command.tag),
+            op: command.op,
+            fua: command.flags.has(Flags::FUA),
+            start: command.offset,
+            end: command.offset + u64::from(command.length),
+            place: self.geometry.place(command.offset),
+            arrived: self.now,
+            ready: self.now + self.config.overhead,
+            sequence: self.sequence,
+        };
+        if job.op == Op::Discard {
+            self.answer(&job, job.ready);
+            return Ok(());
+        }
+        let open = self.barrier() == u64::MAX;
+        if open && job.op == Op::Read && self.active.is_none() && self.hit(job.ready, &job) {
+            return Ok(());
+        }
+        if open && self.is_cacheable(&job) && self.has_room(&job) {
+            self.cache(job.ready, job);
+        } else {
+            self.waiting.push(job);
+        }
+        self.begin(self.now);
+        Ok(())
+    }
+
+    fn next_completion(&self) -> Option<Instant> {
+        let ended = self.ended.last().map(|e| e.at);
+        let active = self.active.map(|a| a.ends);
+        match (ended, active) {
+            (Some(e), Some(a)) => Some(e.min(a)),
+            (at, None) | (None, at) => at,
+        }
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Ended> {
+        self.advance(now);
+        let end = self.ended.pop_if(|e| e.at <= now)?;
+        self.in_flight -= 1;
+        Some(Ended {
+            at: end.at,
+            completion: Completion::ok(end.tag),
+        })
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn shape(&self) -> DriveShape {
+        self.config.shape()
+    }
+}
+
+#[cfg(test)]
+mod tests;

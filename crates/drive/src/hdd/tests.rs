@@ -1,0 +1,186 @@
+use super::*;
+use crate::testing::{Client, Load, Result};
+use std::vec::Vec;
+use weir_core::Span;
+
+/// A 2.5-inch disk of 7200 revolutions.
+fn config() -> Config {
+    let zone = |rate| Zone {
+        bytes: 160 << 30,
+        rate,
+    };
+    Config {
+        zones: [zone(110_000_000), zone(90_000_000), zone(60_000_000)],
+        rpm: 7200,
+        seek: Seek {
+            track: Span::from_millis(1),
+            average: Span::from_millis(12),
+            full: Span::from_millis(22),
+        },
+        settle: Span::from_micros(500),
+        tags: 32,
+        ageing: Span::from_millis(500),
+        overhead: Span::from_micros(100),
+        link: 300_000_000,
+        segments: 16,
+        segment: 1 << 20,
+        write_cache: 16 << 20,
+    }
+}
+
+fn load(config: &Config) -> Load<Hdd> {
+    Load::new(config.build().unwrap(), config.size())
+}
+
+const SECOND: Span = Span::from_secs(1);
+
+fn run(config: &Config, clients: &mut [Client], seconds: u64) -> (Vec<Result>, Span) {
+    load(config).run(clients, SECOND.times(seconds))
+}
+
+/// Within so many per cent.
+fn near(value: u64, expected: u64, percent: u64) {
+    let off = value.abs_diff(expected) * 100;
+    assert!(
+        off <= expected * percent,
+        "{value} is not {expected} within {percent} %"
+    );
+}
+
+#[test]
+fn a_random_read_takes_a_seek_half_a_revolution_and_its_transfer() {
+    let config = config();
+    let mut clients = [Client::random(Op::Read, 4096, 1)];
+    let (results, _) = run(&config, &mut clients, 60);
+    // The mean over random pairs of places: by the curve, not just its middle anchor.
+    let curve = Curve::new(&config.seek, config.tracks());
+    let mut random = load(&config);
+    let geometry = Geometry::new(&config.zones, config.revolution());
+    let mut track = || {
+        let byte = random.random() % config.size();
+        geometry.place(byte).track
+    };
+    let seek: u64 = (0..10_000)
+        .map(|_| curve.time(track(), track()))
+        .sum::<u64>()
+        / 10_000;
+    let half = config.revolution().as_nanos() / 2;
+    near(
+        results[0].mean().as_nanos(),
+        seek + half + 100_000 + 50_000,
+        2,
+    );
+}
+
+#[test]
+fn a_long_read_goes_at_the_rate_of_its_zone() {
+    let mut from = 0;
+    for zone in config().zones {
+        let mut clients = [Client::sequential(Op::Read, 128 << 10, 4, from)];
+        let (results, elapsed) = run(&config(), &mut clients, 5);
+        near(results[0].rate(elapsed), zone.rate, 1);
+        from += zone.bytes;
+    }
+}
+
+#[test]
+fn one_reader_that_waits_for_each_answer_keeps_the_rate_by_read_ahead() {
+    let mut clients = [Client::sequential(Op::Read, 64 << 10, 1, 0)];
+    let (results, elapsed) = run(&config(), &mut clients, 5);
+    near(results[0].rate(elapsed), 110_000_000, 3);
+    let blind = Config {
+        segment: 0,
+        ..config()
+    };
+    let mut clients = [Client::sequential(Op::Read, 64 << 10, 1, 0)];
+    let (results, elapsed) = run(&blind, &mut clients, 5);
+    assert!(results[0].rate(elapsed) < 10_000_000, "a revolution each");
+}
+
+#[test]
+fn a_deeper_queue_is_never_slower_for_random_reads() {
+    let mut before = 0;
+    for depth in [1, 2, 4, 8, 16, 32] {
+        let mut clients = [Client::random(Op::Read, 4096, depth)];
+        let (results, elapsed) = run(&config(), &mut clients, 60);
+        let rate = results[0].requests * SECOND.as_nanos() / elapsed.as_nanos().max(1);
+        assert!(rate >= before, "depth {depth}: {rate} after {before}");
+        before = rate;
+    }
+    assert!(before > 120, "picking by positioning time helps: {before}");
+}
+
+#[test]
+fn what_is_outstanding_is_rate_times_latency() {
+    let mut clients = [
+        Client::random(Op::Read, 4096, 16),
+        Client::sequential(Op::Write, 65536, 4, 1 << 30),
+    ];
+    let (results, elapsed) = run(&config(), &mut clients, 30);
+    for (result, depth) in results.iter().zip([16, 4]) {
+        near(result.latency.as_nanos(), elapsed.as_nanos() * depth, 3);
+    }
+}
+
+#[test]
+fn a_stream_that_reads_on_holds_the_head_until_others_are_of_age() {
+    for millis in [200, 1000] {
+        let config = Config {
+            ageing: Span::from_millis(millis),
+            ..config()
+        };
+        let mut clients = [
+            Client::sequential(Op::Read, 128 << 10, 4, 0),
+            Client::random(Op::Read, 4096, 1),
+        ];
+        let (results, _) = run(&config, &mut clients, 30);
+        let mean = results[1].mean().as_nanos() / 1_000_000;
+        assert!((millis..millis + 60).contains(&mean), "{mean} ms");
+        // The bound: of age, behind everything else of age, each at a full stroke, a revolution and its transfer.
+        let one = config.seek.full + config.revolution() + Span::from_millis(3);
+        let bound = config.ageing + one.times(6);
+        assert!(results[1].longest <= bound, "{:?}", results[1].longest);
+    }
+}
+
+#[test]
+fn writes_are_answered_from_the_cache_until_it_is_full() {
+    let mut clients = [Client::random(Op::Write, 4096, 1)];
+    let (results, _) = run(&config(), &mut clients, 1);
+    assert!(results[0].requests > 200, "{}", results[0].requests);
+    let through = Config {
+        write_cache: 0,
+        ..config()
+    };
+    let mut clients = [Client::random(Op::Write, 4096, 1)];
+    let (results, _) = run(&through, &mut clients, 10);
+    let mean = results[0].mean().as_nanos() / 1_000_000;
+    assert!((14..19).contains(&mean), "{mean} ms");
+}
+
+#[test]
+fn a_flush_ends_when_everything_before_it_is_on_the_platters() {
+    let mut load = load(&config());
+    let mut clients = [
+        Client::random(Op::Write, 4096, 8),
+        Client::random(Op::Flush, 0, 1),
+    ];
+    let (results, elapsed) = load.run(&mut clients, Span::from_nanos(1));
+    assert!(results[0].longest < Span::from_millis(2));
+    // Eight of them picked by positioning time: some milliseconds each.
+    assert!(results[1].latency > Span::from_millis(30));
+    assert_eq!(results[1].latency, elapsed, "nothing was left to write");
+    assert_eq!((load.drive.cached, load.drive.dirty.len()), (0, 0));
+}
+
+#[test]
+fn nothing_behind_a_flush_begins_before_it() {
+    let mut load = load(&config());
+    let mut clients = [
+        Client::random(Op::Write, 4096, 8),
+        Client::random(Op::Flush, 0, 1),
+        Client::random(Op::Read, 4096, 1),
+    ];
+    let (results, _) = load.run(&mut clients, Span::from_nanos(1));
+    assert!(results[2].latency > results[1].latency);
+}

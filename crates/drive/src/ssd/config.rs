@@ -1,0 +1,241 @@
+//! Parameters of a flash drive.
+
+use super::Ssd;
+use super::blocks::{BLOCKS_MAX, UNIT, count};
+use crate::ConfigError;
+use crate::config::{Rule, check};
+use weir_core::{DriveShape, Span};
+
+/// Parameters of a flash drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Bytes that its host sees: a multiple of 4096, 1 GiB to 64 TiB.
+    pub size: u64,
+    /// Commands that each queue takes at a time: 1 to 1024 (SATA: 32).
+    pub tags: u16,
+    /// Hardware queues: 1 to 128 (SATA: 1).
+    pub queues: u16,
+    /// Bytes a second on the way to the host: 10^6 to 10^11.
+    pub link: u64,
+    /// True if reads and writes cross the link independently (as on PCI Express); false if one at a time does (SATA).
+    pub duplex: bool,
+    /// Latency of the firmware and the host's adapter, however many commands there are: at most 10 ms.
+    pub overhead: Span,
+    /// Time of the controller that each command takes from all others: at most 1 ms. Bounds commands a second.
+    pub command: Span,
+    /// Channels: 1 to 64.
+    pub channels: u16,
+    /// Dies on each channel: 1 to 64.
+    pub dies: u16,
+    /// Bytes a second of a channel: 10^6 to 10^10.
+    pub channel: u64,
+    /// Bytes that a die reads or writes at a time: a multiple of 4096, at most 256 KiB.
+    pub page: u32,
+    /// Time of a die to read a page: 1 us to 10 ms.
+    pub read: Span,
+    /// Time of a die to write a page: 1 us to 100 ms.
+    pub program: Span,
+    /// Time of a die to erase a block: at most 1 s.
+    pub erase: Span,
+    /// What a read waits for a die that writes, at most: at most 100 ms.
+    pub suspend: Span,
+    /// Pages of a die's erase block: 16 to 65536.
+    pub block: u32,
+    /// How far the drive reads a sequential stream ahead: 0 to 16 MiB.
+    pub read_ahead: u32,
+    /// How much is on its way to the host before the drive begins with the next command, in time of the link: 1 us to 100 ms. Until
+    /// then it may still choose.
+    pub window: Span,
+    /// Bytes of commands in sequence that may overtake another read: 0 (none) to 16 GiB. This is all that bounds starvation.
+    pub favour: u64,
+    /// Bytes of writes that are answered before they are in the flash: 0 to 16 GiB.
+    pub write_buffer: u64,
+    /// True if what is in the write buffer survives a loss of power, so that a flush costs a command only.
+    pub protected: bool,
+    /// Room beyond what the host sees, in 1/1000 of it: 10 to 2000.
+    pub spare: u16,
+    /// How much of what the host sees was written (in sequence) before: 0 to 100 per cent.
+    pub filled: u8,
+}
+
+impl Config {
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// The first one outside the range that its documentation states.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check(
+            self.host()
+                .into_iter()
+                .chain(self.flash())
+                .chain(self.buffers()),
+        )
+    }
+
+    fn host(&self) -> [Rule; 7] {
+        let (tags, queues) = (u64::from(self.tags), u64::from(self.queues));
+        let (overhead, command) = (self.overhead.as_nanos(), self.command.as_nanos());
+        let size = (1 << 30..=64 << 40).contains(&self.size) && self.size.is_multiple_of(UNIT);
+        let window = self.window.as_nanos();
+        [
+            (
+                size,
+                "size",
+                self.size,
+                "a multiple of 4096 bytes, 1 GiB to 64 TiB",
+            ),
+            ((1..=1024).contains(&tags), "tags", tags, "1 to 1024"),
+            ((1..=128).contains(&queues), "queues", queues, "1 to 128"),
+            (
+                (1_000_000..=100_000_000_000).contains(&self.link),
+                "link",
+                self.link,
+                "1000000 to 100000000000 bytes/s",
+            ),
+            (
+                overhead <= 10_000_000,
+                "overhead",
+                overhead,
+                "0 to 10000000 ns (10 ms)",
+            ),
+            (
+                command <= 1_000_000,
+                "command",
+                command,
+                "0 to 1000000 ns (1 ms)",
+            ),
+            (
+                (1_000..=100_000_000).contains(&window),
+                "window",
+                window,
+                "1000 to 100000000 ns (1 us to 100 ms)",
+            ),
+        ]
+    }
+
+    fn flash(&self) -> [Rule; 9] {
+        let (channels, dies) = (u64::from(self.channels), u64::from(self.dies));
+        let (page, block) = (u64::from(self.page), u64::from(self.block));
+        let [read, program, erase, suspend] =
+            [self.read, self.program, self.erase, self.suspend].map(Span::as_nanos);
+        let whole = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
+        [
+            (
+                (1..=64).contains(&channels),
+                "channels",
+                channels,
+                "1 to 64",
+            ),
+            ((1..=64).contains(&dies), "dies", dies, "1 to 64"),
+            (
+                (1_000_000..=10_000_000_000).contains(&self.channel),
+                "channel",
+                self.channel,
+                "1000000 to 10000000000 bytes/s",
+            ),
+            (
+                whole,
+                "page",
+                page,
+                "a multiple of 4096 bytes, at most 262144",
+            ),
+            (
+                (1_000..=10_000_000).contains(&read),
+                "read",
+                read,
+                "1000 to 10000000 ns (1 us to 10 ms)",
+            ),
+            (
+                (1_000..=100_000_000).contains(&program),
+                "program",
+                program,
+                "1000 to 100000000 ns (1 us to 100 ms)",
+            ),
+            (
+                erase <= 1_000_000_000,
+                "erase",
+                erase,
+                "0 to 1000000000 ns (1 s)",
+            ),
+            (
+                suspend <= 100_000_000,
+                "suspend",
+                suspend,
+                "0 to 100000000 ns (100 ms)",
+            ),
+            (
+                (16..=65_536).contains(&block),
+                "block",
+                block,
+                "16 to 65536 pages",
+            ),
+        ]
+    }
+
+    fn buffers(&self) -> [Rule; 6] {
+        let (spare, filled) = (u64::from(self.spare), u64::from(self.filled));
+        let blocks = u64::from(self.units_per_block()).max(1);
+        let blocks = count(self.size, blocks as u32, spare);
+        [
+            (
+                self.read_ahead <= 16 << 20,
+                "read_ahead",
+                self.read_ahead.into(),
+                "0 to 16777216 bytes (16 MiB)",
+            ),
+            (
+                self.favour <= 16 << 30,
+                "favour",
+                self.favour,
+                "0 to 17179869184 bytes (16 GiB)",
+            ),
+            (
+                self.write_buffer <= 16 << 30,
+                "write_buffer",
+                self.write_buffer,
+                "0 to 17179869184 bytes (16 GiB)",
+            ),
+            (
+                (10..=2000).contains(&spare),
+                "spare",
+                spare,
+                "10 to 2000 per mille",
+            ),
+            (filled <= 100, "filled", filled, "0 to 100 per cent"),
+            (
+                blocks <= BLOCKS_MAX,
+                "block",
+                self.block.into(),
+                "so large that the drive has at most 60000 blocks",
+            ),
+        ]
+    }
+
+    /// The drive, idle.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn build(&self) -> Result<Ssd, ConfigError> {
+        self.validate()?;
+        Ok(Ssd::new(self))
+    }
+
+    /// Its queues and what kind of drive it is. What a flash drive can do at the least depends on the load, so its capacity is not
+    /// known.
+    pub fn shape(&self) -> DriveShape {
+        DriveShape {
+            queues: self.queues,
+            tags: self.tags,
+            max_transfer: 1280 * 1024,
+            rotational: false,
+            capacity: None,
+        }
+    }
+
+    /// Units of a block across all dies.
+    pub(super) fn units_per_block(&self) -> u32 {
+        let dies = u64::from(self.channels) * u64::from(self.dies);
+        let bytes = dies * u64::from(self.page) * u64::from(self.block);
+        (bytes / UNIT).min(u32::MAX.into()) as u32
+    }
+}

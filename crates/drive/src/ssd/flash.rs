@@ -1,0 +1,116 @@
+//! Channels and dies: when each is free again.
+
+use super::Config;
+use alloc::vec::Vec;
+use weir_core::{Instant, Span};
+
+const SECOND: u128 = 1_000_000_000;
+
+/// What a read of the flash gave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    /// When the first and when the last of its pages is out of the flash.
+    pub(super) first: Instant,
+    pub(super) last: Instant,
+}
+
+/// Busy-until times. A page takes its die, then its channel; pages follow each other over channels first, then over dies.
+#[derive(Debug)]
+pub(super) struct Flash {
+    dies: Vec<Die>,
+    channels: Vec<Instant>,
+    page: u64,
+    rate: u64,
+    read: Span,
+    program: Span,
+    suspend: Span,
+    /// The die that is written next.
+    next: usize,
+}
+
+/// A die reads and writes one page at a time. A read suspends what is being written.
+#[derive(Clone, Copy, Debug)]
+struct Die {
+    reading: Instant,
+    writing: Instant,
+}
+
+impl Flash {
+    pub(super) fn new(config: &Config) -> Self {
+        let channels = usize::from(config.channels);
+        let die = Die {
+            reading: Instant::ZERO,
+            writing: Instant::ZERO,
+        };
+        Self {
+            dies: alloc::vec![die; channels * usize::from(config.dies)],
+            channels: alloc::vec![Instant::ZERO; channels],
+            page: config.page.into(),
+            rate: config.channel,
+            read: config.read,
+            program: config.program,
+            suspend: config.suspend,
+            next: 0,
+        }
+    }
+
+    /// Reads a range from `t` on.
+    pub(super) fn read(&mut self, t: Instant, start: u64, end: u64) -> Read {
+        let (mut first, mut last) = (Instant::MAX, t);
+        let mut from = start;
+        while from < end {
+            let page = from / self.page;
+            let to = end.min((page + 1) * self.page);
+            let at = self.read_page(t, page, to - from);
+            (first, last) = (first.min(at), last.max(at));
+            from = to;
+        }
+        Read {
+            first: first.min(last),
+            last,
+        }
+    }
+
+    fn read_page(&mut self, t: Instant, page: u64, bytes: u64) -> Instant {
+        let at = (page % self.dies.len() as u64) as usize;
+        let channel = at % self.channels.len();
+        let time = self.crossing(bytes);
+        let die = &mut self.dies[at];
+        let mut begins = t.max(die.reading);
+        if die.writing > begins {
+            // What is being written stops for it and goes on behind it.
+            begins = die.writing.min(begins + self.suspend);
+            die.writing += self.read;
+        }
+        die.reading = begins + self.read;
+        let out = &mut self.channels[channel];
+        *out = die.reading.max(*out) + time;
+        *out
+    }
+
+    /// Writes a page to the die whose turn it is, `times` over what the page itself takes (in 1/1024: what cleaning costs is spread
+    /// over the pages that cause it). Returns when it is safe.
+    pub(super) fn write(&mut self, t: Instant, times: u64) -> Instant {
+        let at = self.next;
+        self.next = (at + 1) % self.dies.len();
+        let channel = at % self.channels.len();
+        let time = self.crossing(self.page);
+        let in_ = &mut self.channels[channel];
+        *in_ = t.max(*in_) + time;
+        let cost = Span::from_nanos(self.program.as_nanos() * times / 1024);
+        let die = &mut self.dies[at];
+        die.writing = die.writing.max(die.reading).max(*in_) + cost;
+        die.writing
+    }
+
+    /// Every die erases a block.
+    pub(super) fn erase(&mut self, t: Instant, time: Span) {
+        for die in &mut self.dies {
+            die.writing = die.writing.max(t) + time;
+        }
+    }
+
+    fn crossing(&self, bytes: u64) -> Span {
+        Span::from_nanos((u128::from(bytes) * SECOND / u128::from(self.rate)) as u64)
+    }
+}

@@ -1,0 +1,411 @@
+//! A flash drive: a link, a controller that favours sequential streams, channels and dies, a write buffer, cleaning.
+//!
+//! A read waits in the drive until there is less than [`Config::window`] on the way to the host; then the controller chooses:
+//! what goes on where another command ended before what does not, unless more than [`Config::favour`] bytes have overtaken the
+//! latter. The chosen one takes its share of the controller, its pages their dies and channels, its bytes the link; each of these
+//! is a time until which it is busy, so that a command costs one event however many pages it has. Writes are answered once they
+//! are in the buffer and go to the dies in the order of the log; a read suspends them. A flush ends when what was written before
+//! it is in the flash.
+
+mod blocks;
+mod config;
+mod flash;
+mod streams;
+
+pub use config::Config;
+
+use crate::link::Link;
+use crate::{Busy, Drive, Ended};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use blocks::{Blocks, UNIT};
+use flash::Flash;
+use streams::Streams;
+use weir_core::{Completion, Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
+
+/// The drive. See the module's documentation.
+#[derive(Debug)]
+pub struct Ssd {
+    config: Config,
+    /// To the host, and from it (the same one unless the link is duplex).
+    out: Link,
+    into: Link,
+    controller: Instant,
+    flash: Flash,
+    blocks: Blocks,
+    reads: Streams,
+    writes: Streams,
+    /// Reads that the controller has not begun with.
+    waiting: Vec<Read>,
+    /// Bytes that went ahead of the order of arrival, ever.
+    favoured: u64,
+    /// Writes and flushes that wait for room in the buffer, first come, first served.
+    held: VecDeque<Write>,
+    buffer: Buffer,
+    /// Commands whose end is known, by that end, the next one last.
+    ended: Vec<End>,
+    queued: Vec<u16>,
+    in_flight: u32,
+    now: Instant,
+    sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    tag: Tag,
+    queue: u16,
+    start: u64,
+    end: u64,
+    stream: usize,
+    /// It goes on where another ended.
+    sequential: bool,
+    ready: Instant,
+    sequence: u64,
+    /// [`Ssd::favoured`] when it came.
+    favoured: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    tag: Tag,
+    queue: u16,
+    op: Op,
+    fua: bool,
+    start: u64,
+    end: u64,
+    sequential: bool,
+    ready: Instant,
+    sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at: Instant,
+    sequence: u64,
+    tag: Tag,
+    queue: u16,
+}
+
+/// What has been answered and is not in the flash yet.
+#[derive(Debug)]
+struct Buffer {
+    used: u64,
+    /// Bytes that are not sent to a die yet: less than a page; what they cost beside, in 1/1024 of units.
+    partial: u64,
+    copied: u64,
+    /// When how many bytes are in the flash, in order.
+    leaving: VecDeque<(Instant, u64)>,
+    /// When the last byte sent to a die is safe.
+    safe: Instant,
+}
+
+impl Ssd {
+    fn new(config: &Config) -> Self {
+        let (queues, tags) = (usize::from(config.queues), usize::from(config.tags));
+        let units = config.units_per_block();
+        Self {
+            config: *config,
+            out: Link::new(config.link),
+            into: Link::new(config.link),
+            controller: Instant::ZERO,
+            flash: Flash::new(config),
+            blocks: Blocks::new(
+                config.size,
+                units,
+                config.spare.into(),
+                config.filled.into(),
+            ),
+            reads: Streams::new(),
+            writes: Streams::new(),
+            waiting: Vec::with_capacity(queues * tags),
+            favoured: 0,
+            held: VecDeque::with_capacity(queues * tags),
+            buffer: Buffer {
+                used: 0,
+                partial: 0,
+                copied: 0,
+                leaving: VecDeque::with_capacity(
+                    (config.write_buffer / u64::from(config.page)) as usize + 1,
+                ),
+                safe: Instant::ZERO,
+            },
+            ended: Vec::with_capacity(queues * tags),
+            queued: alloc::vec![0; queues],
+            in_flight: 0,
+            now: Instant::ZERO,
+            sequence: 0,
+        }
+    }
+
+    /// What it was made from.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Pages written to the flash for each page that the host wrote, in 1/1024.
+    pub fn write_amplification(&self) -> u64 {
+        self.blocks.amplification()
+    }
+
+    /// When something changes inside if nothing comes: a read can be chosen, or room comes in the buffer.
+    fn changes(&self) -> Option<Instant> {
+        let choose = (!self.waiting.is_empty()).then(|| self.out.until().back(self.config.window));
+        let room = self.buffer.leaving.front().map(|l| l.0);
+        let room = room.filter(|_| !self.held.is_empty());
+        match (choose, room) {
+            (Some(c), Some(r)) => Some(c.min(r)),
+            (at, None) | (None, at) => at,
+        }
+    }
+
+    /// Lets happen what happens up to `now`.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        while let Some(at) = self.changes().filter(|at| *at <= self.now) {
+            self.step(at);
+        }
+    }
+
+    /// Room comes in the buffer, and the controller chooses.
+    fn step(&mut self, t: Instant) {
+        self.drain(t);
+        while let Some(&write) = self.held.front() {
+            if write.op != Op::Flush && !self.has_room(&write) {
+                break;
+            }
+            self.held.pop_front();
+            self.take(t, &write);
+        }
+        while self.out.until() <= t + self.config.window {
+            let Some(read) = self.choose() else { break };
+            self.read(t, &read);
+        }
+    }
+
+    fn answer(&mut self, at: Instant, sequence: u64, tag: Tag, queue: u16) {
+        let end = End {
+            at,
+            sequence,
+            tag,
+            queue,
+        };
+        let place = self
+            .ended
+            .partition_point(|e| (e.at, e.sequence) > (at, sequence));
+        self.ended.insert(place, end);
+    }
+
+    fn time(&self, bytes: u64) -> Span {
+        let time = u128::from(bytes) * 1_000_000_000 / u128::from(self.config.link);
+        Span::from_nanos(time as u64)
+    }
+}
+
+/// Reads.
+impl Ssd {
+    /// Takes the next read: the oldest that was overtaken by too much, else the oldest that goes on in a stream, else the oldest.
+    fn choose(&mut self) -> Option<Read> {
+        let rank = |r: &Read| {
+            let overtaken = self.favoured - r.favoured >= self.config.favour;
+            (!overtaken, !overtaken && !r.sequential, r.sequence)
+        };
+        let reads = self.waiting.iter().enumerate();
+        let (index, read) = reads.min_by_key(|(_, r)| rank(r)).map(|(i, r)| (i, *r))?;
+        self.waiting.swap_remove(index);
+        if read.sequential && self.waiting.iter().any(|r| r.sequence < read.sequence) {
+            self.favoured += read.end - read.start;
+        }
+        Some(read)
+    }
+
+    fn read(&mut self, t: Instant, read: &Read) {
+        let begins = t.max(read.ready).max(self.controller) + self.config.command;
+        self.controller = begins;
+        let stream = *self.reads.get_mut(read.stream);
+        let known = read.sequential
+            && (read.start..=read.end + u64::from(self.config.read_ahead) * 2)
+                .contains(&stream.ahead);
+        let from = if known {
+            stream.ahead.min(read.end)
+        } else {
+            read.start
+        };
+        let mut got = self.flash.read(begins, from, read.end);
+        if from > read.start {
+            let ready = stream.ready.max(begins);
+            got.first = got.first.min(ready);
+            got.last = got.last.max(ready);
+        }
+        if read.sequential {
+            self.read_ahead(begins, read, if known { stream.ahead } else { read.end });
+        }
+        let length = read.end - read.start;
+        let crossed = self.out.transfer(begins, length as u32);
+        let page = u64::from(self.config.page).min(length);
+        let ends = crossed
+            .max(got.first + self.time(length))
+            .max(got.last + self.time(page));
+        self.answer(ends, read.sequence, read.tag, read.queue);
+    }
+
+    /// Reads the stream on from `from`, whole pages.
+    fn read_ahead(&mut self, t: Instant, read: &Read, from: u64) {
+        if self.config.read_ahead == 0 {
+            return;
+        }
+        let page = u64::from(self.config.page);
+        let to = (read.end + u64::from(self.config.read_ahead)).next_multiple_of(page);
+        let from = from.max(read.end);
+        if from < to {
+            let got = self.flash.read(t, from, to);
+            let stream = self.reads.get_mut(read.stream);
+            (stream.ahead, stream.ready) = (to, got.last);
+        }
+    }
+}
+
+/// Writes and flushes.
+impl Ssd {
+    fn has_room(&self, write: &Write) -> bool {
+        self.buffer.used == 0
+            || self.buffer.used + (write.end - write.start) <= self.config.write_buffer
+    }
+
+    /// What is in the flash by `t` leaves the buffer.
+    fn drain(&mut self, t: Instant) {
+        while let Some(&(_, bytes)) = self.buffer.leaving.front().filter(|l| l.0 <= t) {
+            self.buffer.leaving.pop_front();
+            self.buffer.used -= bytes;
+        }
+    }
+
+    /// Takes a write into the buffer, or ends a flush.
+    fn take(&mut self, t: Instant, write: &Write) {
+        let begins = t.max(write.ready).max(self.controller) + self.config.command;
+        self.controller = begins;
+        let length = write.end - write.start;
+        let mut ends = begins;
+        if write.op == Op::Write {
+            let link = if self.config.duplex {
+                &mut self.into
+            } else {
+                &mut self.out
+            };
+            ends = link.transfer(begins, length as u32);
+        }
+        for unit in write.start / UNIT..write.end.div_ceil(UNIT) {
+            let cost = self.blocks.write(unit * UNIT, write.sequential);
+            self.buffer.copied += cost.copied;
+            if cost.erased {
+                self.flash.erase(ends, self.config.erase);
+            }
+            self.buffer.used += UNIT;
+            self.buffer.partial += UNIT;
+            if self.buffer.partial == u64::from(self.config.page) {
+                self.program(ends);
+            }
+        }
+        if (write.op == Op::Flush || write.fua) && !self.config.protected {
+            if self.buffer.partial > 0 {
+                self.program(ends);
+            }
+            ends = ends.max(self.buffer.safe);
+        }
+        self.answer(ends, write.sequence, write.tag, write.queue);
+    }
+
+    /// Sends a page (or what there is of it) to a die.
+    fn program(&mut self, t: Instant) {
+        let b = &mut self.buffer;
+        let (program, read) = (self.config.program.as_nanos(), self.config.read.as_nanos());
+        // A copied unit is read and written again.
+        let copied = b.copied / (u64::from(self.config.page) / UNIT);
+        let times = 1024 + copied * (program + read) / program;
+        b.safe = b.safe.max(self.flash.write(t, times));
+        b.leaving.push_back((b.safe, b.partial));
+        (b.partial, b.copied) = (0, 0);
+    }
+}
+
+impl Drive for Ssd {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+        self.advance(now);
+        let queue = command.queue.0;
+        let queued = &mut self.queued[usize::from(queue)];
+        if *queued == self.config.tags {
+            return Err(Busy);
+        }
+        *queued += 1;
+        self.in_flight += 1;
+        self.sequence += 1;
+        let (tag, sequence) = (command.tag, self.sequence);
+        let ready = self.now + self.config.overhead;
+        let start = command.offset;
+        let end = start + u64::from(command.length);
+        match command.op {
+            Op::Read => {
+                let (stream, sequential) = self.reads.arrived(start, end);
+                self.waiting.push(Read {
+                    tag,
+                    queue,
+                    start,
+                    end,
+                    stream,
+                    sequential,
+                    ready,
+                    sequence,
+                    favoured: self.favoured,
+                });
+            }
+            Op::Write | Op::WriteZeroes | Op::Flush => {
+                let (_, sequential) = match command.op {
+                    Op::Flush => (0, false),
+                    _ => self.writes.arrived(start, end),
+                };
+                self.held.push_back(Write {
+                    tag,
+                    queue,
+                    op: command.op,
+                    fua: command.flags.has(Flags::FUA),
+                    start,
+                    end,
+                    sequential,
+                    ready,
+                    sequence,
+                });
+            }
+            Op::Discard => self.answer(ready, sequence, tag, queue),
+        }
+        self.step(self.now);
+        Ok(())
+    }
+
+    fn next_completion(&self) -> Option<Instant> {
+        match (self.ended.last().map(|e| e.at), self.changes()) {
+            (Some(e), Some(c)) => Some(e.min(c)),
+            (at, None) | (None, at) => at,
+        }
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Ended> {
+        self.advance(now);
+        let end = self.ended.pop_if(|e| e.at <= now)?;
+        self.queued[usize::from(end.queue)] -= 1;
+        self.in_flight -= 1;
+        Some(Ended {
+            at: end.at,
+            completion: Completion::ok(end.tag),
+        })
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn shape(&self) -> DriveShape {
+        self.config.shape()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! A closed loop against any drive, for the models' tests: some clients, each with so many commands outstanding.
+
+use crate::Drive;
+use std::vec::Vec;
+use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, Span, StreamId, Tag};
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    pub(crate) op: Op,
+    pub(crate) flags: Flags,
+    pub(crate) length: u32,
+    pub(crate) depth: u32,
+    /// The next offset of a sequential client; `None` for a random one.
+    pub(crate) next: Option<u64>,
+}
+
+impl Client {
+    pub(crate) fn random(op: Op, length: u32, depth: u32) -> Self {
+        Self {
+            op,
+            flags: Flags::NONE,
+            length,
+            depth,
+            next: None,
+        }
+    }
+
+    pub(crate) fn sequential(op: Op, length: u32, depth: u32, from: u64) -> Self {
+        Self {
+            next: Some(from),
+            ..Self::random(op, length, depth)
+        }
+    }
+}
+
+/// What became of a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Result {
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+    pub(crate) latency: Span,
+    pub(crate) longest: Span,
+}
+
+impl Result {
+    pub(crate) fn mean(&self) -> Span {
+        Span::from_nanos(self.latency.as_nanos() / self.requests.max(1))
+    }
+
+    /// Bytes a second.
+    pub(crate) fn rate(&self, elapsed: Span) -> u64 {
+        (u128::from(self.bytes) * 1_000_000_000 / u128::from(elapsed.as_nanos())) as u64
+    }
+}
+
+/// A drive and who uses it.
+#[derive(Debug)]
+pub(crate) struct Load<D> {
+    pub(crate) drive: D,
+    pub(crate) now: Instant,
+    size: u64,
+    random: u64,
+    /// By tag: the client and when it asked.
+    outstanding: Vec<Option<(usize, Instant)>>,
+    free: Vec<u32>,
+}
+
+impl<D: Drive> Load<D> {
+    /// `size`: bytes of the drive that random clients use.
+    pub(crate) fn new(drive: D, size: u64) -> Self {
+        let shape = drive.shape();
+        let tags = u32::from(shape.queues) * u32::from(shape.tags);
+        Self {
+            drive,
+            now: Instant::ZERO,
+            size,
+            random: 1,
+            outstanding: std::vec![None; tags as usize],
+            free: (0..tags).collect(),
+        }
+    }
+
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Runs until so long has passed and all is answered, each command exactly once and no sooner or later than announced. Returns
+    /// what became of each client, and the time it took in all.
+    pub(crate) fn run(&mut self, clients: &mut [Client], length: Span) -> (Vec<Result>, Span) {
+        let begin = self.now;
+        let mut results = std::vec![Result::default(); clients.len()];
+        for client in 0..clients.len() {
+            for _ in 0..clients[client].depth {
+                self.submit(clients, client);
+            }
+        }
+        while let Some(next) = self.drive.next_completion() {
+            assert!(next >= self.now, "time goes on");
+            self.now = next;
+            while let Some(ended) = self.drive.pop(next) {
+                assert!(ended.at <= next);
+                let tag = ended.completion.tag.0;
+                let (client, asked) = self.outstanding[tag as usize].take().expect("in flight");
+                self.free.push(tag);
+                let result = &mut results[client];
+                let latency = ended.at.since(asked);
+                result.requests += 1;
+                result.bytes += u64::from(clients[client].length);
+                result.latency += latency;
+                result.longest = result.longest.max(latency);
+                if next.since(begin) < length {
+                    self.submit(clients, client);
+                }
+            }
+        }
+        assert_eq!(self.drive.in_flight(), 0);
+        assert!(
+            self.outstanding.iter().all(Option::is_none),
+            "nothing is lost"
+        );
+        (results, self.now.since(begin))
+    }
+
+    fn submit(&mut self, clients: &mut [Client], client: usize) {
+        let random = self.random() % (self.size / 4096) * 4096;
+        let c = &mut clients[client];
+        let offset = match &mut c.next {
+            Some(next) => {
+                *next += u64::from(c.length);
+                *next - u64::from(c.length)
+            }
+            None => random.min(self.size - u64::from(c.length)),
+        };
+        let tag = self
+            .free
+            .pop()
+            .expect("as many tags as the clients' depths");
+        self.outstanding[tag as usize] = Some((client, self.now));
+        let queues = u32::from(self.drive.shape().queues);
+        let command = Dispatch {
+            queue: QueueId((tag % queues) as u16),
+            tag: Tag(tag),
+            stream: StreamId::from_bits(client as u64),
+            cookie: 0,
+            space: SpaceId(0),
+            op: c.op,
+            flags: c.flags,
+            offset: if c.op == Op::Flush { 0 } else { offset },
+            length: c.length,
+            within: 0,
+        };
+        self.drive
+            .submit(self.now, &command)
+            .expect("there is a tag");
+    }
+}
