@@ -26,7 +26,7 @@ struct Entity {
     served: u64,
     /// Bytes served, divided by weight.
     normal: i128,
-    /// Has had something to send at the end of every poll for a while.
+    /// Has had something to send for a while, without a pause.
     waits: bool,
 }
 
@@ -144,7 +144,7 @@ impl Fair {
                 u128::from(model.now.as_nanos() - low.at),
             );
             let promised =
-                (min + min / 16) * passed / 1_000_000_000 + min / 8 + u128::from(self.lag);
+                (min + min / 32) * passed / 1_000_000_000 + min / 8 + u128::from(self.lag);
             if gained > allowed && u128::from(own.served - low.served) > promised {
                 found.add(
                     Self::NAME,
@@ -180,10 +180,9 @@ impl Fair {
         }
     }
 
-    /// At the end of a poll: who waits, and who began to.
-    fn polled(&mut self, model: &Model) {
-        let count = self.entities.len();
-        let mut waits = vec![false; count];
+    /// Whether each entity has something to send.
+    fn waiting(&self, model: &Model) -> Vec<bool> {
+        let mut waits = vec![false; self.entities.len()];
         for stream in model
             .streams()
             .filter(|s| s.sendable > 0 && s.state == State::Open)
@@ -193,6 +192,23 @@ impl Fair {
                 waits[group.0 as usize] = true;
             }
         }
+        waits
+    }
+
+    /// Whoever sent all it had, in this very poll, waits no more.
+    fn forget(&mut self, model: &Model) {
+        let waiting = self.waiting(model);
+        for (entity, waits) in self.entities.iter_mut().zip(waiting) {
+            if let Some(entity) = entity {
+                entity.waits &= waits;
+            }
+        }
+    }
+
+    /// At the end of a poll: who waits, and who began to.
+    fn polled(&mut self, model: &Model) {
+        let count = self.entities.len();
+        let waits = self.waiting(model);
         for (j, &waits) in waits.iter().enumerate() {
             let Some(entity) = &mut self.entities[j] else {
                 continue;
@@ -228,6 +244,7 @@ impl Auditor for Fair {
                 piece,
                 again: false,
             } => {
+                self.forget(model);
                 let bytes = u64::from(model.request(slot).request.charge().min(piece.length));
                 self.served(model, piece.stream, bytes, found);
             }

@@ -332,13 +332,13 @@ fn promises(random: &mut Random) -> Scene {
         ..contract::Config::default()
     };
     let watch = Watch::Promises {
-        from: Instant::ZERO + Span::from_millis(1_000),
+        from: Instant::ZERO,
     };
     let mut scene = base(random, elevator::Config::Contract(config), watch);
     scene.config.drive.tags = 32;
     scene.config.drive.capacity = CAPACITY;
     scene.service = Span::from_micros(30);
-    scene.duration = Span::from_millis(3_000);
+    scene.duration = Span::from_millis(2_500);
     let mut left = LINK / 10 * 9;
     let clients = 4 + random.below(12);
     // Now and then all that may be promised is.
