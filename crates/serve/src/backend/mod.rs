@@ -24,7 +24,7 @@ use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Segment, SharedBuf};
 use weir_wire::nbd::ExtentFlags;
 
-pub use device::{Device, DeviceOptions, MeasureError, ReadCapacity, measure_capacity};
+pub use device::{Device, DeviceOptions};
 pub use file::{Image, ImageOptions, OpenError};
 pub use memory::Memory;
 pub use powercut::{Power, PowerCut};

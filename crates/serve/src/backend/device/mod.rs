@@ -1,6 +1,5 @@
 //! A volume on a block device of its own.
 
-mod capacity;
 pub(super) mod sysfs;
 pub(super) mod usage;
 
@@ -16,8 +15,6 @@ use weir_uring::{Errno, device};
 
 use super::file::{Disk, Geometry, Kind, Medium, OpenError, alignment, error};
 use super::{Backend, Prepare, Traits, locks};
-
-pub use capacity::{MeasureError, ReadCapacity, measure_capacity};
 
 /// Which device to open as a volume, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
