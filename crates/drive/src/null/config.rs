@@ -108,7 +108,8 @@ impl Config {
         let at_once = u64::from(self.tags) * u64::from(self.queues);
         let iops = match self.service.as_nanos() {
             0 => 0,
-            service => at_once * SECOND / service,
+            // Ten seconds with one tag are less than one request a second, and zero would be no bound.
+            service => (at_once * SECOND / service).max(1),
         };
         let link = match (self.link, self.tick.as_nanos()) {
             (link, 0) => link,

@@ -221,6 +221,17 @@ fn capacity_is_the_narrowest_of_link_tags_and_lumps() {
     assert_eq!(of(0, 3_500, Span::from_millis(1)), Some((3_000, 3_000, 0)));
 }
 
+#[test]
+fn a_drive_of_less_than_a_request_a_second_is_bounded_all_the_same() {
+    let config = Config {
+        service: Span::from_secs(10),
+        tags: 1,
+        ..Config::demo()
+    };
+    let capacity = config.capacity().unwrap();
+    assert_eq!((capacity.read, capacity.iops), (4096, 1));
+}
+
 /// `requests` of a closed loop of `depth`: the time they took, and the sum of their times in the drive.
 fn closed_loop(config: Config, depth: u32, requests: u64, length: u32) -> (u64, u64) {
     let mut d = config.build().unwrap();
