@@ -182,6 +182,7 @@ fn bfq(source: &mut impl Source) -> bfq::Config {
         seeky_threshold: source.below(33) as u32,
         charge: source.pick(&[bfq::Charge::Linux, bfq::Charge::Service]),
     }
+    .bounded()
 }
 
 fn contract(source: &mut impl Source) -> contract::Config {

@@ -4,10 +4,10 @@ pub mod bfq;
 pub mod contract;
 mod none;
 
-use crate::Instant;
 use crate::event::Events;
 use crate::group::GroupId;
 use crate::layer::{Piece, Table, Wake};
+use crate::{ConfigError, Instant};
 use none::Fifo;
 
 /// Which elevator, with its parameters.
@@ -68,11 +68,60 @@ pub(crate) fn build(config: &Config, table: &Table) -> alloc::boxed::Box<dyn Sch
 }
 
 impl Config {
+    /// Checks the tunables.
+    ///
+    /// # Errors
+    /// The first field outside the bounds that its documentation states, and the bounds.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::None => Ok(()),
+            Self::Bfq(config) => config.validate(),
+            Self::Contract(config) => config.validate(),
+        }
+    }
+
     /// The largest share a contract may have under this elevator.
     pub(crate) fn share_max(&self) -> u16 {
         match self {
             Self::Bfq(_) => 1_000,
             Self::None | Self::Contract(_) => 10_000,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DriveShape, Layer, Limits, Span};
+
+    #[test]
+    fn a_layer_refuses_tunables_out_of_bounds() {
+        let refused = |elevator| {
+            let config = crate::Config {
+                limits: Limits::default(),
+                drive: DriveShape::default(),
+                elevator,
+            };
+            Layer::new(config).err().map(|error| error.field)
+        };
+        assert_eq!(refused(Config::None), None);
+        assert_eq!(refused(Config::Bfq(bfq::Config::default())), None);
+        assert_eq!(refused(Config::Contract(contract::Config::default())), None);
+        let bfq = bfq::Config {
+            timeout_sync: Span::ZERO,
+            ..bfq::Config::default()
+        };
+        assert_eq!(refused(Config::Bfq(bfq)), Some("timeout_sync"));
+        let long = Span::from_secs(10) + Span::from_nanos(1);
+        let contract = contract::Config {
+            catch_up: long,
+            ..contract::Config::default()
+        };
+        assert_eq!(refused(Config::Contract(contract)), Some("catch_up"));
+        let contract = contract::Config {
+            forget: long,
+            ..contract::Config::default()
+        };
+        assert_eq!(refused(Config::Contract(contract)), Some("forget"));
     }
 }

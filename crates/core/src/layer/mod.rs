@@ -405,7 +405,7 @@ fn check(config: &Config) -> Result<(), ConfigError> {
     ];
     match rules.into_iter().find(|rule| !rule.0) {
         Some((_, field, allowed)) => Err(ConfigError { field, allowed }),
-        None => Ok(()),
+        None => config.elevator.validate(),
     }
 }
 

@@ -121,8 +121,9 @@ impl Config {
         }
     }
 
-    /// This with every value inside its bounds.
-    pub(super) fn bounded(&self) -> Self {
+    /// This with every value moved inside its bounds.
+    #[must_use]
+    pub fn bounded(&self) -> Self {
         let least_idle = if self.strict_guarantees {
             STRICT_IDLE
         } else {

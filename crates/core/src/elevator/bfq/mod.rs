@@ -80,7 +80,7 @@ pub(crate) struct Bfq {
 
 impl Bfq {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
-        let config = config.bounded();
+        let config = config.clone();
         let rotational = table.shape.rotational;
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
         Self {

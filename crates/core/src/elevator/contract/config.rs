@@ -1,6 +1,6 @@
 //! Tunables of the contract elevator.
 
-use crate::Span;
+use crate::{ConfigError, Span};
 
 /// What shares are measured in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
@@ -35,6 +35,27 @@ impl Default for Config {
             forget: Span::from_millis(20),
             idle_class_timeout: Span::from_millis(200),
             bound_in_flight: true,
+        }
+    }
+}
+
+impl Config {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// The first field outside its bounds, and the bounds.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        const LONGEST: Span = Span::from_secs(10);
+        let rules = [
+            (self.catch_up <= LONGEST, "catch_up"),
+            (self.forget <= LONGEST, "forget"),
+        ];
+        match rules.into_iter().find(|rule| !rule.0) {
+            Some((_, field)) => Err(ConfigError {
+                field,
+                allowed: "at most 10 s",
+            }),
+            None => Ok(()),
         }
     }
 }

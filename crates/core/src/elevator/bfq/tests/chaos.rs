@@ -40,6 +40,7 @@ impl Random {
             fifo_expire_sync: Span::from_millis(self.pick(&[0, 125])),
             ..Config::default()
         }
+        .bounded()
     }
 
     fn priority(&mut self) -> Priority {

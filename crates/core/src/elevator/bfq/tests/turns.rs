@@ -282,7 +282,6 @@ fn the_idle_class_gets_one_request_each_two_hundred_milliseconds() {
 fn strict_guarantees_keep_one_request_in_the_drive() {
     let config = Config {
         strict_guarantees: true,
-        slice_idle: crate::Span::ZERO,
         ..small_budgets()
     };
     let mut host = host(config, &[]);
