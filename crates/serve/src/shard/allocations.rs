@@ -1,4 +1,5 @@
-//! At steady state a shard allocates nothing for a request: counted on the thread that runs it.
+//! What a request costs a shard in counts, on the thread that turns it: nothing is allocated at steady state, and nothing is
+//! offered to a full layer in vain.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -178,4 +179,28 @@ fn nothing_is_allocated_for_a_request_at_steady_state() {
             assert_eq!(allocations(config), 0, "{config}");
         }
     }
+}
+
+/// A layer with room for a quarter of what four clients ask for.
+#[test]
+fn whom_the_layer_has_no_room_for_asks_again_when_there_is_some() {
+    if !has_uring() {
+        return;
+    }
+    let mut bench = Bench::new(&format!(
+        "limits = {{ connections = 4, requests_per_connection = 64 }}\n\
+         drive.d = {{ policy = \"none\", model = {MODEL}, limits = {{ requests = 64 }} }}\n\
+         volume.v = {{ drive = \"d\", model = {MODEL}, size = \"1MiB\" }}\n\
+         volume.w = {{ drive = \"d\", model = {MODEL}, size = \"1MiB\" }}\n"
+    ));
+    let bytes = request(Command::Read, 0, 512).repeat(64);
+    for _ in 0..20 {
+        bench.exchange(&bytes, 64 * (SIMPLE_REPLY_LEN + 512));
+    }
+    let counters = bench.shard.drives[0].layer.layer().counters();
+    // At most one refusal for each request that ends and makes room.
+    assert!(
+        counters.rejected > 0 && counters.rejected <= 20 * 4 * 64,
+        "{counters:?}"
+    );
 }

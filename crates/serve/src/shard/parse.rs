@@ -195,7 +195,9 @@ impl Shard {
             };
             start += rejected.accepted;
             match rejected.reason {
-                Reject::Full | Reject::StreamFull => {
+                reason @ (Reject::Full | Reject::StreamFull) => {
+                    // Whom the layer had no room for hears of it when there is some; to ask before is in vain.
+                    connection.paused |= reason == Reject::Full;
                     let rest = self.batch[start..].iter();
                     connection.queue.extend(rest.map(|r| r.cookie as u32));
                     break;

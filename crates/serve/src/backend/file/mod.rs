@@ -116,13 +116,6 @@ impl Image {
     }
 }
 
-impl Image {
-    /// The descriptor, and the size in bytes.
-    pub(super) fn into_parts(self) -> (OwnedFd, u64) {
-        (self.fd, self.size)
-    }
-}
-
 impl Prepare for Image {
     fn size(&self) -> u64 {
         self.size
