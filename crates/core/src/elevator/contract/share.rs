@@ -9,7 +9,7 @@ use crate::list::NIL;
 use crate::mutant;
 use crate::time::mul_div_floor;
 use crate::tree::{Forest, Tree, before};
-use crate::{Instant, ROOT, Span};
+use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -18,6 +18,9 @@ const SHIFT: u32 = 16;
 /// An entity's start tag is never further ahead than this much service: what was reserved for it counts against its share,
 /// but not for ever.
 const AHEAD_MAX: u64 = 1_000_000_000;
+
+/// What one piece is charged at the most: a quarter of an hour of drive time. Virtual time compares what is nearer than 2^63.
+const COST_MAX: u64 = 1 << 40;
 
 #[derive(Clone, Copy, Debug)]
 struct Entity {
@@ -161,12 +164,6 @@ impl Shares {
         self.entities[entity as usize].active
     }
 
-    /// True if any stream has something to send.
-    pub(super) fn anyone(&self) -> bool {
-        let root = &self.nodes[ROOT.0 as usize];
-        !root.children.is_empty() || !root.idle_children.is_empty()
-    }
-
     /// The stream whose turn it is below `group`; `None` if nobody there has anything to send.
     pub(super) fn pick(&self, now: Instant, group: u32) -> Option<u32> {
         let mut at = group;
@@ -208,7 +205,7 @@ impl Shares {
             }
             let weight = u64::from(e.weight);
             let furthest = node.now.wrapping_add((AHEAD_MAX << SHIFT) / weight);
-            let mut next = e.start.wrapping_add((cost << SHIFT) / weight);
+            let mut next = e.start.wrapping_add((cost.min(COST_MAX) << SHIFT) / weight);
             if before(furthest, next) {
                 next = if before(e.start, furthest) {
                     furthest
@@ -252,6 +249,23 @@ mod tests {
     use super::*;
 
     const NOW: Instant = Instant::ZERO;
+
+    #[test]
+    fn a_piece_that_takes_the_drive_for_years_does_not_turn_time_back() {
+        let mut shares = Shares::new(1, 2, Span::ZERO);
+        for stream in 0..2 {
+            let entity = shares.of_stream(stream);
+            shares.set(NOW, entity, 0, 1, false);
+            shares.activate(NOW, entity);
+        }
+        for cost in [1 << 47, 1 << 48, (1 << 48) - 1, u64::MAX >> 1] {
+            let stream = shares.pick(NOW, 0).unwrap();
+            let entity = shares.of_stream(stream);
+            let before_it = shares.entities[entity as usize].start;
+            shares.charge(NOW, entity, cost);
+            assert!(!before(shares.entities[entity as usize].start, before_it));
+        }
+    }
 
     fn served(shares: &mut Shares, turns: u32, cost: u64) -> [u32; 4] {
         let mut count = [0; 4];
