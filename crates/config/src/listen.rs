@@ -66,13 +66,17 @@ pub struct Limits {
     /// Payload of one connection's requests that are not answered yet, bytes; at least `request_size`. Beyond it the
     /// connection is not read from.
     pub bytes_per_connection: u64,
-    /// Answers of one connection that it has not taken, bytes. Beyond it its requests are held; one answer always fits.
+    /// Answers of one connection that it has not taken, bytes. Beyond it its requests are held. One answer always fits, and what
+    /// is in the drive by then (at most its tags, of `max_transfer` each) is answered too.
     pub unsent_per_connection: u64,
     /// Longest READ or WRITE, bytes; longer ones are answered EINVAL. A power of two, 64 KiB to 32 MiB.
     pub request_size: u32,
     /// A handshake that takes longer ends its connection: 1 ms to 1 h.
     pub handshake_timeout: Span,
-    /// Memory for payloads, bytes for each shard: at least twice `request_size`, at most 1 TiB, a multiple of 4096.
+    /// Memory for payloads, bytes for each shard: at least twice `request_size`, at most 1 TiB, a multiple of 4096. An eighth is
+    /// for receive buffers. Half of the rest is guaranteed in equal parts to `connections` (224 KiB each of 128 MiB for 256), the
+    /// other half goes to whoever needs more; a request larger than the guaranteed part may wait for memory that others hold. The
+    /// server does not start with less than 64 KiB for each connection.
     pub arena: u64,
 }
 

@@ -172,6 +172,27 @@ fn fragments(arena: &Arena, length: usize, bufs: &mut Vec<Buf>) -> bool {
 mod tests {
     use super::*;
 
+    /// The figures that the configuration's documentation states.
+    #[test]
+    fn what_is_guaranteed_to_each_connection_is_what_is_stated() {
+        for (arena, connections, guaranteed) in [
+            (128 << 20, 256, 224 << 10),
+            (64 << 20, 256, 112 << 10),
+            (64 << 20, 1024, 28 << 10),
+        ] {
+            let mut pool = Pool::new(arena, connections);
+            // All of them at once, page by page, with nothing left to share.
+            pool.free = 0;
+            for _ in 0..connections {
+                let mut used = 0;
+                for _ in 0..guaranteed / PAGE as u64 {
+                    assert!(pool.take(&mut used, PAGE as u64, false));
+                }
+                assert!(!pool.take(&mut used, PAGE as u64, false));
+            }
+        }
+    }
+
     #[test]
     fn hogs_leave_a_newcomer_half_of_what_each_has() {
         let mut pool = Pool::new(256 << 20, 256);
