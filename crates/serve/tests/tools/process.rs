@@ -53,29 +53,28 @@ fn field(text: &str, key: &str) -> u64 {
 
 /// How often the server's shards have gone to sleep so far.
 pub(crate) fn shard_sleeps() -> u64 {
-    let of_shard = |path: &std::path::PathBuf| {
-        std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("weir-shard"))
-    };
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let paths = tasks.map(|entry| entry.unwrap().path()).filter(of_shard);
-    let sleeps = paths.map(|path| {
-        let status = std::fs::read_to_string(path.join("status")).unwrap();
-        field(&status, "\nvoluntary_ctxt_switches:")
-    });
+    let status = of_shards("status");
+    let sleeps = status
+        .iter()
+        .map(|text| field(text, "\nvoluntary_ctxt_switches:"));
     sleeps.sum()
 }
 
 /// Processor time of the server's shards so far, in nanoseconds.
 pub(crate) fn shard_nanos() -> u64 {
+    let nanos = of_shards("schedstat");
+    let first = |text: &String| text.split_whitespace().next()?.parse::<u64>().ok();
+    nanos.iter().map(|text| first(text).unwrap()).sum()
+}
+
+/// A file that the system keeps for each thread, of each shard.
+fn of_shards(file: &str) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let paths = tasks.map(|entry| entry.unwrap().path());
     let shards = paths.filter(|path| {
         std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("weir-shard"))
     });
-    let nanos = shards.map(|path| {
-        let text = std::fs::read_to_string(path.join("schedstat")).unwrap();
-        let first = text.split_whitespace().next().unwrap();
-        first.parse::<u64>().unwrap()
-    });
-    nanos.sum()
+    shards
+        .map(|path| std::fs::read_to_string(path.join(file)).unwrap())
+        .collect()
 }
