@@ -118,7 +118,7 @@ impl Elevator {
             && !mutant::is(mutant::BOUND_IGNORED)
             && let Some(group) = self.reservations.in_the_way(live.group, cost, self.flight)
         {
-            self.window.held(self.flight);
+            self.window.held();
             return Err(Held::ForSakeOf(group, request));
         }
         if (rule == Rule::Share || self.window.probing())
@@ -341,8 +341,7 @@ impl Schedule for Elevator {
             return;
         }
         let cost = self.model.cost(piece.op, u64::from(piece.length));
-        let waited = self.shares.anyone();
-        self.window.complete(now, piece, cost, waited);
+        self.window.complete(now, piece, cost, self.flight);
         self.flight = self.flight.saturating_sub(cost);
         let live = &table.requests[piece.request];
         let last = live.pieces == 1 && live.issued == live.request.length;

@@ -6,6 +6,9 @@
 //! tags: Gulati, Merchant, Varman, "mClock", 2010; in the order of EEVDF: Stoica, Abdel-Wahab, "Earliest eligible virtual
 //! deadline first", 1995).
 //!
+//! A client is made whole for what it fell behind while it waited here, up to a limit. When all are behind by more, the drive is
+//! too slow for what was promised: then it is the promises' time that goes slower, so that each is kept in the same proportion.
+//!
 //! A client that asks for one thing at a time is kept from its min by what stands before it in the drive, however early it is
 //! served. From the bytes it keeps outstanding follows the time its next request may take, less the time its client thinks. What
 //! *others* have in flight is bounded to what the drive does in that time beside the request itself: whoever finds so much in
@@ -126,6 +129,8 @@ pub(super) struct Reservations {
     /// Those that are alive, by their bound.
     bounds: Tree,
     forest: Forest,
+    /// By this the promises' time is behind: a drive too slow for all of them keeps each in proportion.
+    late: Span,
     catch_up: Span,
     forget: Span,
 }
@@ -140,6 +145,7 @@ impl Reservations {
             urgent: Heap::new(groups),
             bounds: Tree::EMPTY,
             forest: Forest::new(groups),
+            late: Span::ZERO,
             catch_up,
             forget,
         }
@@ -211,17 +217,20 @@ impl Reservations {
     pub(super) fn arrived(&mut self, now: Instant, group: GroupId, bytes: u64) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
-            let (catch_up, forget) = (self.catch_up, self.forget);
+            let (due, catch_up, forget) = (now.back(self.late), self.catch_up, self.forget);
             let r = &mut self.table[at as usize];
             if r.requests == 0 {
                 let pause = now.since(r.idle_since);
                 if pause > forget {
-                    r.kept = r.kept.max(now);
+                    r.kept = r.kept.max(due);
                 } else {
                     r.think = average(r.think, pause.as_nanos());
                 }
             }
-            r.kept = r.kept.max(now.back(catch_up));
+            if r.realtime || !self.waiting.contains(at) {
+                // It had nothing to send: what it lost meanwhile was lost through itself.
+                r.kept = r.kept.max(due.back(catch_up));
+            }
             r.outstanding += bytes;
             r.requests += 1;
             r.seen = now;
@@ -236,14 +245,15 @@ impl Reservations {
 
     /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request.
     pub(super) fn sent(&mut self, now: Instant, group: GroupId, bytes: u64, cost: u64, last: bool) {
+        let due = now.back(self.late);
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let r = &mut self.table[at as usize];
             if r.usual == 0 {
                 (r.usual, r.usual_requests) = (r.outstanding, r.requests);
             }
-            r.kept = r.kept.max(now.back(self.catch_up))
-                + Span::from_nanos(r.time_for(bytes, u64::from(last)));
+            // What it gets beyond its promise is not held against it later (mClock: so does its weight-based phase).
+            r.kept = r.kept.min(due) + Span::from_nanos(r.time_for(bytes, u64::from(last)));
             r.flight += cost;
             let above = r.above;
             self.wait_no_more(at);
@@ -320,8 +330,20 @@ impl Reservations {
     }
 
     /// Of the reservations that are behind, the one with the earliest deadline.
-    pub(super) fn behind(&self, now: Instant) -> Option<u32> {
-        self.waiting.first_eligible(&self.behind, now.as_nanos())
+    pub(super) fn behind(&mut self, now: Instant) -> Option<u32> {
+        let at = |late| now.back(late).as_nanos();
+        let found = self.waiting.first_eligible(&self.behind, at(self.late));
+        let Some(group) = found else {
+            if self.late == Span::ZERO {
+                return None;
+            }
+            // All promises are kept again, or no one asks.
+            self.late = Span::ZERO;
+            return self.waiting.first_eligible(&self.behind, at(self.late));
+        };
+        let kept = self.table[group as usize].kept;
+        self.late = self.late.max(now.since(kept + self.catch_up));
+        Some(group)
     }
 
     fn wait(&mut self, now: Instant, at: u32) {
@@ -333,7 +355,7 @@ impl Reservations {
             }
         } else {
             let kept = r.kept.as_nanos();
-            let deadline = kept + r.period;
+            let deadline = kept + r.period.min(self.catch_up.as_nanos() / 2);
             if self.waiting.contains(at) {
                 if self.waiting.key(at) == deadline {
                     return;
@@ -434,7 +456,7 @@ impl Reservations {
             done = speed.cost(period);
         }
         let room = (done / 8 * MARGIN).saturating_sub(own);
-        let lag = now.since(r.kept).as_nanos();
+        let lag = now.back(self.late).since(r.kept).as_nanos();
         let steps = u32::from(lag > 4 * period) + u32::from(lag > 16 * period);
         let piece = (product / LEAST).max(2 * drive.model.cost(crate::Op::Read, GRAIN));
         r.bound = (room >> steps).max(product + piece);

@@ -5,9 +5,8 @@
 //! twice that, so that while more in flight still means more done, the speed rises and the bound with it.
 //!
 //! The speed is the most that was done in a while, in modelled cost by time: one if the drive does what its capacity says, four on
-//! a drive four times as fast. What was done while nobody had more to send, or with little in flight for the sake of a promise,
-//! says nothing about the drive, unless it is more than was known (BBR's application-limited samples). Where promises leave so
-//! little for long, they are set aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed
+//! a drive four times as fast. What was done with less in flight than the bound that would follow says nothing about the drive,
+//! unless it is more than was known (BBR's application-limited samples). Where promises leave so little for long, they are set aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed
 //! (BBR's probing). Only a piece that found the drive empty shows the delay, so where none has for long the drive is let run dry
 //! for one.
 
@@ -117,11 +116,13 @@ pub(super) struct Window {
     /// The piece in flight that found the drive empty: its request, and where in it it begins.
     alone: Option<(u32, u32)>,
     measured: Instant,
-    /// The round: when it began, the cost done in it, whether at some time nobody waited, whether promises left little in flight.
+    /// The round: when it began, the cost done in it, how many pieces came back and the sum of what was in
+    /// flight then, whether promises held any back.
     round: Instant,
     done: u64,
-    wanting: bool,
-    short: bool,
+    pieces: u64,
+    flights: u64,
+    held: bool,
     /// Promises are set aside to find the speed; and when that or else the drive's work showed it last.
     probing: bool,
     shown: Instant,
@@ -141,8 +142,9 @@ impl Window {
             measured: Instant::ZERO,
             round: Instant::ZERO,
             done: 0,
-            wanting: false,
-            short: false,
+            pieces: 0,
+            flights: 0,
+            held: false,
             probing: true,
             shown: Instant::ZERO,
             speed: Speed::STATED,
@@ -177,9 +179,9 @@ impl Window {
         self.begin(now);
     }
 
-    /// Somebody was held back, for the sake of a promise, while so much was in flight.
-    pub(super) fn held(&mut self, flight: u64) {
-        self.short |= flight < GAIN * self.product;
+    /// Somebody was held back for the sake of a promise.
+    pub(super) fn held(&mut self) {
+        self.held = true;
     }
 
     /// True while promises are set aside to find the speed.
@@ -187,9 +189,10 @@ impl Window {
         self.probing
     }
 
-    /// A piece of `cost` came back while others waited, or nobody did.
-    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, cost: u64, waited: bool) {
-        self.wanting |= !waited;
+    /// A piece of `cost` came back of `flight`, its own included.
+    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, cost: u64, flight: u64) {
+        self.pieces += 1;
+        self.flights = self.flights.saturating_add(flight);
         self.done += cost;
         let round = now.since(self.round);
         let alone = self.alone == Some((piece.request, piece.within));
@@ -213,13 +216,13 @@ impl Window {
     fn begin(&mut self, now: Instant) {
         self.round = now;
         self.done = 0;
-        (self.wanting, self.short) = (false, false);
+        (self.pieces, self.flights, self.held) = (0, 0, false);
     }
 
     /// A round ends in which the drive did its work at `speed`.
     fn end(&mut self, now: Instant, speed: u64) {
         let known = self.speed.0;
-        let telling = !self.wanting && !self.short;
+        let telling = self.flights / self.pieces.max(1) >= GAIN * self.product_at(Speed(speed));
         if telling || speed > known {
             self.speeds.add(now, speed);
             self.speed = Speed(self.speeds.get());
@@ -230,14 +233,19 @@ impl Window {
         self.probing = if self.probing {
             speed > known + known / MORE
         } else {
-            self.short && now.since(self.shown) >= MEMORY
+            self.held && now.since(self.shown) >= MEMORY
         };
     }
 
-    fn settle(&mut self) {
-        let known = self.delays.map(|d| d.delay(self.speed));
+    /// The product if the drive's speed is this.
+    fn product_at(&self, speed: Speed) -> u64 {
+        let known = self.delays.map(|d| d.delay(speed));
         let delay = known.into_iter().filter(|&d| d != u64::MAX).max();
-        self.product = self.speed.cost(delay.unwrap_or(0));
+        speed.cost(delay.unwrap_or(0))
+    }
+
+    fn settle(&mut self) {
+        self.product = self.product_at(self.speed);
         let needed = self.product.saturating_add(self.largest.get());
         self.bound = needed.saturating_mul(GAIN).max(self.speed.cost(FLOOR));
     }

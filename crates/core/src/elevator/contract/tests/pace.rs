@@ -99,3 +99,72 @@ fn a_promise_that_its_client_cannot_reach_costs_others_little() {
         }
     }
 }
+
+#[test]
+fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
+    let client = |size: u32, depth: u32, mb: u64| Client {
+        size: size * KIB,
+        depth,
+        contract: min(mb * 1_000_000),
+        ..READER
+    };
+    let mut unlike: Vec<_> = [100, 50, 25, 10].map(|mb| client(128, 4, mb)).into();
+    unlike.extend([10, 5].map(|mb| client(4, 1, mb)));
+    for clients in [clients(10_000_000), unlike] {
+        let promised: u64 = clients.iter().map(|c| c.contract.min).sum();
+        for slower in [2, 4, 8] {
+            let pipe = Pipe {
+                link: LINK / slower,
+                service: 100_000,
+                ..PIPE
+            };
+            let kept = Host::new(
+                elevator::Config::Contract(Config::default()),
+                pipe,
+                &clients,
+                4,
+            )
+            .run(4);
+            assert!(kept.all() >= 4 * pipe.link * 97 / 100, "{}", kept.all());
+            for (i, client) in clients.iter().enumerate() {
+                let part = client.contract.min * pipe.link / promised;
+                let worst = kept.worst(i, 10, 40);
+                assert!(
+                    worst >= part * 3 / 4,
+                    "client {i} of {slower} times slower: {worst} of {part}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_drive_slower_than_stated_keeps_what_it_can() {
+    let mut clients = clients(10_000_000);
+    for reader in &mut clients[1..] {
+        reader.contract.min = 1_000_000;
+    }
+    for slower in [2, 4, 8] {
+        let pipe = Pipe {
+            link: LINK / slower,
+            service: 100_000,
+            ..PIPE
+        };
+        // In the first second it has yet to work off what it took before its speed was known.
+        let kept = Host::new(
+            elevator::Config::Contract(Config::default()),
+            pipe,
+            &clients,
+            3,
+        )
+        .run(3);
+        assert!(kept.all() >= 3 * pipe.link * 97 / 100, "{}", kept.all());
+        for (i, client) in clients.iter().enumerate() {
+            let worst = kept.worst(i, 10, 30);
+            assert!(
+                worst >= client.contract.min,
+                "client {i} of {slower} times slower: {worst}"
+            );
+        }
+    }
+}
