@@ -18,8 +18,10 @@ struct Promised {
     min: u64,
     /// Live requests of its streams.
     live: u32,
-    /// Since when there has been one at every moment.
+    /// Since when there has been one at every moment. Who asks at the very instant of the answer before has made no pause.
     since: Instant,
+    /// When the last of them ended.
+    ended: Option<Instant>,
     /// What was done in the last second: when, and how much.
     done: VecDeque<(Instant, u64)>,
     sum: u64,
@@ -105,7 +107,7 @@ impl Auditor for Promise {
                 let live = model.request(slot);
                 for group in model.tree.path(live.group) {
                     let promised = &mut self.groups[group.0 as usize];
-                    if promised.live == 0 {
+                    if promised.live == 0 && promised.ended != Some(model.now) {
                         promised.since = model.now;
                     }
                     promised.live += 1;
@@ -121,6 +123,7 @@ impl Auditor for Promise {
                     }
                     let promised = &mut self.groups[i];
                     promised.live -= 1;
+                    promised.ended = Some(model.now);
                     promised.sum += u64::from(done.length);
                     promised.done.push_back((model.now, done.length.into()));
                 }

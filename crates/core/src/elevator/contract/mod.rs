@@ -67,7 +67,7 @@ impl Elevator {
 
     /// True if what others have in flight is bounded for the sake of promises.
     fn bounds_hold(&self) -> bool {
-        self.config.bound_in_flight && !self.window.probing()
+        self.config.bound_in_flight && !self.window.probing() && !mutant::is(mutant::BOUND_IGNORED)
     }
 
     /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
@@ -115,7 +115,6 @@ impl Elevator {
             return Ok(offer);
         }
         if self.bounds_hold()
-            && !mutant::is(mutant::BOUND_IGNORED)
             && let Some(group) = self.reservations.in_the_way(live.group, cost, self.flight)
         {
             self.window.held();

@@ -5,8 +5,8 @@
 //! twice that, so that while more in flight still means more done, the speed rises and the bound with it.
 //!
 //! The speed is the most that was done in a while, in modelled cost by time: one if the drive does what its capacity says, four on
-//! a drive four times as fast. What was done with less in flight than the bound that would follow says nothing about the drive,
-//! unless it is more than was known (BBR's application-limited samples). Where promises leave so little for long, they are set aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed
+//! a drive four times as fast. What was done with too little in flight to wait for one another says nothing about the
+//! drive, unless it is more than was known (BBR's application-limited samples). Where promises leave so little for long, they are set aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed
 //! (BBR's probing). Only a piece that found the drive empty shows the delay, so where none has for long the drive is let run dry
 //! for one.
 
@@ -128,6 +128,7 @@ pub(super) struct Window {
     shown: Instant,
     /// What follows.
     speed: Speed,
+    delay: u64,
     product: u64,
     bound: u64,
 }
@@ -148,6 +149,7 @@ impl Window {
             probing: true,
             shown: Instant::ZERO,
             speed: Speed::STATED,
+            delay: 0,
             product: 0,
             bound: u64::MAX,
         }
@@ -222,7 +224,10 @@ impl Window {
     /// A round ends in which the drive did its work at `speed`.
     fn end(&mut self, now: Instant, speed: u64) {
         let known = self.speed.0;
-        let telling = self.flights / self.pieces.max(1) >= GAIN * self.product_at(Speed(speed));
+        // Pieces took twice the delay: they waited for one another, not for somebody to ask.
+        let pieces = self.pieces.max(1);
+        let enough = GAIN * Speed(speed).cost(self.delay) + self.done / pieces;
+        let telling = self.flights / pieces >= enough;
         if telling || speed > known {
             self.speeds.add(now, speed);
             self.speed = Speed(self.speeds.get());
@@ -237,15 +242,11 @@ impl Window {
         };
     }
 
-    /// The product if the drive's speed is this.
-    fn product_at(&self, speed: Speed) -> u64 {
-        let known = self.delays.map(|d| d.delay(speed));
-        let delay = known.into_iter().filter(|&d| d != u64::MAX).max();
-        speed.cost(delay.unwrap_or(0))
-    }
-
     fn settle(&mut self) {
-        self.product = self.product_at(self.speed);
+        let known = self.delays.map(|d| d.delay(self.speed));
+        let known = known.into_iter().filter(|&d| d != u64::MAX).max();
+        self.delay = known.unwrap_or(0);
+        self.product = self.speed.cost(self.delay);
         let needed = self.product.saturating_add(self.largest.get());
         self.bound = needed.saturating_mul(GAIN).max(self.speed.cost(FLOOR));
     }
