@@ -312,6 +312,18 @@ impl Publish for Audit {
                     self.model.released(slot);
                 }
             }
+            Event::Throttled { stream, cookie } => {
+                self.tell(&Fact::Event(&event));
+                if let Some(slot) = self.model.find(stream, cookie) {
+                    self.model.throttled(slot);
+                }
+            }
+            Event::Passed { stream, cookie } => {
+                self.tell(&Fact::Event(&event));
+                if let Some(slot) = self.model.find(stream, cookie) {
+                    self.model.passed(slot);
+                }
+            }
             _ => self.tell(&Fact::Event(&event)),
         }
     }

@@ -123,7 +123,12 @@ fn wrong_waits(live: &Live, done: &Done) -> Option<&'static str> {
             "the wait in the drive is not from the first piece's dispatch to the last one's return",
         );
     }
-    if live.released && !live.was_held && waits.limit != live.released_at.since(live.submitted) {
+    let held_until = if live.throttled {
+        live.ended
+    } else {
+        live.released_at
+    };
+    if live.released && !live.was_held && waits.limit != held_until.since(live.submitted) {
         return Some("the wait for limits is not from submission to release");
     }
     None

@@ -140,7 +140,7 @@ const NAMES: [&str; COUNTS] = [
     "wake: limit",
     "wake: idling",
     "wake: budget",
-    "wake: bound",
+    "wake: latency",
     "wake: retry",
     "turns",
 ];
@@ -199,7 +199,7 @@ impl Auditor for Tally {
                     Reason::Limit => 0,
                     Reason::Idling => 1,
                     Reason::BudgetTimeout => 2,
-                    Reason::Bound => 3,
+                    Reason::Latency => 3,
                     _ => 4,
                 };
                 self.wakes[reason] += 1;

@@ -256,7 +256,11 @@ fn print_contract(f: &mut Formatter<'_>, contract: &Contract) -> fmt::Result {
         Class::BestEffort => "best-effort",
         Class::Idle => "idle",
     };
-    writeln!(f, "class = \"{class}\"")
+    writeln!(f, "class = \"{class}\"")?;
+    if contract.latency > Span::ZERO {
+        writeln!(f, "latency = \"{}\"", Time(contract.latency))?;
+    }
+    Ok(())
 }
 
 fn print_max(f: &mut Formatter<'_>, max: &Max) -> fmt::Result {

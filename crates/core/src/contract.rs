@@ -95,6 +95,9 @@ pub struct Contract {
     pub max: Max,
     /// How its requests rank.
     pub class: Class,
+    /// How long its requests are to take, under whatever elevator (Linux: `io.latency`): its siblings with a longer target or none
+    /// are slowed down when they take longer. Zero: no target.
+    pub latency: Span,
 }
 
 impl Contract {
@@ -105,6 +108,7 @@ impl Contract {
         share: 100,
         max: Max::NONE,
         class: Class::BestEffort,
+        latency: Span::ZERO,
     };
 
     /// What the drive must set aside for it: bytes and requests a second. For a realtime client that is its max.

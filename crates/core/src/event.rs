@@ -10,7 +10,7 @@ pub struct Mask(u8);
 impl Mask {
     /// Nobody listens: publishing costs one test.
     pub const NONE: Self = Self(0);
-    /// [`Event::Released`].
+    /// [`Event::Released`], [`Event::Throttled`] and [`Event::Passed`].
     pub const LIMITS: Self = Self(1);
     /// [`Event::Selected`] and [`Event::Expired`].
     pub const TURNS: Self = Self(2);
@@ -40,6 +40,20 @@ pub enum Event {
         op: Op,
         /// Bytes charged.
         bytes: u32,
+    },
+    /// A request that has passed every limit is held back for the sake of another group's latency.
+    Throttled {
+        /// Whose.
+        stream: StreamId,
+        /// Its cookie.
+        cookie: Cookie,
+    },
+    /// A request that was held back so goes on.
+    Passed {
+        /// Whose.
+        stream: StreamId,
+        /// Its cookie.
+        cookie: Cookie,
     },
     /// A stream got the drive, with a budget of so many bytes.
     Selected {
@@ -86,7 +100,7 @@ pub enum Expiry {
 impl Event {
     const fn kind(&self) -> Mask {
         match self {
-            Self::Released { .. } => Mask::LIMITS,
+            Self::Released { .. } | Self::Throttled { .. } | Self::Passed { .. } => Mask::LIMITS,
             Self::Selected { .. } | Self::Expired { .. } => Mask::TURNS,
             Self::Bound { .. } => Mask::BOUNDS,
         }

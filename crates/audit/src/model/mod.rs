@@ -30,6 +30,8 @@ pub struct Live {
     pub released: bool,
     /// When, if it has.
     pub released_at: Instant,
+    /// It is held back for the sake of another group's latency.
+    pub throttled: bool,
     /// Cancelled, or its stream closed, before all of it was in the drive.
     pub given_up: bool,
     /// Nothing more happens to it but that it is reported.
@@ -275,6 +277,7 @@ impl Model {
             sequence: self.sequence,
             released: false,
             released_at: Instant::ZERO,
+            throttled: false,
             given_up: false,
             over: false,
             issued: 0,
@@ -318,6 +321,18 @@ impl Model {
         let now = self.now;
         self.update(slot, |live| {
             live.released = true;
+            live.released_at = now;
+        });
+    }
+
+    pub(crate) fn throttled(&mut self, slot: u32) {
+        self.update(slot, |live| live.throttled = true);
+    }
+
+    pub(crate) fn passed(&mut self, slot: u32) {
+        let now = self.now;
+        self.update(slot, |live| {
+            live.throttled = false;
             live.released_at = now;
         });
     }
@@ -494,7 +509,7 @@ impl Model {
 
     #[inline]
     fn is_sendable(live: &Live, state: State) -> bool {
-        live.released && !live.given_up && !live.over && state == State::Open
+        live.released && !live.throttled && !live.given_up && !live.over && state == State::Open
     }
 
     #[inline]

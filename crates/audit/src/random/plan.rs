@@ -260,6 +260,11 @@ pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contra
             1 => Class::Idle,
             _ => Class::BestEffort,
         },
+        latency: if source.below(8) == 0 {
+            Span::from_nanos(source.magnitude(1 << 24))
+        } else {
+            Span::ZERO
+        },
     }
 }
 

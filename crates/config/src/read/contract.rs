@@ -1,4 +1,4 @@
-//! `min`, `min_iops`, `share`, `max`, `class`: the keys of volumes and tenants alike.
+//! `min`, `min_iops`, `share`, `max`, `class`, `latency`: the keys of volumes and tenants alike.
 
 use super::choice;
 use crate::document::{Document, Entry, Shape, Table};
@@ -19,6 +19,8 @@ pub(super) const MAX: Shape = Shape {
 
 const IOPS_MAX: u64 = 1_000_000_000_000;
 const BURST_MAX: Span = Span::from_secs(3600);
+const LATENCY_MIN: Span = Span::from_micros(1);
+const LATENCY_MAX: Span = Span::from_secs(60);
 
 const CLASSES: &[(&str, Class)] = &[
     ("realtime", Class::Realtime),
@@ -45,6 +47,10 @@ pub(super) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contrac
     let class = table.entry("class");
     if let Some(class) = class.and_then(|e| choice(doc, &e, CLASSES)) {
         contract.class = class;
+    }
+    let latency = table.entry("latency");
+    if let Some(latency) = latency.and_then(|e| e.time_in(doc, LATENCY_MIN..=LATENCY_MAX)) {
+        contract.latency = latency;
     }
     contract
 }

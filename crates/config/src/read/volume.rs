@@ -23,12 +23,15 @@ pub(super) const VOLUME: Shape = Shape {
         "share",
         "max",
         "class",
+        "latency",
     ],
 };
 
 pub(super) const TENANT: Shape = Shape {
     name: "[tenant.NAME]",
-    keys: &["drive", "min", "min_iops", "share", "max", "class"],
+    keys: &[
+        "drive", "min", "min_iops", "share", "max", "class", "latency",
+    ],
 };
 
 const STORAGE: &[&str] = &["file", "device", "memory", "model"];

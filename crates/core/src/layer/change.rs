@@ -33,6 +33,8 @@ impl Layer {
         self.table.shape.capacity = capacity;
         self.config.drive.capacity = capacity;
         self.limits.set(now, &self.table.groups);
+        self.latency.set(now, &self.table.groups);
+        self.pass_latency(now);
         for edit in edits {
             match *edit {
                 Edit::AddGroup { id, .. } | Edit::SetContract { id, .. } => {

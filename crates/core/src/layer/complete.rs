@@ -49,24 +49,24 @@ impl Layer {
             match live.at {
                 At::Drive => {
                     let tagged = live.finish(now);
-                    self.finished.push(request);
-                    self.untag(now, tagged);
+                    self.end(now, request, tagged);
                 }
-                At::Held => self.give_back_if_held(now, request),
+                At::Held => self.give_back(now, request),
                 _ => {}
             }
         }
     }
 
-    /// A request of a stream on hold keeps its scheduler tag while a piece of it is in the drive, not longer.
+    /// A request of a stream on hold keeps its place while a piece of it is in the drive, not longer.
     #[cold]
-    fn give_back_if_held(&mut self, now: Instant, request: u32) {
+    fn give_back(&mut self, now: Instant, request: u32) {
         let live = &mut self.table.requests[request];
-        if live.at == At::Held && live.pieces == 0 && live.tagged {
-            live.tagged = false;
+        self.latency.leave(now, request, &live.request, None);
+        if core::mem::replace(&mut live.tagged, false) {
             self.tagged -= 1;
             self.fill_front(now);
         }
+        self.pass_latency(now);
     }
 
     fn end_flush(&mut self, now: Instant, request: u32, outcome: Outcome) {
@@ -88,18 +88,29 @@ impl Layer {
             return;
         }
         let tagged = live.finish(now);
-        self.finished.push(request);
-        self.untag(now, tagged);
+        self.end(now, request, tagged);
     }
 
-    /// Frees a request's scheduler tag if it had one.
+    /// A request is over: what it took up is for others.
     #[inline]
-    fn untag(&mut self, now: Instant, tagged: bool) {
+    fn end(&mut self, now: Instant, request: u32, tagged: bool) {
+        self.finished.push(request);
         if tagged {
             self.tagged -= 1;
             if !self.waiting.is_empty() {
                 self.fill_front(now);
             }
         }
+        if self.latency.is_counting() {
+            self.leave_latency(now, request);
+        }
+    }
+
+    #[cold]
+    fn leave_latency(&mut self, now: Instant, request: u32) {
+        let live = &self.table.requests[request];
+        let took = live.dispatched.map(|_| now.since(live.submitted));
+        self.latency.leave(now, request, &live.request, took);
+        self.pass_latency(now);
     }
 }

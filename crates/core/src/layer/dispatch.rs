@@ -18,15 +18,15 @@ impl Layer {
         self.run_timers(now);
         self.report(now, out);
         let elevator = self.dispatch(now, out);
-        let limit = self.limits.wake();
+        let (limit, latency) = (self.limits.wake(), self.latency.wake());
+        let (at, reason) = if limit <= latency {
+            (limit, Reason::Limit)
+        } else {
+            (latency, Reason::Latency)
+        };
         match elevator {
-            Some(wake) if wake.at < limit || mutant::is(mutant::LATER_TIMER_OVERWRITES) => {
-                Some(wake)
-            }
-            _ if limit < Instant::MAX => Some(Wake {
-                at: limit,
-                reason: Reason::Limit,
-            }),
+            Some(wake) if wake.at < at || mutant::is(mutant::LATER_TIMER_OVERWRITES) => Some(wake),
+            _ if at < Instant::MAX => Some(Wake { at, reason }),
             elevator => elevator,
         }
     }

@@ -10,6 +10,9 @@ mod table;
 
 pub(crate) use table::{At, Live, Piece, Table};
 
+#[cfg(doc)]
+use crate::Contract;
+use crate::control::latency::Latency;
 use crate::control::max;
 use crate::elevator::{self, Schedule};
 use crate::event::{Events, Mask, Publish};
@@ -196,8 +199,8 @@ pub enum Reason {
     Idling,
     /// The turn of the stream in service is over.
     BudgetTimeout,
-    /// Others wait behind a bound on what is in flight.
-    Bound,
+    /// A group that missed no target any more, or that made up for what it owes, may go on ([`Contract::latency`]).
+    Latency,
     /// The drive's queue was busy and nothing is in flight that could end.
     Retry,
 }
@@ -246,6 +249,7 @@ pub struct Layer {
     now: Instant,
     table: Table,
     limits: max::Limits,
+    latency: Latency,
     flushes: Flushes,
     elevator: Box<dyn Schedule>,
     /// Requests that wait for a scheduler tag.
@@ -284,6 +288,7 @@ impl Layer {
         let elevator = elevator::build(&config.elevator, &table);
         Ok(Self {
             limits: max::Limits::new(l.groups, l.requests),
+            latency: Latency::new(&l, config.drive.rotational),
             flushes: Flushes::new(l.spaces, l.requests),
             elevator,
             waiting: List::EMPTY,

@@ -80,6 +80,7 @@ impl Layer {
                 self.after_limits(now, request);
             }
         }
+        self.pass_latency(now);
     }
 
     /// The client gave a request up. It ends as cancelled if nothing of it has reached the drive and as the drive says otherwise.
@@ -149,6 +150,10 @@ impl Layer {
                 self.limits.remove(request, live.group, &live.request);
                 self.left_limits(&live.request);
             }
+            At::Latency => {
+                self.latency.remove(now, request);
+                self.pass_latency(now);
+            }
             At::Front => self.stage.remove(&mut self.waiting, request),
             At::Flush => self.flushes.remove(live.request.space, request),
             At::Elevator => self.elevator.remove(now, request, &self.table),
@@ -158,7 +163,7 @@ impl Layer {
         let waited = now.since(live.since);
         match live.at {
             _ if live.dispatched.is_some() => {}
-            At::Limit | At::Held => live.limited += waited,
+            At::Limit | At::Latency | At::Held => live.limited += waited,
             At::Front | At::Flush | At::Elevator => live.queued += waited,
             At::Drive | At::Finished => {}
         }
@@ -196,7 +201,11 @@ impl Layer {
             At::Front | At::Flush | At::Elevator
         ) {
             self.take_out(now, request);
-            self.table.requests[request].at = At::Held;
+            let live = &mut self.table.requests[request];
+            live.at = At::Held;
+            if live.pieces == 0 {
+                self.latency.leave(now, request, &live.request, None);
+            }
         }
     }
 }

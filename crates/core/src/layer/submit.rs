@@ -26,8 +26,18 @@ impl Layer {
     /// Lets what the limits hold back go on where its time has come: before anything else that happens at `now`.
     #[inline]
     pub(super) fn run_timers(&mut self, now: Instant) {
-        if self.limits.wake() <= now {
+        if self.limits.wake() <= now || self.latency.wake() <= now {
             self.release_held(now);
+        }
+    }
+
+    /// Lets those go on whom `io.latency` holds back no longer.
+    pub(super) fn pass_latency(&mut self, now: Instant) {
+        while let Some(request) = self.latency.next_passed() {
+            let Request { stream, cookie, .. } = self.table.requests[request].request;
+            self.events
+                .publish(now, || Event::Passed { stream, cookie });
+            self.after_limits(now, request);
         }
     }
 
@@ -39,6 +49,8 @@ impl Layer {
             self.publish_release(now, request);
             self.after_limits(now, request);
         }
+        self.latency.run(now);
+        self.pass_latency(now);
     }
 
     /// A request has passed its limits, or its stream is no longer on hold: on to its flush queue, or to the elevator if a
@@ -46,6 +58,13 @@ impl Layer {
     pub(super) fn after_limits(&mut self, now: Instant, request: u32) {
         let live = &self.table.requests[request];
         let held = self.table.streams[live.request.stream.index].state == State::Held;
+        if held {
+            // Who waits for its client takes nobody's place.
+            self.latency.leave(now, request, &live.request, None);
+        } else if self.latency.is_enabled() && !self.enter_latency(now, request) {
+            return;
+        }
+        let live = &self.table.requests[request];
         let room = self.tagged < self.config.limits.scheduler_tags && self.waiting.is_empty();
         let mut at = first_place(live.request.op, true, held, room);
         if live.tagged && at != At::Held {
@@ -121,11 +140,31 @@ impl Layer {
         } else if self.events.listening() {
             self.publish_release(now, slot);
         }
-        self.put(now, slot, at);
+        let enters = passed && at != At::Held && self.latency.is_enabled();
+        if !enters || self.enter_latency(now, slot) {
+            self.put(now, slot, at);
+        }
         if passed && before + 1 >= self.config.limits.per_stream {
             self.reconsider_pause(index);
         }
         Ok(())
+    }
+
+    /// Whether a request that has passed its limits passes `io.latency`, too; otherwise it is held back there.
+    #[cold]
+    fn enter_latency(&mut self, now: Instant, request: u32) -> bool {
+        let live = &mut self.table.requests[request];
+        let passes = self.latency.enter(now, request, live.group, &live.request);
+        if !passes {
+            if live.dispatched.is_none() {
+                live.limited += now.since(live.since);
+            }
+            (live.since, live.at, live.tagged) = (now, At::Latency, false);
+            let Request { stream, cookie, .. } = live.request;
+            self.events
+                .publish(now, || Event::Throttled { stream, cookie });
+        }
+        passes
     }
 
     /// Puts a request into the stage that its `at` names.
@@ -146,7 +185,7 @@ impl Layer {
                 .flushes
                 .insert(self.table.requests[slot].request.space, slot),
             At::Drive => self.finish_if_over(now, slot),
-            At::Limit | At::Held | At::Finished | At::Elevator => {}
+            At::Limit | At::Latency | At::Held | At::Finished | At::Elevator => {}
         }
     }
 

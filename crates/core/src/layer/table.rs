@@ -16,6 +16,8 @@ use alloc::vec::Vec;
 pub(crate) enum At {
     /// Held back by a limit.
     Limit,
+    /// Held back for the sake of another group's latency.
+    Latency,
     /// Waiting for a scheduler tag.
     Front,
     /// Taken out because its stream is on hold; it has passed its limits.

@@ -279,7 +279,7 @@ fields! {
     Done { stream, cookie, op, length, outcome, submitted, waits }
     Waits { limit, elevator, drive }
     Wake { at, reason }
-    Contract { min, min_iops, share, max, class }
+    Contract { min, min_iops, share, max, class, latency }
     Max { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops, burst }
     Promised { bytes, iops, millionths }
 }
@@ -288,7 +288,7 @@ variants! {
     Op { 0 = Read, 1 = Write, 2 = Flush, 3 = Discard, 4 = WriteZeroes } "an operation"
     PriorityClass { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a priority class"
     Class { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a class"
-    Reason { 0 = Limit, 1 = Idling, 2 = BudgetTimeout, 3 = Bound, 4 = Retry } "a reason"
+    Reason { 0 = Limit, 1 = Idling, 2 = BudgetTimeout, 3 = Latency, 4 = Retry } "a reason"
     Reject {
         0 = Full, 1 = StreamFull, 2 = UnknownStream, 3 = UnknownSpace, 4 = OutOfRange, 5 = BadLength,
     } "a reason for refusing a request"
