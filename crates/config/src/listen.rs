@@ -59,7 +59,7 @@ pub enum Id {
 /// What connections may take (`[limits]`), fixed while the server runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at a time, those in their handshake included: 1 to 65536.
+    /// Connections at a time, those in their handshake included: 1 to [`Self::CONNECTIONS_MAX`].
     pub connections: u32,
     /// Requests of one connection that are not answered yet: 1 to 65536. At this many it is not read from.
     pub requests_per_connection: u32,
@@ -75,9 +75,19 @@ pub struct Limits {
     pub handshake_timeout: Span,
     /// Memory for payloads, bytes for each shard: at least twice `request_size`, at most 1 TiB, a multiple of 4096. An eighth is
     /// for receive buffers. Half of the rest is guaranteed in equal parts to `connections` (224 KiB each of 128 MiB for 256), the
-    /// other half goes to whoever needs more; a request larger than the guaranteed part may wait for memory that others hold. The
-    /// server does not start with less than 64 KiB for each connection.
+    /// other half goes to whoever needs more; a request larger than the guaranteed part may wait for memory that others hold. At
+    /// least [`Self::arena_min`].
     pub arena: u64,
+}
+
+impl Limits {
+    /// Most connections: each takes two places in a ring.
+    pub const CONNECTIONS_MAX: u32 = 3840;
+
+    /// The least arena for so many connections: 64 KiB each.
+    pub const fn arena_min(&self) -> u64 {
+        self.connections as u64 * (64 << 10)
+    }
 }
 
 impl Default for Limits {

@@ -285,7 +285,8 @@ fn the_core_takes_every_plan() {
         tags = 4096
         limits = { requests = 1048576, volumes = 65536, tenants = 65536 }
         [limits]
-        connections = 65536
+        connections = 3840
+        arena = "240MiB"
         requests_per_connection = 65536
     ";
     let smallest = r"

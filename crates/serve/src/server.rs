@@ -16,11 +16,6 @@ use crate::metrics;
 use crate::setup;
 use crate::shard::{self, Change, DRIVES_MAX, DriveSetup, Mail, Setup};
 
-/// Most connections: each takes two places in a ring.
-const CONNECTIONS_MAX: u32 = 3840;
-/// Bytes of the arena that each connection takes at the least.
-const MEMORY_MIN: u64 = 64 << 10;
-
 /// How a server is run, beside its configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -267,14 +262,15 @@ fn end_shards(shards: &mut [shard::Handle], within: Duration) -> bool {
 /// Whether a shard has room for as many connections as there may be.
 fn check(config: &weir_config::Server) -> Result<(), StartError> {
     let limits = &config.limits;
-    if limits.connections > CONNECTIONS_MAX {
+    let most = weir_config::Limits::CONNECTIONS_MAX;
+    if limits.connections > most {
         let message = format!(
-            "limits.connections = {}: at most {CONNECTIONS_MAX} are served",
+            "limits.connections = {}: at most {most} are served",
             limits.connections
         );
         return Err(StartError::TooMuch(message));
     }
-    let least = u64::from(limits.connections) * MEMORY_MIN;
+    let least = limits.arena_min();
     if limits.arena < least {
         let message = format!(
             "limits.arena = {} bytes is too little for {} connections: it takes {least} (limits.connections)",

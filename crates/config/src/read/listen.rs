@@ -2,6 +2,7 @@
 
 use crate::document::{Document, Entry, Shape, Table, quoted};
 use crate::listen::{Address, Id, Limits, Listen, Owner};
+use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use weir_core::Span;
@@ -239,7 +240,7 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
         return limits;
     };
     let mut count = |key, most| table.entry(key).and_then(|e| e.integer(doc, 1..=most));
-    if let Some(n) = count("connections", 65_536) {
+    if let Some(n) = count("connections", Limits::CONNECTIONS_MAX.into()) {
         limits.connections = n as u32;
     }
     if let Some(n) = count("requests_per_connection", 65_536) {
@@ -275,6 +276,21 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
         &mut limits.unsent_per_connection,
     );
     bytes("arena", 2 * least, 4096, &mut limits.arena);
+    let needed = limits.arena_min();
+    if let Some(entry) = table.entry("arena").or_else(|| table.entry("connections"))
+        && doc.found() == before
+        && limits.arena < needed
+    {
+        doc.wrong(
+            &entry,
+            format!(
+                "an arena of {} is too little for {} connections",
+                Size(limits.arena),
+                limits.connections
+            ),
+            &format!("at least \"{}\", or fewer connections", Size(needed)),
+        );
+    }
     let timeout = table.entry("handshake_timeout");
     let range = Span::from_millis(1)..=Span::from_secs(3600);
     if let Some(timeout) = timeout.and_then(|e| e.time_in(doc, range)) {
