@@ -279,7 +279,7 @@ fn slots_follow_names() {
 
 #[test]
 fn the_core_takes_every_plan() {
-    let largest = r"
+    let largest = r#"
         [drive.d]
         queues = 16
         tags = 4096
@@ -288,7 +288,7 @@ fn the_core_takes_every_plan() {
         connections = 3840
         arena = "240MiB"
         requests_per_connection = 65536
-    ";
+    "#;
     let smallest = r"
         [drive.d]
         tags = 1

@@ -290,8 +290,9 @@ fn tcp_and_sockets_with_a_mode() {
 #[test]
 fn too_little_memory_for_its_connections_is_said_at_the_start() {
     let directory = directory();
-    let text = format!("limits = {{ arena = \"64MiB\", connections = 3000 }}\n{ONE}");
-    let refused = Server::start(&config(&directory, &text), &Options::default());
+    let mut config = config(&directory, ONE);
+    (config.limits.arena, config.limits.connections) = (64 << 20, 3000);
+    let refused = Server::start(&config, &Options::default());
     assert!(refused.unwrap_err().to_string().contains("limits.arena"));
     std::fs::remove_dir_all(directory).unwrap();
 }
