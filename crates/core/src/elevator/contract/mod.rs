@@ -120,9 +120,9 @@ impl Elevator {
             self.window.held();
             return Err(Held::ForSakeOf(group, request));
         }
-        if (rule == Rule::Share || self.window.probing())
+        if (rule == Rule::Share || self.window.probing() || self.window.measuring(now))
             && self.flight > 0
-            && self.flight + cost > self.window.bound(now)
+            && self.flight + cost > self.window.bound(now, cost)
         {
             return Err(Held::DriveIsBusy);
         }
@@ -320,10 +320,7 @@ impl Schedule for Elevator {
         let Some(offer) = self.choose(now, table, events) else {
             return Next::Nothing;
         };
-        if self.flight == 0 {
-            self.window
-                .wake(now, offer.request, table.requests[offer.request].issued);
-        }
+        self.window.sent(now, self.flight);
         self.take(now, offer, table);
         Next::Take {
             request: offer.request,

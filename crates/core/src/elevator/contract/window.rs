@@ -7,8 +7,8 @@
 //! The speed is the most that was done in a while, in modelled cost by time: one if the drive does what its capacity says, four on
 //! a drive four times as fast. What was done with too little in flight to wait for one another says nothing about the
 //! drive, unless it is more than was known (BBR's application-limited samples). Where promises leave so little for long, they are set aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed
-//! (BBR's probing). Only a piece that found the drive empty shows the delay, so where none has for long the drive is let run dry
-//! for one.
+//! (BBR's probing). Only a piece that has the drive to itself shows the delay, so at the beginning three are sent one by one, and
+//! where none has been alone for long the drive is let run dry for one.
 
 use crate::layer::Piece;
 use crate::time::mul_div_floor;
@@ -58,7 +58,7 @@ impl Most {
     }
 }
 
-/// The last three pieces that found the drive empty: the time each took, and its modelled cost. The one in the middle counts:
+/// The last three pieces that had the drive to themselves: the time each took, and its modelled cost. The one in the middle counts:
 /// neither a hit in the drive's cache nor a hiccup says what is usual.
 #[derive(Clone, Copy, Debug)]
 struct Alone {
@@ -113,8 +113,10 @@ pub(super) struct Window {
     speeds: Most,
     /// Costs of pieces.
     largest: Most,
-    /// The piece in flight that found the drive empty: its request, and where in it it begins.
-    alone: Option<(u32, u32)>,
+    /// A piece is in the drive and nothing else has been since it was sent.
+    alone: bool,
+    /// So many pieces more are to be sent alone, and when the last one was.
+    unmeasured: u32,
     measured: Instant,
     /// The round: when it began, the cost done in it, how many pieces came back and the sum of what was in
     /// flight then, whether promises held any back.
@@ -139,7 +141,8 @@ impl Window {
             delays: [Alone::NONE; 2],
             speeds: Most::NONE,
             largest: Most::NONE,
-            alone: None,
+            alone: false,
+            unmeasured: 3,
             measured: Instant::ZERO,
             round: Instant::ZERO,
             done: 0,
@@ -155,14 +158,21 @@ impl Window {
         }
     }
 
-    /// The most modelled cost in flight that the drive needs, in nanoseconds; zero to let it run dry.
+    /// The most modelled cost in flight that the drive needs, with one more piece of `cost`, in nanoseconds; zero to let it run dry.
     #[inline]
-    pub(super) fn bound(&self, now: Instant) -> u64 {
-        if now.since(self.measured) > MEASURE {
+    pub(super) fn bound(&self, now: Instant, cost: u64) -> u64 {
+        if self.measuring(now) {
             0
         } else {
-            self.bound
+            // The piece may be the first that is so large.
+            self.bound.max(GAIN * (self.product + cost))
         }
+    }
+
+    /// True while pieces are sent one by one, whoever is behind.
+    #[inline]
+    pub(super) fn measuring(&self, now: Instant) -> bool {
+        self.unmeasured > 0 || now.since(self.measured) > MEASURE
     }
 
     /// The speed at which the drive does what it has.
@@ -175,10 +185,13 @@ impl Window {
         self.product
     }
 
-    /// A piece goes to the empty drive: the request's, from `within` on.
-    pub(super) fn wake(&mut self, now: Instant, request: u32, within: u32) {
-        self.alone = Some((request, within));
-        self.begin(now);
+    /// A piece goes to the drive, which has so much.
+    #[inline]
+    pub(super) fn sent(&mut self, now: Instant, flight: u64) {
+        self.alone = flight == 0;
+        if self.alone {
+            self.begin(now);
+        }
     }
 
     /// Somebody was held back for the sake of a promise.
@@ -197,14 +210,15 @@ impl Window {
         self.flights = self.flights.saturating_add(flight);
         self.done += cost;
         let round = now.since(self.round);
-        let alone = self.alone == Some((piece.request, piece.within));
+        let alone = self.alone && flight == cost;
         if !alone && round < ROUND && cost <= self.largest.now {
             return;
         }
         if alone {
             let time = now.since(piece.dispatched).as_nanos();
             self.delays[usize::from(!piece.op.is_read())].add(time, cost);
-            self.alone = None;
+            self.alone = false;
+            self.unmeasured = self.unmeasured.saturating_sub(1);
             self.measured = now;
         }
         self.largest.add(now, cost);
