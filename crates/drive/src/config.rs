@@ -60,6 +60,15 @@ impl Config {
         }
     }
 
+    /// Bytes it holds; `None` for a model without positions, which takes any offset.
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Self::Null(_) => None,
+            Self::Hdd(config) => Some(config.size()),
+            Self::Ssd(config) => Some(config.size),
+        }
+    }
+
     /// What it can do at the least; `None` where the model has no bound.
     pub fn capacity(&self) -> Option<Capacity> {
         match self {

@@ -31,6 +31,32 @@ pub enum Error {
         /// The space.
         space: u32,
     },
+    /// A client's program cannot go through the page cache.
+    #[error("client {client}, buffered: {key} = {value}: must be {allowed}")]
+    Buffered {
+        /// The client's name.
+        client: String,
+        /// The parameter.
+        key: &'static str,
+        /// What it was set to, in the unit of `allowed`.
+        value: u64,
+        /// What is permitted.
+        allowed: &'static str,
+    },
+    /// A space does not lie on the drive.
+    #[error(
+        "space {space}: its {size} bytes from byte {base} on do not lie on a drive of {drive} bytes"
+    )]
+    Place {
+        /// The space.
+        space: u32,
+        /// Where it begins.
+        base: u64,
+        /// Its size.
+        size: u64,
+        /// The drive's size.
+        drive: u64,
+    },
     /// A client could not connect.
     #[error("client {client}: {error}")]
     Open {

@@ -1,6 +1,7 @@
 //! A client as the virtual host sees it.
 
 use crate::flights::Flight;
+use crate::host::{Command, Process};
 use crate::{ClientSpec, Error, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, StreamId};
@@ -12,6 +13,8 @@ use weir_measure::{Meter, Waits};
 pub(crate) struct Guest {
     pub(crate) program: Client,
     pub(crate) meter: Meter,
+    /// The page cache and the system call it is in, if its program does buffered I/O.
+    pub(crate) process: Option<Box<Process>>,
     /// While connected.
     pub(crate) stream: Option<StreamId>,
     /// It is going to be asked what it does next.
@@ -31,13 +34,18 @@ impl Guest {
             let client = spec.name.clone();
             Error::Program { client, error }
         })?;
+        let transfer = scenario.drive.shape().max_transfer;
+        let process = (spec.buffered.as_ref())
+            .map(|buffered| Process::new(spec, buffered, transfer).map(Box::new))
+            .transpose()?;
         Ok(Self {
             program,
-            meter: Meter::new(scenario.warm_up.as_nanos(), scenario.duration.as_nanos()),
+            meter: scenario.meter(),
+            process,
             stream: None,
             ready: false,
             paused: false,
-            unread: VecDeque::with_capacity(spec.program.depth as usize),
+            unread: VecDeque::with_capacity(spec.outstanding() as usize),
             space: spec.space,
             flags: spec.flags,
         })
@@ -57,9 +65,26 @@ impl Guest {
         }
     }
 
+    /// The request that its process issues over `stream`.
+    pub(crate) fn command(&self, stream: StreamId, command: &Command, cookie: u64) -> Request {
+        Request {
+            stream,
+            space: self.space,
+            op: command.op,
+            flags: command.flags.with(self.flags),
+            offset: command.offset,
+            length: command.length,
+            cookie,
+        }
+    }
+
     /// It has its answer.
     #[inline]
     pub(crate) fn answered(&mut self, now: Instant, flight: &Flight, done: &Done) {
+        if let Some(process) = &mut self.process {
+            let well = done.outcome == Outcome::Ok;
+            return process.answered(now, flight.number, done.waits, well);
+        }
         let now_ns = now.as_nanos();
         if done.outcome == Outcome::Ok {
             let waits = Waits {

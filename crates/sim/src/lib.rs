@@ -27,6 +27,7 @@ mod agenda;
 mod error;
 mod flights;
 mod guest;
+pub mod host;
 mod observer;
 mod path;
 mod policy;
@@ -36,6 +37,7 @@ pub mod scenario;
 mod timers;
 
 pub use error::Error;
+pub use host::{Adapter, Advice, Buffered, NrRequests};
 pub use observer::{Auditors, Observer};
 pub use path::{Machine, Path, Stall};
 pub use policy::Policy;

@@ -4,7 +4,8 @@ use super::Run;
 use crate::Error;
 use crate::flights::Flight;
 use crate::guest::moved;
-use weir_core::{Done, Outcome, Reject, Request, StreamSpec, Waits};
+use crate::host::Then;
+use weir_core::{Done, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
 use weir_load::Step;
 
 /// What a request that makes no sense is answered with.
@@ -53,6 +54,9 @@ impl Run<'_> {
     pub(super) fn step(&mut self, client: u32) {
         let guest = &mut self.guests[client as usize];
         let Some(stream) = guest.stream else { return };
+        if guest.process.is_some() {
+            return self.step_process(client, stream);
+        }
         loop {
             match guest.program.next(self.now) {
                 Step::Issue(io) => {
@@ -75,6 +79,40 @@ impl Run<'_> {
                 Step::WaitUntil(at) => return self.timers.set(client, at),
                 Step::WaitForCompletion | Step::Finished => return self.timers.clear(client),
             }
+        }
+    }
+
+    /// Lets a process go on with its system calls.
+    fn step_process(&mut self, client: u32, stream: StreamId) {
+        let guest = &mut self.guests[client as usize];
+        let Some(process) = &mut guest.process else {
+            return;
+        };
+        let then = process.run(
+            self.now,
+            &mut guest.program,
+            &mut guest.meter,
+            &mut self.commands,
+        );
+        for command in self.commands.drain(..) {
+            let cookie = self.flights.insert(Flight {
+                client,
+                bytes: moved(command.op, command.length),
+                number: command.number,
+                due: self.now,
+            });
+            let request = guest.command(stream, &command, cookie);
+            if !self.transit.is_direct() {
+                self.transit.send(self.now, request);
+            } else if guest.paused {
+                guest.unread.push_back(request);
+            } else {
+                self.requests.push(request);
+            }
+        }
+        match then {
+            Then::At(at) => self.timers.set(client, at),
+            Then::Answer => self.timers.clear(client),
         }
     }
 

@@ -6,11 +6,12 @@ mod turn;
 use crate::agenda::Agenda;
 use crate::flights::Flights;
 use crate::guest::Guest;
+use crate::host::{Ata, Command};
 use crate::observer::{Observer, Watched};
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
 use crate::timers::Timers;
-use crate::{Error, Policy, Scenario};
+use crate::{ClientSpec, Error, Policy, Scenario};
 use std::collections::VecDeque;
 use std::fmt;
 use weir_core::{
@@ -18,7 +19,6 @@ use weir_core::{
     Span,
 };
 use weir_drive::Drive;
-use weir_measure::Meter;
 
 /// A scenario played under a policy, in virtual time.
 pub struct Run<'a> {
@@ -26,6 +26,8 @@ pub struct Run<'a> {
     name: weir_measure::Run,
     layer: Watched<'a>,
     drive: Box<dyn Drive>,
+    /// Where each space begins on the drive; empty if the drive has no positions.
+    bases: Vec<u64>,
     guests: Vec<Guest>,
     /// The client of each of the layer's stream slots.
     by_slot: Vec<u32>,
@@ -41,6 +43,8 @@ pub struct Run<'a> {
     ready: VecDeque<u32>,
     completions: Vec<Completion>,
     requests: Vec<Request>,
+    /// What a process asks for.
+    commands: Vec<Command>,
     outputs: Vec<Output>,
     /// The instant of the last turn.
     now: Instant,
@@ -111,12 +115,14 @@ impl<'a> Run<'a> {
                 Guest::new(scenario, spec, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let outstanding = scenario.clients.iter().map(|c| c.program.depth).sum();
+        let outstanding = scenario.clients.iter().map(ClientSpec::outstanding);
+        let outstanding = outstanding.fold(0, u32::saturating_add);
         Ok(Self {
             scenario,
             name: name(scenario, policy, repetition),
             layer,
-            drive: scenario.drive.build().map_err(Error::Drive)?,
+            drive: drive(scenario)?,
+            bases: bases(scenario)?,
             by_slot: vec![0; streams as usize],
             flights: Flights::new(outstanding),
             transit: Transit::new(scenario.path, &scenario.machine, outstanding),
@@ -128,10 +134,11 @@ impl<'a> Run<'a> {
             guests,
             completions: Vec::new(),
             requests: Vec::with_capacity(outstanding as usize),
+            commands: Vec::new(),
             outputs: Vec::with_capacity(outstanding as usize),
             now: Instant::ZERO,
             reached: Instant::ZERO,
-            end: Instant::ZERO + scenario.warm_up + scenario.duration,
+            end: scenario.ends().0,
             turns: 0,
             still: 0,
             promised,
@@ -141,9 +148,14 @@ impl<'a> Run<'a> {
 
     /// What the layer of a run is made from: the header of a [`Recorder`](weir_core::record::Recorder) that observes it.
     pub fn config(scenario: &Scenario, policy: &Policy) -> Config {
+        let drive = Policy::shape(scenario);
+        let mut limits = scenario.limits();
+        if let Some(tags) = (scenario.adapter.nr_requests).tags(&drive, &policy.elevator) {
+            limits.scheduler_tags = tags;
+        }
         Config {
-            limits: scenario.limits(),
-            drive: Policy::shape(scenario),
+            limits,
+            drive,
             elevator: policy.elevator.clone(),
         }
     }
@@ -153,15 +165,23 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`Error::Stuck`], or a client that cannot connect.
     pub fn run(mut self, mut progress: impl FnMut(Progress)) -> Result<Results, Error> {
+        let (_, over) = self.scenario.ends();
         let mut until = Instant::ZERO;
-        while until < self.end {
-            until = (until + PROGRESS).min(self.end);
+        while until < over {
+            until = (until + PROGRESS).min(over);
             self.advance(until)?;
             progress(Progress {
                 now: until,
-                end: self.end,
+                end: over,
                 requests: self.layer.layer().counters().done,
             });
+        }
+        while let Some(now) = self
+            .next_event()
+            .filter(|&at| at < self.end && self.is_awaiting())
+        {
+            self.turn(now)?;
+            self.reached = now;
         }
         Ok(self.finish())
     }
@@ -179,6 +199,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// The client that is waited for has a request outstanding.
+    fn is_awaiting(&self) -> bool {
+        let client = self.scenario.awaits.and_then(|at| self.guests.get(at));
+        client.is_some_and(|guest| guest.stream.is_some() && guest.program.outstanding() > 0)
+    }
+
     /// The layer, to look at.
     pub fn layer(&self) -> &Layer {
         self.layer.layer()
@@ -191,7 +217,7 @@ impl<'a> Run<'a> {
             None => self.now,
         };
         let scenario = self.scenario;
-        let mut total = Meter::new(scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
+        let mut total = scenario.meter();
         total.cut(until.as_nanos());
         let members = |group| scenario.clients.iter().filter(|c| c.group == group).count();
         let (mut clients, mut unanswered) = (Vec::new(), 0);
@@ -252,6 +278,35 @@ impl<'a> Run<'a> {
             .next_turn((due < Instant::MAX).then_some(due), at_once)?;
         Some(turn.max(self.now))
     }
+}
+
+/// The drive behind its adapter.
+fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
+    let drive = scenario.drive.build().map_err(Error::Drive)?;
+    Ok(if scenario.adapter.ata {
+        Box::new(Ata::new(drive))
+    } else {
+        drive
+    })
+}
+
+/// Where each space begins, if the drive has positions; every space lies on it.
+fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
+    let Some(drive) = scenario.drive.size() else {
+        return Ok(Vec::new());
+    };
+    let bases = scenario.bases();
+    for ((space, &size), &base) in (0..).zip(&scenario.spaces).zip(&bases) {
+        if base.checked_add(size).is_none_or(|end| end > drive) {
+            return Err(Error::Place {
+                space,
+                base,
+                size,
+                drive,
+            });
+        }
+    }
+    Ok(bases)
 }
 
 /// What the layer is told before anything else: spaces and groups.

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::Error;
 use crate::agenda::Item;
-use weir_core::{Completion, Instant, Output};
+use weir_core::{Completion, Dispatch, Instant, Op, Output};
 
 /// More turns than this at one instant are no progress.
 const STILL_MAX: u32 = 1_000_000;
@@ -125,11 +125,7 @@ impl Run<'_> {
         self.wake = wake.map(|wake| wake.at);
         for output in &outputs {
             match output {
-                Output::Dispatch(command) => {
-                    if self.drive.submit(self.now, command).is_err() {
-                        self.completions.push(Completion::busy(command.tag));
-                    }
-                }
+                Output::Dispatch(command) => self.dispatch(command),
                 Output::Done(done) => self.answered(done),
                 Output::Pause(stream) => {
                     let client = self.by_slot[stream.slot() as usize];
@@ -145,5 +141,18 @@ impl Run<'_> {
         }
         outputs.clear();
         self.outputs = outputs;
+    }
+
+    /// Hands a command to the drive, at its place on the drive.
+    #[inline]
+    fn dispatch(&mut self, command: &Dispatch) {
+        let mut placed = *command;
+        let base = self.bases.get(command.space.0 as usize);
+        if let (Some(base), false) = (base, command.op == Op::Flush) {
+            placed.offset += base;
+        }
+        if self.drive.submit(self.now, &placed).is_err() {
+            self.completions.push(Completion::busy(command.tag));
+        }
     }
 }

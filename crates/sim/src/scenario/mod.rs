@@ -4,9 +4,13 @@ mod library;
 
 pub use library::{demo, equal_random_readers, shares};
 
+use crate::host::{Adapter, Buffered, Process};
 use crate::{Machine, Path};
-use weir_core::{Capacity, Contract, Edit, Flags, GroupId, Limits, Priority, ROOT, SpaceId, Span};
+use weir_core::{
+    Capacity, Contract, Edit, Flags, GroupId, Instant, Limits, Priority, ROOT, SpaceId, Span,
+};
 use weir_load::{Program, Region};
+use weir_measure::Meter;
 
 /// A drive, clients with contracts, and what happens to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,10 +23,15 @@ pub struct Scenario {
     pub capacity: Option<Capacity>,
     /// Sizes of the address spaces in bytes: the first is [`SpaceId`] 0.
     pub spaces: Vec<u64>,
+    /// Where on the drive each space begins, as far as stated: the others lie one behind the other, each behind the one before it.
+    /// Where spaces overlap, their bytes are the same. Means nothing on a drive without positions.
+    pub places: Vec<u64>,
     /// The groups below the root: the first is [`GroupId`] 1. A parent comes before its children.
     pub groups: Vec<GroupSpec>,
     /// The clients.
     pub clients: Vec<ClientSpec>,
+    /// What lies between the elevator and the drive.
+    pub adapter: Adapter,
     /// What lies between the clients and the layer.
     pub path: Path,
     /// What the machine does to the server on that path. Without a path it means nothing.
@@ -33,9 +42,15 @@ pub struct Scenario {
     pub warm_up: Span,
     /// Time measured.
     pub duration: Span,
+    /// A client whose outstanding requests are waited for when the time is over, at most for [`PATIENCE`]: the run is measured until
+    /// it is answered. Its program is to stop by then. `None`: the run ends when its time is over.
+    pub awaits: Option<usize>,
     /// Sizes of the layer's tables. `None`: enough for these clients, so that nobody is told to pause.
     pub limits: Option<Limits>,
 }
+
+/// How long a run waits for [`Scenario::awaits`] at most.
+pub const PATIENCE: Span = Span::from_secs(60);
 
 /// A group of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,12 +76,24 @@ pub struct ClientSpec {
     pub space: SpaceId,
     /// The part of the space it uses.
     pub region: Region,
+    /// How its program's calls go through the page cache; `None`: they do not (direct I/O).
+    pub buffered: Option<Buffered>,
     /// Flags that each of its requests carries beside those of the program.
     pub flags: Flags,
     /// When it connects.
     pub arrives: Span,
     /// When it disconnects; what it still waits for then counts as failed. `None`: it stays.
     pub leaves: Option<Span>,
+}
+
+impl ClientSpec {
+    /// Requests that it has in the layer at most.
+    pub fn outstanding(&self) -> u32 {
+        match &self.buffered {
+            Some(buffered) => Process::outstanding(&self.program, buffered),
+            None => self.program.depth,
+        }
+    }
 }
 
 /// Something that happens at a time.
@@ -105,13 +132,16 @@ impl Scenario {
             capacity: drive.capacity(),
             drive,
             spaces: Vec::new(),
+            places: Vec::new(),
             groups: Vec::new(),
             clients: Vec::new(),
+            adapter: Adapter::default(),
             path: Path::DIRECT,
             machine: Machine::default(),
             actions: Vec::new(),
             warm_up: Span::ZERO,
             duration,
+            awaits: None,
             limits: None,
         }
     }
@@ -139,11 +169,26 @@ impl Scenario {
                 start: 0,
                 length: size,
             },
+            buffered: None,
             flags: Flags::NONE,
             arrives: Span::ZERO,
             leaves: None,
         });
         self.clients.last_mut().expect("one was added")
+    }
+
+    /// Where on the drive each space begins: see [`Self::places`].
+    pub fn bases(&self) -> Vec<u64> {
+        let mut behind = 0u64;
+        let stated = self.places.iter().copied().map(Some);
+        let stated = stated.chain(std::iter::repeat(None));
+        (self.spaces.iter().zip(stated))
+            .map(|(size, stated)| {
+                let base = stated.unwrap_or(behind);
+                behind = base.saturating_add(*size);
+                base
+            })
+            .collect()
     }
 
     /// The contract of a client's group.
@@ -155,12 +200,29 @@ impl Scenario {
         }
     }
 
+    /// When it ends at the latest, and the instant from which on it waits for nothing but [`Self::awaits`].
+    pub(crate) fn ends(&self) -> (Instant, Instant) {
+        let over = Instant::ZERO + self.warm_up + self.duration;
+        let latest = match self.awaits {
+            Some(_) => over + PATIENCE,
+            None => over,
+        };
+        (latest, over)
+    }
+
+    /// For what is measured of it.
+    pub(crate) fn meter(&self) -> Meter {
+        let start = Instant::ZERO + self.warm_up;
+        let length = self.ends().0.since(start);
+        Meter::new(start.as_nanos(), length.as_nanos())
+    }
+
     /// The sizes of the layer's tables: those asked for, or enough for everything these clients can have outstanding.
     pub fn limits(&self) -> Limits {
         if let Some(limits) = self.limits {
             return limits;
         }
-        let depths = self.clients.iter().map(|c| c.program.depth);
+        let depths = self.clients.iter().map(ClientSpec::outstanding);
         let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
         Limits {

@@ -1,0 +1,123 @@
+//! A drive behind an ATA adapter.
+
+use std::collections::VecDeque;
+use weir_core::{Dispatch, DriveShape, Instant, Op};
+use weir_drive::{Busy, Drive, Ended};
+
+/// A drive to which flushes are sent alone: see [`Adapter::ata`](super::Adapter::ata).
+#[derive(Debug)]
+pub(crate) struct Ata {
+    drive: Box<dyn Drive>,
+    /// Commands behind a flush that waits or runs, and that flush in front if it waits.
+    waiting: VecDeque<Dispatch>,
+    /// A flush is in the drive.
+    flushing: bool,
+    tags: u32,
+}
+
+impl Ata {
+    pub(crate) fn new(drive: Box<dyn Drive>) -> Self {
+        let shape = drive.shape();
+        let tags = u32::from(shape.queues) * u32::from(shape.tags);
+        Self {
+            drive,
+            waiting: VecDeque::with_capacity(tags as usize),
+            flushing: false,
+            tags,
+        }
+    }
+
+    /// Sends on what may be sent.
+    fn send(&mut self, now: Instant) {
+        while let Some(command) = self.waiting.front().filter(|_| !self.flushing) {
+            let flush = command.op == Op::Flush;
+            if flush && self.drive.in_flight() > 0 || self.drive.submit(now, command).is_err() {
+                return;
+            }
+            self.flushing = flush;
+            self.waiting.pop_front();
+        }
+    }
+}
+
+impl Drive for Ata {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+        if self.waiting.is_empty() && !self.flushing && command.op != Op::Flush {
+            return self.drive.submit(now, command);
+        }
+        if self.in_flight() >= self.tags {
+            return Err(Busy);
+        }
+        self.waiting.push_back(*command);
+        self.send(now);
+        Ok(())
+    }
+
+    fn next_completion(&self) -> Option<Instant> {
+        self.drive.next_completion()
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Ended> {
+        let ended = self.drive.pop(now);
+        if ended.is_some() && self.drive.in_flight() == 0 {
+            self.flushing = false;
+            self.send(now);
+        }
+        ended
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.drive.in_flight() + self.waiting.len() as u32
+    }
+
+    fn shape(&self) -> DriveShape {
+        self.drive.shape()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::{Flags, QueueId, SpaceId, StreamId, Tag};
+    use weir_drive::null;
+
+    fn command(tag: u32, op: Op) -> Dispatch {
+        Dispatch {
+            queue: QueueId(0),
+            tag: Tag(tag),
+            stream: StreamId::from_bits(0),
+            cookie: 0,
+            space: SpaceId(0),
+            op,
+            flags: Flags::NONE,
+            offset: 0,
+            length: if op == Op::Flush { 0 } else { 4096 },
+            within: 0,
+        }
+    }
+
+    #[test]
+    fn a_flush_is_alone_in_the_drive() {
+        let drive = null::Config {
+            link: 0,
+            ..null::Config::demo()
+        };
+        let mut ata = Ata::new(Box::new(drive.build().unwrap()));
+        let ops = [Op::Write, Op::Flush, Op::Read, Op::Read, Op::Flush];
+        let mut now = Instant::ZERO;
+        for (tag, op) in (0..).zip(ops) {
+            ata.submit(now, &command(tag, op)).unwrap();
+        }
+        assert_eq!((ata.in_flight(), ata.drive.in_flight()), (5, 1));
+        let mut ends = Vec::new();
+        while let Some(next) = ata.next_completion() {
+            now = next;
+            while let Some(ended) = ata.pop(now) {
+                ends.push((ended.completion.tag.0, now.as_nanos() / 30_000));
+            }
+        }
+        // 30 us each: the write, the flush, the two reads together, the flush.
+        assert_eq!(ends, [(0, 1), (1, 2), (2, 3), (3, 3), (4, 4)]);
+        assert_eq!(ata.in_flight(), 0);
+    }
+}

@@ -1,0 +1,491 @@
+//! A process: one system call at a time on one file.
+
+use super::cache::{Cache, Page};
+use super::read_ahead::{Need, PAGE, ReadAhead, Window};
+use super::{Advice, Buffered};
+use crate::{ClientSpec, Error};
+use std::collections::BTreeSet;
+use weir_core::{Flags, Instant, Op, Span, Waits};
+use weir_load::{Client, Io, Pattern, Program, Size, Step, SyncMode};
+use weir_measure::Meter;
+
+/// Virtual time that a process gets ahead of the others at most while its calls concern nobody else.
+const AHEAD: Span = Span::from_millis(1);
+
+/// A process. Its program decides which calls it makes.
+#[derive(Debug)]
+pub(crate) struct Process {
+    buffered: Buffered,
+    /// The file's first byte in its space.
+    base: u64,
+    /// Pages of a window at most, and of a request.
+    window: u64,
+    request: u64,
+    /// Reads on their way at most.
+    room: usize,
+    /// It begins from the beginning again at the end, with an empty cache.
+    loops: bool,
+    cache: Cache,
+    read_ahead: ReadAhead,
+    /// The page it read last.
+    previous: Option<u64>,
+    dirty: BTreeSet<u64>,
+    call: Option<Call>,
+    /// It is busy until then.
+    free: Instant,
+    /// Commands so far: each is known by how many there were before.
+    commands: u64,
+}
+
+/// What a process asks of the block layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Command {
+    /// How many there were before.
+    pub(crate) number: u64,
+    pub(crate) op: Op,
+    pub(crate) flags: Flags,
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+}
+
+/// When a process goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    At(Instant),
+    /// When a command is answered, if at all.
+    Answer,
+}
+
+/// A system call that has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    io: Io,
+    /// The next page it needs, and the one behind its last.
+    page: u64,
+    end: u64,
+    stage: Stage,
+    waits: Waits,
+    failed: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// It does what it can.
+    Running,
+    /// It waits for this fetch, since then.
+    Blocked { fetch: u64, since: Instant },
+    /// `fdatasync` waits for so many writes, from this number on, since then.
+    Writing {
+        from: u64,
+        left: u64,
+        since: Instant,
+    },
+    /// `fdatasync` waits for the flush.
+    Flushing { flush: u64, since: Instant },
+    /// All it waited for has happened.
+    Over,
+}
+
+impl Process {
+    /// A process at the beginning of its program. `transfer`: bytes of the drive's largest command.
+    pub(crate) fn new(
+        spec: &ClientSpec,
+        buffered: &Buffered,
+        transfer: u32,
+    ) -> Result<Self, Error> {
+        check(spec, buffered)?;
+        Ok(Self {
+            buffered: *buffered,
+            base: spec.region.start,
+            window: buffered.window(),
+            request: (u64::from(transfer) / PAGE).max(1),
+            room: reads(&spec.program, buffered) as usize,
+            loops: spec.program.pattern == Pattern::Sequential,
+            cache: Cache::new(spec.region.length / PAGE),
+            read_ahead: ReadAhead::default(),
+            previous: None,
+            dirty: BTreeSet::new(),
+            call: None,
+            free: Instant::ZERO,
+            commands: 0,
+        })
+    }
+
+    /// Requests that such a process has in the layer at most.
+    pub(crate) fn outstanding(program: &Program, buffered: &Buffered) -> u32 {
+        let writes = match program.sync {
+            SyncMode::Fdatasync(every) | SyncMode::Flush(every) if program.writes > 0 => every,
+            _ => 0,
+        };
+        reads(program, buffered)
+            .saturating_add(writes)
+            .saturating_add(1)
+    }
+
+    /// Goes on at `now` as far as it gets: asks for `commands`, which are on their way from then on, and says when to call again.
+    /// An answer to a command ([`Self::answered`]) is a reason to call, too.
+    pub(crate) fn run(
+        &mut self,
+        now: Instant,
+        program: &mut Client,
+        meter: &mut Meter,
+        commands: &mut Vec<Command>,
+    ) -> Then {
+        loop {
+            let t = now.max(self.free);
+            if self.call.is_none() {
+                if t > now + AHEAD {
+                    return Then::At(t);
+                }
+                match program.next(t) {
+                    Step::Issue(io) => {
+                        meter.sent(io.due.as_nanos());
+                        self.begin(io);
+                    }
+                    Step::WaitUntil(at) => return Then::At(at),
+                    Step::WaitForCompletion | Step::Finished => return Then::Answer,
+                }
+            }
+            if let Some(then) = self.proceed(now, t, commands) {
+                return then;
+            }
+            self.end(t, program, meter);
+        }
+    }
+
+    /// A command was answered, well or not, after these waits.
+    pub(crate) fn answered(&mut self, now: Instant, number: u64, waits: Waits, well: bool) {
+        self.cache.arrived(number, well);
+        let Some(call) = &mut self.call else { return };
+        let (over, since) = match &mut call.stage {
+            Stage::Blocked { fetch, since } if *fetch == number => (Stage::Running, *since),
+            Stage::Flushing { flush, since } if *flush == number => (Stage::Over, *since),
+            Stage::Writing { from, left, since } if number >= *from => {
+                call.failed |= !well;
+                *left -= 1;
+                if *left > 0 {
+                    return;
+                }
+                (Stage::Running, *since)
+            }
+            _ => return,
+        };
+        call.stage = over;
+        call.failed |= !well;
+        let last = last_of(waits, now.since(since));
+        call.waits.limit += last.limit;
+        call.waits.elevator += last.elevator;
+        call.waits.drive += last.drive;
+    }
+
+    fn begin(&mut self, io: Io) {
+        let page = (io.offset.saturating_sub(self.base)) / PAGE;
+        if self.loops && page == 0 && io.number > 0 && io.op == Op::Read {
+            self.cache.drop_all();
+        }
+        self.call = Some(Call {
+            io,
+            page,
+            end: page + u64::from(io.length) / PAGE,
+            stage: Stage::Running,
+            waits: Waits::default(),
+            failed: false,
+        });
+    }
+
+    /// The call returns.
+    fn end(&mut self, t: Instant, program: &mut Client, meter: &mut Meter) {
+        let call = self.call.take().expect("there is a call");
+        let pages = u64::from(call.io.length) / PAGE;
+        let copy = self.buffered.copy.as_nanos() * pages.max(1);
+        self.free = t + Span::from_nanos(copy);
+        let ns = self.free.as_nanos();
+        if call.failed {
+            meter.failed(ns);
+        } else {
+            let waits = weir_measure::Waits {
+                limit_ns: call.waits.limit.as_nanos(),
+                elevator_ns: call.waits.elevator.as_nanos(),
+                drive_ns: call.waits.drive.as_nanos(),
+            };
+            meter.done(call.io.due.as_nanos(), ns, call.io.length.into());
+            meter.waited(ns, waits);
+        }
+        program.completed(self.free);
+    }
+
+    /// Goes on with the call at `t`, or says when to. What the layer gets to see does not happen before `now`.
+    fn proceed(&mut self, now: Instant, t: Instant, commands: &mut Vec<Command>) -> Option<Then> {
+        let mut call = self.call?;
+        let writing = matches!(call.stage, Stage::Writing { .. });
+        let then = if call.failed && !writing {
+            None
+        } else {
+            match call.io.op {
+                Op::Read => self.read(now, t, &mut call, commands),
+                Op::Flush => self.sync(now, t, &mut call, commands),
+                _ => {
+                    self.cache.written(call.page, call.end);
+                    self.dirty.extend(call.page..call.end);
+                    None
+                }
+            }
+        };
+        self.call = Some(call);
+        then
+    }
+
+    /// `read`: page after page.
+    fn read(
+        &mut self,
+        now: Instant,
+        t: Instant,
+        call: &mut Call,
+        commands: &mut Vec<Command>,
+    ) -> Option<Then> {
+        if call.stage != Stage::Running {
+            return Some(Then::Answer);
+        }
+        while call.page < call.end {
+            let (page, pages) = (call.page, call.end - call.page);
+            let marked = self.cache.is_marked(page);
+            match self.cache.look(page) {
+                Page::Present if !marked => {
+                    self.previous = Some(page);
+                    call.page += 1;
+                }
+                _ if t > now => return Some(Then::At(t)),
+                Page::Missing => self.miss(page, pages, commands),
+                Page::Present | Page::Coming(_) if marked => {
+                    self.cache.unmark(page);
+                    self.fetch_ahead(page, pages, true, commands);
+                }
+                Page::Coming(fetch) => {
+                    call.stage = Stage::Blocked { fetch, since: now };
+                    return Some(Then::Answer);
+                }
+                Page::Present => unreachable!("marked or not"),
+            }
+        }
+        None
+    }
+
+    /// The page is not there: has it fetched, and more with it.
+    fn miss(&mut self, page: u64, pages: u64, commands: &mut Vec<Command>) {
+        match self.buffered.advice {
+            Advice::Random => self.fetch(page, page + pages, commands),
+            _ if self.window > 0 => self.fetch_ahead(page, pages, false, commands),
+            _ => {}
+        }
+        if self.cache.look(page) == Page::Missing {
+            self.send_read(page, page + 1, commands);
+        }
+    }
+
+    fn fetch_ahead(&mut self, page: u64, pages: u64, marked: bool, commands: &mut Vec<Command>) {
+        // A read that is larger than a window is fetched in requests as large as the drive takes.
+        let most = if pages > self.window {
+            self.window.max(pages.min(self.request))
+        } else {
+            self.window
+        };
+        let need = Need {
+            page,
+            pages,
+            missing: marked.then(|| self.cache.missing_after(page + 1, most)),
+            previous: self.previous,
+            history: self.cache.history(page, most),
+        };
+        let Some(Window {
+            start,
+            pages,
+            marker,
+        }) = self.read_ahead.window(&need, most)
+        else {
+            return;
+        };
+        let marker = marker.filter(|&m| m < self.cache.pages() && !self.cache.holds(m));
+        self.fetch(start, start + pages, commands);
+        if let Some(marker) = marker.filter(|&m| self.cache.holds(m)) {
+            self.cache.mark(marker);
+        }
+    }
+
+    /// Has those of the pages fetched that are in the file and not held: what lies together as one request, as far as it may.
+    fn fetch(&mut self, start: u64, end: u64, commands: &mut Vec<Command>) {
+        let end = end.min(self.cache.pages());
+        let mut page = start;
+        while page < end && self.cache.coming() < self.room {
+            if self.cache.holds(page) {
+                page += 1;
+                continue;
+            }
+            let last = (page + self.request).min(end);
+            let behind = (page..last).find(|&p| self.cache.holds(p)).unwrap_or(last);
+            self.send_read(page, behind, commands);
+            page = behind;
+        }
+    }
+
+    fn send_read(&mut self, start: u64, end: u64, commands: &mut Vec<Command>) {
+        self.cache.fetch(self.commands, start, end);
+        self.send(Op::Read, Flags::NONE, start, end, commands);
+    }
+
+    fn send(&mut self, op: Op, flags: Flags, start: u64, end: u64, commands: &mut Vec<Command>) {
+        let offset = if op == Op::Flush {
+            0
+        } else {
+            self.base + start * PAGE
+        };
+        commands.push(Command {
+            number: self.commands,
+            op,
+            flags,
+            offset,
+            length: ((end - start) * PAGE) as u32,
+        });
+        self.commands += 1;
+    }
+
+    /// `fdatasync`: writes what is dirty, waits, flushes, waits.
+    fn sync(
+        &mut self,
+        now: Instant,
+        t: Instant,
+        call: &mut Call,
+        commands: &mut Vec<Command>,
+    ) -> Option<Then> {
+        match call.stage {
+            Stage::Over => return None,
+            Stage::Running => {}
+            Stage::Blocked { .. } | Stage::Writing { .. } | Stage::Flushing { .. } => {
+                return Some(Then::Answer);
+            }
+        }
+        if t > now {
+            return Some(Then::At(t));
+        }
+        let from = self.commands;
+        self.write_dirty(commands);
+        let left = self.commands - from;
+        if left > 0 {
+            let since = now;
+            call.stage = Stage::Writing { from, left, since };
+        } else {
+            call.stage = Stage::Flushing {
+                flush: from,
+                since: now,
+            };
+            self.send(Op::Flush, Flags::SYNC, 0, 0, commands);
+        }
+        Some(Then::Answer)
+    }
+
+    /// Has dirty pages written: those that lie together as one request, as far as it may.
+    fn write_dirty(&mut self, commands: &mut Vec<Command>) {
+        while let Some(start) = self.dirty.pop_first() {
+            let mut end = start + 1;
+            while end - start < self.request && self.dirty.remove(&end) {
+                end += 1;
+            }
+            self.send(Op::Write, Flags::SYNC, start, end, commands);
+        }
+    }
+}
+
+/// Reads that a process has on their way at most: two windows, however patchy, and the read itself.
+fn reads(program: &Program, buffered: &Buffered) -> u32 {
+    let (Size::Fixed(most) | Size::Range { max: most, .. }) = program.size;
+    let windows = 2 * buffered.window() as u32;
+    windows.saturating_add(most / PAGE as u32).saturating_add(1)
+}
+
+/// The last part, `length` long, of waits one after the other.
+fn last_of(waits: Waits, length: Span) -> Waits {
+    let total = waits.limit + waits.elevator + waits.drive;
+    let mut before = total.less(length);
+    let mut cut = |wait: Span| {
+        let part = wait.min(before);
+        before = before.less(part);
+        wait.less(part)
+    };
+    Waits {
+        limit: cut(waits.limit),
+        elevator: cut(waits.elevator),
+        drive: cut(waits.drive),
+    }
+}
+
+/// What can go through a page cache: one call at a time, whole pages, and writes that are synced.
+fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
+    let program = &spec.program;
+    let (least, step) = match program.size {
+        Size::Fixed(size) => (size, size),
+        Size::Range { min, step, .. } => (min, step),
+    };
+    let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
+    let every = match program.sync {
+        SyncMode::Never => u32::MAX,
+        SyncMode::Flush(every) | SyncMode::Fdatasync(every) => every,
+    };
+    let copy = buffered.copy.as_nanos();
+    let read_ahead = buffered.read_ahead.into();
+    let rules = [
+        (program.depth == 1, "depth", program.depth.into(), "1"),
+        (
+            pages(least.into()),
+            "size",
+            least.into(),
+            "a multiple of 4096 bytes",
+        ),
+        (
+            pages(step.into()),
+            "size.step",
+            step.into(),
+            "a multiple of 4096 bytes",
+        ),
+        (
+            pages(spec.region.start),
+            "region.start",
+            spec.region.start,
+            "a multiple of 4096 bytes",
+        ),
+        (
+            !program.fua,
+            "fua",
+            1,
+            "off: fdatasync makes buffered writes durable",
+        ),
+        (
+            program.writes == 0 || every <= 65_536,
+            "sync",
+            every.into(),
+            "every 1 to 65536 writes: write-back without fdatasync is not modelled",
+        ),
+        (
+            pages(read_ahead) && read_ahead <= 16 << 20,
+            "read_ahead",
+            read_ahead,
+            "a multiple of 4096 bytes, at most 16777216",
+        ),
+        (
+            (1..=1_000_000_000).contains(&copy),
+            "copy",
+            copy,
+            "1 to 1000000000 ns (1 s)",
+        ),
+    ];
+    match rules.into_iter().find(|rule| !rule.0) {
+        Some((_, key, value, allowed)) => Err(Error::Buffered {
+            client: spec.name.clone(),
+            key,
+            value,
+            allowed,
+        }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+use super::*;
+use crate::Scenario;
+use weir_core::Contract;
+
+const MIB: u64 = 1 << 20;
+
+/// A process alone: what it asks for is answered when the test says so.
+struct Alone {
+    process: Process,
+    program: Client,
+    meter: Meter,
+    asked: Vec<Command>,
+    now: Instant,
+}
+
+impl Alone {
+    fn new(program: Program, buffered: Buffered, file: u64) -> Self {
+        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let mut scenario = Scenario::new("alone", drive, Span::from_secs(10));
+        let spec = scenario.tenant("alone", Contract::DEFAULT, file, program);
+        Self {
+            process: Process::new(spec, &buffered, 1280 * 1024).unwrap(),
+            program: Client::new(&program, 1, spec.region).unwrap(),
+            meter: Meter::new(0, 10_000_000_000),
+            asked: Vec::new(),
+            now: Instant::ZERO,
+        }
+    }
+
+    /// Runs until it waits for an answer; what it has asked for meanwhile, in pages, as `op first+pages`.
+    fn run(&mut self) -> String {
+        let mut commands = Vec::new();
+        while let Then::At(at) =
+            (self.process).run(self.now, &mut self.program, &mut self.meter, &mut commands)
+        {
+            self.now = at;
+        }
+        let line = commands.iter().map(|c| {
+            let (start, pages) = (c.offset / PAGE, u64::from(c.length) / PAGE);
+            match c.op {
+                Op::Read => format!("read {start}+{pages}"),
+                Op::Write => format!("write {start}+{pages}"),
+                _ => "flush".into(),
+            }
+        });
+        let line = line.collect::<Vec<_>>().join(", ");
+        self.asked.extend(commands);
+        line
+    }
+
+    /// Answers the oldest command 1 ms later.
+    fn answer(&mut self, well: bool) {
+        let command = self.asked.remove(0);
+        self.now += Span::from_millis(1);
+        let waits = Waits {
+            drive: Span::from_millis(1),
+            ..Waits::default()
+        };
+        self.process.answered(self.now, command.number, waits, well);
+    }
+
+    /// What it asks for as its commands are answered one by one.
+    fn table(&mut self, answers: u32) -> Vec<String> {
+        let mut lines = vec![self.run()];
+        for _ in 0..answers {
+            self.answer(true);
+            lines.push(self.run());
+        }
+        lines
+    }
+}
+
+fn buffered(advice: Advice) -> Buffered {
+    Buffered {
+        advice,
+        ..Buffered::default()
+    }
+}
+
+#[test]
+fn a_sequential_reader_of_4_kib_has_windows_of_16_kib_doubled_to_128_kib() {
+    let program = Program::sequential_reads(4096, 1);
+    let mut reader = Alone::new(program, buffered(Advice::Normal), MIB);
+    // The marker is on the second page of the first window, then on the first of each: when that is come to, the next one is asked
+    // for before the one it belongs to is waited for.
+    let golden = [
+        "read 0+4",
+        "read 4+8, read 12+16",
+        "read 28+32",
+        "read 60+32",
+        "read 92+32",
+        "read 124+32",
+        "read 156+32",
+        "read 188+32",
+        "read 220+32",
+        "read 252+4",
+        "",
+    ];
+    assert_eq!(reader.table(10), golden);
+    // The file begins anew, the cache is empty.
+    reader.answer(true);
+    assert_eq!(reader.run(), "read 0+4");
+    assert_eq!(reader.meter.requests(), 256);
+    assert_eq!(reader.meter.bytes(), MIB);
+}
+
+#[test]
+fn advice_doubles_the_window_or_does_away_with_it() {
+    let program = Program::sequential_reads(4096, 1);
+    let mut reader = Alone::new(program, buffered(Advice::Sequential), MIB);
+    let golden = [
+        "read 0+4",
+        "read 4+8, read 12+16",
+        "read 28+32",
+        "read 60+64",
+        "read 124+64",
+        "read 188+64",
+        "read 252+4",
+    ];
+    assert_eq!(reader.table(6), golden);
+    let mut reader = Alone::new(program, buffered(Advice::Random), MIB);
+    assert_eq!(
+        reader.table(3),
+        ["read 0+1", "read 1+1", "read 2+1", "read 3+1"]
+    );
+}
+
+#[test]
+fn reads_of_other_sizes_open_other_windows() {
+    let first = |size, read_ahead| {
+        let program = Program::sequential_reads(size, 1);
+        let buffered = Buffered {
+            read_ahead,
+            ..Buffered::default()
+        };
+        Alone::new(program, buffered, 64 * MIB).table(2)
+    };
+    assert_eq!(
+        first(16 << 10, 128 << 10),
+        ["read 0+8", "read 8+16, read 24+32", "read 56+32"]
+    );
+    assert_eq!(
+        first(128 << 10, 128 << 10),
+        ["read 0+32", "read 32+32, read 64+32", "read 96+32"]
+    );
+    assert_eq!(first(1 << 20, 128 << 10)[..1], ["read 0+256"]);
+    assert_eq!(first(4096, 0), ["read 0+1", "read 1+1", "read 2+1"]);
+    assert_eq!(
+        first(4096, 2 << 20),
+        ["read 0+4", "read 4+16, read 20+64", "read 84+128"]
+    );
+}
+
+#[test]
+fn random_reads_fetch_single_pages_and_none_twice() {
+    for advice in [Advice::Normal, Advice::Random] {
+        let mut program = Program::random_reads(4096, 1);
+        program.requests = Some(300);
+        let mut reader = Alone::new(program, buffered(advice), 1 << 30);
+        let mut pages = std::collections::BTreeSet::new();
+        for _ in 0..300 {
+            let line = reader.run();
+            let page = line
+                .strip_prefix("read ")
+                .and_then(|l| l.strip_suffix("+1"));
+            assert!(pages.insert(page.map(str::to_owned)), "{line}");
+            reader.answer(true);
+        }
+        assert_eq!(reader.run(), "");
+        assert_eq!(reader.meter.requests(), 300);
+        assert_eq!(
+            reader.meter.latency().min(),
+            1_001_000,
+            "1 ms, and 1 us to copy"
+        );
+        assert_eq!(reader.meter.split().drive.min(), 1_000_000);
+    }
+}
+
+#[test]
+fn hits_take_their_time_and_nothing_else() {
+    let mut program = Program::random_reads(4096, 1);
+    program.requests = Some(10_000);
+    let mut reader = Alone::new(program, buffered(Advice::Random), 10 * PAGE);
+    for _ in 0..10 {
+        assert!(reader.run().starts_with("read "));
+        reader.answer(true);
+    }
+    assert_eq!(reader.run(), "");
+    assert_eq!(reader.process.free, Instant::ZERO + Span::from_millis(20));
+    let meter = &reader.meter;
+    assert_eq!((meter.requests(), meter.latency().min()), (10_000, 1_000));
+}
+
+#[test]
+fn fdatasync_writes_then_flushes_then_goes_on() {
+    let mut program = Program::sequential_reads(4096, 1);
+    program.writes = 100;
+    program.sync = SyncMode::Fdatasync(1);
+    let mut writer = Alone::new(program, buffered(Advice::Normal), MIB);
+    assert_eq!(
+        writer.table(5),
+        [
+            "write 0+1",
+            "flush",
+            "write 1+1",
+            "flush",
+            "write 2+1",
+            "flush"
+        ]
+    );
+    assert!(writer.asked.iter().all(|c| c.flags.has(Flags::SYNC)));
+    assert_eq!(writer.meter.bytes(), 3 * PAGE);
+    // Three at a time lie together; those that do not are two requests, and the flush waits for both.
+    program.sync = SyncMode::Fdatasync(3);
+    let mut writer = Alone::new(program, buffered(Advice::Normal), 4 * PAGE);
+    assert_eq!(
+        writer.table(5),
+        [
+            "write 0+3",
+            "flush",
+            "write 0+2, write 3+1",
+            "",
+            "flush",
+            "write 0+1, write 2+2"
+        ]
+    );
+}
+
+#[test]
+fn what_fails_is_not_there_and_is_asked_for_again() {
+    let mut program = Program::sequential_reads(4096, 1);
+    program.requests = Some(2);
+    let mut reader = Alone::new(program, buffered(Advice::Random), PAGE);
+    assert_eq!(reader.run(), "read 0+1");
+    reader.answer(false);
+    assert_eq!(reader.run(), "read 0+1");
+    reader.answer(true);
+    assert_eq!(reader.run(), "");
+    assert_eq!((reader.meter.failures(), reader.meter.requests()), (1, 1));
+}
+
+#[test]
+fn waits_before_the_process_waited_are_cut_off() {
+    let waits = |limit, elevator, drive| Waits {
+        limit: Span::from_nanos(limit),
+        elevator: Span::from_nanos(elevator),
+        drive: Span::from_nanos(drive),
+    };
+    let last = |ns| last_of(waits(10, 20, 30), Span::from_nanos(ns));
+    assert_eq!(last(100), waits(10, 20, 30));
+    assert_eq!(last(55), waits(5, 20, 30));
+    assert_eq!(last(45), waits(0, 15, 30));
+    assert_eq!(last(7), waits(0, 0, 7));
+}
+
+#[test]
+fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
+    type Spoil = fn(&mut Program, &mut Buffered);
+    let bad: [(&str, Spoil); 7] = [
+        ("depth", |p, _| p.depth = 2),
+        ("size", |p, _| p.size = Size::Fixed(512)),
+        ("fua", |p, _| p.fua = true),
+        ("sync", |p, _| p.writes = 1),
+        ("read_ahead", |_, b| b.read_ahead = 4095),
+        ("read_ahead", |_, b| b.read_ahead = (16 << 20) + 4096),
+        ("copy", |_, b| b.copy = Span::ZERO),
+    ];
+    for (key, spoil) in bad {
+        let (mut program, mut buffered) = (Program::random_reads(4096, 1), Buffered::default());
+        spoil(&mut program, &mut buffered);
+        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let mut scenario = Scenario::new("bad", drive, Span::from_secs(1));
+        let spec = scenario.tenant("bad", Contract::DEFAULT, MIB, program);
+        let error = Process::new(spec, &buffered, 4096).unwrap_err();
+        assert!(
+            matches!(error, Error::Buffered { key: k, .. } if k == key),
+            "{error}"
+        );
+    }
+}

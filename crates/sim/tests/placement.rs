@@ -1,0 +1,53 @@
+//! Spaces lie somewhere on drives that have positions.
+
+mod common;
+
+use weir_core::{Contract, Span};
+use weir_drive::{Config, null};
+use weir_load::Program;
+use weir_sim::{Error, Policy, Run, Scenario};
+
+const GIB: u64 = 1 << 30;
+
+fn two_readers(drive: Config) -> Scenario {
+    let mut scenario = Scenario::new("placement", drive, Span::from_secs(10));
+    for name in ["one", "other"] {
+        let program = Program::random_reads(4096, 1);
+        scenario.tenant(name, Contract::DEFAULT, GIB, program);
+    }
+    scenario
+}
+
+fn requests(scenario: &Scenario) -> u64 {
+    let run = Run::new(scenario, &Policy::none(), 0).unwrap();
+    run.run(|_| {}).unwrap().total.requests()
+}
+
+#[test]
+fn spaces_lie_one_behind_the_other_unless_stated() {
+    let mut scenario = two_readers(Config::Hdd(common::disk()));
+    assert_eq!(scenario.bases(), [0, GIB]);
+    scenario.places = vec![5 * GIB];
+    assert_eq!(scenario.bases(), [5 * GIB, 6 * GIB]);
+    scenario.places = vec![5 * GIB, 0];
+    assert_eq!(scenario.bases(), [5 * GIB, 0]);
+}
+
+#[test]
+fn a_disk_seeks_from_one_space_to_the_other() {
+    let mut scenario = two_readers(Config::Hdd(common::disk()));
+    let near = requests(&scenario);
+    scenario.places = vec![0, 400 * GIB];
+    let far = requests(&scenario);
+    assert!(4 * near > 5 * far, "{near} near, {far} far");
+}
+
+#[test]
+fn a_space_beyond_the_drive_is_refused_and_a_null_drive_takes_any() {
+    let mut scenario = two_readers(Config::Hdd(common::disk()));
+    scenario.places = vec![480 * GIB - GIB];
+    let error = Run::new(&scenario, &Policy::none(), 0).unwrap_err();
+    assert!(matches!(error, Error::Place { space: 1, .. }), "{error}");
+    scenario.drive = Config::Null(null::Config::demo());
+    assert!(requests(&scenario) > 10_000);
+}
