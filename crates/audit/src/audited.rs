@@ -1,134 +1,38 @@
 //! A layer with auditors beside it.
 
 use crate::audit::Audit;
-use crate::found::Found;
-use weir_core::record::{Call, Recorded, Recorder};
-use weir_core::{
-    Completion, Config, ConfigError, Cookie, Edit, Instant, Layer, OpenError, Output, Promised,
-    Refusal, Rejected, Request, StreamId, StreamSpec, Wake,
-};
+use weir_core::record::{Call, Observed, Observer, Recorder};
+use weir_core::{Config, ConfigError, Instant, Layer};
 
-/// A [`Layer`] that is audited, and recorded if that is asked for. Its methods are the layer's.
+/// A [`Layer`] that is audited, and recorded if that is asked for.
+pub type Audited = Observed<Witness>;
+
+/// Every auditor there is, and a recorder if the calls are to be recorded, too.
 #[derive(Debug)]
-pub struct Audited {
-    layer: Recorded,
-    audit: Audit,
+pub struct Witness {
+    /// The auditors.
+    pub audit: Audit,
+    /// The record, if one is made.
+    pub recorder: Option<Recorder>,
 }
 
-impl Audited {
-    /// A new layer with every auditor there is; `record` says whether its calls are recorded, too.
+impl Witness {
+    /// A new layer that is watched from its first call on; `record` says whether its calls are recorded, too.
     ///
     /// # Errors
     /// As [`Layer::new`].
-    pub fn new(config: Config, record: bool) -> Result<Self, ConfigError> {
-        let mut layer = Recorded::new(config, record)?;
-        let audit = Audit::new(layer.layer_mut());
-        Ok(Self { layer, audit })
+    pub fn beside(config: Config, record: bool) -> Result<Audited, ConfigError> {
+        let recorder = record.then(|| Recorder::new(&config));
+        let mut layer = Layer::new(config)?;
+        let audit = Audit::new(&mut layer);
+        Ok(Observed::new(layer, Self { audit, recorder }))
     }
+}
 
-    /// The layer: its counters and gauges.
-    pub fn layer(&self) -> &Layer {
-        self.layer.layer()
-    }
-
-    /// The auditors.
-    pub fn audit(&self) -> &Audit {
-        &self.audit
-    }
-
-    /// The auditors, to have them watch more.
-    pub fn audit_mut(&mut self) -> &mut Audit {
-        &mut self.audit
-    }
-
-    /// What was found so far.
-    pub fn found(&self) -> &Found {
-        self.audit.found()
-    }
-
-    /// The record, if one is made.
-    pub fn recorder(&mut self) -> Option<&mut Recorder> {
-        self.layer.recorder()
-    }
-
-    /// As [`Layer::open`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn open(&mut self, now: Instant, spec: StreamSpec) -> Result<StreamId, OpenError> {
-        let result = self.layer.open(now, spec);
-        self.tell(now, &Call::Open { spec, result });
-        result
-    }
-
-    /// As [`Layer::close`].
-    pub fn close(&mut self, now: Instant, stream: StreamId) {
-        self.layer.close(now, stream);
-        self.tell(now, &Call::Close { stream });
-    }
-
-    /// As [`Layer::hold`].
-    pub fn hold(&mut self, now: Instant, stream: StreamId, held: bool) {
-        self.layer.hold(now, stream, held);
-        self.tell(now, &Call::Hold { stream, held });
-    }
-
-    /// As [`Layer::cancel`].
-    pub fn cancel(&mut self, now: Instant, stream: StreamId, cookie: Cookie) -> bool {
-        let found = self.layer.cancel(now, stream, cookie);
-        self.tell(
-            now,
-            &Call::Cancel {
-                stream,
-                cookie,
-                found,
-            },
-        );
-        found
-    }
-
-    /// As [`Layer::submit`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
-        let result = self.layer.submit(now, batch);
-        self.tell(now, &Call::Submit { batch, result });
-        result
-    }
-
-    /// As [`Layer::complete`].
-    pub fn complete(&mut self, now: Instant, batch: &[Completion]) {
-        self.layer.complete(now, batch);
-        self.tell(now, &Call::Complete { batch });
-    }
-
-    /// As [`Layer::change`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
-        let result = self.layer.change(now, edits);
-        self.tell(now, &Call::Change { edits, result });
-        result
-    }
-
-    /// As [`Layer::poll`].
-    pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
-        let before = out.len();
-        let wake = self.layer.poll(now, out);
-        let outputs = &out[before..];
-        self.tell(now, &Call::Poll { outputs, wake });
-        wake
-    }
-
-    /// Nothing more happens: nothing is in the drive, no stream is on hold, and the layer was polled as often as it asked for.
-    pub fn end(&mut self) {
-        self.audit.end();
-    }
-
+impl Observer for Witness {
     #[inline]
-    fn tell(&mut self, now: Instant, call: &Call<'_>) {
-        self.audit.call(now, call, self.layer.layer_mut());
+    fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        self.recorder.call(now, call, layer);
+        self.audit.call(now, call, layer);
     }
 }

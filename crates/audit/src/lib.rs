@@ -46,7 +46,7 @@ mod wake;
 
 pub use admission::Admission;
 pub use audit::{Audit, Margins};
-pub use audited::Audited;
+pub use audited::{Audited, Witness};
 pub use auditor::{Auditor, Fact};
 pub use conserve::Conserve;
 pub use durability::Durability;

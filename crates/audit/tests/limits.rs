@@ -1,8 +1,8 @@
 //! A backlogged client gets its max, to the request: no less than `rate * t` less one request, no more than `rate * t`, the burst and
 //! one request, over any length of time, if its driver keeps every wake-up.
 
-use weir_audit::Audited;
 use weir_audit::random::{Random, Source};
+use weir_audit::{Audited, Witness};
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Limits, Max, Op,
     Output, Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, elevator,
@@ -48,7 +48,7 @@ fn layer(drawn: &Drawn) -> (Audited, StreamId) {
         },
         elevator: elevator::Config::None,
     };
-    let mut layer = Audited::new(config, false).unwrap();
+    let mut layer = Witness::beside(config, false).unwrap();
     let max = if drawn.by_requests {
         Max {
             iops: drawn.rate,
@@ -123,7 +123,7 @@ fn releases(drawn: &Drawn) -> Vec<Instant> {
             now = wake.expect("requests wait for a limit").at;
         }
     }
-    assert_eq!(layer.found().kept(), [], "{drawn:?}");
+    assert_eq!(layer.observer().audit.found().kept(), [], "{drawn:?}");
     done
 }
 

@@ -38,9 +38,10 @@ mod timers;
 
 pub use error::Error;
 pub use host::{Adapter, Advice, Buffered, NrRequests};
-pub use observer::{Auditors, Observer};
+pub use observer::Auditors;
 pub use path::{Machine, Path, Stall};
 pub use policy::Policy;
 pub use results::{ClientResult, Results};
 pub use run::{Progress, Run};
 pub use scenario::{Action, ClientSpec, GroupSpec, Scenario, Scheduled};
+pub use weir_core::record::Observer;

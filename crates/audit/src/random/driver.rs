@@ -91,7 +91,7 @@ impl<'a, S: Source> Driver<'a, S> {
         }
         self.poll();
         let mut quiet = 0;
-        while self.layer.found().is_empty()
+        while self.layer.observer().audit.found().is_empty()
             && (self.layer.layer().live() > 0 || self.wake.is_some())
             && quiet < 1_000
         {
@@ -112,7 +112,7 @@ impl<'a, S: Source> Driver<'a, S> {
                 quiet = 0;
             }
         }
-        self.layer.end();
+        self.layer.observer_mut().audit.end();
     }
 
     fn set_up(&mut self) {
@@ -156,7 +156,7 @@ impl<'a, S: Source> Driver<'a, S> {
                 self.now = self.now.max(wake.at);
                 self.poll();
                 then = then.max(self.now);
-                if !self.layer.found().is_empty() {
+                if !self.layer.observer().audit.found().is_empty() {
                     return;
                 }
             }
@@ -192,7 +192,8 @@ impl<'a, S: Source> Driver<'a, S> {
             // Mostly one that has room.
             let live = self
                 .layer
-                .audit()
+                .observer()
+                .audit
                 .model()
                 .stream(stream)
                 .map_or(0, |s| s.live);
@@ -216,7 +217,7 @@ impl<'a, S: Source> Driver<'a, S> {
                 Op::WriteZeroes,
             ][self.source.below(8) as usize]
         };
-        let size = self.layer.audit().model().spaces[space.0 as usize]
+        let size = self.layer.observer().audit.model().spaces[space.0 as usize]
             .size
             .unwrap_or(1 << 20);
         let length = if op == Op::Flush {
@@ -333,7 +334,7 @@ impl<'a, S: Source> Driver<'a, S> {
         }
         let at = self.source.below(self.streams.len() as u64) as usize;
         let (stream, _) = self.streams[at];
-        let model = self.layer.audit().model();
+        let model = self.layer.observer().audit.model();
         let live = model.stream(stream).map_or(0, |s| s.live);
         let which = self.source.below(u64::from(live) + 1) as usize;
         let request = model
@@ -365,7 +366,7 @@ impl<'a, S: Source> Driver<'a, S> {
 
     /// Completes tags that are not out, and one that is, twice.
     fn stray(&mut self) {
-        let tags = self.layer.audit().model().tags.len() as u64;
+        let tags = self.layer.observer().audit.model().tags.len() as u64;
         let tag = Tag(self.source.below(tags + 2) as u32);
         self.completions.clear();
         if let Some(at) = self.flying.iter().position(|&t| t == tag) {

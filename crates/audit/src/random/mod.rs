@@ -8,7 +8,7 @@ pub use plan::{Operation, Plan};
 pub use source::{Bytes, Random, Source};
 
 use crate::found::Violation;
-use crate::{Audited, Tally};
+use crate::{Tally, Witness};
 use driver::Driver;
 use std::fmt;
 use weir_core::Counters;
@@ -63,13 +63,9 @@ pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<Failure>> {
 pub fn record(seed: u64, steps: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random);
-    let mut driver = perform(&mut random, plan, steps, true).0;
-    driver
-        .layer
-        .recorder()
-        .expect("it was asked for")
-        .bytes()
-        .to_vec()
+    let driver = perform(&mut random, plan, steps, true).0;
+    let recorder = driver.layer.into_observer().recorder;
+    recorder.expect("it was asked for").bytes().to_vec()
 }
 
 /// Performs `steps` operations, or as many as `source` has decisions for, as `plan` says. The seed of a failure is not known
@@ -80,12 +76,12 @@ pub fn record(seed: u64, steps: u64) -> Vec<u8> {
 pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summary, Failure> {
     let drawn = format!("{:?}", plan.config);
     let (driver, done) = perform(source, plan, steps, false);
-    let found = driver.layer.found();
+    let found = driver.layer.observer().audit.found();
     if found.is_empty() {
         return Ok(Summary {
             steps: done,
             counters: driver.layer.layer().counters(),
-            tally: *driver.layer.audit().tally(),
+            tally: *driver.layer.observer().audit.tally(),
         });
     }
     Err(Failure {
@@ -103,14 +99,15 @@ fn perform<S: Source>(
     record: bool,
 ) -> (Driver<'_, S>, u64) {
     let layer =
-        Audited::new(plan.config.clone(), record).expect("only valid configurations are drawn");
+        Witness::beside(plan.config.clone(), record).expect("only valid configurations are drawn");
     let mut driver = Driver::new(source, plan, layer);
     let mut done = 0;
-    while done < steps && driver.layer.found().is_empty() && !driver.is_exhausted() {
+    while done < steps && driver.layer.observer().audit.found().is_empty() && !driver.is_exhausted()
+    {
         driver.step();
         done += 1;
     }
-    if driver.layer.found().is_empty() {
+    if driver.layer.observer().audit.found().is_empty() {
         driver.drain();
     }
     (driver, done)

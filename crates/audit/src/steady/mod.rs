@@ -9,7 +9,7 @@ mod scene;
 pub use scene::{Kind, Scene, Watch};
 
 use crate::random::{Random, Source};
-use crate::{Audited, Margins, Violation};
+use crate::{Audited, Margins, Violation, Witness};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
@@ -86,10 +86,10 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Box<Failure>> {
 pub fn run_scene(scene: &Scene, random: &mut Random) -> Result<Outcome, Box<Failure>> {
     let mut host = Host::new(scene, random);
     host.run();
-    let found = host.layer.found();
+    let found = host.layer.observer().audit.found();
     if found.is_empty() {
         return Ok(Outcome {
-            margins: host.layer.audit().margins(),
+            margins: host.layer.observer().audit.margins(),
             ..host.outcome
         });
     }
@@ -129,7 +129,7 @@ const REGION: u64 = 1 << 34;
 impl<'a> Host<'a> {
     fn new(scene: &'a Scene, random: &'a mut Random) -> Self {
         let mut layer =
-            Audited::new(scene.config.clone(), false).expect("scenes have valid configurations");
+            Witness::beside(scene.config.clone(), false).expect("scenes have valid configurations");
         let size = Some(REGION * scene.clients.len() as u64);
         let mut edits = vec![Edit::SetSpace {
             id: SpaceId(0),
@@ -146,9 +146,9 @@ impl<'a> Host<'a> {
             .change(Instant::ZERO, &edits)
             .expect("scenes promise what can be kept");
         match scene.watch {
-            Watch::Shares { lag, skip } => layer.audit_mut().watch_shares(lag, skip),
-            Watch::Waits { bound } => layer.audit_mut().watch_waits(bound),
-            Watch::Promises { from } => layer.audit_mut().watch_promises(from),
+            Watch::Shares { lag, skip } => layer.observer_mut().audit.watch_shares(lag, skip),
+            Watch::Waits { bound } => layer.observer_mut().audit.watch_waits(bound),
+            Watch::Promises { from } => layer.observer_mut().audit.watch_promises(from),
         }
         let open = |client: &Client| {
             let spec = StreamSpec {
@@ -193,7 +193,7 @@ impl<'a> Host<'a> {
 
     fn run(&mut self) {
         let end = self.scene.duration.as_nanos();
-        while self.layer.found().is_empty() {
+        while self.layer.observer().audit.found().is_empty() {
             let next = self.events.peek().map(|e| e.0.0);
             let Some(now) = [next, self.wake]
                 .into_iter()

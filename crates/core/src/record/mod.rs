@@ -16,14 +16,16 @@
 mod call;
 mod code;
 mod config;
+mod observed;
 mod reader;
 mod recorder;
 mod replay;
 
 pub use call::Call;
 pub use code::Malformed;
+pub use observed::{Observed, Observer, Recorded};
 pub use reader::{Frame, Reader};
-pub use recorder::{Recorded, Recorder};
+pub use recorder::Recorder;
 pub use replay::{Divergence, Replay, ReplayError, Replayed, replay};
 
 #[cfg(doc)]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Limits, Max,
-    Op, Output, ROOT, Request, SpaceId, StreamId, StreamSpec, elevator,
+    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer,
+    Limits, Max, Op, Output, ROOT, Request, SpaceId, StreamId, StreamSpec, elevator,
 };
 use std::vec::Vec;
 
@@ -76,7 +76,8 @@ fn set_up(layer: &mut Recorded) -> [StreamId; 2] {
 
 /// A run in which every kind of call is made, some of them refused. Gives its record.
 fn run(steps: u64) -> Vec<u8> {
-    let mut layer = Recorded::new(config(), true).unwrap();
+    let recorder = Recorder::new(&config());
+    let mut layer = Recorded::new(Layer::new(config()).unwrap(), Some(recorder));
     let at = Instant::from_nanos;
     let streams = set_up(&mut layer);
     let (mut out, mut state, mut flying) = (Vec::new(), 5u64, Vec::new());
@@ -118,7 +119,8 @@ fn run(steps: u64) -> Vec<u8> {
         steps < 300 || done_enough && counters.rejected > 0 && counters.clamped > 0,
         "{counters:?}"
     );
-    layer.recorder().unwrap().bytes().to_vec()
+    let recorder = layer.into_observer();
+    recorder.unwrap().bytes().to_vec()
 }
 
 #[test]

@@ -27,8 +27,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_config::{Limits, Plan};
-use weir_core::record::Recorded;
-use weir_core::{Instant, Output, Request};
+use weir_core::record::{Recorded, Recorder};
+use weir_core::{Instant, Layer, Output, Request};
 use weir_uring::{AnyRing, Buf, Config as RingConfig, Ring, Waker};
 use weir_wire::nbd::Session;
 
@@ -245,8 +245,9 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         tape,
     } = setup;
     let in_drive = |error: &dyn std::fmt::Display| format!("drive {name}: {error}");
-    let mut layer =
-        Recorded::new(plan.config.clone(), tape.is_some()).map_err(|error| in_drive(&error))?;
+    let layer = Layer::new(plan.config.clone()).map_err(|error| in_drive(&error))?;
+    let recorder = tape.as_ref().map(|_| Recorder::new(&plan.config));
+    let mut layer = Recorded::new(layer, recorder);
     let mut edits = plan.edits.clone();
     edits.extend(volumes.iter().map(|setup| sized(&plan, setup)));
     layer

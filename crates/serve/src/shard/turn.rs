@@ -86,7 +86,7 @@ impl Shard {
     /// Hands over what was recorded.
     fn write_records(&mut self, idle: bool) {
         for drive in &mut self.drives {
-            if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.recorder()) {
+            if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.observer_mut()) {
                 tape.take(recorder, idle);
             }
         }

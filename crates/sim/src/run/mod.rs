@@ -7,13 +7,13 @@ use crate::agenda::Agenda;
 use crate::flights::Flights;
 use crate::guest::Guest;
 use crate::host::{Ata, Command};
-use crate::observer::{Observer, Watched};
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
 use crate::timers::Timers;
 use crate::{ClientSpec, Error, Policy, Scenario};
 use std::collections::VecDeque;
 use std::fmt;
+use weir_core::record::{Observed, Observer};
 use weir_core::{
     Completion, Config, Edit, GroupId, Instant, Layer, Output, Promised, Refusal, Request, SpaceId,
     Span,
@@ -24,7 +24,7 @@ use weir_drive::Drive;
 pub struct Run<'a> {
     scenario: &'a Scenario,
     name: weir_measure::Run,
-    layer: Watched<'a>,
+    layer: Observed<Vec<&'a mut dyn Observer>>,
     drive: Box<dyn Drive>,
     /// Where each space begins on the drive; empty if the drive has no positions.
     bases: Vec<u64>,
@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, Error> {
         let config = Self::config(scenario, policy);
         let streams = config.limits.streams;
-        let mut layer = Watched::new(config, observers).map_err(Error::Layer)?;
+        let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
             .change(Instant::ZERO, &edits(scenario, policy))
             .map_err(Error::Refused)?;
