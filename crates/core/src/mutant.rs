@@ -48,6 +48,7 @@ mutants! {
     23 ELIGIBILITY_IGNORED "the smallest finish time is taken whether it may start or not" "oracle"
     24 DEBT_FORGIVEN "a request larger than its bucket leaves no debt" "ledger"
     25 ADMISSION_SKIPPED "promises are accepted without adding them up" "admission"
+    26 LATENCY_PLACE_KEPT "a request that io.latency counts keeps its place when it is given up" "wake"
 }
 
 #[cfg(feature = "mutants")]

@@ -9,6 +9,7 @@
 use crate::group::{GroupId, Groups, ROOT};
 use crate::heap::Heap;
 use crate::list::{Links, List, NIL};
+use crate::mutant;
 use crate::{Flags, Instant, Limits, Request, Span};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -228,7 +229,7 @@ impl Latency {
         let mut at = self.forget(id);
         while at != NIL && GroupId(at) != ROOT {
             let node = &mut self.nodes[at as usize];
-            node.in_flight -= 1;
+            node.in_flight -= u32::from(took.is_some() || !mutant::is(mutant::LATENCY_PLACE_KEPT));
             let parent = node.parent;
             if node.target > Span::ZERO
                 && let Some(took) = took
