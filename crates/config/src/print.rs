@@ -120,6 +120,7 @@ fn print_bfq(f: &mut Formatter<'_>, config: &bfq::Config) -> fmt::Result {
         config.async_charge_factor
     )?;
     writeln!(f, "bfq.seeky_threshold = {}", config.seeky_threshold)?;
+    writeln!(f, "bfq.low_latency = {}", config.low_latency)?;
     let charge = match config.charge {
         bfq::Charge::Linux => "linux",
         bfq::Charge::Service => "service",

@@ -112,6 +112,7 @@ fn every_key_of_drives_arrives() {
         strict_guarantees: true,
         async_charge_factor: 4,
         seeky_threshold: 20,
+        low_latency: false,
         charge: bfq::Charge::Service,
     };
     assert_eq!(linux.policy, Policy::Bfq(tuned.clone()));

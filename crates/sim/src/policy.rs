@@ -30,7 +30,7 @@ impl Policy {
         Self::keeping("contract", elevator::Config::Contract(config))
     }
 
-    /// BFQ as Linux ships it, promises as weights.
+    /// BFQ as Linux ships it, `low_latency` on, promises as weights.
     pub fn bfq_linux() -> Self {
         Self {
             promises_as_weights: true,
@@ -38,7 +38,7 @@ impl Policy {
         }
     }
 
-    /// BFQ set up to serve bandwidth: promises as weights, service charged, and budgets so small that within a second nobody is
+    /// BFQ set up to serve bandwidth: promises as weights, `low_latency` off, service charged, and budgets so small that within a second nobody is
     /// more than a tenth short of a share of the drive for want of a turn: a tenth of what the smallest share gets in that time,
     /// halved.
     pub fn bfq(scenario: &Scenario) -> Self {
@@ -60,6 +60,8 @@ impl Policy {
         };
         let config = bfq::Config {
             max_budget,
+            // What raises a client beside its weight takes from the others what they were promised.
+            low_latency: false,
             charge: bfq::Charge::Service,
             ..linux
         };

@@ -180,6 +180,7 @@ fn bfq(source: &mut impl Source) -> bfq::Config {
         strict_guarantees: source.once_in(4),
         async_charge_factor: 1 + source.below(4) as u32,
         seeky_threshold: source.below(33) as u32,
+        low_latency: source.once_in(2),
         charge: source.pick(&[bfq::Charge::Linux, bfq::Charge::Service]),
     }
     .bounded()

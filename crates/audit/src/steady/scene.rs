@@ -187,6 +187,7 @@ fn bfq_shares(random: &mut Random) -> Scene {
         charge: bfq::Charge::Service,
         max_budget,
         slice_idle: random.pick(&[Span::ZERO, Span::from_micros(200), Span::from_millis(8)]),
+        low_latency: false,
         ..bfq::Config::default()
     };
     // A turn may go on for the longest request after its budget is used up.
@@ -242,7 +243,11 @@ fn contract_shares(random: &mut Random) -> Scene {
 }
 
 fn bfq_waits(random: &mut Random) -> Scene {
-    let config = bfq::Config::default();
+    // A raised queue has turns of several seconds.
+    let config = bfq::Config {
+        low_latency: false,
+        ..bfq::Config::default()
+    };
     let turn = config.timeout_sync + config.slice_idle;
     let mut scene = base(
         random,

@@ -173,6 +173,7 @@ fn bfq_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, config: &mut bfq:
         "strict_guarantees",
         &mut config.strict_guarantees,
     );
+    flag(doc, table, "low_latency", &mut config.low_latency);
     let charges = [
         ("linux", bfq::Charge::Linux),
         ("service", bfq::Charge::Service),
@@ -182,14 +183,6 @@ fn bfq_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, config: &mut bfq:
         .and_then(|e| choice(doc, &e, &charges))
     {
         config.charge = charge;
-    }
-    let low_latency = table.entry("low_latency");
-    if let Some(entry) = low_latency.filter(|e| e.boolean(doc) == Some(true)) {
-        doc.wrong(
-            &entry,
-            "weight raising is not implemented yet",
-            "only false is permitted",
-        );
     }
     if doc.found() > before {
         return;

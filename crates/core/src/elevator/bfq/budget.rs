@@ -12,6 +12,7 @@ const TRUSTED: u32 = 194;
 pub(super) struct Spent {
     pub(super) reason: Expiry,
     pub(super) sync: bool,
+    pub(super) raised: bool,
     /// Its budget before.
     pub(super) budget: u64,
     /// What it was charged.
@@ -64,11 +65,17 @@ impl Budgets {
         self.trusted_max() * 2 / 3
     }
 
+    /// What a queue has while it is raised, so that it waits little for others that are.
+    pub(super) fn raised(&self) -> u64 {
+        2 * self.min()
+    }
+
     /// A queue's budget after a turn (Linux: `__bfq_bfqq_recalc_budget`).
     pub(super) fn feedback(&self, turn: &Spent) -> u64 {
         let (budget, min) = (turn.budget, self.min());
         let next = match turn.reason {
             _ if !turn.sync => self.max,
+            _ if turn.raised => self.raised(),
             Expiry::Preempted => return budget,
             Expiry::TooIdle if turn.dispatched > 0 => (budget * 2).min(self.max),
             Expiry::TooIdle if budget > 5 * min => budget - 4 * min,
@@ -121,6 +128,7 @@ mod tests {
         let turn = |reason, budget, service, dispatched| Spent {
             reason,
             sync: true,
+            raised: false,
             budget,
             service,
             dispatched,
@@ -144,6 +152,13 @@ mod tests {
                     ..turn(Expiry::NoMoreRequests, 4_000, 9, 0)
                 },
                 16_384,
+            ),
+            (
+                Spent {
+                    raised: true,
+                    ..turn(Expiry::BudgetExhausted, 4_000, 9, 0)
+                },
+                1_024,
             ),
         ] {
             assert_eq!(budgets.feedback(&given), next, "{given:?}");

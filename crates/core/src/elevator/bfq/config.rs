@@ -36,6 +36,8 @@ pub struct Config {
     pub async_charge_factor: u32,
     /// A queue is seeky if more of its last 32 requests than this were. At most 32; default 19. A constant in Linux.
     pub seeky_threshold: u32,
+    /// Raises the weight of queues that start something or are soft real-time. Default true.
+    pub low_latency: bool,
     /// How a turn is charged. Not in Linux, where it is always [`Charge::Linux`].
     pub charge: Charge,
 }
@@ -53,6 +55,7 @@ impl Default for Config {
             strict_guarantees: false,
             async_charge_factor: 3,
             seeky_threshold: 19,
+            low_latency: true,
             charge: Charge::Linux,
         }
     }

@@ -46,6 +46,8 @@ pub(super) struct Entity {
     pub(super) weight: u32,
     /// Its weight from its next activation on.
     pub(super) new_weight: u32,
+    /// How many times its weight it was given, from its next activation on; 1: it is not raised.
+    pub(super) raised: u32,
     pub(super) start: u64,
     pub(super) finish: u64,
     pub(super) budget: u64,
@@ -61,6 +63,7 @@ impl Entity {
         place: Place::Out,
         weight: 1,
         new_weight: 1,
+        raised: 1,
         start: 0,
         finish: 0,
         budget: 0,

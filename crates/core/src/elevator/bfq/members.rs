@@ -134,12 +134,13 @@ impl Bfq {
     /// A queue without requests goes.
     fn drop_queue(&mut self, now: Instant, q: u32) {
         if self.turn.queue == q {
-            self.expire(Expiry::NoMoreRequests, now);
+            self.expire(Expiry::NoMoreRequests, now, now);
         }
         if self.queue(q).busy {
             self.empty_out_of_service(q);
         }
         self.engine.forget(self.entity_of(q));
+        self.burst.forget(q);
         debug_assert!(!self.queue(q).pending, "queue {q} goes with requests");
         self.queues[q as usize] = Queue::UNUSED;
     }

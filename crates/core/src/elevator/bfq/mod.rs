@@ -3,7 +3,8 @@
 //! One queue at a time has the drive, until its budget of sectors is used up, its time is over, or it has nothing more to send and
 //! is not worth waiting for. Who is next is B-WF2Q+'s choice (`wf2q`); how large the budget is, feedback's (`budget`); when
 //! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `seek` and `symmetry`
-//! have observed. `peak` measures the drive.
+//! have observed. `peak` measures the drive. `raising` multiplies the weight of queues that start something or are soft real-time,
+//! unless they are of a large `burst`.
 //!
 //! - Each stream has a synchronous queue. Asynchronous requests go to a queue of their group and priority, shared by its streams:
 //!   Linux has the same 17 per group, of which only those in use exist here.
@@ -13,11 +14,11 @@
 //! - Everything is found in time logarithmic in the number of groups or streams at each level, nothing is scanned.
 //!
 //! Of Linux's BFQ these parts are not here yet: merging the queues of cooperating processes (it belongs into `insert`, before the
-//! request finds its queue), weight raising and with it `low_latency` (a factor of the weight at activation, and in
-//! `better_to_idle`), injection and wakers (in `step`, where the drive idles), limits on the tags of a queue (before requests reach
+//! request finds its queue), injection and wakers (in `step`, where the drive idles), limits on the tags of a queue (before requests reach
 //! an elevator). docs/deviations.md says what else differs.
 
 mod budget;
+mod burst;
 mod config;
 mod entity;
 mod idle;
@@ -25,6 +26,7 @@ mod members;
 mod order;
 mod peak;
 mod queue;
+mod raising;
 mod seek;
 mod symmetry;
 mod turn;
@@ -42,6 +44,7 @@ use crate::layer::{Piece, Table};
 use crate::list::NIL;
 use crate::{Instant, Op};
 use budget::Budgets;
+use burst::Burst;
 use entity::IDLE;
 use idle::Queueing;
 use members::Members;
@@ -68,6 +71,7 @@ pub(crate) struct Bfq {
     peak: Peak,
     queueing: Queueing,
     symmetry: Symmetry,
+    burst: Burst,
     /// Where the last piece sent ended.
     head: Place,
     /// Pieces in the drive, flushes not counted.
@@ -95,6 +99,7 @@ impl Bfq {
             peak: Peak::new(rotational),
             queueing: Queueing::default(),
             symmetry: Symmetry::new(groups),
+            burst: Burst::new(2 * streams),
             head: Place::START,
             in_drive: 0,
             queued: 0,
@@ -128,7 +133,7 @@ impl Bfq {
     fn charge(&self, q: u32, request: u32) -> u64 {
         let sectors = queue::charged(self.order.item(request).charge());
         let queue = self.queue(q);
-        if queue.sync || self.symmetry.is_broken_for(queue) {
+        if queue.sync || queue.raising.is_raised() || self.symmetry.is_broken_for(queue) {
             sectors
         } else {
             sectors * u64::from(self.config.async_charge_factor)
@@ -137,7 +142,11 @@ impl Bfq {
 
     /// A queue that had no requests has one (Linux: `bfq_bfqq_handle_idle_busy_switch`).
     fn becomes_busy(&mut self, now: Instant, q: u32, table: &Table) {
+        if self.config.low_latency && self.queue(q).raising.is_new {
+            self.join_burst(now, q);
+        }
         let resumed = self.assign_activation_budget(now, q);
+        let raised = self.config.low_latency && self.raise_on_activation(now, q);
         let e = self.entity_of(q);
         let queue = &mut self.queues[q as usize];
         queue.waits = false;
@@ -145,10 +154,12 @@ impl Bfq {
         self.engine.activate(now, e, resumed);
         let current = self.turn.queue;
         if current != NIL
-            && (resumed || self.outranks(q, current) || !self.better_to_idle(current, table))
+            && ((resumed || raised) && self.is_raised_like(q, current)
+                || self.outranks(q, current)
+                || !self.better_to_idle(current, table))
             && self.engine.may_preempt()
         {
-            self.expire(Expiry::Preempted, now);
+            self.expire(Expiry::Preempted, now, now);
         }
     }
 
@@ -169,6 +180,11 @@ impl Bfq {
         };
         entity.service = 0;
         resumed
+    }
+
+    /// True if queue `q` is raised at least as much as `other`.
+    fn is_raised_like(&self, q: u32, other: u32) -> bool {
+        self.queue(q).raising.coefficient >= self.queue(other).raising.coefficient
     }
 
     /// True if queue `q` is of a higher class or weight than `other` (Linux: `bfq_bfqq_higher_class_or_weight`).
@@ -207,12 +223,13 @@ impl Bfq {
     }
 
     /// Observes how a stream behaves, before its new request is in its queue.
-    fn observe_arrival(&mut self, now: Instant, q: u32, item: &Item) {
+    #[inline]
+    fn observe_arrival(&mut self, now: Instant, q: u32, start: Place, end: Place, left: u32) {
         let queue = &mut self.queues[q as usize];
-        let length = seek::sectors(u64::from(item.left()));
-        let seeky = seek::is_seeky(item.start(), length, queue.last_end, self.rotational);
+        let length = seek::sectors(u64::from(left));
+        let seeky = seek::is_seeky(start, length, queue.last_end, self.rotational);
         queue.history.push(seeky);
-        queue.last_end = item.end(item.left());
+        queue.last_end = end;
         if !queue.sync {
             return;
         }
@@ -261,21 +278,27 @@ impl Schedule for Bfq {
             self.config.fifo_expire_async
         };
         let item = Item::new(table, request, q, now + expire);
-        self.observe_arrival(now, q, &item);
+        let item = self.order.note(request, item);
+        let (start, end, left) = (item.start(), item.end(item.left()), item.left());
+        self.observe_arrival(now, q, start, end, left);
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
-        self.order
-            .insert(queue, request, item, self.head, &self.config);
+        self.order.insert(queue, request, self.head, &self.config);
         self.queued += 1;
         let (busy, next) = (queue.busy, queue.next);
-        if !busy {
+        if busy {
+            if !queue.sync && self.config.low_latency && !queue.raising.is_raised() {
+                self.raise_async(now, q);
+            }
+            if next != before {
+                self.next_changed(q);
+            }
+        } else {
             self.becomes_busy(now, q, table);
-        } else if next != before {
-            self.next_changed(q);
         }
         if self.turn.queue == q && self.turn.idle_until.take().is_some() && self.turn.timed_out(now)
         {
-            self.expire(Expiry::BudgetTimeout, now);
+            self.expire(Expiry::BudgetTimeout, now, now);
         }
     }
 
@@ -313,7 +336,15 @@ impl Schedule for Bfq {
         let queue = &mut self.queues[q as usize];
         queue.dispatched -= 1;
         queue.think.last_end = Some(now);
-        self.symmetry.settle(queue);
+        if queue.dispatched == 0 {
+            if !queue.busy {
+                queue.raising.quiet(now);
+                self.symmetry.settle(queue);
+            }
+            if queue.next == NIL {
+                queue.raising.drained(now, self.config.slice_idle);
+            }
+        }
         if self.peak.completed(now) {
             self.measured();
         }

@@ -45,6 +45,7 @@ impl Item {
         due: Instant::ZERO,
     };
 
+    #[inline]
     pub(super) fn new(table: &Table, request: u32, queue: u32, due: Instant) -> Self {
         let live = &table.requests[request];
         let (bytes, _) = table.piece(request);
@@ -131,18 +132,18 @@ impl Order {
         &self.items[request as usize]
     }
 
-    /// Adds a request and lets it be the queue's next if it is better than what was (Linux: `bfq_add_request`).
-    pub(super) fn insert(
-        &mut self,
-        queue: &mut Queue,
-        request: u32,
-        item: Item,
-        head: Place,
-        config: &Config,
-    ) {
-        let Place { space, sector } = item.start();
+    /// Notes what a request is.
+    #[inline]
+    pub(super) fn note(&mut self, request: u32, item: Item) -> &Item {
+        let place = &mut self.items[request as usize];
+        *place = item;
+        place
+    }
+
+    /// Adds a request that was noted and lets it be the queue's next if it is better than what was (Linux: `bfq_add_request`).
+    pub(super) fn insert(&mut self, queue: &mut Queue, request: u32, head: Place, config: &Config) {
+        let Place { space, sector } = self.item(request).start();
         let key = u64::from(space.0) << KEY_BITS | sector.min((1 << KEY_BITS) - 1);
-        self.items[request as usize] = item;
         self.sorted.insert(&mut queue.sorted, request, key, 0);
         self.fifo.push_back(&mut queue.fifo, request);
         queue.next = if queue.next == NIL {
@@ -217,27 +218,35 @@ impl Order {
 }
 
 /// True if `a` is better to serve than `b`.
+#[inline]
 fn is_nearer(a: Place, b: Place, head: Place, config: &Config) -> bool {
-    match (distance(a, head, config), distance(b, head, config)) {
-        (Some(x), Some(y)) if x != y => x < y,
-        (Some(_), Some(_)) => a.sector >= b.sector,
-        (Some(_), None) => true,
-        (None, Some(_)) => false,
-        // Both far behind: the one at the very front costs one long seek, then all go forward.
-        (None, None) => (a.space, a.sector) <= (b.space, b.sector),
+    let (x, y) = (distance(a, head, config), distance(b, head, config));
+    if x != y {
+        x < y
+    } else if x == FAR_BEHIND {
+        // The one at the very front costs one long seek, then all go forward.
+        (a.space, a.sector) <= (b.space, b.sector)
+    } else {
+        a.sector >= b.sector
     }
 }
 
-/// Sectors ahead of the head, or behind it times the penalty; `None` beyond the longest near seek backwards.
-fn distance(at: Place, head: Place, config: &Config) -> Option<u64> {
-    let back_max = u64::from(config.back_seek_max) * 2;
+/// Beyond the longest near seek backwards, or in another space.
+const FAR_BEHIND: u64 = u64::MAX;
+
+/// Sectors ahead of the head, or behind it times the penalty.
+#[inline]
+fn distance(at: Place, head: Place, config: &Config) -> u64 {
     if at.space != head.space {
-        None
+        FAR_BEHIND
     } else if at.sector >= head.sector {
-        Some(at.sector - head.sector)
-    } else if at.sector + back_max >= head.sector {
-        Some((head.sector - at.sector) * u64::from(config.back_seek_penalty))
+        at.sector - head.sector
     } else {
-        None
+        let behind = head.sector - at.sector;
+        if behind <= u64::from(config.back_seek_max) * 2 {
+            behind * u64::from(config.back_seek_penalty)
+        } else {
+            FAR_BEHIND
+        }
     }
 }

@@ -10,6 +10,10 @@ const MIN_INTERVAL: Span = Span::from_millis(300);
 const REFERENCE_INTERVAL: Span = Span::from_secs(1);
 /// Linux's reference drives: one that seeks, one that does not.
 const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
+/// For how long a start takes on them (Linux: `ref_wr_duration`).
+const REFERENCE_RAISING: [Span; 2] = [Span::from_millis(7_000), Span::from_millis(2_500)];
+/// A start takes no less and no more.
+const RAISING: [Span; 2] = [Span::from_secs(3), Span::from_secs(25)];
 /// A drive that has been empty for so long has said nothing meanwhile.
 const LONG_GAP: Span = Span::from_millis(100);
 
@@ -17,6 +21,8 @@ const LONG_GAP: Span = Span::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peak {
     rate: u64,
+    /// An index into the references.
+    reference: usize,
     samples: u32,
     sequential: u32,
     sectors: u64,
@@ -29,8 +35,10 @@ pub(super) struct Peak {
 
 impl Peak {
     pub(super) fn new(rotational: bool) -> Self {
+        let reference = usize::from(!rotational);
         Self {
-            rate: REFERENCE_RATE[usize::from(!rotational)] * 2 / 3,
+            rate: REFERENCE_RATE[reference] * 2 / 3,
+            reference,
             samples: 0,
             sequential: 0,
             sectors: 0,
@@ -45,6 +53,12 @@ impl Peak {
     /// Sectors that the drive serves at its best in so many milliseconds (Linux: `bfq_calc_max_budget`).
     pub(super) fn sectors_in(&self, ms: u64) -> u64 {
         (self.rate * 1_000 * ms) >> RATE_SHIFT
+    }
+
+    /// How long a queue is raised that starts something: the faster the drive, the shorter (Linux: `bfq_wr_duration`).
+    pub(super) fn raising_time(&self) -> Span {
+        let work = REFERENCE_RAISING[self.reference].times(REFERENCE_RATE[self.reference]);
+        Span::from_nanos(work.as_nanos() / self.rate).clamp(RAISING[0], RAISING[1])
     }
 
     /// `sectors` go to the drive, in which `in_drive` pieces are already. True if the estimate changed.
@@ -155,6 +169,16 @@ mod tests {
         let mut peak = Peak::new(false);
         assert_eq!(run(&mut peak, 1_900, 5, true), 0);
         assert_eq!(peak.rate, 22_000);
+    }
+
+    #[test]
+    fn the_faster_the_drive_the_shorter_a_start() {
+        let mut peak = Peak::new(true);
+        assert_eq!(peak.raising_time().as_nanos() / 1_000_000, 10_500);
+        peak.rate = 100;
+        assert_eq!(peak.raising_time(), Span::from_secs(25));
+        let peak = Peak::new(false);
+        assert_eq!(peak.raising_time().as_nanos() / 1_000_000, 3_750);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! (Linux: `bfq_queue`).
 
 use super::idle::{Intensity, Think};
+use super::raising::Raising;
 use super::seek::{History, Place};
 use crate::list::{List, NIL};
 use crate::tree::Tree;
@@ -46,6 +47,7 @@ pub(super) struct Queue {
     pub(super) last_end: Place,
     pub(super) think: Think,
     pub(super) intensity: Intensity,
+    pub(super) raising: Raising,
     /// Streams that an asynchronous queue serves.
     pub(super) users: u32,
 }
@@ -70,6 +72,7 @@ impl Queue {
         last_end: Place::START,
         think: Think::NEW,
         intensity: Intensity::NEW,
+        raising: Raising::NEW,
         users: 0,
     };
 

@@ -55,6 +55,11 @@ impl History {
     pub(super) fn is_seeky(self, threshold: u32) -> bool {
         self.0.count_ones() > threshold
     }
+
+    /// True if all of them were (Linux: `BFQQ_TOTALLY_SEEKY`).
+    pub(super) fn is_all_seeky(self) -> bool {
+        self.0 == u32::MAX
+    }
 }
 
 #[cfg(test)]

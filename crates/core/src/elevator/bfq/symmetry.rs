@@ -11,10 +11,12 @@ use alloc::vec::Vec;
 pub(super) struct Symmetry {
     /// Queues in the scheduler, by class.
     busy: [u32; CLASSES],
-    /// Queues with requests waiting or in the drive, by level, and a bit for each level that has some.
+    /// Of these, how many are raised.
+    raised: u32,
+    /// Queues with requests waiting or in the drive that are not raised, by level, and a bit for each level that has some.
     levels: [u32; LEVELS],
     level_mask: u8,
-    /// The same by group, and how many groups have some.
+    /// Queues with requests waiting or in the drive, by group, and how many groups have some.
     groups: Vec<u32>,
     groups_pending: u32,
     /// Several groups or several classes compete.
@@ -25,6 +27,7 @@ impl Symmetry {
     pub(super) fn new(groups: u32) -> Self {
         Self {
             busy: [0; CLASSES],
+            raised: 0,
             levels: [0; LEVELS],
             level_mask: 0,
             groups: vec![0; groups as usize],
@@ -38,14 +41,23 @@ impl Symmetry {
         self.busy.iter().sum()
     }
 
+    /// Raised queues in the scheduler (Linux: `wr_busy_queues`).
+    #[inline]
+    pub(super) fn raised_busy(&self) -> u32 {
+        self.raised
+    }
+
     /// The queue enters the scheduler (Linux: `bfq_add_bfqq_busy`).
     pub(super) fn enter(&mut self, queue: &mut Queue) {
         queue.busy = true;
         self.busy[usize::from(queue.class)] += 1;
+        let is_raised = queue.raising.is_raised();
+        self.raised += u32::from(is_raised);
         if !queue.pending {
             queue.pending = true;
-            self.levels[usize::from(queue.level)] += 1;
-            self.level_mask |= 1 << queue.level;
+            if !is_raised {
+                self.count_level(queue.level);
+            }
             let group = &mut self.groups[queue.group as usize];
             *group += 1;
             self.groups_pending += u32::from(*group == 1);
@@ -57,6 +69,7 @@ impl Symmetry {
     pub(super) fn leave(&mut self, queue: &mut Queue) {
         queue.busy = false;
         self.busy[usize::from(queue.class)] -= 1;
+        self.raised -= u32::from(queue.raising.is_raised());
         self.settle(queue);
         self.compare();
     }
@@ -70,12 +83,41 @@ impl Symmetry {
         }
     }
 
+    /// The queue is raised now, or no longer.
+    pub(super) fn raised(&mut self, queue: &Queue, before: bool) {
+        let after = queue.raising.is_raised();
+        if before == after {
+            return;
+        }
+        if queue.busy && after {
+            self.raised += 1;
+        } else if queue.busy {
+            self.raised -= 1;
+        }
+        if queue.pending && after {
+            self.uncount_level(queue.level);
+        } else if queue.pending {
+            self.count_level(queue.level);
+        }
+    }
+
+    fn count_level(&mut self, level: u8) {
+        self.levels[usize::from(level)] += 1;
+        self.level_mask |= 1 << level;
+    }
+
+    fn uncount_level(&mut self, level: u8) {
+        let count = &mut self.levels[usize::from(level)];
+        *count -= 1;
+        if *count == 0 {
+            self.level_mask &= !(1 << level);
+        }
+    }
+
     fn uncount(&mut self, queue: &mut Queue) {
         queue.pending = false;
-        let level = &mut self.levels[usize::from(queue.level)];
-        *level -= 1;
-        if *level == 0 {
-            self.level_mask &= !(1 << queue.level);
+        if !queue.raising.is_raised() {
+            self.uncount_level(queue.level);
         }
         let group = &mut self.groups[queue.group as usize];
         *group -= 1;
@@ -94,7 +136,7 @@ impl Symmetry {
     pub(super) fn is_broken_for(&self, queue: &Queue) -> bool {
         self.uneven
             || (self.level_mask & (self.level_mask.wrapping_sub(1)) != 0
-                && !(queue.pending && self.is_lowest(queue.level)))
+                && !(queue.pending && !queue.raising.is_raised() && self.is_lowest(queue.level)))
     }
 
     /// The higher the level, the lower the weight.

@@ -13,6 +13,9 @@ use crate::list::NIL;
 use crate::stream::State;
 use crate::{Instant, Span, mutant};
 
+/// The least time for which the drive idles for a raised queue (Linux: in `bfq_arm_slice_timer`).
+const RAISED_IDLE: Span = Span::from_millis(20);
+
 /// Who has the drive, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
@@ -71,7 +74,7 @@ impl Bfq {
                 }
                 Step::Wait(next) => return next,
                 Step::Over(reason) => {
-                    self.expire(reason, now);
+                    self.expire(reason, now, now);
                     self.publish(now, events);
                 }
             }
@@ -86,9 +89,9 @@ impl Bfq {
         }
         self.turn.idle_until = None;
         if self.turn.timed_out(now) {
-            self.expire(Expiry::BudgetTimeout, self.turn.idle_since);
+            self.expire(Expiry::BudgetTimeout, now, self.turn.idle_since);
         } else if self.queue(self.turn.queue).next == NIL {
-            self.expire(Expiry::TooIdle, self.turn.idle_since);
+            self.expire(Expiry::TooIdle, now, self.turn.idle_since);
         }
     }
 
@@ -101,9 +104,9 @@ impl Bfq {
                 self.begin_idling(now, q);
             }
         } else if self.may_time_out(now, q) {
-            self.expire(Expiry::BudgetTimeout, now);
+            self.expire(Expiry::BudgetTimeout, now, now);
         } else if is_empty {
-            self.expire(Expiry::NoMoreRequests, now);
+            self.expire(Expiry::NoMoreRequests, now, now);
         }
     }
 
@@ -127,7 +130,7 @@ impl Bfq {
     }
 
     /// The queue in service, if any, has its turn ended. What it did up to `until` counts (Linux: `bfq_bfqq_expire`).
-    pub(super) fn expire(&mut self, reason: Expiry, until: Instant) {
+    pub(super) fn expire(&mut self, reason: Expiry, now: Instant, until: Instant) {
         let q = self.turn.queue;
         self.charge_time(reason, until, q);
         let e = self.entity_of(q);
@@ -143,9 +146,16 @@ impl Bfq {
         self.turn.queue = NIL;
         self.turn.idle_until = None;
         let queue = &mut self.queues[q as usize];
+        if self.config.low_latency {
+            let (empty, idle) = (queue.next == NIL, self.config.slice_idle);
+            (queue.raising).turn_ends(now, empty, queue.dispatched, idle);
+        }
         if queue.next != NIL || keep {
             self.engine.requeue(e);
         } else {
+            if queue.dispatched == 0 {
+                queue.raising.quiet(now);
+            }
             self.symmetry.leave(queue);
             self.engine.retire(e);
         }
@@ -199,10 +209,13 @@ impl Bfq {
         if !queue.sync && queue.next != NIL {
             queue.stream = table.requests[queue.next].request.stream;
         }
+        let most = self.config.timeout_sync.times(queue.raising.turn_factor());
+        let timeout_at = now + most;
+        queue.raising.turn_begins(now, timeout_at);
         self.turn = Turn {
             queue: q,
             started: now,
-            timeout_at: now + self.config.timeout_sync,
+            timeout_at,
             ..Turn::NONE
         };
         self.budgets.assign();
@@ -250,7 +263,7 @@ impl Bfq {
     /// Linux: `bfq_dispatch_rq_from_bfqq`, `bfq_dispatch_remove`.
     fn send(&mut self, now: Instant, request: u32, charge: u64, table: &Table) -> Next {
         let q = self.turn.queue;
-        self.engine.served(self.entity_of(q), charge);
+        self.serve(q, charge);
         let item = self.order.item(request);
         let (bytes, last) = (item.bytes, item.is_last());
         let (start, end) = (item.start(), item.end(bytes));
@@ -270,18 +283,40 @@ impl Bfq {
         queue.dispatched += 1;
         self.order.sent(queue, request, now, &self.config);
         self.queued -= u32::from(last);
+        let (is_raised, class) = (queue.raising.is_raised(), queue.class);
+        if is_raised && queue.raising.is_due(now) {
+            self.reconsider_raising(now, q);
+        }
         // The idle class makes way after each request.
-        if queue.class == IDLE && self.symmetry.busy() > 1 {
-            self.expire(Expiry::BudgetExhausted, now);
+        if class == IDLE && self.symmetry.busy() > 1 {
+            self.expire(Expiry::BudgetExhausted, now, now);
         }
         Next::Take { request, bytes }
+    }
+
+    /// A queue is charged so many sectors.
+    #[expect(
+        clippy::inline_always,
+        reason = "once a request; its other callers are rare"
+    )]
+    #[inline(always)]
+    fn serve(&mut self, q: u32, sectors: u64) {
+        self.engine.served(self.entity_of(q), sectors);
+        self.queues[q as usize].raising.charged(sectors);
+    }
+
+    #[inline(never)]
+    fn serve_more(&mut self, q: u32, sectors: u64) {
+        self.serve(q, sectors);
     }
 
     /// Linux: `bfq_arm_slice_timer`.
     fn begin_idling(&mut self, now: Instant, q: u32) {
         let queue = self.queue(q);
         let seeky = queue.history.is_seeky(self.config.seeky_threshold);
-        let length = if seeky && !self.symmetry.is_broken_for(queue) {
+        let length = if queue.raising.is_raised() {
+            self.config.slice_idle.max(RAISED_IDLE)
+        } else if seeky && !self.symmetry.is_broken_for(queue) {
             self.config.slice_idle.min(SHORT)
         } else {
             self.config.slice_idle
@@ -292,13 +327,18 @@ impl Bfq {
 
     /// Linux: `idling_needed_for_service_guarantees`.
     fn idling_keeps_guarantees(&self, q: u32) -> bool {
-        self.symmetry.is_broken_for(self.queue(q)) || self.symmetry.busy() == 1
+        let queue = self.queue(q);
+        self.symmetry.is_broken_for(queue)
+            || self.symmetry.busy() == 1
+            || queue.raising.is_raised()
+                && (self.symmetry.raised_busy() < self.symmetry.busy()
+                    || self.in_drive >= queue.dispatched + 4)
     }
 
     /// Linux: `idling_boosts_thr_without_issues`.
     fn idling_boosts_throughput(&self, q: u32) -> bool {
         let no_queueing = self.queueing.is_absent();
-        if !self.rotational && !no_queueing {
+        if (!self.rotational && !no_queueing) || self.symmetry.raised_busy() > 0 {
             return false;
         }
         let queue = self.queue(q);
@@ -320,7 +360,7 @@ impl Bfq {
 
     /// Charges a slow queue, and one whose time ran out early in its budget, by time (Linux: `bfq_bfqq_charge_time`).
     fn charge_time(&mut self, reason: Expiry, until: Instant, q: u32) {
-        if self.config.charge == Charge::Service {
+        if self.config.charge == Charge::Service || self.queue(q).raising.is_raised() {
             return;
         }
         let e = self.entity_of(q);
@@ -334,7 +374,7 @@ impl Bfq {
         let by_time = self.budgets.max() * ms.min(timeout_ms) / timeout_ms;
         let total = by_time.max(entity.service);
         self.engine.entity_mut(e).budget = entity.budget.max(total);
-        self.engine.served(e, total - entity.service);
+        self.serve_more(q, total - entity.service);
     }
 
     /// Whether a turn was slow, and its length in milliseconds (Linux: `bfq_bfqq_is_slow`).
@@ -368,12 +408,14 @@ impl Bfq {
         let budget = self.budgets.feedback(&Spent {
             reason,
             sync: queue.sync,
+            raised: queue.raising.is_raised(),
             budget: queue.max_budget,
             service: self.engine.entity(e).service,
             dispatched: queue.dispatched,
         });
+        let raised = queue.raising.is_raised();
         self.queues[q as usize].max_budget = budget;
-        if next != NIL && reason != Expiry::Preempted {
+        if next != NIL && (reason != Expiry::Preempted || raised) {
             let least = self.charge(q, next);
             self.engine.entity_mut(e).budget = budget.max(least);
         }

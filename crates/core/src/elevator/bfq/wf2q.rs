@@ -124,6 +124,22 @@ impl Wf2q {
         self.entity_mut(e).new_weight = weight;
     }
 
+    /// Another weight likewise, of which a queue's own is one of so many parts.
+    pub(super) fn raise(&mut self, e: u32, weight: u32, times: u32) {
+        let entity = self.entity_mut(e);
+        entity.new_weight = weight;
+        entity.raised = times;
+    }
+
+    /// The new weight of the queue in service counts now.
+    pub(super) fn reweigh(&mut self, e: u32) {
+        let entity = &mut self.entities[e as usize];
+        debug_assert!(entity.place == Place::Service);
+        let tree = &mut self.trees[entity.tree as usize];
+        tree.wsum = tree.wsum - u64::from(entity.weight) + u64::from(entity.new_weight);
+        entity.weight = entity.new_weight;
+    }
+
     /// A queue with requests competes from now on; `waited` if it was expected to go on and came in time
     /// (Linux: `bfq_activate_requeue_entity`).
     pub(super) fn activate(&mut self, now: Instant, e: u32, waited: bool) {
@@ -194,6 +210,11 @@ impl Wf2q {
     }
 
     /// The queue in service was charged with `sectors` (Linux: `bfq_bfqq_served`).
+    #[expect(
+        clippy::inline_always,
+        reason = "once a request; its other callers are rare"
+    )]
+    #[inline(always)]
     pub(super) fn served(&mut self, queue: u32, sectors: u64) {
         let mut at = queue;
         loop {
@@ -324,8 +345,9 @@ impl Wf2q {
         let length = delta(entity.budget, u64::from(entity.weight));
         entity.finish = entity.start.wrapping_add(length);
         if back_shifted && before(entity.finish, tree.v) {
-            entity.finish = tree.v;
-            entity.start = tree.v.wrapping_sub(length);
+            let late = tree.v.wrapping_sub(entity.finish) / u64::from(entity.raised);
+            entity.finish = entity.finish.wrapping_add(late);
+            entity.start = entity.finish.wrapping_sub(length);
         }
         entity.place = Place::Active;
         self.forest

@@ -70,6 +70,7 @@ impl Chaos {
     fn new(seed: u64) -> Self {
         let mut random = Random(seed);
         let tags = random.pick(&[1, 2, 32]);
+        let mut heuristics = Random(!seed);
         let config = LayerConfig {
             limits: Limits {
                 requests: 64,
@@ -85,7 +86,10 @@ impl Chaos {
                 rotational: random.draw(2) == 0,
                 ..DriveShape::default()
             },
-            elevator: elevator::Config::Bfq(random.config()),
+            elevator: elevator::Config::Bfq(Config {
+                low_latency: heuristics.draw(2) == 0,
+                ..random.config()
+            }),
         };
         let mut layer = Layer::new(config).unwrap();
         let space = |id| Edit::SetSpace {
@@ -301,6 +305,7 @@ fn longest_gap(seed: u64) -> (u64, u64) {
         slice_idle: Span::from_millis(random.pick(&[0, 2, 8])),
         timeout_sync: Span::from_millis(random.pick(&[20, 125])),
         charge: Charge::Linux,
+        low_latency: false,
         ..random.config()
     };
     let turn = (config.timeout_sync + config.slice_idle).as_nanos() / 1_000_000 + 5;

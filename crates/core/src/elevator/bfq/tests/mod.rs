@@ -1,10 +1,21 @@
 //! Behaviour of the whole elevator, and of its engine against what it approximates.
 
+use super::Config;
+
 mod chaos;
 mod engine;
 mod host;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod oracle;
+mod raising;
 mod shares;
 mod turns;
+
+/// Linux's defaults without the heuristics.
+fn plain() -> Config {
+    Config {
+        low_latency: false,
+        ..Config::default()
+    }
+}

@@ -1,6 +1,7 @@
 //! Who gets how much.
 
 use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER};
+use super::plain;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
 use std::println;
@@ -15,7 +16,7 @@ fn windowed() -> Config {
     Config {
         charge: Charge::Service,
         max_budget: (25_000_000 / 16 / 2 / 512) as u32,
-        ..Config::default()
+        ..plain()
     }
 }
 
@@ -34,7 +35,7 @@ fn one_reader_among_streamers(elevator: elevator::Config) -> (u64, u64) {
 fn a_random_reader_gets_its_share_among_fifteen_streamers() {
     for (name, elevator) in [
         ("none", elevator::Config::None),
-        ("bfq, Linux's defaults", bfq(Config::default())),
+        ("bfq, Linux's defaults", bfq(plain())),
     ] {
         let (reader, total) = one_reader_among_streamers(elevator);
         println!("{name}: reader {reader} kB/s, total {total} kB/s");
@@ -105,7 +106,7 @@ fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
         });
         (host, clients)
     };
-    for config in [Config::default(), windowed()] {
+    for config in [plain(), windowed()] {
         for client in [STREAMER, RANDOM] {
             let (mut host, clients) = limited(config.clone(), client);
             host.run(2 * SECOND);
@@ -134,7 +135,7 @@ fn nobody_is_idled_for_among_equal_random_readers() {
         host.run(SECOND);
         host.total()
     };
-    let (none, bfq) = (total(elevator::Config::None), total(bfq(Config::default())));
+    let (none, bfq) = (total(elevator::Config::None), total(bfq(plain())));
     println!("none {none} kB/s, bfq {bfq} kB/s");
     assert!(bfq * 100 >= 95 * none, "{bfq} of {none} kB/s");
 }

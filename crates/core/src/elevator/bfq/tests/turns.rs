@@ -2,6 +2,7 @@
 //! what was charged (in sectors).
 
 use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
+use super::plain;
 use crate::elevator::bfq::{Charge, Config};
 use crate::{Event, Flags, Op, PriorityClass, elevator};
 use std::fmt::Write;
@@ -57,13 +58,13 @@ fn check(log: &str, golden: &str) {
 fn small_budgets() -> Config {
     Config {
         max_budget: 2_000,
-        ..Config::default()
+        ..plain()
     }
 }
 
 #[test]
 fn an_exhausted_budget_is_followed_by_one_four_times_as_large() {
-    let mut host = host(Config::default(), &GROUPS);
+    let mut host = host(plain(), &GROUPS);
     host.add(STREAMER.of(0));
     host.add(STREAMER.of(1));
     host.run(ms(300));
@@ -82,7 +83,7 @@ fn an_exhausted_budget_is_followed_by_one_four_times_as_large() {
 
 #[test]
 fn a_slow_reader_is_charged_by_time() {
-    let mut host = host(Config::default(), &GROUPS);
+    let mut host = host(plain(), &GROUPS);
     host.add(Client {
         think: 300_000,
         ..RANDOM.of(0)
@@ -174,7 +175,7 @@ fn one_that_comes_back_in_time_goes_on_with_what_was_left() {
 
 #[test]
 fn a_turn_is_over_after_its_time() {
-    let mut host = host(Config::default(), &GROUPS);
+    let mut host = host(plain(), &GROUPS);
     host.add(Client {
         think: ms(5),
         ..RANDOM.of(0)
@@ -196,7 +197,7 @@ fn a_turn_is_over_after_its_time() {
 
 #[test]
 fn among_equals_a_newcomer_takes_the_drive_at_once() {
-    let mut host = host(Config::default(), &[]);
+    let mut host = host(plain(), &[]);
     for _ in 0..3 {
         host.add(RANDOM);
     }
@@ -218,7 +219,7 @@ fn among_equals_a_newcomer_takes_the_drive_at_once() {
 
 #[test]
 fn asynchronous_writes_count_three_times_among_equals() {
-    let mut host = host(Config::default(), &[]);
+    let mut host = host(plain(), &[]);
     let writer = Client {
         op: Op::Write,
         depth: 8,
@@ -253,7 +254,7 @@ fn asynchronous_writes_count_three_times_among_equals() {
 
 #[test]
 fn the_idle_class_gets_one_request_each_two_hundred_milliseconds() {
-    let mut host = host(Config::default(), &[]);
+    let mut host = host(plain(), &[]);
     host.add(STREAMER);
     host.add(STREAMER.class(PriorityClass::Idle));
     host.run(2 * SECOND);

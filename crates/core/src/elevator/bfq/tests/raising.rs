@@ -1,0 +1,123 @@
+//! Who is raised, for how long, and what it is good for.
+
+use super::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
+use super::plain;
+use crate::Priority;
+use crate::elevator;
+use crate::elevator::bfq::Config;
+use std::vec::Vec;
+
+fn host(low_latency: bool) -> Host {
+    let config = Config {
+        low_latency,
+        ..plain()
+    };
+    Host::new(elevator::Config::Bfq(config), &[])
+}
+
+/// Eight who stream for ten seconds, then one more client: kilobytes a second that it gets in its first second, in its fourth
+/// to sixth, and everybody in the first.
+fn newcomer(low_latency: bool, client: Client) -> (u64, u64, u64) {
+    let mut host = host(low_latency);
+    for _ in 0..8 {
+        host.add(STREAMER);
+    }
+    host.run(10 * SECOND);
+    let before = host.total() * 10;
+    let newcomer = host.add(client);
+    host.run(11 * SECOND);
+    let first = host.bytes(newcomer) / 1_000;
+    let all = host.total() * 11 - before;
+    host.run(14 * SECOND);
+    let then = host.bytes(newcomer);
+    host.run(16 * SECOND);
+    (first, (host.bytes(newcomer) - then) / 2_000, all)
+}
+
+#[test]
+fn a_newcomer_is_served_at_once_for_a_few_seconds() {
+    let (plain_first, plain_later, _) = newcomer(false, RANDOM);
+    let (first, later, all) = newcomer(true, RANDOM);
+    // Alone on this drive a random reader of 4 KiB has 88 MB/s.
+    assert!(plain_first < 5_000, "{plain_first} kB/s");
+    assert!(first > 50_000 && all > first, "{first} of {all} kB/s");
+    assert!(
+        later < 2 * plain_later + 1_000,
+        "{later}, {plain_later} kB/s"
+    );
+}
+
+#[test]
+fn a_newcomer_that_moves_too_much_is_not_raised_for_long() {
+    // 120000 sectors are 61 MB.
+    let (first, ..) = newcomer(true, STREAMER);
+    assert!((61_000..=100_000).contains(&first), "{first} kB/s");
+}
+
+/// So many random readers start one after the other, then two streamers of higher priority, which is never raised: what the readers
+/// get together in a second, in kilobytes.
+fn burst(readers: usize, apart: u64) -> u64 {
+    let mut host = host(true);
+    let mut got = Vec::new();
+    for _ in 0..readers {
+        got.push(host.add(RANDOM));
+        host.run(host.now + apart);
+    }
+    host.run(host.now + ms(200));
+    let priority = Priority {
+        level: 3,
+        ..Priority::default()
+    };
+    for _ in 0..2 {
+        host.add(Client {
+            priority,
+            ..STREAMER
+        });
+    }
+    let before: u64 = got.iter().map(|&c| host.bytes(c)).sum();
+    host.run(host.now + SECOND);
+    (got.iter().map(|&c| host.bytes(c)).sum::<u64>() - before) / 1_000
+}
+
+#[test]
+fn those_of_a_large_burst_are_not_raised() {
+    let (few, many, slowly) = (burst(7, ms(10)), burst(8, ms(10)), burst(8, ms(200)));
+    assert!(many * 3 < few * 2, "{many} and {few} kB/s");
+    assert!(many * 3 < slowly * 2, "{many} and {slowly} kB/s");
+}
+
+/// The mean wait, in microseconds, of one who reads 16 KiB each 40 ms beside four streamers of higher priority, after the time for
+/// which it counts as one that starts something.
+fn player(low_latency: bool) -> u64 {
+    let mut host = host(low_latency);
+    let priority = Priority {
+        level: 3,
+        ..Priority::default()
+    };
+    for _ in 0..4 {
+        host.add(Client {
+            priority,
+            ..STREAMER
+        });
+    }
+    host.run(10 * SECOND);
+    let player = host.add(Client {
+        size: 16 * 1024,
+        sequential: true,
+        think: ms(40),
+        ..RANDOM
+    });
+    host.run(20 * SECOND);
+    let before = host.bytes(player);
+    host.run(30 * SECOND);
+    // Each read takes the pause and its wait.
+    let reads = (host.bytes(player) - before) / (16 * 1024);
+    (10_000_000 - reads * 40_000) / reads
+}
+
+#[test]
+fn a_soft_real_time_client_waits_little_for_as_long_as_it_plays() {
+    let (plain, raised) = (player(false), player(true));
+    assert!(raised < 5_000, "{raised} us");
+    assert!(plain > 5 * raised, "{plain} and {raised} us");
+}
