@@ -5,10 +5,11 @@
 //! twice that, so that while more in flight still means more done, the speed rises and the bound with it.
 //!
 //! The speed is the most that was done in a while, in modelled cost by time: one if the drive does what its capacity says, four on
-//! a drive four times as fast. What was done with too little in flight to wait for one another says nothing about the
-//! drive, unless it is more than was known (BBR's application-limited samples). Where promises leave so little for long, they are set aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed
-//! (BBR's probing). Only a piece that has the drive to itself shows the delay, so at the beginning three are sent one by one, and
-//! where none has been alone for long the drive is let run dry for one.
+//! a drive four times as fast. What was done with too little in flight to wait for one another says nothing about the drive,
+//! unless it is more than was known (BBR's application-limited samples). Where promises leave so little for long, they are set
+//! aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed (BBR's probing). Only a piece
+//! that has the drive to itself shows the delay, so at the beginning three are sent one by one, and where none has been alone for
+//! long the drive is let run dry for one.
 
 use crate::layer::Piece;
 use crate::time::mul_div_floor;
