@@ -41,6 +41,7 @@ mod offset;
 mod pace;
 mod program;
 mod rng;
+mod shuffle;
 mod zipf;
 
 pub use client::{Client, Io, Step};

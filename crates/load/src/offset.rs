@@ -2,6 +2,7 @@
 
 use crate::program::{Pattern, Program, Region, Size};
 use crate::rng::Rng;
+use crate::shuffle::Shuffle;
 use crate::zipf::Zipf;
 use core::num::NonZeroU64;
 
@@ -19,6 +20,7 @@ enum Place {
     Sequential(u64),
     /// A length drawn before, and the places that a request of this length has.
     Random(u32, NonZeroU64),
+    Shuffled(Shuffle),
     Zipf(Zipf),
 }
 
@@ -30,6 +32,7 @@ impl Offsets {
         let place = match program.pattern {
             Pattern::Sequential => Place::Sequential(0),
             Pattern::Random => Place::Random(most, places),
+            Pattern::Shuffled => Place::Shuffled(Shuffle::new(places)),
             Pattern::Zipf => Place::Zipf(Zipf::new(places)),
         };
         Self {
@@ -62,6 +65,7 @@ impl Offsets {
                 }
                 rng.below(*count) * u64::from(step)
             }
+            Place::Shuffled(shuffle) => shuffle.place(rng) * u64::from(step),
             Place::Zipf(zipf) => zipf.place(rng) * u64::from(step),
         };
         (self.region.start + within, length)
@@ -103,11 +107,23 @@ mod tests {
     #[test]
     fn random_reaches_every_place_and_no_other() {
         let mut rng = Rng::new(1);
-        for pattern in [Pattern::Random, Pattern::Zipf] {
+        for pattern in [Pattern::Random, Pattern::Shuffled, Pattern::Zipf] {
             let mut o = offsets(pattern, Size::Fixed(512), 512, 512 * 9 + 511);
             let seen: BTreeSet<u64> = (0..2_000).map(|_| o.draw(&mut rng).0).collect();
             assert_eq!(seen, (1..=9).map(|k| k * 512).collect());
         }
+    }
+
+    #[test]
+    fn shuffled_draws_each_place_once_before_any_again() {
+        let mut o = offsets(Pattern::Shuffled, Size::Fixed(512), 0, 512 * 1_000);
+        let mut rng = Rng::new(3);
+        let mut pass = || -> Vec<u64> { (0..1_000).map(|_| o.draw(&mut rng).0 / 512).collect() };
+        let (first, second) = (pass(), pass());
+        for drawn in [&first, &second] {
+            assert_eq!(drawn.iter().copied().collect::<BTreeSet<_>>().len(), 1_000);
+        }
+        assert_ne!(first, second, "another order each time");
     }
 
     #[test]
@@ -118,7 +134,12 @@ mod tests {
             step: 512,
         };
         let mut rng = Rng::new(2);
-        for pattern in [Pattern::Sequential, Pattern::Random, Pattern::Zipf] {
+        for pattern in [
+            Pattern::Sequential,
+            Pattern::Random,
+            Pattern::Shuffled,
+            Pattern::Zipf,
+        ] {
             let mut o = offsets(pattern, size, 4_096, 5_000);
             let mut lengths = BTreeSet::new();
             let mut last = 0;

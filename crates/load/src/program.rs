@@ -35,6 +35,9 @@ pub enum Pattern {
     Sequential,
     /// Anywhere, each place equally likely.
     Random,
+    /// As [`Pattern::Random`], but each place once before any is drawn again, as `fio` does by its map. For sizes in a range, places
+    /// are those that the largest request has.
+    Shuffled,
     /// Places of very different popularity: the k-th most popular with a probability in proportion to 1/k (Zipf's law with
     /// exponent 1), popular ones scattered over the region.
     Zipf,

@@ -1,20 +1,31 @@
 //! How many requests the simulator plays in a second of processor time:
-//! `cargo run --release -p weir-sim --example speed [SECONDS [POLICY]]`.
+//! `cargo run --release -p weir-sim --example speed [SECONDS [POLICY [SCENARIO]]]`.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_core::Span;
+use weir_core::{Contract, Span};
+use weir_drive::Config;
 use weir_sim::{Policy, Run, Scenario, scenario};
 
 fn main() -> Result<(), weir_sim::Error> {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().and_then(|s| s.parse().ok());
     let only = arguments.next();
+    let which = arguments.next();
     let duration = Span::from_secs(seconds.unwrap_or(30));
     println!("scenario              policy     requests   million requests per processor-second");
     for scenario in [
         scenario::equal_random_readers(duration),
         scenario::demo(duration),
+        random_readers("ssd", Config::Ssd(common::flash()), duration),
+        // So slow a drive plays a longer time in as short a one.
+        random_readers("hdd", Config::Hdd(common::disk()), duration.times(100)),
     ] {
+        if which.as_ref().is_some_and(|name| *name != scenario.name) {
+            continue;
+        }
         let policies = [
             Policy::none(),
             Policy::bfq_linux(),
@@ -28,6 +39,17 @@ fn main() -> Result<(), weir_sim::Error> {
         }
     }
     Ok(())
+}
+
+/// As `equal-random-readers`, on another drive and without promises; spaces of 2 GiB.
+fn random_readers(name: &str, drive: Config, duration: Span) -> Scenario {
+    const SPACE: u64 = 2 << 30;
+    let readers = scenario::equal_random_readers(duration);
+    let mut scenario = Scenario::new(name, drive, duration);
+    for client in readers.clients {
+        scenario.tenant(client.name, Contract::DEFAULT, SPACE, client.program);
+    }
+    scenario
 }
 
 fn measure(scenario: &Scenario, policy: &Policy) -> Result<(), weir_sim::Error> {

@@ -81,7 +81,7 @@ pub(crate) fn name(
     weir_measure::Run {
         scenario: scenario.name.clone(),
         drive: scenario.drive.name().into(),
-        case: scenario.name.clone(),
+        case: scenario.case.clone(),
         policy: policy.name.clone(),
         repeat: repetition,
         place: Some(Place::Sim),

@@ -48,6 +48,8 @@ fn a_space_beyond_the_drive_is_refused_and_a_null_drive_takes_any() {
     scenario.places = vec![480 * GIB - GIB];
     let error = Run::new(&scenario, &Policy::none(), 0).unwrap_err();
     assert!(matches!(error, Error::Place { space: 1, .. }), "{error}");
+    scenario.drive = Config::Ssd(common::flash());
+    assert!(Run::new(&scenario, &Policy::none(), 0).is_err());
     scenario.drive = Config::Null(null::Config::demo());
     assert!(requests(&scenario) > 10_000);
 }

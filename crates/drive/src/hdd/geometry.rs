@@ -78,14 +78,21 @@ impl Geometry {
 
     /// How long so many bytes take to pass under the head. A transfer across the end of a zone counts to the one it begins in.
     pub(super) fn passing(&self, zone: usize, bytes: u64) -> Span {
-        let rate = u128::from(self.zones[zone].rate);
-        Span::from_nanos((u128::from(bytes) * SECOND).div_ceil(rate) as u64)
+        let rate = self.zones[zone].rate;
+        let nanos = match bytes.checked_mul(SECOND as u64) {
+            Some(product) => product.div_ceil(rate),
+            None => (u128::from(bytes) * SECOND).div_ceil(rate.into()) as u64,
+        };
+        Span::from_nanos(nanos)
     }
 
     /// How many bytes pass under the head in a time.
     pub(super) fn passed(&self, zone: usize, time: Span) -> u64 {
-        let rate = u128::from(self.zones[zone].rate);
-        (u128::from(time.as_nanos()) * rate / SECOND) as u64
+        let rate = self.zones[zone].rate;
+        match time.as_nanos().checked_mul(rate) {
+            Some(product) => product / SECOND as u64,
+            None => (u128::from(time.as_nanos()) * u128::from(rate) / SECOND) as u64,
+        }
     }
 
     /// Tracks of all zones.

@@ -9,6 +9,7 @@
 
 mod cache;
 mod config;
+mod divisor;
 mod geometry;
 mod seek;
 
@@ -20,6 +21,7 @@ use crate::link::Link;
 use crate::{Busy, Drive, Ended};
 use alloc::vec::Vec;
 use cache::Segments;
+use divisor::Divisor;
 use geometry::{Geometry, Place};
 use seek::Curve;
 use weir_core::{Completion, Dispatch, DriveShape, Flags, Instant, Op, Tag};
@@ -33,7 +35,7 @@ pub struct Hdd {
     config: Config,
     geometry: Geometry,
     curve: Curve,
-    revolution: u64,
+    revolution: Divisor,
     link: Link,
     segments: Segments,
     head: Head,
@@ -99,7 +101,7 @@ impl Hdd {
             config: *config,
             geometry: Geometry::new(&config.zones, config.revolution()),
             curve: Curve::new(&config.seek, config.tracks()),
-            revolution: config.revolution().as_nanos(),
+            revolution: Divisor::new(config.revolution().as_nanos()),
             link: Link::new(config.link),
             segments: Segments::new(config.segments.into(), config.segment.into()),
             head: Head {
@@ -326,7 +328,12 @@ impl Hdd {
             let when = if overdue {
                 job.arrived
             } else {
-                self.access(t, job, read).begins
+                // Whoever is reached later than the best one begins is not it, however the disk turns.
+                let by = best.map_or(Instant::MAX, |b| if b.0 { b.1 } else { Instant::ZERO });
+                match self.access_by(t, job, read, by) {
+                    Some(access) => access.begins,
+                    None => continue,
+                }
             };
             // Overdue ones first.
             let key = (!overdue, when, job.sequence, from, index);
@@ -356,39 +363,49 @@ impl Hdd {
 
     /// How the head gets to a job from where it is at `t`, having read on to `read`.
     fn access(&self, t: Instant, job: &Job, read: u64) -> Access {
+        let access = self.access_by(t, job, read, Instant::MAX);
+        access.expect("any time is early enough")
+    }
+
+    /// As [`Self::access`]; `None` if the head is on the job's track only after `by`.
+    #[inline]
+    fn access_by(&self, t: Instant, job: &Job, read: u64, by: Instant) -> Option<Access> {
         let at = t.max(job.ready);
         let reads_on = self.head.reading && job.op == Op::Read;
         if reads_on && job.start <= read && job.end > read {
             let kept = self.segments.current().map_or(read, |s| s.start);
             if kept <= job.start {
-                return Access {
+                return Some(Access {
                     begins: at,
                     from: read,
-                };
+                });
             }
         }
         let straight_on = job.start == self.head.end && at == self.head.at;
         if straight_on {
-            return Access {
+            return Some(Access {
                 begins: at,
                 from: job.start,
-            };
+            });
         }
         let mut seek = self.curve.time(self.head.track, job.place.track);
         if job.op != Op::Read {
             seek += self.config.settle.as_nanos();
         }
         let arrives = at.as_nanos() + seek;
-        let phase = arrives % self.revolution;
+        if Instant::from_nanos(arrives) > by {
+            return None;
+        }
+        let phase = self.revolution.remainder(arrives);
         let wait = if job.place.angle >= phase {
             job.place.angle - phase
         } else {
-            self.revolution - phase + job.place.angle
+            self.revolution.get() - phase + job.place.angle
         };
-        Access {
+        Some(Access {
             begins: Instant::from_nanos(arrives + wait),
             from: job.start,
-        }
+        })
     }
 }
 

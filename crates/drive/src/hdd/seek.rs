@@ -1,5 +1,6 @@
 //! How long the arm takes.
 
+use super::divisor::Divisor;
 use alloc::vec::Vec;
 use weir_core::Span;
 
@@ -14,7 +15,7 @@ const STEPS: usize = 4096;
 pub(super) struct Curve {
     near: Vec<u32>,
     far: Vec<u32>,
-    tracks: u64,
+    tracks: Divisor,
 }
 
 /// Anchors of the curve.
@@ -35,7 +36,7 @@ impl Curve {
         Self {
             near: (0..NEAR as u64).map(time).collect(),
             far: (0..=STEPS as u64).map(|n| time(step(n))).collect(),
-            tracks,
+            tracks: Divisor::new(tracks),
         }
     }
 
@@ -47,7 +48,9 @@ impl Curve {
             return (*time).into();
         }
         // In between, in 1/1024 of a step.
-        let place = u64::from(distance) * (STEPS as u64) * 1024 / self.tracks;
+        let place = self
+            .tracks
+            .quotient(u64::from(distance) * (STEPS as u64) * 1024);
         let step = (place / 1024).min(STEPS as u64 - 1) as usize;
         let (low, high) = (self.far[step], self.far[step + 1]);
         u64::from(low) + u64::from(high - low) * (place - step as u64 * 1024) / 1024

@@ -20,6 +20,7 @@ pub(crate) use process::{Command, Process, Then};
 
 use read_ahead::PAGE;
 use weir_core::{DriveShape, Span, elevator};
+use weir_load::Pattern;
 
 /// How a process reads and writes its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,10 +46,10 @@ impl Default for Buffered {
 
 impl Buffered {
     /// As `fio` does it unless told otherwise (`fadvise_hint`): advice that fits the pattern.
-    pub fn advised(pattern: weir_load::Pattern) -> Self {
+    pub fn advised(pattern: Pattern) -> Self {
         let advice = match pattern {
-            weir_load::Pattern::Sequential => Advice::Sequential,
-            weir_load::Pattern::Random | weir_load::Pattern::Zipf => Advice::Random,
+            Pattern::Sequential => Advice::Sequential,
+            Pattern::Random | Pattern::Shuffled | Pattern::Zipf => Advice::Random,
         };
         Self {
             advice,

@@ -42,6 +42,8 @@ pub struct Run<'a> {
     /// Clients to be asked what they do next.
     ready: VecDeque<u32>,
     completions: Vec<Completion>,
+    /// Completions that the layer was told of in this turn.
+    told: usize,
     requests: Vec<Request>,
     /// What a process asks for.
     commands: Vec<Command>,
@@ -133,6 +135,7 @@ impl<'a> Run<'a> {
             ready: VecDeque::with_capacity(guests.len()),
             guests,
             completions: Vec::new(),
+            told: 0,
             requests: Vec::with_capacity(outstanding as usize),
             commands: Vec::new(),
             outputs: Vec::with_capacity(outstanding as usize),

@@ -1,7 +1,9 @@
 //! What there is, and what happens when.
 
+mod latency;
 mod library;
 
+pub use latency::{Control, Interferers, Reads, latency};
 pub use library::{demo, equal_random_readers, shares};
 
 use crate::host::{Adapter, Buffered, Process};
@@ -17,13 +19,15 @@ use weir_measure::Meter;
 pub struct Scenario {
     /// Its name: results carry it, and seeds depend on it.
     pub name: String,
+    /// Which of its cases this is; results carry that, too. Most have one only, called as they are.
+    pub case: String,
     /// The drive.
     pub drive: weir_drive::Config,
     /// What the drive's owner states it can do; admission and the contract elevator count with it. `None`: unknown.
     pub capacity: Option<Capacity>,
     /// Sizes of the address spaces in bytes: the first is [`SpaceId`] 0.
     pub spaces: Vec<u64>,
-    /// Where on the drive each space begins, as far as stated: the others lie one behind the other, each behind the one before it.
+    /// Where on the drive each space begins, where stated: the others lie one behind the other, each behind the one before it.
     /// Where spaces overlap, their bytes are the same. Means nothing on a drive without positions.
     pub places: Vec<u64>,
     /// The groups below the root: the first is [`GroupId`] 1. A parent comes before its children.
@@ -127,8 +131,10 @@ pub enum Action {
 impl Scenario {
     /// A scenario without clients: a drive of the capacity that its model states, measured from the beginning for `duration`.
     pub fn new(name: impl Into<String>, drive: weir_drive::Config, duration: Span) -> Self {
+        let name = name.into();
         Self {
-            name: name.into(),
+            case: name.clone(),
+            name,
             capacity: drive.capacity(),
             drive,
             spaces: Vec::new(),

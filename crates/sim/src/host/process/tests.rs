@@ -157,7 +157,7 @@ fn random_reads_fetch_single_pages_and_none_twice() {
         let mut program = Program::random_reads(4096, 1);
         program.requests = Some(300);
         let mut reader = Alone::new(program, buffered(advice), 1 << 30);
-        let mut pages = std::collections::BTreeSet::new();
+        let mut pages = BTreeSet::new();
         for _ in 0..300 {
             let line = reader.run();
             let page = line

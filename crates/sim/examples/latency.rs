@@ -1,0 +1,54 @@
+//! The `latency` scenario on drives of no particular make: `cargo run --release -p weir-sim --example latency [REPETITIONS]`.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use weir_drive::Config;
+use weir_sim::scenario::{Control, Interferers, Reads, latency};
+use weir_sim::{Error, Run};
+
+/// Bytes of each process's file.
+const FILE: u64 = 1 << 30;
+
+fn main() -> Result<(), Error> {
+    let repetitions = std::env::args().nth(1).and_then(|n| n.parse().ok());
+    println!(
+        "scenario          drive  case     policy      reads  mean us    sd us   p99 us   limit  elevator   drive  total MB/s"
+    );
+    for reads in [Reads::Continuous, Reads::Sporadic] {
+        for drive in [Config::Ssd(common::flash()), Config::Hdd(common::disk())] {
+            for interferers in Interferers::ALL {
+                for control in Control::ALL {
+                    for repetition in 0..repetitions.unwrap_or(1) {
+                        let scenario = latency(drive, interferers, control, reads, FILE);
+                        play(&scenario, control, repetition)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn play(scenario: &weir_sim::Scenario, control: Control, repetition: u32) -> Result<(), Error> {
+    let results = Run::new(scenario, &control.policy(), repetition)?.run(|_| {})?;
+    let records = results.records();
+    let (target, total) = (&records[0], &records[records.len() - 1]);
+    let split = target.split_us.as_ref();
+    println!(
+        "{:<17} {:<6} {:<8} {:<10} {:>6} {:>8.0} {:>8.0} {:>8.0} {:>7.0} {:>9.0} {:>7.0} {:>11.1}",
+        target.scenario,
+        target.drive,
+        target.case,
+        target.policy,
+        target.requests,
+        target.latency_us.mean,
+        target.latency_us.sd,
+        target.latency_us.p99,
+        split.map_or(0.0, |s| s.limit),
+        split.map_or(0.0, |s| s.elevator),
+        split.map_or(0.0, |s| s.drive),
+        total.throughput_mbps,
+    );
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! One process reads at random while fifteen others stream: the comparison of BFQ and io.latency of 2019.
+//!
+//! As the S suite runs it (`run_main_benchmarks.sh latency`): `fio`, buffered, 4 KiB, one call at a time, a file for each process on
+//! one file system; readers have told the kernel that they read in sequence (`fadvise_hint`), the target that it does not; writers
+//! overwrite and call `fdatasync` after each write. BFQ without `low_latency`.
+
+use super::{ClientSpec, GroupSpec, Scenario};
+use crate::Policy;
+use crate::host::{Adapter, Buffered, NrRequests};
+use weir_core::elevator::{self, bfq};
+use weir_core::{Contract, Flags, GroupId, Priority, PriorityClass, ROOT, SpaceId, Span};
+use weir_load::{Arrival, Pattern, Program, Region, SyncMode};
+
+/// Processes beside the target.
+const INTERFERERS: u64 = 15;
+
+/// How long they have been at it when the target begins.
+const HEAD_START: Span = Span::from_millis(500);
+
+/// What io.latency is told the target's reads are to take.
+const TARGET: Span = Span::from_micros(10);
+
+/// From the answer to a sporadic read to the next one.
+const SPORADIC: Span = Span::from_millis(100);
+
+/// Deepest queue of an ATA drive: a drive with one queue and no more tags than this is behind an ATA adapter.
+const NCQ: u16 = 32;
+
+/// What the interferers do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interferers {
+    /// They read in sequence.
+    Readers,
+    /// They write in sequence, each write synced.
+    Writers,
+}
+
+impl Interferers {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Readers, Self::Writers];
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Readers => "readers",
+            Self::Writers => "writers",
+        }
+    }
+}
+
+/// How the target is protected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// Not at all: no controller, no elevator.
+    None,
+    /// io.latency with a target of 10 us for the target's group, each process in a group of its own; no elevator.
+    IoLatency,
+    /// BFQ, all processes in the root group, the target in the real-time class.
+    Bfq,
+}
+
+impl Control {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::IoLatency, Self::Bfq];
+
+    /// As a policy.
+    pub fn policy(self) -> Policy {
+        let (name, elevator) = match self {
+            Self::None => ("none", elevator::Config::None),
+            Self::IoLatency => ("io.latency", elevator::Config::None),
+            Self::Bfq => ("bfq", elevator::Config::Bfq(bfq::Config::default())),
+        };
+        Policy {
+            name: name.into(),
+            elevator,
+            promises_as_weights: false,
+        }
+    }
+}
+
+/// How the target reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// One read after the other.
+    Continuous,
+    /// One now and then: each 100 ms after the last.
+    Sporadic,
+}
+
+/// The `latency` scenario on `drive`, or `latency-sporadic`, with files of `file` bytes each (a multiple of 4096) one behind the
+/// other from the beginning of the drive, the target's first. It lasts two seconds; ten where a read takes seconds, that is on a
+/// disk unless BFQ controls it; the read that is outstanding then is waited for. The interferers begin half a second earlier.
+///
+/// Run it under [`Control::policy`] of the same `control`.
+pub fn latency(
+    drive: weir_drive::Config,
+    interferers: Interferers,
+    control: Control,
+    reads: Reads,
+    file: u64,
+) -> Scenario {
+    let shape = drive.shape();
+    let slow = shape.rotational && control != Control::Bfq;
+    let duration = Span::from_secs(if slow { 10 } else { 2 });
+    let name = match reads {
+        Reads::Continuous => "latency",
+        Reads::Sporadic => "latency-sporadic",
+    };
+    let mut scenario = Scenario::new(name, drive, duration);
+    scenario.case = interferers.name().into();
+    scenario.adapter = Adapter {
+        nr_requests: NrRequests::Linux,
+        ata: shape.queues == 1 && shape.tags <= NCQ,
+    };
+    scenario.warm_up = HEAD_START;
+    scenario.awaits = Some(0);
+    // One space: to the block layer the file system is one device.
+    scenario.spaces = vec![file * (INTERFERERS + 1)];
+    let mut target = Program::random_reads(4096, 1);
+    // fio keeps a map of what it has read: nothing is read twice.
+    target.pattern = Pattern::Shuffled;
+    if reads == Reads::Sporadic {
+        target.arrival = Arrival::Closed { think: SPORADIC };
+    }
+    target.start = HEAD_START;
+    target.stop = Some(HEAD_START + duration);
+    scenario.clients = vec![process("target".into(), target, 0, file)];
+    scenario.clients[0].priority.class = PriorityClass::Realtime;
+    for n in 1..=INTERFERERS {
+        let mut program = Program::sequential_reads(4096, 1);
+        if interferers == Interferers::Writers {
+            program.writes = 100;
+            program.sync = SyncMode::Fdatasync(1);
+        }
+        let name = match interferers {
+            Interferers::Readers => format!("reader-{n:02}"),
+            Interferers::Writers => format!("writer-{n:02}"),
+        };
+        scenario.clients.push(process(name, program, n, file));
+    }
+    if control == Control::IoLatency {
+        for (n, client) in scenario.clients.iter_mut().enumerate() {
+            client.group = GroupId(n as u32 + 1);
+            scenario.groups.push(GroupSpec {
+                parent: ROOT,
+                contract: Contract {
+                    latency: if n == 0 { TARGET } else { Span::ZERO },
+                    ..Contract::DEFAULT
+                },
+            });
+        }
+    }
+    scenario
+}
+
+/// A process with its own file, ungrouped, that tells the kernel how it reads.
+fn process(name: String, program: Program, file: u64, length: u64) -> ClientSpec {
+    ClientSpec {
+        name,
+        group: ROOT,
+        priority: Priority::default(),
+        program,
+        space: SpaceId(0),
+        region: Region {
+            start: file * length,
+            length,
+        },
+        buffered: Some(Buffered::advised(program.pattern)),
+        flags: Flags::NONE,
+        arrives: Span::ZERO,
+        leaves: None,
+    }
+}

@@ -1,0 +1,260 @@
+//! Processes with a page cache, on drives that have positions.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::record::{Call, Recorder};
+use weir_core::{Contract, Cookie, Instant, Layer, Op, Output, Span, StreamId};
+use weir_drive::{Config, null};
+use weir_load::Program;
+use weir_sim::scenario::{Control, Interferers, Reads, latency};
+use weir_sim::{Auditors, Buffered, Observer, Results, Run, Scenario};
+
+const MIB: u64 = 1 << 20;
+const FILE: u64 = 64 * MIB;
+
+fn drives() -> [Config; 3] {
+    [
+        Config::Null(null::Config::demo()),
+        Config::Ssd(common::flash()),
+        Config::Hdd(common::disk()),
+    ]
+}
+
+/// Every drive, interferers and control, the target reading all the time.
+fn cases() -> Vec<(Scenario, Control)> {
+    let mut cases = Vec::new();
+    for drive in drives() {
+        for interferers in Interferers::ALL {
+            for control in Control::ALL {
+                let scenario = latency(drive, interferers, control, Reads::Continuous, FILE);
+                cases.push((scenario, control));
+            }
+        }
+    }
+    cases
+}
+
+fn watched<'a>(
+    scenario: &'a Scenario,
+    control: Control,
+    observers: Vec<&'a mut dyn Observer>,
+) -> Results {
+    let run = Run::observed(scenario, &control.policy(), 0, observers).unwrap();
+    run.run(|_| {}).unwrap()
+}
+
+/// What each stream has asked for and has not been answered, and what it has read.
+#[derive(Default)]
+struct Watch {
+    outstanding: BTreeMap<(StreamId, Cookie), Op>,
+    /// Writes of each stream that are answered and not flushed.
+    unsafe_writes: BTreeMap<StreamId, u32>,
+    read: BTreeSet<(StreamId, u64)>,
+    twice: u64,
+    most: usize,
+    flushes: u64,
+}
+
+impl Watch {
+    fn asked(&mut self, stream: StreamId, op: Op, cookie: Cookie, offset: u64, length: u32) {
+        let of_stream = (self.outstanding.iter()).filter(|((s, _), _)| *s == stream);
+        let writing = of_stream.filter(|(_, o)| **o != Op::Read).count();
+        match op {
+            Op::Read => {
+                for page in 0..u64::from(length) / 4096 {
+                    let new = self.read.insert((stream, offset / 4096 + page));
+                    self.twice += u64::from(!new);
+                }
+            }
+            Op::Write => {
+                assert_eq!(writing, 0, "the flush before has been answered");
+                let unsafe_writes = self.unsafe_writes.get(&stream).copied();
+                assert_eq!(unsafe_writes.unwrap_or(0), 0, "and there was one");
+            }
+            _ => {
+                assert_eq!(writing, 0, "the data have been written before the flush");
+                self.flushes += 1;
+            }
+        }
+        let before = self.outstanding.insert((stream, cookie), op);
+        assert_eq!(before, None);
+        self.most = self.most.max(self.outstanding.len());
+    }
+
+    fn answered(&mut self, stream: StreamId, cookie: Cookie) {
+        let unsafe_writes = self.unsafe_writes.entry(stream).or_default();
+        match self.outstanding.remove(&(stream, cookie)) {
+            Some(Op::Write) => *unsafe_writes += 1,
+            Some(Op::Flush) => *unsafe_writes = 0,
+            Some(_) => {}
+            None => panic!("answered twice"),
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn call(&mut self, _now: Instant, call: &Call<'_>, _layer: &mut Layer) {
+        match call {
+            Call::Submit { batch, result } => {
+                assert!(result.is_ok(), "there is room for all that processes ask");
+                for r in *batch {
+                    self.asked(r.stream, r.op, r.cookie, r.offset, r.length);
+                }
+            }
+            Call::Poll { outputs, .. } => {
+                for output in *outputs {
+                    if let Output::Done(done) = output {
+                        self.answered(done.stream, done.cookie);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_and_fdatasync_writes_before_it_flushes() {
+    for (scenario, control) in cases() {
+        let what = format!("{} {} {control:?}", scenario.drive.name(), scenario.case);
+        let (mut watch, mut auditors) = (Watch::default(), Auditors::new());
+        let results = watched(&scenario, control, vec![&mut watch, &mut auditors]);
+        let found = auditors.end(false);
+        assert!(found.is_empty(), "{what}: {:?}", found.kept());
+        let counters = results.counters;
+        let live = watch.outstanding.len() as u64;
+        assert_eq!(counters.accepted, counters.done + live, "{what}");
+        assert_eq!((counters.rejected, counters.stray), (0, 0), "{what}");
+        let most = scenario.limits().requests as usize;
+        assert!(watch.most <= most, "{what}: {} of {most}", watch.most);
+        assert_eq!(watch.flushes > 0, scenario.case == "writers", "{what}");
+        for client in &results.clients {
+            assert_eq!(client.meter.failures(), 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_process_is_always_in_one_call() {
+    for (scenario, control) in cases() {
+        let results = watched(&scenario, control, Vec::new());
+        for client in &results.clients {
+            // The sum of the times of its calls is the time: Little's law for one at a time.
+            let (sum, longest) = (
+                client.meter.latency().sum(),
+                u128::from(client.meter.latency().max()),
+            );
+            let whole = u128::from(client.meter.length_ns());
+            let ahead = 2_000_000;
+            // A call that began before the measurement or ends after it; writers that starve never end one.
+            let what = format!("{} {control:?} {}", scenario.drive.name(), client.name);
+            assert!(sum <= whole + longest + ahead, "{what}: {sum} of {whole}");
+            if client.name == "target" {
+                let think = u128::from(scenario.warm_up.as_nanos());
+                assert!(sum + longest + think >= whole, "{what}: {sum} of {whole}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_drive() {
+    let drive = Config::Null(null::Config::demo());
+    let mut scenario = Scenario::new("once", drive, Span::from_secs(2));
+    for name in ["one", "other"] {
+        let mut program = Program::sequential_reads(4096, 1);
+        program.requests = Some(16 * MIB / 4096);
+        let client = scenario.tenant(name, Contract::DEFAULT, 16 * MIB, program);
+        client.buffered = Some(Buffered::default());
+    }
+    let mut watch = Watch::default();
+    let results = watched(&scenario, Control::None, vec![&mut watch]);
+    assert_eq!((watch.read.len(), watch.twice), (2 * 16 * 256, 0));
+    // 16 MiB in windows of 128 KiB, and the smaller ones at the beginning.
+    assert_eq!(results.counters.done, 2 * (128 + 3));
+    assert_eq!(results.total.requests(), 2 * 16 * 256);
+    // What is read ahead keeps the link busy while the process copies.
+    let time = u128::from(results.total.length_ns());
+    let link = 32 * u128::from(MIB) * 1_000_000_000 / 250_000_000;
+    assert!(100 * time < 101 * link, "{time} for {link}");
+}
+
+#[test]
+fn the_read_outstanding_at_the_end_is_waited_for_and_counted() {
+    let drive = Config::Hdd(common::disk());
+    let scenario = latency(
+        drive,
+        Interferers::Readers,
+        Control::None,
+        Reads::Continuous,
+        FILE,
+    );
+    let results = watched(&scenario, Control::None, Vec::new());
+    let target = &results.clients[0];
+    assert_eq!(target.issued, target.meter.requests());
+    let over = scenario.warm_up + scenario.duration;
+    assert!(
+        target.meter.end_ns() > over.as_nanos(),
+        "it took longer than that"
+    );
+    assert_eq!(results.total.end_ns(), target.meter.end_ns());
+    // It is not the last one only because the interferers still wait.
+    assert_eq!(results.unanswered, 15);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    for (mut scenario, control) in cases() {
+        scenario.duration = Span::from_millis(100);
+        let bytes = [0, 0, 1].map(|repetition| {
+            let config = Run::config(&scenario, &control.policy());
+            let mut recorder = Recorder::new(&config);
+            let observers: Vec<&mut dyn Observer> = vec![&mut recorder];
+            let run = Run::observed(&scenario, &control.policy(), repetition, observers).unwrap();
+            run.run(|_| {}).unwrap();
+            recorder.bytes().to_vec()
+        });
+        assert!(bytes[0] == bytes[1]);
+        assert!(bytes[0] != bytes[2], "another repetition");
+    }
+}
+
+#[test]
+fn the_first_seeds_picture() {
+    let mean = |drive, interferers, control| {
+        let scenario = latency(drive, interferers, control, Reads::Continuous, 512 * MIB);
+        let results = watched(&scenario, control, Vec::new());
+        let latency = results.clients[0].meter.latency().clone();
+        (latency.sum() / u128::from(latency.count())) as u64 / 1_000
+    };
+    let flash = Config::Ssd(common::flash());
+    // 16 MiB may overtake a read: 32 ms at the link's speed, and what is in the drive.
+    let none = mean(flash, Interferers::Readers, Control::None);
+    let bfq = mean(flash, Interferers::Readers, Control::Bfq);
+    assert!((31_000..80_000).contains(&none), "{none} us");
+    assert!(none > 50 * bfq, "{none} us and {bfq} us");
+    // 500 ms may pass until a read of the disk is overdue.
+    let disk = Config::Hdd(common::disk());
+    let none = mean(disk, Interferers::Readers, Control::None);
+    let bfq = mean(disk, Interferers::Readers, Control::Bfq);
+    assert!((300_000..800_000).contains(&none), "{none} us");
+    assert!(none > 20 * bfq, "{none} us and {bfq} us");
+}
+
+#[test]
+fn tags_follow_the_drive_and_the_elevator() {
+    let drive = Config::Ssd(common::flash());
+    let tags = |control: Control| {
+        let scenario = latency(
+            drive,
+            Interferers::Readers,
+            control,
+            Reads::Continuous,
+            FILE,
+        );
+        let config = Run::config(&scenario, &control.policy());
+        config.limits.scheduler_tags
+    };
+    assert_eq!((tags(Control::None), tags(Control::Bfq)), (32, 64));
+}
