@@ -198,3 +198,14 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     assert_eq!(said.status, Some(1), "{}", said.out);
     assert!(said.err.contains("cut off"), "{}", said.err);
 }
+
+#[test]
+fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
+    let scratch = Scratch::new();
+    let volume = "[volume.beta]\ndrive = \"fast\"\nfile = \"/nowhere/beta.img\"\nsize = \"1MiB\"\n";
+    config(&scratch, volume);
+    let said = run(&scratch, &["serve", "weir.toml"]);
+    let place = "weir.toml:13:8: volume.beta.file: cannot create /nowhere/beta.img: ";
+    assert!(said.err.contains(place), "{}", said.err);
+    assert_eq!(said.status, Some(1));
+}

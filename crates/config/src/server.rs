@@ -1,7 +1,9 @@
 //! What the server's file says, as plain typed values.
 
+use crate::document::join;
 use crate::listen::{Limits, Listen};
 use crate::places::Places;
+use crate::problem::Problem;
 use std::path::PathBuf;
 use weir_core::elevator::{self, bfq, contract};
 use weir_core::{Capacity, Contract};
@@ -29,6 +31,18 @@ pub struct Server {
 }
 
 impl Server {
+    /// What went wrong with a volume's storage, at the place in the file that says what it is.
+    pub fn storage_problem(&self, volume: &Volume, message: String) -> Problem {
+        let key = match volume.storage {
+            Storage::File(_) => "file",
+            Storage::Device(_) => "device",
+            Storage::Memory => "memory",
+            Storage::Model => "model",
+        };
+        let volume = join("volume", &volume.name);
+        self.places.problem(&join(&volume, key), message, None)
+    }
+
     /// The drive of that name.
     pub fn drive(&self, name: &str) -> Option<&Drive> {
         self.drives.iter().find(|d| d.name == name)

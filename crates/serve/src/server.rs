@@ -48,13 +48,8 @@ impl Default for Options {
 #[non_exhaustive]
 pub enum StartError {
     /// A volume's storage cannot be opened.
-    #[error("volume {volume}: {error}")]
-    Volume {
-        /// The volume.
-        volume: String,
-        /// What the system answered.
-        error: io::Error,
-    },
+    #[error("{0}")]
+    Volume(Problem),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}")]
     Listen {
@@ -93,13 +88,8 @@ pub enum ReloadError {
     #[error("{0}")]
     Promises(String),
     /// A volume that comes cannot be opened. Everything is as it was.
-    #[error("volume {volume}: {error}")]
-    Volume {
-        /// The volume.
-        volume: String,
-        /// What the system answered.
-        error: io::Error,
-    },
+    #[error("{0}")]
+    Volume(Problem),
     /// A shard that has failed before, or a fault: some drives may have changed and others not.
     #[error("{0}")]
     Shard(String),

@@ -47,9 +47,8 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
         }
         let mut volumes = Vec::new();
         for volume in config.volumes_of(&drive.name) {
-            let setup = open_volume(config, volume).map_err(|error| StartError::Volume {
-                volume: volume.name.clone(),
-                error,
+            let setup = open_volume(config, volume).map_err(|error| {
+                StartError::Volume(config.storage_problem(volume, error.to_string()))
             })?;
             let storage = setup.storage.as_ref();
             opened
@@ -102,9 +101,8 @@ pub(crate) fn changes(
                 .sold
                 .insert(volume.name.clone(), sold(config, volume));
             if change.reload.added.contains(&volume.name) {
-                let setup = open_volume(config, volume).map_err(|error| ReloadError::Volume {
-                    volume: volume.name.clone(),
-                    error,
+                let setup = open_volume(config, volume).map_err(|error| {
+                    ReloadError::Volume(config.storage_problem(volume, error.to_string()))
                 })?;
                 let storage = setup.storage.as_ref();
                 let plan = &change.reload.plan;
