@@ -21,13 +21,16 @@ fn drives() -> [Config; 3] {
     ]
 }
 
-/// Every drive, interferers and control, the target reading all the time.
+/// Every drive, interferers and control, the target reading all the time, for half a second.
 fn cases() -> Vec<(Scenario, Control)> {
     let mut cases = Vec::new();
     for drive in drives() {
         for interferers in Interferers::ALL {
             for control in Control::ALL {
-                let scenario = latency(drive, interferers, control, Reads::Continuous, FILE);
+                let reads = Reads::Continuous;
+                let mut scenario = latency(drive, interferers, control, reads, FILE);
+                scenario.duration = Span::from_millis(500);
+                scenario.clients[0].program.stop = Some(scenario.warm_up + scenario.duration);
                 cases.push((scenario, control));
             }
         }

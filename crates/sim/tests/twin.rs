@@ -1,12 +1,14 @@
 //! The same twice, to the byte; and no request lost, whatever the scenario.
 
+mod common;
+
 use weir_core::record::{Call, Recorder, replay};
 use weir_core::{Class, Contract, Edit, Flags, GroupId, Instant, Layer, Limits, Max, ROOT, Span};
-use weir_drive::null;
+use weir_drive::{null, ssd};
 use weir_load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
 use weir_sim::{
-    Action, Auditors, GroupSpec, Observer, Path, Policy, Results, Run, Scenario, Scheduled, Stall,
-    scenario,
+    Action, Advice, Auditors, Buffered, GroupSpec, NrRequests, Observer, Path, Policy, Results,
+    Run, Scenario, Scheduled, Stall, scenario,
 };
 
 fn policies(scenario: &Scenario) -> [Policy; 4] {
@@ -145,10 +147,50 @@ fn drawn(seed: u64) -> Scenario {
         }
     }
     s.actions = actions(&mut rng, &s);
+    buffer(&mut rng, &mut s);
     if rng.range(0, 1) == 0 {
         s.limits = Some(limits(&mut rng, &s));
     }
     s
+}
+
+/// Some drives have positions, some an adapter, some clients are processes with a page cache.
+fn buffer(rng: &mut Rng, s: &mut Scenario) {
+    match rng.range(0, 19) {
+        0 | 1 => s.drive = weir_drive::Config::Hdd(common::disk()),
+        2 | 3 => {
+            let flash = ssd::Config {
+                size: 2 << 30,
+                ..common::flash()
+            };
+            s.drive = weir_drive::Config::Ssd(flash);
+        }
+        _ => {}
+    }
+    s.places = vec![1 << 30; rng.range(0, 2) as usize];
+    s.adapter.ata = rng.range(0, 1) == 0;
+    s.adapter.nr_requests = match rng.range(0, 2) {
+        0 => NrRequests::Unbounded,
+        1 => NrRequests::Linux,
+        _ => NrRequests::Each(rng.range(1, 9) as u32),
+    };
+    for client in &mut s.clients {
+        if rng.range(0, 2) > 0 {
+            continue;
+        }
+        let program = &mut client.program;
+        (program.depth, program.fua) = (1, false);
+        program.size = Size::Fixed(4096 * rng.range(1, 40) as u32);
+        if program.sync == SyncMode::Never {
+            program.writes = 0;
+        }
+        let advice = [Advice::Normal, Advice::Sequential, Advice::Random];
+        client.buffered = Some(Buffered {
+            read_ahead: 4096 * (rng.range(0, 1) * rng.range(0, 64)) as u32,
+            advice: advice[rng.range(0, 2) as usize],
+            copy: Span::from_nanos(rng.range(1, 3_000)),
+        });
+    }
 }
 
 /// Requests are given up, contracts change, clients are held and let go again.
@@ -222,8 +264,14 @@ fn contract(rng: &mut Rng) -> Contract {
 
 fn program(rng: &mut Rng) -> Program {
     let interval = Span::from_micros(rng.range(10, 400));
+    let patterns = [
+        Pattern::Sequential,
+        Pattern::Random,
+        Pattern::Shuffled,
+        Pattern::Zipf,
+    ];
     Program {
-        pattern: [Pattern::Sequential, Pattern::Random, Pattern::Zipf][rng.range(0, 2) as usize],
+        pattern: patterns[rng.range(0, 3) as usize],
         writes: rng.range(0, 100) as u8,
         fua: rng.range(0, 3) == 0,
         sync: match rng.range(0, 2) {

@@ -141,11 +141,11 @@ impl Hdd {
     fn begin(&mut self, t: Instant) {
         while self.active.is_none() {
             let Some((from, index)) = self.choose(t) else {
-                self.end_flush(t);
-                if self.waiting.is_empty() || self.active.is_some() || self.choose(t).is_none() {
-                    return;
+                // Behind one flush there may be another with nothing in between.
+                if self.end_flush(t) {
+                    continue;
                 }
-                continue;
+                return;
             };
             let job = match from {
                 From::Queue => self.waiting.swap_remove(index),
@@ -237,18 +237,20 @@ impl Hdd {
         flushes.map(|j| j.sequence).min().unwrap_or(u64::MAX)
     }
 
-    /// Ends the first flush if all before it is on the platters.
-    fn end_flush(&mut self, t: Instant) {
+    /// Ends the first flush if all before it is on the platters. Returns whether it did.
+    fn end_flush(&mut self, t: Instant) -> bool {
         let barrier = self.barrier();
         let before = |j: &Job| j.sequence < barrier;
         if barrier == u64::MAX || self.cached > 0 || self.waiting.iter().any(before) {
-            return;
+            return false;
         }
-        if let Some(index) = self.waiting.iter().position(|j| j.sequence == barrier) {
-            let job = self.waiting.swap_remove(index);
-            self.answer(&job, t.max(job.ready));
-            self.admit(t);
-        }
+        let index = self.waiting.iter().position(|j| j.sequence == barrier);
+        let job = self
+            .waiting
+            .swap_remove(index.expect("the barrier is one that waits"));
+        self.answer(&job, t.max(job.ready));
+        self.admit(t);
+        true
     }
 
     /// Takes writes into the write cache while it has room, first come, first served.

@@ -184,3 +184,18 @@ fn nothing_behind_a_flush_begins_before_it() {
     let (results, _) = load.run(&mut clients, Span::from_nanos(1));
     assert!(results[2].latency > results[1].latency);
 }
+
+#[test]
+fn flushes_one_behind_the_other_end_and_what_is_behind_them_begins() {
+    let mut load = load(&config());
+    let mut clients = [
+        Client::random(Op::Read, 4096, 2),
+        Client::random(Op::Flush, 0, 3),
+        Client::random(Op::Write, 4096, 2),
+        Client::random(Op::Flush, 0, 2),
+        Client::random(Op::Read, 4096, 1),
+    ];
+    // The load checks that all of them end.
+    let (results, _) = load.run(&mut clients, Span::from_nanos(1));
+    assert!(results[4].latency > results[3].longest);
+}

@@ -68,7 +68,13 @@ impl Control {
         let (name, elevator) = match self {
             Self::None => ("none", elevator::Config::None),
             Self::IoLatency => ("io.latency", elevator::Config::None),
-            Self::Bfq => ("bfq", elevator::Config::Bfq(bfq::Config::default())),
+            Self::Bfq => {
+                let config = bfq::Config {
+                    low_latency: false,
+                    ..bfq::Config::default()
+                };
+                ("bfq", elevator::Config::Bfq(config))
+            }
         };
         Policy {
             name: name.into(),
@@ -114,8 +120,12 @@ pub fn latency(
     };
     scenario.warm_up = HEAD_START;
     scenario.awaits = Some(0);
-    // One space: to the block layer the file system is one device.
-    scenario.spaces = vec![file * (INTERFERERS + 1)];
+    // To the block layer the file system is one device. Linux has one flush under way for each hardware queue and spreads processes
+    // over the queues by processor; Weir's layer has one for each space: the same space, once for each queue.
+    let queues = u64::from(shape.queues);
+    let spaces = queues.min(INTERFERERS + 1) as usize;
+    scenario.spaces = vec![file * (INTERFERERS + 1); spaces];
+    scenario.places = vec![0; spaces];
     let mut target = Program::random_reads(4096, 1);
     // fio keeps a map of what it has read: nothing is read twice.
     target.pattern = Pattern::Shuffled;
@@ -137,6 +147,9 @@ pub fn latency(
             Interferers::Writers => format!("writer-{n:02}"),
         };
         scenario.clients.push(process(name, program, n, file));
+    }
+    for (n, client) in scenario.clients.iter_mut().enumerate() {
+        client.space = SpaceId((n % spaces) as u32);
     }
     if control == Control::IoLatency {
         for (n, client) in scenario.clients.iter_mut().enumerate() {
