@@ -41,6 +41,8 @@ pub struct Hdd {
     head: Head,
     /// Commands that wait for the actuator or for a flush, in no order.
     waiting: Vec<Job>,
+    /// Flushes among them.
+    flushes: u32,
     /// What the write cache holds, in no order, and how many bytes.
     dirty: Vec<Job>,
     cached: u64,
@@ -112,6 +114,7 @@ impl Hdd {
                 reading: false,
             },
             waiting: Vec::with_capacity(room),
+            flushes: 0,
             dirty: Vec::with_capacity(DIRTY_MAX),
             cached: 0,
             active: None,
@@ -233,6 +236,9 @@ impl Hdd {
 
     /// The first flush in the queue: nothing behind it begins before it has ended.
     fn barrier(&self) -> u64 {
+        if self.flushes == 0 {
+            return u64::MAX;
+        }
         let flushes = self.waiting.iter().filter(|j| j.op == Op::Flush);
         flushes.map(|j| j.sequence).min().unwrap_or(u64::MAX)
     }
@@ -325,16 +331,27 @@ impl Hdd {
         let dirty = dirty.map(|(i, j)| (From::WriteCache, i, j));
         let read = self.read_on(t);
         let mut best: Option<(bool, Instant, u64, From, usize)> = None;
+        // So many tracks away the head arrives later than the best one begins, however the disk turns; farther is never faster.
+        let mut too_far = u32::MAX;
         for (from, index, job) in queue.chain(dirty) {
             let overdue = t.since(job.arrived) > self.config.ageing;
             let when = if overdue {
                 job.arrived
             } else {
-                // Whoever is reached later than the best one begins is not it, however the disk turns.
+                let far = self.head.track.abs_diff(job.place.track);
+                let goes_on = job.start == self.head.end || (job.start..job.end).contains(&read);
+                if far >= too_far && !goes_on {
+                    continue;
+                }
                 let by = best.map_or(Instant::MAX, |b| if b.0 { b.1 } else { Instant::ZERO });
                 match self.access_by(t, job, read, by) {
                     Some(access) => access.begins,
-                    None => continue,
+                    None => {
+                        if job.op == Op::Read && job.ready <= t {
+                            too_far = too_far.min(far);
+                        }
+                        continue;
+                    }
                 }
             };
             // Overdue ones first.
@@ -441,6 +458,7 @@ impl Drive for Hdd {
         if open && self.is_cacheable(&job) && self.has_room(&job) {
             self.cache(job.ready, job);
         } else {
+            self.flushes += u32::from(job.op == Op::Flush);
             self.waiting.push(job);
         }
         self.begin(self.now);
