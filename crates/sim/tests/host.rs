@@ -5,7 +5,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Output, Span, StreamId};
-use weir_drive::{Config, null};
+use weir_drive::{Config, null, ssd};
 use weir_load::Program;
 use weir_sim::scenario::{Control, Interferers, Reads, latency};
 use weir_sim::{Auditors, Buffered, Observer, Results, Run, Scenario};
@@ -13,9 +13,17 @@ use weir_sim::{Auditors, Buffered, Observer, Results, Run, Scenario};
 const MIB: u64 = 1 << 20;
 const FILE: u64 = 64 * MIB;
 
-fn drives() -> [Config; 3] {
+fn drives() -> [Config; 4] {
+    let nvme = ssd::Config {
+        queues: 8,
+        tags: 64,
+        duplex: true,
+        link: 3_500_000_000,
+        ..common::flash()
+    };
     [
         Config::Null(null::Config::demo()),
+        Config::Ssd(nvme),
         Config::Ssd(common::flash()),
         Config::Hdd(common::disk()),
     ]
@@ -260,4 +268,17 @@ fn tags_follow_the_drive_and_the_elevator() {
         config.limits.scheduler_tags
     };
     assert_eq!((tags(Control::None), tags(Control::Bfq)), (32, 64));
+    let adapters = drives().map(|drive| {
+        let control = Control::None;
+        let scenario = latency(
+            drive,
+            Interferers::Writers,
+            control,
+            Reads::Continuous,
+            FILE,
+        );
+        (scenario.adapter.ata, scenario.bases().len())
+    });
+    // Flushes are alone in an ATA drive, and one for each queue of the other.
+    assert_eq!(adapters, [(true, 1), (false, 8), (true, 1), (true, 1)]);
 }

@@ -344,15 +344,13 @@ impl Hdd {
                     continue;
                 }
                 let by = best.map_or(Instant::MAX, |b| if b.0 { b.1 } else { Instant::ZERO });
-                match self.access_by(t, job, read, by) {
-                    Some(access) => access.begins,
-                    None => {
-                        if job.op == Op::Read && job.ready <= t {
-                            too_far = too_far.min(far);
-                        }
-                        continue;
+                let Some(access) = self.access_by(t, job, read, by) else {
+                    if job.op == Op::Read && job.ready <= t {
+                        too_far = too_far.min(far);
                     }
-                }
+                    continue;
+                };
+                access.begins
             };
             // Overdue ones first.
             let key = (!overdue, when, job.sequence, from, index);

@@ -199,3 +199,58 @@ fn flushes_one_behind_the_other_end_and_what_is_behind_them_begins() {
     let (results, _) = load.run(&mut clients, Span::from_nanos(1));
     assert!(results[4].latency > results[3].longest);
 }
+
+#[test]
+fn what_is_not_looked_at_would_not_have_been_chosen() {
+    let config = config();
+    let mut load = load(&config);
+    let (mut chosen, mut tags) = (0, 0..);
+    for _ in 0..3_000 {
+        // A busy disk with reads and writes near and far, somewhere in its rotation.
+        let mut drive = config.build().unwrap();
+        let random: Vec<u64> = (0..80).map(|_| load.random()).collect();
+        let t = Instant::from_nanos(random[0] % 10_000_000_000);
+        let near = random[1] % config.size();
+        drive.head.end = near;
+        drive.head.track = drive.geometry.place(near).track;
+        drive.head.zone = drive.geometry.place(near).zone;
+        drive.head.at = t.back(Span::from_nanos(random[2] % 3_000_000));
+        drive.head.reading = random[3].is_multiple_of(2);
+        for r in random[4..].chunks(4).take(random[3] as usize % 20) {
+            let start = match r[0] % 3 {
+                0 => near + r[1] % (4 << 20),
+                1 => near,
+                _ => r[1] % config.size(),
+            };
+            let start = start.min(config.size() - (1 << 20)) / 512 * 512;
+            let arrived = t.back(Span::from_nanos(r[2] % 510_000_000));
+            drive.waiting.push(Job {
+                tag: Some(Tag(0)),
+                op: if r[3] % 4 == 0 {
+                    Op::WriteZeroes
+                } else {
+                    Op::Read
+                },
+                fua: false,
+                start,
+                end: start + 4096 * (1 + r[3] % 64),
+                place: drive.geometry.place(start),
+                arrived,
+                ready: arrived + Span::from_nanos(r[2] % 7 * 100_000_000),
+                sequence: tags.next().unwrap(),
+            });
+        }
+        let read = drive.read_on(t);
+        let key = |j: &Job| match t.since(j.arrived) > config.ageing {
+            true => (false, j.arrived, j.sequence),
+            false => (true, drive.access(t, j, read).begins, j.sequence),
+        };
+        let jobs = drive.waiting.iter().enumerate();
+        let best = jobs
+            .min_by_key(|(_, j)| key(j))
+            .map(|(i, _)| (From::Queue, i));
+        assert_eq!(drive.choose(t), best);
+        chosen += u32::from(best.is_some());
+    }
+    assert!(chosen > 2_000);
+}
