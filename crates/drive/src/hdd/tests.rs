@@ -241,9 +241,14 @@ fn what_is_not_looked_at_would_not_have_been_chosen() {
             });
         }
         let read = drive.read_on(t);
-        let key = |j: &Job| match t.since(j.arrived) > config.ageing {
-            true => (false, j.arrived, j.sequence),
-            false => (true, drive.access(t, j, read).begins, j.sequence),
+        let key = |j: &Job| {
+            let overdue = t.since(j.arrived) > config.ageing;
+            let begins = drive.access(t, j, read).begins;
+            (
+                !overdue,
+                if overdue { j.arrived } else { begins },
+                j.sequence,
+            )
         };
         let jobs = drive.waiting.iter().enumerate();
         let best = jobs
