@@ -113,6 +113,7 @@ fn every_key_of_drives_arrives() {
         async_charge_factor: 4,
         seeky_threshold: 20,
         low_latency: false,
+        injection: false,
         charge: bfq::Charge::Service,
     };
     assert_eq!(linux.policy, Policy::Bfq(tuned.clone()));

@@ -38,9 +38,9 @@ impl Policy {
         }
     }
 
-    /// BFQ set up to serve bandwidth: promises as weights, `low_latency` off, service charged, and budgets so small that within a second nobody is
-    /// more than a tenth short of a share of the drive for want of a turn: a tenth of what the smallest share gets in that time,
-    /// halved.
+    /// BFQ set up to serve bandwidth: promises as weights, `low_latency` off, service charged, and budgets so small that within a
+    /// second nobody is more than a tenth short of a share of the drive for want of a turn: a tenth of what the smallest share gets
+    /// in that time, halved.
     pub fn bfq(scenario: &Scenario) -> Self {
         const SECTOR: u64 = 512;
         const TOLERANCE: u64 = 10;

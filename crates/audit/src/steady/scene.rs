@@ -188,6 +188,7 @@ fn bfq_shares(random: &mut Random) -> Scene {
         max_budget,
         slice_idle: random.pick(&[Span::ZERO, Span::from_micros(200), Span::from_millis(8)]),
         low_latency: false,
+        injection: false,
         ..bfq::Config::default()
     };
     // A turn may go on for the longest request after its budget is used up.
@@ -246,6 +247,7 @@ fn bfq_waits(random: &mut Random) -> Scene {
     // A raised queue has turns of several seconds.
     let config = bfq::Config {
         low_latency: false,
+        injection: false,
         ..bfq::Config::default()
     };
     let turn = config.timeout_sync + config.slice_idle;

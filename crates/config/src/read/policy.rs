@@ -20,6 +20,7 @@ pub(super) const BFQ: Shape = Shape {
         "timeout_sync",
         "strict_guarantees",
         "low_latency",
+        "injection",
         "async_charge_factor",
         "seeky_threshold",
         "charge",
@@ -174,6 +175,7 @@ fn bfq_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, config: &mut bfq:
         &mut config.strict_guarantees,
     );
     flag(doc, table, "low_latency", &mut config.low_latency);
+    flag(doc, table, "injection", &mut config.injection);
     let charges = [
         ("linux", bfq::Charge::Linux),
         ("service", bfq::Charge::Service),

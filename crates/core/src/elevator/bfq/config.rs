@@ -38,6 +38,9 @@ pub struct Config {
     pub seeky_threshold: u32,
     /// Raises the weight of queues that start something or are soft real-time. Default true.
     pub low_latency: bool,
+    /// Sends requests of others while the drive idles, as many as the stream in service hardly notices. Default true; always on in
+    /// Linux.
+    pub injection: bool,
     /// How a turn is charged. Not in Linux, where it is always [`Charge::Linux`].
     pub charge: Charge,
 }
@@ -56,6 +59,7 @@ impl Default for Config {
             async_charge_factor: 3,
             seeky_threshold: 19,
             low_latency: true,
+            injection: true,
             charge: Charge::Linux,
         }
     }

@@ -141,6 +141,7 @@ impl Bfq {
         }
         self.engine.forget(self.entity_of(q));
         self.burst.forget(q);
+        self.wakers.forget(q);
         debug_assert!(!self.queue(q).pending, "queue {q} goes with requests");
         self.queues[q as usize] = Queue::UNUSED;
     }

@@ -4,7 +4,7 @@
 //! is not worth waiting for. Who is next is B-WF2Q+'s choice (`wf2q`); how large the budget is, feedback's (`budget`); when
 //! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `seek` and `symmetry`
 //! have observed. `peak` measures the drive. `raising` multiplies the weight of queues that start something or are soft real-time,
-//! unless they are of a large `burst`.
+//! unless they are of a large `burst`. While the drive idles `inject` sends requests of others, those of `wakers` first.
 //!
 //! - Each stream has a synchronous queue. Asynchronous requests go to a queue of their group and priority, shared by its streams:
 //!   Linux has the same 17 per group, of which only those in use exist here.
@@ -14,14 +14,15 @@
 //! - Everything is found in time logarithmic in the number of groups or streams at each level, nothing is scanned.
 //!
 //! Of Linux's BFQ these parts are not here yet: merging the queues of cooperating processes (it belongs into `insert`, before the
-//! request finds its queue), injection and wakers (in `step`, where the drive idles), limits on the tags of a queue (before requests reach
-//! an elevator). docs/deviations.md says what else differs.
+//! request finds its queue), limits on the tags of a queue (before requests reach an elevator). docs/deviations.md says what else
+//! differs.
 
 mod budget;
 mod burst;
 mod config;
 mod entity;
 mod idle;
+mod inject;
 mod members;
 mod order;
 mod peak;
@@ -30,6 +31,7 @@ mod raising;
 mod seek;
 mod symmetry;
 mod turn;
+mod wakers;
 mod wf2q;
 
 #[cfg(test)]
@@ -47,6 +49,7 @@ use budget::Budgets;
 use burst::Burst;
 use entity::IDLE;
 use idle::Queueing;
+use inject::Measurement;
 use members::Members;
 use order::{Item, Order};
 use peak::Peak;
@@ -54,6 +57,7 @@ use queue::Queue;
 use seek::Place;
 use symmetry::Symmetry;
 use turn::Turn;
+use wakers::Wakers;
 use wf2q::Wf2q;
 
 /// The elevator. A queue's number is its stream's slot; those of asynchronous queues follow.
@@ -72,6 +76,8 @@ pub(crate) struct Bfq {
     queueing: Queueing,
     symmetry: Symmetry,
     burst: Burst,
+    measurement: Measurement,
+    wakers: Wakers,
     /// Where the last piece sent ended.
     head: Place,
     /// Pieces in the drive, flushes not counted.
@@ -100,6 +106,8 @@ impl Bfq {
             queueing: Queueing::default(),
             symmetry: Symmetry::new(groups),
             burst: Burst::new(2 * streams),
+            measurement: Measurement::NONE,
+            wakers: Wakers::new(2 * streams),
             head: Place::START,
             in_drive: 0,
             queued: 0,
@@ -239,12 +247,17 @@ impl Bfq {
             && queue.class != IDLE
             && slice_idle > crate::Span::ZERO
         {
+            let was_short = queue.think.is_short;
             queue.think.arrived(now, slice_idle);
+            if queue.think.is_short != was_short {
+                self.thinks_otherwise(now, q);
+            }
         }
         // Nobody asks on flash that queues.
         if !self.rotational && self.queueing.is_certain() {
             return;
         }
+        let queue = &mut self.queues[q as usize];
         let is_idle = queue.outstanding() == 0;
         let idle_since = queue.think.last_end.filter(|_| is_idle);
         queue.intensity.arrived(now, idle_since);
@@ -285,12 +298,15 @@ impl Schedule for Bfq {
         let before = queue.next;
         self.order.insert(queue, request, self.head, &self.config);
         self.queued += 1;
-        let (busy, next) = (queue.busy, queue.next);
+        let (busy, next, sync) = (queue.busy, queue.next, queue.sync);
+        if before == NIL && sync && self.config.injection {
+            self.hole_ended(now, q, request);
+        }
         if busy {
-            if !queue.sync && self.config.low_latency && !queue.raising.is_raised() {
+            if !sync && self.config.low_latency {
                 self.raise_async(now, q);
             }
-            if next != before {
+            if next != before && self.turn.queue != q {
                 self.next_changed(q);
             }
         } else {
@@ -307,6 +323,7 @@ impl Schedule for Bfq {
         let q = self.order.item(request).queue;
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
+        self.measurement.forget(request);
         self.order.remove(queue, request, now, &self.config);
         self.queued -= 1;
         let (next, busy) = (queue.next, queue.busy);
@@ -330,8 +347,14 @@ impl Schedule for Bfq {
         }
         self.end_idling(now);
         let q = self.order.item(piece.request).queue;
-        let current = self.queues.get(self.turn.queue as usize);
-        self.queueing.observe(self.in_drive, self.queued, current);
+        if !self.queueing.is_certain() {
+            let current = self.queues.get(self.turn.queue as usize);
+            self.queueing.observe(self.in_drive, self.queued, current);
+        }
+        if self.measurement.is_of(piece.request) {
+            self.measured_injection(now, q);
+        }
+        self.wakers.last = q;
         self.in_drive -= 1;
         let queue = &mut self.queues[q as usize];
         queue.dispatched -= 1;

@@ -61,6 +61,11 @@ impl Peak {
         Span::from_nanos(work.as_nanos() / self.rate).clamp(RAISING[0], RAISING[1])
     }
 
+    /// When a piece last came back.
+    pub(super) fn last_completion(&self) -> Instant {
+        self.last_completion
+    }
+
     /// `sectors` go to the drive, in which `in_drive` pieces are already. True if the estimate changed.
     pub(super) fn dispatched(
         &mut self,
@@ -72,7 +77,7 @@ impl Peak {
         let mut changed = false;
         if self.samples == 0 {
             self.begin(now, sectors);
-        } else if now.since(self.last_dispatch) > LONG_GAP && in_drive == 0 {
+        } else if in_drive == 0 && now.since(self.last_dispatch) > LONG_GAP {
             changed = self.update();
             self.begin(now, sectors);
         } else {
@@ -98,9 +103,9 @@ impl Peak {
     /// A piece came back. If that took suspiciously long, the drive was not the limit and the observation ends before it
     /// (Linux: in `bfq_completed_request`). True if the estimate changed.
     pub(super) fn completed(&mut self, now: Instant) -> bool {
-        let us = now.since(self.last_completion).as_nanos() / 1_000;
-        let late = us > SHORT.as_nanos() / 1_000
-            && (self.largest << RATE_SHIFT) / us < 1 << (RATE_SHIFT - 10);
+        let ns = now.since(self.last_completion).as_nanos();
+        let late = ns >= SHORT.as_nanos() + 1_000
+            && (self.largest << RATE_SHIFT) / (ns / 1_000) < 1 << (RATE_SHIFT - 10);
         let changed = late && self.update();
         if late {
             self.samples = 0;

@@ -2,6 +2,7 @@
 //! (Linux: `bfq_queue`).
 
 use super::idle::{Intensity, Think};
+use super::inject::Injection;
 use super::raising::Raising;
 use super::seek::{History, Place};
 use crate::list::{List, NIL};
@@ -48,6 +49,7 @@ pub(super) struct Queue {
     pub(super) think: Think,
     pub(super) intensity: Intensity,
     pub(super) raising: Raising,
+    pub(super) injection: Injection,
     /// Streams that an asynchronous queue serves.
     pub(super) users: u32,
 }
@@ -73,6 +75,7 @@ impl Queue {
         think: Think::NEW,
         intensity: Intensity::NEW,
         raising: Raising::NEW,
+        injection: Injection::NEW,
         users: 0,
     };
 

@@ -295,15 +295,15 @@ impl Bfq {
         wants
     }
 
-    /// A request came for a busy asynchronous queue that is not raised (Linux: in `bfq_add_request`).
+    /// A request came for a busy asynchronous queue (Linux: in `bfq_add_request`).
     pub(super) fn raise_async(&mut self, now: Instant, q: u32) {
         let raising = &mut self.queues[q as usize].raising;
-        if raising.since + LONG_GAP_ASYNC < now {
+        if !raising.is_raised() && raising.since + LONG_GAP_ASYNC < now {
             raising.begin(Kind::Interactive, INTERACTIVE, self.peak.raising_time());
             raising.in_mid_turn = true;
             raising.since = now;
             self.raised(q, 1);
-        } else {
+        } else if !raising.is_raised() {
             raising.since = now;
         }
     }

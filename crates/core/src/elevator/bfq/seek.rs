@@ -13,6 +13,12 @@ pub(super) const fn sectors(bytes: u64) -> u64 {
     bytes.div_ceil(512)
 }
 
+/// True if so many sectors are not a small request on flash.
+#[inline]
+pub(super) const fn is_large(sectors: u64) -> bool {
+    sectors >= SMALL
+}
+
 /// A sector of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {

@@ -1,7 +1,7 @@
 //! Whether all that compete are alike. Where they are, the drive's own queue shares fairly enough and nobody is idled for. Counts
 //! are kept as things change; nothing is scanned.
 
-use super::entity::CLASSES;
+use super::entity::{CLASSES, IDLE};
 use super::queue::{LEVELS, Queue};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 pub(super) struct Symmetry {
     /// Queues in the scheduler, by class.
     busy: [u32; CLASSES],
-    /// Of these, how many are raised.
+    /// Of these, how many are asynchronous, and how many are raised.
+    async_busy: u32,
     raised: u32,
     /// Queues with requests waiting or in the drive that are not raised, by level, and a bit for each level that has some.
     levels: [u32; LEVELS],
@@ -27,6 +28,7 @@ impl Symmetry {
     pub(super) fn new(groups: u32) -> Self {
         Self {
             busy: [0; CLASSES],
+            async_busy: 0,
             raised: 0,
             levels: [0; LEVELS],
             level_mask: 0,
@@ -41,6 +43,18 @@ impl Symmetry {
         self.busy.iter().sum()
     }
 
+    /// Some queue in the scheduler is raised or of the idle class.
+    #[inline]
+    pub(super) fn is_special(&self) -> bool {
+        self.raised | self.busy[usize::from(IDLE)] > 0
+    }
+
+    /// Asynchronous queues in the scheduler.
+    #[inline]
+    pub(super) fn async_busy(&self) -> u32 {
+        self.async_busy
+    }
+
     /// Raised queues in the scheduler (Linux: `wr_busy_queues`).
     #[inline]
     pub(super) fn raised_busy(&self) -> u32 {
@@ -53,6 +67,7 @@ impl Symmetry {
         self.busy[usize::from(queue.class)] += 1;
         let is_raised = queue.raising.is_raised();
         self.raised += u32::from(is_raised);
+        self.async_busy += u32::from(!queue.sync);
         if !queue.pending {
             queue.pending = true;
             if !is_raised {
@@ -70,6 +85,7 @@ impl Symmetry {
         queue.busy = false;
         self.busy[usize::from(queue.class)] -= 1;
         self.raised -= u32::from(queue.raising.is_raised());
+        self.async_busy -= u32::from(!queue.sync);
         self.settle(queue);
         self.compare();
     }

@@ -5,6 +5,7 @@ use super::budget::Spent;
 use super::config::Charge;
 use super::entity::IDLE;
 use super::idle::SHORT;
+use super::inject::Injected;
 use super::seek::{is_seeky, sectors};
 use crate::elevator::Next;
 use crate::event::{Event, Events, Expiry};
@@ -40,6 +41,11 @@ impl Turn {
         served: 0,
     };
 
+    /// Since when the drive idles.
+    pub(super) fn idle_since(&self) -> Instant {
+        self.idle_since
+    }
+
     /// Its time is over (Linux: `bfq_bfqq_budget_timeout`).
     pub(super) fn timed_out(&self, now: Instant) -> bool {
         now >= self.timeout_at && !mutant::is(mutant::TIMEOUT_IGNORED)
@@ -50,6 +56,8 @@ impl Turn {
 enum Step {
     /// This request, charged so many sectors.
     Send(u32, u64),
+    /// One of another queue meanwhile.
+    Inject(Injected),
     Wait(Next),
     Over(Expiry),
 }
@@ -68,10 +76,9 @@ impl Bfq {
             }
             match self.step(now, table) {
                 Step::Send(request, charge) => {
-                    let next = self.send(now, request, charge, table);
-                    self.publish(now, events);
-                    return next;
+                    return self.send(now, request, charge, table, events);
                 }
+                Step::Inject(injected) => return self.send_injected(now, &injected, table),
                 Step::Wait(next) => return next,
                 Step::Over(reason) => {
                     self.expire(reason, now, now);
@@ -97,12 +104,14 @@ impl Bfq {
 
     /// A piece of the queue in service came back: it may now be time to idle, or to end (Linux: in `bfq_completed_request`).
     pub(super) fn completed_in_service(&mut self, now: Instant, q: u32, table: &Table) {
-        let is_empty = self.queue(q).next == NIL;
-        let is_last = self.queue(q).dispatched == 0;
+        let queue = self.queue(q);
+        let is_empty = queue.next == NIL;
+        if is_empty && queue.dispatched > 0 {
+            // The decision that follows sees to it.
+            return;
+        }
         if is_empty && self.better_to_idle(q, table) {
-            if is_last {
-                self.begin_idling(now, q);
-            }
+            self.begin_idling(now, q);
         } else if self.may_time_out(now, q) {
             self.expire(Expiry::BudgetTimeout, now, now);
         } else if is_empty {
@@ -111,6 +120,11 @@ impl Bfq {
     }
 
     /// True if waiting for the next request of `q` is worth more than serving another meanwhile (Linux: `bfq_better_to_idle`).
+    #[expect(
+        clippy::inline_always,
+        reason = "once a request; its other callers are rare"
+    )]
+    #[inline(always)]
     pub(super) fn better_to_idle(&self, q: u32, table: &Table) -> bool {
         let queue = self.queue(q);
         // A stream that goes or is on hold will not send anything; one whose next request a limit holds back will not for now.
@@ -245,14 +259,15 @@ impl Bfq {
             } else {
                 Reason::Idling
             };
-            return if self.better_to_idle(q, table) {
-                Step::Wait(Next::Wait(Wake { at, reason }))
-            } else {
-                Step::Over(Expiry::NoMoreRequests)
-            };
+            if !self.better_to_idle(q, table) {
+                return Step::Over(Expiry::NoMoreRequests);
+            }
+            let wait = Step::Wait(Next::Wait(Wake { at, reason }));
+            return self.inject(now, q, table).map_or(wait, Step::Inject);
         }
         if self.queue(q).dispatched > 0 && self.better_to_idle(q, table) {
-            return Step::Wait(Next::Nothing);
+            let wait = Step::Wait(Next::Nothing);
+            return self.inject(now, q, table).map_or(wait, Step::Inject);
         }
         if self.may_time_out(now, q) {
             return Step::Over(Expiry::BudgetTimeout);
@@ -261,15 +276,74 @@ impl Bfq {
     }
 
     /// Linux: `bfq_dispatch_rq_from_bfqq`, `bfq_dispatch_remove`.
-    fn send(&mut self, now: Instant, request: u32, charge: u64, table: &Table) -> Next {
+    fn send(
+        &mut self,
+        now: Instant,
+        request: u32,
+        charge: u64,
+        table: &Table,
+        events: &mut Events,
+    ) -> Next {
         let q = self.turn.queue;
-        self.serve(q, charge);
+        self.engine.served(self.entity_of(q), charge);
+        let bytes = self.remove_piece(now, q, request, charge, table);
+        self.turn.idle_until = None;
+        self.turn.served += u64::from(bytes);
+        if self.symmetry.is_special() {
+            self.sent_special(now, q);
+            self.publish(now, events);
+        }
+        Next::Take { request, bytes }
+    }
+
+    /// A piece of the queue in service was sent while raised queues or the idle class compete.
+    fn sent_special(&mut self, now: Instant, q: u32) {
+        let queue = self.queue(q);
+        let is_idle_class = queue.class == IDLE;
+        if queue.raising.is_raised() && queue.raising.is_due(now) {
+            self.reconsider_raising(now, q);
+        }
+        // The idle class makes way after each request.
+        if is_idle_class && self.symmetry.busy() > 1 {
+            self.expire(Expiry::BudgetExhausted, now, now);
+        }
+    }
+
+    /// The queue is charged, the turn goes on as if nothing had happened.
+    #[cold]
+    fn send_injected(&mut self, now: Instant, injected: &Injected, table: &Table) -> Next {
+        let &Injected {
+            queue: q,
+            request,
+            charge,
+        } = injected;
+        self.engine.served_rarely(self.entity_of(q), charge);
+        let before = self.queue(q).next;
+        let bytes = self.remove_piece(now, q, request, charge, table);
+        let next = self.queue(q).next;
+        if next == NIL {
+            self.empty_out_of_service(q);
+        } else if next != before {
+            self.next_changed(q);
+        }
+        Next::Take { request, bytes }
+    }
+
+    /// The next piece of a request goes to the drive. Returns its length.
+    #[expect(clippy::inline_always, reason = "once a request; injection is rare")]
+    #[inline(always)]
+    fn remove_piece(
+        &mut self,
+        now: Instant,
+        q: u32,
+        request: u32,
+        charge: u64,
+        table: &Table,
+    ) -> u32 {
         let item = self.order.item(request);
         let (bytes, last) = (item.bytes, item.is_last());
         let (start, end) = (item.start(), item.end(bytes));
         debug_assert!(table.piece(request).0 == bytes);
-        self.turn.idle_until = None;
-        self.turn.served += u64::from(bytes);
         if item.moves_data() {
             let length = sectors(u64::from(bytes));
             let seeky = is_seeky(start, length, self.head, self.rotational);
@@ -281,33 +355,10 @@ impl Bfq {
         self.in_drive += 1;
         let queue = &mut self.queues[q as usize];
         queue.dispatched += 1;
+        queue.raising.charged(charge);
         self.order.sent(queue, request, now, &self.config);
         self.queued -= u32::from(last);
-        let (is_raised, class) = (queue.raising.is_raised(), queue.class);
-        if is_raised && queue.raising.is_due(now) {
-            self.reconsider_raising(now, q);
-        }
-        // The idle class makes way after each request.
-        if class == IDLE && self.symmetry.busy() > 1 {
-            self.expire(Expiry::BudgetExhausted, now, now);
-        }
-        Next::Take { request, bytes }
-    }
-
-    /// A queue is charged so many sectors.
-    #[expect(
-        clippy::inline_always,
-        reason = "once a request; its other callers are rare"
-    )]
-    #[inline(always)]
-    fn serve(&mut self, q: u32, sectors: u64) {
-        self.engine.served(self.entity_of(q), sectors);
-        self.queues[q as usize].raising.charged(sectors);
-    }
-
-    #[inline(never)]
-    fn serve_more(&mut self, q: u32, sectors: u64) {
-        self.serve(q, sectors);
+        bytes
     }
 
     /// Linux: `bfq_arm_slice_timer`.
@@ -336,7 +387,7 @@ impl Bfq {
     }
 
     /// Linux: `idling_boosts_thr_without_issues`.
-    fn idling_boosts_throughput(&self, q: u32) -> bool {
+    pub(super) fn idling_boosts_throughput(&self, q: u32) -> bool {
         let no_queueing = self.queueing.is_absent();
         if (!self.rotational && !no_queueing) || self.symmetry.raised_busy() > 0 {
             return false;
@@ -374,7 +425,9 @@ impl Bfq {
         let by_time = self.budgets.max() * ms.min(timeout_ms) / timeout_ms;
         let total = by_time.max(entity.service);
         self.engine.entity_mut(e).budget = entity.budget.max(total);
-        self.serve_more(q, total - entity.service);
+        let more = total - entity.service;
+        self.engine.served_rarely(e, more);
+        self.queues[q as usize].raising.charged(more);
     }
 
     /// Whether a turn was slow, and its length in milliseconds (Linux: `bfq_bfqq_is_slow`).

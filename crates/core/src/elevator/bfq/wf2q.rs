@@ -209,7 +209,7 @@ impl Wf2q {
         }
     }
 
-    /// The queue in service was charged with `sectors` (Linux: `bfq_bfqq_served`).
+    /// The queue in service, or one whose request is injected, was charged with `sectors` (Linux: `bfq_bfqq_served`).
     #[expect(
         clippy::inline_always,
         reason = "once a request; its other callers are rare"
@@ -231,6 +231,12 @@ impl Wf2q {
             }
             at = parent;
         }
+    }
+
+    /// The same for what is seldom.
+    #[inline(never)]
+    pub(super) fn served_rarely(&mut self, queue: u32, sectors: u64) {
+        self.served(queue, sectors);
     }
 
     /// The turn of the queue in service is over and it has requests, or is treated so (Linux: `bfq_requeue_bfqq`).
@@ -274,6 +280,47 @@ impl Wf2q {
     pub(super) fn may_preempt(&self) -> bool {
         let root = &self.nodes[ROOT as usize];
         root.next != root.in_service
+    }
+
+    /// The first queue that waits for its turn: by class and finish time, those of a group in its place.
+    pub(super) fn first_waiting(&self) -> Option<u32> {
+        self.first_below(ROOT, 0)
+    }
+
+    /// The queue that waits for its turn after `e`, which does.
+    pub(super) fn next_waiting(&self, e: u32) -> Option<u32> {
+        let mut at = e;
+        loop {
+            if let Some(found) = self.forest.next(at).and_then(|next| self.queue_in(next)) {
+                return Some(found);
+            }
+            let Entity { parent, class, .. } = *self.entity(at);
+            if let Some(found) = self.first_below(parent, class + 1) {
+                return Some(found);
+            }
+            if parent == ROOT {
+                return None;
+            }
+            at = parent;
+        }
+    }
+
+    /// The first queue below a node, of this class or one that comes after it.
+    fn first_below(&self, node: u32, class: u8) -> Option<u32> {
+        let first = tree_of(node, 0) as usize;
+        self.trees[first + usize::from(class)..first + CLASSES]
+            .iter()
+            .find_map(|tree| self.forest.first(&tree.active))
+            .and_then(|e| self.queue_in(e))
+    }
+
+    /// An entity if it is a queue, or the first queue of the group that it is.
+    fn queue_in(&self, e: u32) -> Option<u32> {
+        if (e as usize) < self.nodes.len() {
+            self.first_below(e, 0)
+        } else {
+            Some(e)
+        }
     }
 
     /// Virtual time and weight sum of a class at a node.

@@ -88,6 +88,7 @@ impl Chaos {
             },
             elevator: elevator::Config::Bfq(Config {
                 low_latency: heuristics.draw(2) == 0,
+                injection: heuristics.draw(2) == 0,
                 ..random.config()
             }),
         };
@@ -306,6 +307,7 @@ fn longest_gap(seed: u64) -> (u64, u64) {
         timeout_sync: Span::from_millis(random.pick(&[20, 125])),
         charge: Charge::Linux,
         low_latency: false,
+        injection: false,
         ..random.config()
     };
     let turn = (config.timeout_sync + config.slice_idle).as_nanos() / 1_000_000 + 5;

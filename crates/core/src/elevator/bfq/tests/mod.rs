@@ -5,6 +5,7 @@ use super::Config;
 mod chaos;
 mod engine;
 mod host;
+mod inject;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod oracle;
@@ -16,6 +17,7 @@ mod turns;
 fn plain() -> Config {
     Config {
         low_latency: false,
+        injection: false,
         ..Config::default()
     }
 }

@@ -1,0 +1,155 @@
+//! Wakers: queues upon whose requests others wait. While the drive idles for a queue its waker's requests are sent, for without
+//! them it would wait for ever (Linux: `bfq_check_waker`).
+
+use super::Bfq;
+use crate::list::{Links, List, NIL};
+use crate::{Instant, Span};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A request so soon after another's completion may be due to it.
+const SOON: Span = Span::from_millis(4);
+/// So often in a row, it is.
+const DETECTIONS: u8 = 3;
+/// Within so many idle slices.
+const WITHIN: u64 = 128;
+
+#[derive(Clone, Copy, Debug)]
+struct Waker {
+    queue: u32,
+    tentative: u32,
+    detections: u8,
+    since: Instant,
+    woken: List,
+}
+
+const NONE: Waker = Waker {
+    queue: NIL,
+    tentative: NIL,
+    detections: 0,
+    since: Instant::ZERO,
+    woken: List::EMPTY,
+};
+
+/// Who wakes whom.
+#[derive(Debug)]
+pub(super) struct Wakers {
+    queues: Vec<Waker>,
+    links: Links,
+    /// Queues that have one.
+    count: u32,
+    /// The queue whose request came back last.
+    pub(super) last: u32,
+}
+
+impl Wakers {
+    pub(super) fn new(queues: u32) -> Self {
+        Self {
+            queues: vec![NONE; queues as usize],
+            links: Links::new(queues),
+            count: 0,
+            last: NIL,
+        }
+    }
+
+    /// True if nobody has one.
+    #[inline]
+    pub(super) fn are_none(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The waker of a queue, or [`NIL`].
+    pub(super) fn of(&self, q: u32) -> u32 {
+        self.queues[q as usize].queue
+    }
+
+    /// One that a queue wakes, or [`NIL`].
+    pub(super) fn woken_by(&self, q: u32) -> u32 {
+        self.queues[q as usize].woken.first().unwrap_or(NIL)
+    }
+
+    /// A request of `q` came soon after the last completion.
+    fn suspect(&mut self, now: Instant, q: u32, slice_idle: Span) {
+        let last = self.last;
+        let waker = &mut self.queues[q as usize];
+        if last != waker.tentative || now > waker.since + slice_idle.times(WITHIN) {
+            waker.tentative = last;
+            waker.detections = 1;
+            waker.since = now;
+        } else {
+            waker.detections += 1;
+        }
+        if waker.detections == DETECTIONS {
+            waker.tentative = NIL;
+            let before = core::mem::replace(&mut waker.queue, last);
+            self.unlink(q, before);
+            self.count += 1;
+            self.links
+                .push_back(&mut self.queues[last as usize].woken, q);
+        }
+    }
+
+    /// A queue goes.
+    pub(super) fn forget(&mut self, q: u32) {
+        if self.last == q {
+            self.last = NIL;
+        }
+        let before = self.of(q);
+        self.unlink(q, before);
+        while let Some(woken) = self.links.pop_front(&mut self.queues[q as usize].woken) {
+            self.queues[woken as usize].queue = NIL;
+            self.count -= 1;
+        }
+        self.queues[q as usize] = NONE;
+    }
+
+    fn unlink(&mut self, q: u32, waker: u32) {
+        if waker != NIL {
+            self.links.remove(&mut self.queues[waker as usize].woken, q);
+            self.count -= 1;
+        }
+    }
+}
+
+impl Bfq {
+    /// A queue that takes its time had nothing waiting and has a request.
+    pub(super) fn check_waker(&mut self, now: Instant, q: u32) {
+        let last = self.wakers.last;
+        let soon = now.since(self.peak.last_completion()) < SOON;
+        if soon && last != NIL && last != q {
+            self.wakers.suspect(now, q, self.config.slice_idle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Span = Span::from_millis(8);
+
+    fn ms(n: u64) -> Instant {
+        Instant::from_nanos(n * 1_000_000)
+    }
+
+    #[test]
+    fn three_in_a_row_within_a_second_make_a_waker() {
+        let mut wakers = Wakers::new(4);
+        for (last, at) in [(1, 0), (1, 10), (2, 20), (1, 30), (1, 40), (1, 1_100)] {
+            wakers.last = last;
+            wakers.suspect(ms(at), 0, IDLE);
+            assert_eq!(wakers.of(0), NIL);
+        }
+        wakers.suspect(ms(1_110), 0, IDLE);
+        wakers.suspect(ms(1_120), 0, IDLE);
+        assert_eq!((wakers.of(0), wakers.woken_by(1)), (1, 0));
+        wakers.last = 3;
+        for at in 2_000..2_003 {
+            wakers.suspect(ms(at), 0, IDLE);
+        }
+        assert_eq!((wakers.of(0), wakers.woken_by(1)), (3, NIL));
+        wakers.forget(3);
+        assert_eq!((wakers.of(0), wakers.last), (NIL, NIL));
+        assert!(wakers.are_none());
+    }
+}
