@@ -207,6 +207,18 @@ impl Bfq {
         })
     }
 
+    /// When one request may be injected although nothing could be measured yet, because the drive has then idled for long; never if
+    /// that is so already.
+    pub(super) fn injection_begins(&self, now: Instant, q: u32) -> Instant {
+        let Injection { limit, base, .. } = self.queue(q).injection;
+        let begins = self.turn.idle_since() + self.config.slice_idle;
+        if self.config.injection && limit == 0 && base == Span::ZERO && now < begins {
+            begins
+        } else {
+            Instant::MAX
+        }
+    }
+
     /// Whatever the limit of the queue in service allows (Linux: `bfq_choose_bfqq_for_injection`).
     fn others(&mut self, now: Instant, q: u32) -> Option<Injected> {
         let queue = self.queue(q);
@@ -218,8 +230,8 @@ impl Bfq {
             return None;
         }
         // Nothing could be measured yet and much of the drive's time is lost meanwhile.
-        let wasted = self.turn.idle_until.is_some()
-            && self.turn.idle_since() + self.config.slice_idle <= now;
+        let wasted =
+            self.turn.idle_until.is_some() && self.injection_begins(now, q) == Instant::MAX;
         if limit == 0 && base == Span::ZERO && wasted {
             limit = 1;
         }

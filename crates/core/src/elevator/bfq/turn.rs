@@ -262,6 +262,7 @@ impl Bfq {
             if !self.better_to_idle(q, table) {
                 return Step::Over(Expiry::NoMoreRequests);
             }
+            let at = at.min(self.injection_begins(now, q));
             let wait = Step::Wait(Next::Wait(Wake { at, reason }));
             return self.inject(now, q, table).map_or(wait, Step::Inject);
         }
@@ -326,6 +327,7 @@ impl Bfq {
         } else if next != before {
             self.next_changed(q);
         }
+        self.engine.injected(self.entity_of(q));
         Next::Take { request, bytes }
     }
 

@@ -239,6 +239,23 @@ impl Wf2q {
         self.served(queue, sectors);
     }
 
+    /// A queue that is not in service was charged: virtual time has moved on wherever it and its groups compete.
+    pub(super) fn injected(&mut self, queue: u32) {
+        let mut at = queue;
+        loop {
+            let parent = self.entity(at).parent;
+            let concerns = self.refresh_next(parent);
+            if parent == ROOT {
+                return;
+            }
+            let place = self.entity(parent).place;
+            if concerns && matches!(place, Place::Active | Place::Service) {
+                self.reposition(parent);
+            }
+            at = parent;
+        }
+    }
+
     /// The turn of the queue in service is over and it has requests, or is treated so (Linux: `bfq_requeue_bfqq`).
     pub(super) fn requeue(&mut self, queue: u32) {
         let mut at = queue;
