@@ -3,7 +3,6 @@
 use super::host::{Host, RANDOM, STREAMER, ms};
 use super::plain;
 use super::{engine, oracle, shares};
-use crate::elevator::bfq::Config;
 use crate::{elevator, mutant};
 
 /// A client that thinks for five milliseconds after each answer does not keep the drive beyond its turn's time.
