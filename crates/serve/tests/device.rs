@@ -186,7 +186,7 @@ fn a_mounted_device_is_refused_and_stays_as_it_is() {
     let place = disk.directory.join("mounted");
     let why = format!("is mounted on {} (ext4)", place.display());
     assert!(
-        refused.starts_with("volume v: ") && refused.contains(&why),
+        refused.contains(": volume.v.device: ") && refused.contains(&why),
         "{refused}"
     );
     // Only to be read it may be in use.

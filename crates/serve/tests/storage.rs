@@ -123,7 +123,8 @@ fn an_image_belongs_to_one_server() {
         .unwrap_err()
         .to_string();
     assert!(
-        second.starts_with("volume v: ") && second.contains("image is in use by another program"),
+        second.contains(": volume.v.file: ")
+            && second.contains("image is in use by another program"),
         "{second}"
     );
     assert!(!directory.0.join("two").exists(), "nothing is listening");
