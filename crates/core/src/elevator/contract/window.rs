@@ -59,8 +59,7 @@ impl Most {
     }
 }
 
-/// The last three pieces that had the drive to themselves: the time each took, and its modelled cost. The one in the middle counts:
-/// neither a hit in the drive's cache nor a hiccup says what is usual.
+/// The last three pieces that had the drive to themselves: the time each took, and its modelled cost.
 #[derive(Clone, Copy, Debug)]
 struct Alone {
     samples: [Option<(u64, u64)>; 3],
@@ -78,12 +77,12 @@ impl Alone {
         self.next = (self.next + 1) % self.samples.len();
     }
 
-    /// The time beyond what the cost takes at a speed; of two samples the lesser.
+    /// The least time beyond what the cost takes at a speed: a late driver or a hiccup of the drive only adds to it (as BBR takes the
+    /// least round trip).
     fn delay(&self, speed: Speed) -> u64 {
-        let delay = |s: (u64, u64)| s.0.saturating_sub(speed.time(s.1));
-        let [a, b, c] = self.samples.map(|s| s.map_or(u64::MAX, delay));
-        let median = a.min(b).max(a.max(b).min(c));
-        if median == u64::MAX { a.min(b) } else { median }
+        let delay = |s: &(u64, u64)| s.0.saturating_sub(speed.time(s.1));
+        let samples = self.samples.iter().flatten();
+        samples.map(delay).min().unwrap_or(u64::MAX)
     }
 }
 
