@@ -70,14 +70,25 @@ impl Blocks {
             total: 0,
         };
         blocks.open = blocks.free.pop().expect("there are blocks");
-        let extents = blocks.extents.len() * filled as usize / 100;
-        for extent in 0..extents {
-            for unit in 0..EXTENT / UNIT {
-                blocks.write(extent as u64 * EXTENT + unit * UNIT, true);
-            }
-        }
-        (blocks.host, blocks.total) = (0, 0);
+        blocks.fill(blocks.extents.len() * filled as usize / 100);
         blocks
+    }
+
+    /// So many extents were written in sequence to a new drive. There is room for all, so nothing is cleaned.
+    fn fill(&mut self, extents: usize) {
+        let per_extent = EXTENT / UNIT;
+        let units = u64::from(self.units);
+        for (extent, block) in (1..).zip(&mut self.extents[..extents]) {
+            *block = ((extent * per_extent - 1) / units) as u16;
+        }
+        self.live = extents as u64 * per_extent;
+        let full = self.live / units;
+        self.valid[..full as usize].fill(self.units);
+        self.written = (self.live % units) as u32;
+        for _ in 0..full {
+            self.open = self.free.pop().expect("blocks are kept free");
+        }
+        self.valid[usize::from(self.open)] = self.written;
     }
 
     /// The unit at `offset` is written; `sequential` if it follows the one before it.
@@ -224,6 +235,23 @@ mod tests {
         assert!((1500..2700).contains(&large), "{large}");
         let later = random_writes(70, 5);
         assert!(small.abs_diff(later) < small / 20, "{small} {later}");
+    }
+
+    #[test]
+    fn a_filled_drive_is_as_one_written_in_sequence() {
+        for (units, filled) in [(UNITS, 40), (UNITS, 100), (3000, 77), (1024, 50), (5000, 0)] {
+            let made = Blocks::new(SIZE, units, 70, filled);
+            let mut written = Blocks::new(SIZE, units, 70, 0);
+            let extents = SIZE / EXTENT * filled / 100;
+            for unit in 0..extents * EXTENT / UNIT {
+                written.write(unit * UNIT, true);
+            }
+            assert_eq!(made.valid, written.valid);
+            assert_eq!(made.extents, written.extents);
+            assert_eq!(made.free, written.free);
+            let state = |b: &Blocks| (b.open, b.written, b.live, b.copied, b.random);
+            assert_eq!(state(&made), state(&written));
+        }
     }
 
     #[test]
