@@ -41,6 +41,7 @@ extern crate std;
 
 mod config;
 mod drive;
+mod ends;
 pub mod hdd;
 mod link;
 pub mod null;

@@ -1,8 +1,5 @@
 //! The `latency` scenario on drives of no particular make: `cargo run --release -p weir-sim --example latency [REPETITIONS]`.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use weir_drive::Config;
 use weir_sim::scenario::{Control, Interferers, Reads, latency};
 use weir_sim::{Error, Run};
@@ -16,7 +13,10 @@ fn main() -> Result<(), Error> {
         "scenario          drive  case     policy      reads  mean us    sd us   p99 us   limit  elevator   drive  total MB/s"
     );
     for reads in [Reads::Continuous, Reads::Sporadic] {
-        for drive in [Config::Ssd(common::flash()), Config::Hdd(common::disk())] {
+        for drive in [
+            Config::Ssd(weir_drive::ssd::Config::generic()),
+            Config::Hdd(weir_drive::hdd::Config::generic()),
+        ] {
             for interferers in Interferers::ALL {
                 for control in Control::ALL {
                     for repetition in 0..repetitions.unwrap_or(1) {

@@ -1,9 +1,6 @@
 //! How many requests the simulator plays in a second of processor time:
 //! `cargo run --release -p weir-sim --example speed [SECONDS [POLICY [SCENARIO]]]`.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use rustix::time::{ClockId, clock_gettime};
 use weir_core::{Contract, Span};
 use weir_drive::Config;
@@ -19,9 +16,17 @@ fn main() -> Result<(), weir_sim::Error> {
     for scenario in [
         scenario::equal_random_readers(duration),
         scenario::demo(duration),
-        random_readers("ssd", Config::Ssd(common::flash()), duration),
+        random_readers(
+            "ssd",
+            Config::Ssd(weir_drive::ssd::Config::generic()),
+            duration,
+        ),
         // So slow a drive plays a longer time in as short a one.
-        random_readers("hdd", Config::Hdd(common::disk()), duration.times(100)),
+        random_readers(
+            "hdd",
+            Config::Hdd(weir_drive::hdd::Config::generic()),
+            duration.times(100),
+        ),
     ] {
         if which.as_ref().is_some_and(|name| *name != scenario.name) {
             continue;

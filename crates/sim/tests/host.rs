@@ -1,7 +1,5 @@
 //! Processes with a page cache, on drives that have positions.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Output, Span, StreamId};
@@ -19,13 +17,13 @@ fn drives() -> [Config; 4] {
         tags: 64,
         duplex: true,
         link: 3_500_000_000,
-        ..common::flash()
+        ..ssd::Config::generic()
     };
     [
         Config::Null(null::Config::demo()),
         Config::Ssd(nvme),
-        Config::Ssd(common::flash()),
-        Config::Hdd(common::disk()),
+        Config::Ssd(ssd::Config::generic()),
+        Config::Hdd(weir_drive::hdd::Config::generic()),
     ]
 }
 
@@ -193,7 +191,7 @@ fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_driv
 
 #[test]
 fn the_read_outstanding_at_the_end_is_waited_for_and_counted() {
-    let drive = Config::Hdd(common::disk());
+    let drive = Config::Hdd(weir_drive::hdd::Config::generic());
     let scenario = latency(
         drive,
         Interferers::Readers,
@@ -239,14 +237,14 @@ fn the_first_seeds_picture() {
         let latency = results.clients[0].meter.latency().clone();
         (latency.sum() / u128::from(latency.count())) as u64 / 1_000
     };
-    let flash = Config::Ssd(common::flash());
+    let flash = Config::Ssd(ssd::Config::generic());
     // 16 MiB may overtake a read: 32 ms at the link's speed, and what is in the drive.
     let none = mean(flash, Interferers::Readers, Control::None);
     let bfq = mean(flash, Interferers::Readers, Control::Bfq);
     assert!((31_000..80_000).contains(&none), "{none} us");
     assert!(none > 50 * bfq, "{none} us and {bfq} us");
     // 500 ms may pass until a read of the disk is overdue.
-    let disk = Config::Hdd(common::disk());
+    let disk = Config::Hdd(weir_drive::hdd::Config::generic());
     let none = mean(disk, Interferers::Readers, Control::None);
     let bfq = mean(disk, Interferers::Readers, Control::Bfq);
     assert!((300_000..800_000).contains(&none), "{none} us");
@@ -255,7 +253,7 @@ fn the_first_seeds_picture() {
 
 #[test]
 fn tags_follow_the_drive_and_the_elevator() {
-    let drive = Config::Ssd(common::flash());
+    let drive = Config::Ssd(ssd::Config::generic());
     let tags = |control: Control| {
         let scenario = latency(
             drive,

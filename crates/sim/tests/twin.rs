@@ -1,7 +1,5 @@
 //! The same twice, to the byte; and no request lost, whatever the scenario.
 
-mod common;
-
 use weir_core::record::{Call, Recorder, replay};
 use weir_core::{Class, Contract, Edit, Flags, GroupId, Instant, Layer, Limits, Max, ROOT, Span};
 use weir_drive::{null, ssd};
@@ -157,11 +155,11 @@ fn drawn(seed: u64) -> Scenario {
 /// Some drives have positions, some an adapter, some clients are processes with a page cache.
 fn buffer(rng: &mut Rng, s: &mut Scenario) {
     match rng.range(0, 19) {
-        0 | 1 => s.drive = weir_drive::Config::Hdd(common::disk()),
+        0 | 1 => s.drive = weir_drive::Config::Hdd(weir_drive::hdd::Config::generic()),
         2 | 3 => {
             let flash = ssd::Config {
                 size: 2 << 30,
-                ..common::flash()
+                ..ssd::Config::generic()
             };
             s.drive = weir_drive::Config::Ssd(flash);
         }

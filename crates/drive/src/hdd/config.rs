@@ -41,6 +41,33 @@ pub struct Config {
 }
 
 impl Config {
+    /// A 2.5-inch disk of 7200 revolutions and 480 GiB: plausible, no particular product.
+    pub const fn generic() -> Self {
+        const fn zone(rate: u64) -> Zone {
+            Zone {
+                bytes: 160 << 30,
+                rate,
+            }
+        }
+        Self {
+            zones: [zone(110_000_000), zone(90_000_000), zone(60_000_000)],
+            rpm: 7200,
+            seek: Seek {
+                track: Span::from_millis(1),
+                average: Span::from_millis(12),
+                full: Span::from_millis(22),
+            },
+            settle: Span::from_micros(500),
+            tags: 32,
+            ageing: Span::from_millis(500),
+            overhead: Span::from_micros(100),
+            link: 300_000_000,
+            segments: 16,
+            segment: 1 << 20,
+            write_cache: 16 << 20,
+        }
+    }
+
     /// Checks every parameter.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ pub use config::{Config, ZONES};
 pub use geometry::Zone;
 pub use seek::Seek;
 
+use crate::ends::{End, Ends};
 use crate::link::Link;
 use crate::{Busy, Drive, Ended};
 use alloc::vec::Vec;
@@ -24,7 +25,7 @@ use cache::Segments;
 use divisor::Divisor;
 use geometry::{Geometry, Place};
 use seek::Curve;
-use weir_core::{Completion, Dispatch, DriveShape, Flags, Instant, Op, Tag};
+use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Tag};
 
 /// Ranges in the write cache at most; one more write waits.
 const DIRTY_MAX: usize = 256;
@@ -48,7 +49,7 @@ pub struct Hdd {
     cached: u64,
     active: Option<Active>,
     /// Commands that have ended or whose end is known, by that end.
-    ended: Vec<End>,
+    ended: Ends,
     in_flight: u32,
     now: Instant,
     sequence: u64,
@@ -89,13 +90,6 @@ struct Head {
     reading: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct End {
-    at: Instant,
-    sequence: u64,
-    tag: Tag,
-}
-
 impl Hdd {
     fn new(config: &Config) -> Self {
         let room = usize::from(config.tags);
@@ -118,7 +112,7 @@ impl Hdd {
             dirty: Vec::with_capacity(DIRTY_MAX),
             cached: 0,
             active: None,
-            ended: Vec::with_capacity(room),
+            ended: Ends::new(room),
             in_flight: 0,
             now: Instant::ZERO,
             sequence: 0,
@@ -223,15 +217,12 @@ impl Hdd {
 
     fn answer(&mut self, job: &Job, at: Instant) {
         let Some(tag) = job.tag else { return };
-        let end = End {
+        self.ended.push(End {
             at,
             sequence: job.sequence,
             tag,
-        };
-        let place = self
-            .ended
-            .partition_point(|e| (e.at, e.sequence) > (at, job.sequence));
-        self.ended.insert(place, end);
+            queue: 0,
+        });
     }
 
     /// The first flush in the queue: nothing behind it begins before it has ended.
@@ -464,22 +455,15 @@ impl Drive for Hdd {
     }
 
     fn next_completion(&self) -> Option<Instant> {
-        let ended = self.ended.last().map(|e| e.at);
         let active = self.active.map(|a| a.ends);
-        match (ended, active) {
-            (Some(e), Some(a)) => Some(e.min(a)),
-            (at, None) | (None, at) => at,
-        }
+        self.ended.first().into_iter().chain(active).min()
     }
 
     fn pop(&mut self, now: Instant) -> Option<Ended> {
         self.advance(now);
-        let end = self.ended.pop_if(|e| e.at <= now)?;
+        let end = self.ended.pop(self.now)?;
         self.in_flight -= 1;
-        Some(Ended {
-            at: end.at,
-            completion: Completion::ok(end.tag),
-        })
+        Some(end.ended())
     }
 
     fn in_flight(&self) -> u32 {

@@ -3,29 +3,8 @@ use crate::testing::{Client, Load, Result};
 use std::vec::Vec;
 use weir_core::Span;
 
-/// A 2.5-inch disk of 7200 revolutions.
 fn config() -> Config {
-    let zone = |rate| Zone {
-        bytes: 160 << 30,
-        rate,
-    };
-    Config {
-        zones: [zone(110_000_000), zone(90_000_000), zone(60_000_000)],
-        rpm: 7200,
-        seek: Seek {
-            track: Span::from_millis(1),
-            average: Span::from_millis(12),
-            full: Span::from_millis(22),
-        },
-        settle: Span::from_micros(500),
-        tags: 32,
-        ageing: Span::from_millis(500),
-        overhead: Span::from_micros(100),
-        link: 300_000_000,
-        segments: 16,
-        segment: 1 << 20,
-        write_cache: 16 << 20,
-    }
+    Config::generic()
 }
 
 fn load(config: &Config) -> Load<Hdd> {

@@ -14,6 +14,7 @@ mod streams;
 
 pub use config::Config;
 
+use crate::ends::{End, Ends};
 use crate::link::Link;
 use crate::{Busy, Drive, Ended};
 use alloc::collections::VecDeque;
@@ -21,7 +22,7 @@ use alloc::vec::Vec;
 use blocks::{Blocks, UNIT};
 use flash::Flash;
 use streams::Streams;
-use weir_core::{Completion, Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
+use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 
 /// The drive. See the module's documentation.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub struct Ssd {
     held: VecDeque<Write>,
     buffer: Buffer,
     /// Commands whose end is known, by that end, the next one last.
-    ended: Vec<End>,
+    ended: Ends,
     queued: Vec<u16>,
     in_flight: u32,
     now: Instant,
@@ -76,14 +77,6 @@ struct Write {
     sequential: bool,
     ready: Instant,
     sequence: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct End {
-    at: Instant,
-    sequence: u64,
-    tag: Tag,
-    queue: u16,
 }
 
 /// What has been answered and is not in the flash yet.
@@ -129,7 +122,7 @@ impl Ssd {
                 ),
                 safe: Instant::ZERO,
             },
-            ended: Vec::with_capacity(queues * tags),
+            ended: Ends::new(queues * tags),
             queued: alloc::vec![0; queues],
             in_flight: 0,
             now: Instant::ZERO,
@@ -152,10 +145,7 @@ impl Ssd {
         let choose = (!self.waiting.is_empty()).then(|| self.out.until().back(self.config.window));
         let room = self.buffer.leaving.front().map(|l| l.0);
         let room = room.filter(|_| !self.held.is_empty());
-        match (choose, room) {
-            (Some(c), Some(r)) => Some(c.min(r)),
-            (at, None) | (None, at) => at,
-        }
+        choose.into_iter().chain(room).min()
     }
 
     /// Lets happen what happens up to `now`.
@@ -183,16 +173,12 @@ impl Ssd {
     }
 
     fn answer(&mut self, at: Instant, sequence: u64, tag: Tag, queue: u16) {
-        let end = End {
+        self.ended.push(End {
             at,
             sequence,
             tag,
             queue,
-        };
-        let place = self
-            .ended
-            .partition_point(|e| (e.at, e.sequence) > (at, sequence));
-        self.ended.insert(place, end);
+        });
     }
 
     fn time(&self, bytes: u64) -> Span {
@@ -381,21 +367,15 @@ impl Drive for Ssd {
     }
 
     fn next_completion(&self) -> Option<Instant> {
-        match (self.ended.last().map(|e| e.at), self.changes()) {
-            (Some(e), Some(c)) => Some(e.min(c)),
-            (at, None) | (None, at) => at,
-        }
+        self.ended.first().into_iter().chain(self.changes()).min()
     }
 
     fn pop(&mut self, now: Instant) -> Option<Ended> {
         self.advance(now);
-        let end = self.ended.pop_if(|e| e.at <= now)?;
+        let end = self.ended.pop(self.now)?;
         self.queued[usize::from(end.queue)] -= 1;
         self.in_flight -= 1;
-        Some(Ended {
-            at: end.at,
-            completion: Completion::ok(end.tag),
-        })
+        Some(end.ended())
     }
 
     fn in_flight(&self) -> u32 {

@@ -4,33 +4,8 @@ use std::vec::Vec;
 
 const SECOND: Span = Span::from_secs(1);
 
-/// A SATA drive of eight channels.
 fn config() -> Config {
-    Config {
-        size: 64 << 30,
-        tags: 32,
-        queues: 1,
-        link: 540_000_000,
-        duplex: false,
-        overhead: Span::from_micros(40),
-        command: Span::from_micros(5),
-        channels: 8,
-        dies: 4,
-        channel: 200_000_000,
-        page: 16 << 10,
-        read: Span::from_micros(80),
-        program: Span::from_micros(1300),
-        erase: Span::from_millis(4),
-        suspend: Span::from_micros(100),
-        block: 256,
-        read_ahead: 256 << 10,
-        window: Span::from_micros(600),
-        favour: 16 << 20,
-        write_buffer: 8 << 20,
-        protected: false,
-        spare: 100,
-        filled: 50,
-    }
+    Config::generic()
 }
 
 fn load(config: &Config) -> Load<Ssd> {
