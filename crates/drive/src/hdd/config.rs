@@ -38,6 +38,9 @@ pub struct Config {
     pub segment: u32,
     /// Bytes of writes that are answered before they are on the platters: 0 (none) to 1 GiB.
     pub write_cache: u64,
+    /// What a flush takes beside the writes it waits for (defect lists, the cache's own bookkeeping): at most 1 s. The arm does nothing
+    /// else meanwhile.
+    pub flush: Span,
 }
 
 impl Config {
@@ -65,6 +68,7 @@ impl Config {
             segments: 16,
             segment: 1 << 20,
             write_cache: 16 << 20,
+            flush: Span::ZERO,
         }
     }
 
@@ -128,11 +132,12 @@ impl Config {
         ]
     }
 
-    fn electronics(&self) -> [Rule; 7] {
+    fn electronics(&self) -> [Rule; 8] {
         let fastest = self.zones.iter().map(|z| z.rate).max().unwrap_or(0);
         let (tags, segments) = (u64::from(self.tags), u64::from(self.segments));
         let (ageing, overhead) = (self.ageing.as_nanos(), self.overhead.as_nanos());
         let (segment, cache) = (u64::from(self.segment), self.write_cache);
+        let flush = self.flush.as_nanos();
         [
             ((1..=32).contains(&tags), "tags", tags, "1 to 32"),
             (
@@ -170,6 +175,12 @@ impl Config {
                 "write_cache",
                 cache,
                 "0 to 1073741824 bytes (1 GiB)",
+            ),
+            (
+                flush <= 1_000_000_000,
+                "flush",
+                flush,
+                "0 to 1000000000 ns (1 s)",
             ),
         ]
     }

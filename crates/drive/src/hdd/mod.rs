@@ -25,7 +25,7 @@ use cache::Segments;
 use divisor::Divisor;
 use geometry::{Geometry, Place};
 use seek::Curve;
-use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Tag};
+use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 
 /// Ranges in the write cache at most; one more write waits.
 const DIRTY_MAX: usize = 256;
@@ -139,7 +139,7 @@ impl Hdd {
         while self.active.is_none() {
             let Some((from, index)) = self.choose(t) else {
                 // Behind one flush there may be another with nothing in between.
-                if self.end_flush(t) {
+                if self.flush(t) {
                     continue;
                 }
                 return;
@@ -190,6 +190,10 @@ impl Hdd {
 
     fn finish(&mut self, active: Active) {
         let job = active.job;
+        if job.op == Op::Flush {
+            self.end_flush(&job, active.ends);
+            return;
+        }
         let last = job.end.saturating_sub(1);
         self.head = Head {
             track: self.geometry.place(last).track,
@@ -234,8 +238,8 @@ impl Hdd {
         flushes.map(|j| j.sequence).min().unwrap_or(u64::MAX)
     }
 
-    /// Ends the first flush if all before it is on the platters. Returns whether it did.
-    fn end_flush(&mut self, t: Instant) -> bool {
+    /// Has the actuator do the first flush if all before it is on the platters. Returns whether it did.
+    fn flush(&mut self, t: Instant) -> bool {
         let barrier = self.barrier();
         let before = |j: &Job| j.sequence < barrier;
         if barrier == u64::MAX || self.cached > 0 || self.waiting.iter().any(before) {
@@ -245,9 +249,20 @@ impl Hdd {
         let job = self
             .waiting
             .swap_remove(index.expect("the barrier is one that waits"));
-        self.answer(&job, t.max(job.ready));
-        self.admit(t);
+        let begins = t.max(job.ready);
+        if self.config.flush == Span::ZERO {
+            self.end_flush(&job, begins);
+        } else {
+            let ends = begins + self.config.flush;
+            self.active = Some(Active { job, begins, ends });
+        }
         true
+    }
+
+    fn end_flush(&mut self, job: &Job, at: Instant) {
+        self.flushes -= 1;
+        self.answer(job, at);
+        self.admit(at);
     }
 
     /// Takes writes into the write cache while it has room, first come, first served.

@@ -180,6 +180,26 @@ fn flushes_one_behind_the_other_end_and_what_is_behind_them_begins() {
 }
 
 #[test]
+fn a_flush_takes_what_it_is_said_to_take_and_the_arm_waits_for_it() {
+    let plain = config();
+    let slow = Config {
+        flush: Span::from_millis(20),
+        ..plain
+    };
+    let run = |config: &Config| {
+        let mut clients = [
+            Client::random(Op::Flush, 0, 2),
+            Client::random(Op::Read, 4096, 1),
+        ];
+        load(config).run(&mut clients, Span::from_nanos(1)).0
+    };
+    let (plain, slow) = (run(&plain), run(&slow));
+    assert!(plain[0].longest < Span::from_millis(1));
+    assert_eq!(slow[0].longest, plain[0].longest + Span::from_millis(40));
+    assert!(slow[1].latency > Span::from_millis(40));
+}
+
+#[test]
 fn what_is_not_looked_at_would_not_have_been_chosen() {
     let config = config();
     let mut load = load(&config);

@@ -52,6 +52,9 @@ pub struct Config {
     pub write_buffer: u64,
     /// True if what is in the write buffer survives a loss of power, so that a flush costs a command only.
     pub protected: bool,
+    /// What a flush takes of the controller beside the writes it waits for (the mapping is made safe): at most 1 s. The controller
+    /// begins nothing else meanwhile.
+    pub flush: Span,
     /// Room beyond what the host sees, in 1/1000 of it: 10 to 2000.
     pub spare: u16,
     /// How much of what the host sees was written (in sequence) before: 0 to 100 per cent.
@@ -83,6 +86,7 @@ impl Config {
             favour: 16 << 20,
             write_buffer: 8 << 20,
             protected: false,
+            flush: Span::ZERO,
             spare: 100,
             filled: 50,
         }
@@ -201,8 +205,9 @@ impl Config {
         ]
     }
 
-    fn buffers(&self) -> [Rule; 6] {
+    fn buffers(&self) -> [Rule; 7] {
         let (spare, filled) = (u64::from(self.spare), u64::from(self.filled));
+        let flush = self.flush.as_nanos();
         let blocks = u64::from(self.units_per_block()).max(1);
         let blocks = count(self.size, blocks as u32, spare);
         [
@@ -223,6 +228,12 @@ impl Config {
                 "write_buffer",
                 self.write_buffer,
                 "0 to 17179869184 bytes (16 GiB)",
+            ),
+            (
+                flush <= 1_000_000_000,
+                "flush",
+                flush,
+                "0 to 1000000000 ns (1 s)",
             ),
             (
                 (10..=2000).contains(&spare),

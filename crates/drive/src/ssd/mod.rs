@@ -295,7 +295,10 @@ impl Ssd {
             if self.buffer.partial > 0 {
                 self.program(ends);
             }
-            ends = ends.max(self.buffer.safe);
+            if write.op == Op::Flush {
+                self.controller = begins + self.config.flush;
+            }
+            ends = ends.max(self.buffer.safe).max(self.controller);
         }
         self.answer(ends, write.sequence, write.tag, write.queue);
     }

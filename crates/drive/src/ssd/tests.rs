@@ -158,6 +158,22 @@ fn a_flush_ends_when_what_was_written_before_it_is_in_the_flash() {
 }
 
 #[test]
+fn a_flush_takes_what_it_is_said_to_take_and_the_controller_waits_for_it() {
+    let slow = Config {
+        flush: Span::from_millis(2),
+        ..config()
+    };
+    let mut clients = [
+        Client::random(Op::Flush, 0, 3),
+        Client::random(Op::Read, 4096, 1),
+    ];
+    let (results, _) = run(&slow, &mut clients, 0);
+    assert!(results[0].longest >= Span::from_millis(6));
+    assert!(results[0].longest < Span::from_micros(6100));
+    assert!(results[1].latency > Span::from_millis(6));
+}
+
+#[test]
 fn a_read_suspends_what_is_being_written() {
     let one_die = Config {
         channels: 1,
