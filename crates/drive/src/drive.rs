@@ -33,6 +33,9 @@ pub trait Drive: fmt::Debug {
 pub struct Ended {
     /// When, on the drive's own account: at or before the `now` of the [`Drive::pop`] that gave it.
     pub at: Instant,
+    /// When the drive began to work on it: before that it waited in the drive for others. What the drive then does for several
+    /// commands side by side counts for each of them.
+    pub began: Instant,
     /// Which, and how: what [`Layer::complete`](weir_core::Layer::complete) takes.
     pub completion: Completion,
 }

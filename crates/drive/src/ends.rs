@@ -8,6 +8,8 @@ use weir_core::{Completion, Instant, Tag};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) at: Instant,
+    /// When the drive began to work on it.
+    pub(crate) began: Instant,
     /// Its place in the order of submission.
     pub(crate) sequence: u64,
     pub(crate) tag: Tag,
@@ -20,6 +22,7 @@ impl End {
     pub(crate) fn ended(&self) -> Ended {
         Ended {
             at: self.at,
+            began: self.began,
             completion: Completion::ok(self.tag),
         }
     }
@@ -67,6 +70,7 @@ mod tests {
         for (sequence, at) in [(1, 20), (2, 10), (3, 20), (4, 30)] {
             ends.push(End {
                 at: Instant::from_nanos(at),
+                began: Instant::ZERO,
                 sequence,
                 tag: Tag(sequence as u32),
                 queue: 0,

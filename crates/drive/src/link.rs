@@ -1,6 +1,6 @@
 //! A serial link: one transfer at a time, in order, exact to the fraction of a nanosecond.
 
-use weir_core::Instant;
+use weir_core::{Instant, Span};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -30,6 +30,12 @@ impl Link {
     /// When all that was given to it has crossed.
     pub(crate) fn until(&self) -> Instant {
         Instant::from_nanos(self.until)
+    }
+
+    /// What `bytes` take to cross.
+    #[inline]
+    pub(crate) fn time(&self, bytes: u32) -> Span {
+        Span::from_nanos((u64::from(bytes) * SECOND).div_ceil(self.rate))
     }
 
     /// When `bytes` that are ready at `ready` have crossed, behind all that came before.

@@ -102,10 +102,11 @@ impl<D: Drive> Load<D> {
             assert!(next >= self.now, "time goes on");
             self.now = next;
             while let Some(ended) = self.drive.pop(next) {
-                assert!(ended.at <= next);
+                assert!(ended.began <= ended.at && ended.at <= next);
                 let tag = ended.completion.tag.0;
                 let (client, asked) = self.outstanding[tag as usize].take().expect("in flight");
                 self.free.push(tag);
+                assert!(asked <= ended.began, "nothing begins before it came");
                 let result = &mut results[client];
                 let latency = ended.at.since(asked);
                 result.requests += 1;

@@ -74,6 +74,8 @@ struct Job {
 #[derive(Clone, Copy, Debug)]
 struct Active {
     job: Job,
+    /// When the arm set out.
+    began: Instant,
     /// When its first byte passes under the head, and when its last one has.
     begins: Instant,
     ends: Instant,
@@ -156,7 +158,7 @@ impl Hdd {
     fn work(&mut self, t: Instant, job: Job) {
         let at = t.max(job.ready);
         let read = self.read_on(at);
-        if job.op == Op::Read && self.hit(at, &job) {
+        if job.op == Op::Read && self.hit(t, at, &job) {
             return;
         }
         let access = self.access(t, &job, read);
@@ -167,13 +169,14 @@ impl Hdd {
         let bytes = job.end - access.from;
         self.active = Some(Active {
             job,
+            began: t,
             begins: access.begins,
             ends: access.begins + self.geometry.passing(job.place.zone, bytes),
         });
     }
 
     /// Answers a read from the caches if they hold all of it.
-    fn hit(&mut self, at: Instant, job: &Job) -> bool {
+    fn hit(&mut self, began: Instant, at: Instant, job: &Job) -> bool {
         if self.head.reading {
             let read = self.read_on(at);
             self.segments.extend(read);
@@ -183,7 +186,7 @@ impl Hdd {
         if found {
             let ready = at.max(job.ready);
             let ends = self.link.transfer(ready, (job.end - job.start) as u32);
-            self.answer(job, ends);
+            self.answer(job, began, ends);
         }
         found
     }
@@ -216,13 +219,14 @@ impl Hdd {
                     .transfer(active.begins, (job.end - job.start) as u32),
             );
         }
-        self.answer(&job, ends);
+        self.answer(&job, active.began, ends);
     }
 
-    fn answer(&mut self, job: &Job, at: Instant) {
+    fn answer(&mut self, job: &Job, began: Instant, at: Instant) {
         let Some(tag) = job.tag else { return };
         self.ended.push(End {
             at,
+            began,
             sequence: job.sequence,
             tag,
             queue: 0,
@@ -254,14 +258,20 @@ impl Hdd {
             self.end_flush(&job, begins);
         } else {
             let ends = begins + self.config.flush;
-            self.active = Some(Active { job, begins, ends });
+            self.active = Some(Active {
+                job,
+                began: t,
+                begins,
+                ends,
+            });
         }
         true
     }
 
     fn end_flush(&mut self, job: &Job, at: Instant) {
         self.flushes -= 1;
-        self.answer(job, at);
+        // To write out what was before it is its work, too.
+        self.answer(job, job.arrived, at);
         self.admit(at);
     }
 
@@ -278,7 +288,7 @@ impl Hdd {
                 return;
             }
             self.waiting.swap_remove(index);
-            self.cache(t.max(job.ready), job);
+            self.cache(t, job);
         }
     }
 
@@ -293,8 +303,9 @@ impl Hdd {
     }
 
     fn cache(&mut self, t: Instant, job: Job) {
-        let ends = self.link.transfer(t, (job.end - job.start) as u32);
-        self.answer(&job, ends);
+        let ready = t.max(job.ready);
+        let ends = self.link.transfer(ready, (job.end - job.start) as u32);
+        self.answer(&job, t, ends);
         self.segments.written(job.start, job.end);
         let same = |d: &&mut Job| d.start <= job.start && job.end <= d.end;
         if self.dirty.iter_mut().find(same).is_some() {
@@ -452,15 +463,16 @@ impl Drive for Hdd {
             sequence: self.sequence,
         };
         if job.op == Op::Discard {
-            self.answer(&job, job.ready);
+            self.answer(&job, job.arrived, job.ready);
             return Ok(());
         }
         let open = self.barrier() == u64::MAX;
-        if open && job.op == Op::Read && self.active.is_none() && self.hit(job.ready, &job) {
+        let still = open && self.active.is_none();
+        if still && job.op == Op::Read && self.hit(self.now, job.ready, &job) {
             return Ok(());
         }
         if open && self.is_cacheable(&job) && self.has_room(&job) {
-            self.cache(job.ready, job);
+            self.cache(self.now, job);
         } else {
             self.flushes += u32::from(job.op == Op::Flush);
             self.waiting.push(job);

@@ -50,6 +50,8 @@ enum Bandwidth {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     at: Instant,
+    /// As long before its end as it takes alone.
+    began: Instant,
     sequence: u64,
     tag: Tag,
     queue: u16,
@@ -61,6 +63,7 @@ impl Null {
         let room = usize::from(config.queues) * usize::from(config.tags);
         let blank = InFlight {
             at: Instant::ZERO,
+            began: Instant::ZERO,
             sequence: 0,
             tag: Tag(0),
             queue: 0,
@@ -108,6 +111,16 @@ impl Null {
         }
     }
 
+    /// What a command takes on an idle drive.
+    #[inline]
+    fn alone(&self, command: &Dispatch) -> Span {
+        let transfer = match (&self.bandwidth, command.op) {
+            (Bandwidth::Serial(link), Op::Read | Op::Write) => link.time(command.length),
+            _ => Span::ZERO,
+        };
+        self.config.service + transfer
+    }
+
     /// True if the next completion is one of `others`.
     #[inline]
     fn others_first(&self) -> Option<bool> {
@@ -133,6 +146,7 @@ impl Drive for Null {
         let at = self.end(command);
         let entry = InFlight {
             at,
+            began: self.now.max(at.back(self.alone(command))),
             sequence: self.submitted,
             tag: command.tag,
             queue: command.queue.0,
@@ -172,6 +186,7 @@ impl Drive for Null {
         self.in_flight -= 1;
         Some(Ended {
             at: entry.at,
+            began: entry.began,
             completion: Completion::ok(entry.tag),
         })
     }

@@ -172,9 +172,10 @@ impl Ssd {
         }
     }
 
-    fn answer(&mut self, at: Instant, sequence: u64, tag: Tag, queue: u16) {
+    fn answer(&mut self, at: Instant, began: Instant, sequence: u64, tag: Tag, queue: u16) {
         self.ended.push(End {
             at,
+            began,
             sequence,
             tag,
             queue,
@@ -231,7 +232,7 @@ impl Ssd {
         let ends = crossed
             .max(got.first + self.time(length))
             .max(got.last + self.time(page));
-        self.answer(ends, read.sequence, read.tag, read.queue);
+        self.answer(ends, t, read.sequence, read.tag, read.queue);
     }
 
     /// Reads the stream on from `from`, whole pages.
@@ -300,7 +301,7 @@ impl Ssd {
             }
             ends = ends.max(self.buffer.safe).max(self.controller);
         }
-        self.answer(ends, write.sequence, write.tag, write.queue);
+        self.answer(ends, t, write.sequence, write.tag, write.queue);
     }
 
     /// Sends a page (or what there is of it) to a die.
@@ -363,7 +364,7 @@ impl Drive for Ssd {
                     sequence,
                 });
             }
-            Op::Discard => self.answer(ready, sequence, tag, queue),
+            Op::Discard => self.answer(ready, self.now, sequence, tag, queue),
         }
         self.step(self.now);
         Ok(())
