@@ -5,12 +5,14 @@
 //!
 //! - [`Histogram`]: latencies in fixed memory, with exact count, sums, minimum and maximum;
 //! - [`Series`]: bytes and requests per window; [`Busy`]: when a client was waiting; [`judge`]: was a promise kept;
+//! - [`Course`] and [`Level`]: latencies and levels over time;
 //! - [`Waits`] and [`Split`]: where the time of requests went;
 //! - [`Meter`]: all of these for one client;
 //! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
 //! - [`jain`], [`median`], [`ratio`]: figures over several clients or repetitions.
 
 mod busy;
+mod course;
 mod figures;
 mod histogram;
 mod jsonl;
@@ -20,13 +22,14 @@ mod series;
 mod waits;
 
 pub use busy::{Busy, Judged, judge};
+pub use course::{Course, Level, Spread};
 pub use figures::{jain, median, ratio};
 pub use histogram::Histogram;
 pub use jsonl::{ReadError, read_records, to_line, write_records};
 pub use meter::Meter;
 pub use record::{Latency, LimitedBy, Place, Record, Run, SplitUs, TOTAL};
 pub use series::{Series, Window, mbps};
-pub use waits::{Split, Waits};
+pub use waits::{Split, Waits, Within};
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;

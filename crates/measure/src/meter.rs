@@ -1,6 +1,6 @@
 //! Everything that is measured about one client over one run.
 
-use crate::{Busy, Histogram, Judged, SECOND_NS, Series, Split, Waits, judge};
+use crate::{Busy, Course, Histogram, Judged, SECOND_NS, Series, Split, Waits, Within, judge};
 
 /// The measurements of one client between two instants.
 ///
@@ -17,6 +17,7 @@ pub struct Meter {
     seconds: Series,
     plot: Series,
     busy: Busy,
+    course: Option<Box<Course>>,
 }
 
 impl Meter {
@@ -39,7 +40,15 @@ impl Meter {
             busy: Busy::new(&seconds, Self::GAP_NS),
             seconds,
             plot: Series::covering(start_ns, Self::PLOT_STEP_NS, length_ns),
+            course: None,
         }
+    }
+
+    /// From now on keeps the course of latencies, in windows of `step_ns` from the start on.
+    pub fn follow(&mut self, step_ns: u64) {
+        let length = self.end_ns - self.start_ns;
+        let course = Course::covering(self.start_ns, step_ns, length);
+        self.course = Some(Box::new(course));
     }
 
     /// The client sent a request at `now_ns`.
@@ -57,6 +66,9 @@ impl Meter {
             self.latency.record(now_ns.saturating_sub(sent_ns));
             self.seconds.add(now_ns, bytes);
             self.plot.add(now_ns, bytes);
+            if let Some(course) = &mut self.course {
+                course.add(now_ns, now_ns.saturating_sub(sent_ns));
+            }
         }
     }
 
@@ -65,6 +77,14 @@ impl Meter {
     pub fn waited(&mut self, now_ns: u64, waits: Waits) {
         if self.measures(now_ns) {
             self.split.record(waits);
+        }
+    }
+
+    /// What lay within the waits of a request that was answered at `now_ns`; only for those who know.
+    #[inline]
+    pub fn waited_within(&mut self, now_ns: u64, within: Within) {
+        if self.measures(now_ns) {
+            self.split.record_within(within);
         }
     }
 
@@ -80,7 +100,7 @@ impl Meter {
     }
 
     /// Adds another client's figures over the same interval, for a total. When the two were waiting is not merged: a
-    /// promise is one client's.
+    /// promise is one client's. Nor is the course of latencies.
     ///
     /// # Panics
     /// If the two were made for different intervals.
@@ -142,6 +162,11 @@ impl Meter {
     /// Bytes and requests in each tenth of a second.
     pub fn plot(&self) -> &Series {
         &self.plot
+    }
+
+    /// Latencies over time, if they were asked for.
+    pub fn course(&self) -> Option<&Course> {
+        self.course.as_deref()
     }
 
     #[inline]

@@ -108,6 +108,12 @@ pub struct SplitUs {
     pub elevator: f64,
     /// In the drive.
     pub drive: f64,
+    /// Of `elevator`: the elevator kept the drive for the next request of some stream (it idled). Where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<f64>,
+    /// Of `drive`: the drive had not begun to work on it. Where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<f64>,
 }
 
 impl SplitUs {
@@ -253,6 +259,7 @@ mod tests {
             limit,
             elevator,
             drive,
+            ..SplitUs::default()
         };
         let of = LimitedBy::of;
         assert_eq!(of(&split(1.0, 2.0, 30.0), 40.0, 0.0), LimitedBy::Drive);

@@ -22,6 +22,15 @@ impl Waits {
     }
 }
 
+/// What lies within the waits of one request, in nanoseconds, for those who can tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Within {
+    /// Of the time in the elevator: the drive was kept for somebody's next request.
+    pub idle_ns: u64,
+    /// Of the time in the drive: the drive had not begun to work on it.
+    pub queue_ns: u64,
+}
+
 /// The waits of many requests, a histogram for each kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Split {
@@ -31,6 +40,15 @@ pub struct Split {
     pub elevator: Histogram,
     /// Time in the drive.
     pub drive: Histogram,
+    within: Sums,
+}
+
+/// Sums of [`Within`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sums {
+    count: u64,
+    idle_ns: u128,
+    queue_ns: u128,
 }
 
 impl Split {
@@ -45,6 +63,7 @@ impl Split {
             limit: Histogram::with_bits(bits),
             elevator: Histogram::with_bits(bits),
             drive: Histogram::with_bits(bits),
+            within: Sums::default(),
         }
     }
 
@@ -56,6 +75,14 @@ impl Split {
         self.drive.record(waits.drive_ns);
     }
 
+    /// Records what lies within the waits of one request. Does not allocate.
+    #[inline]
+    pub fn record_within(&mut self, within: Within) {
+        self.within.count += 1;
+        self.within.idle_ns += u128::from(within.idle_ns);
+        self.within.queue_ns += u128::from(within.queue_ns);
+    }
+
     /// Adds everything `other` has recorded.
     ///
     /// # Panics
@@ -64,14 +91,23 @@ impl Split {
         self.limit.merge(&other.limit);
         self.elevator.merge(&other.elevator);
         self.drive.merge(&other.drive);
+        self.within.count += other.within.count;
+        self.within.idle_ns += other.within.idle_ns;
+        self.within.queue_ns += other.within.queue_ns;
     }
 
     /// The means, in microseconds.
     pub fn mean_us(&self) -> SplitUs {
+        let within = |sum: u128| {
+            let count = self.within.count;
+            (count > 0).then(|| sum as f64 / count as f64 / 1e3)
+        };
         SplitUs {
             limit: self.limit.mean() / 1e3,
             elevator: self.elevator.mean() / 1e3,
             drive: self.drive.mean() / 1e3,
+            idle: within(self.within.idle_ns),
+            queue: within(self.within.queue_ns),
         }
     }
 }
@@ -100,10 +136,19 @@ mod tests {
             SplitUs {
                 limit: 2.0,
                 elevator: 1.0,
-                drive: 20.0
+                drive: 20.0,
+                ..SplitUs::default()
             }
         );
         assert_eq!(a.drive.max(), 30_000);
+        let within = |idle_ns, queue_ns| Within { idle_ns, queue_ns };
+        a.record_within(within(1000, 0));
+        b.record_within(within(2000, 8000));
+        a.merge(&b);
+        assert_eq!(
+            (a.mean_us().idle, a.mean_us().queue),
+            (Some(1.5), Some(4.0))
+        );
     }
 
     #[test]

@@ -56,6 +56,8 @@ fn a_full_record_has_the_optional_fields_after_them() {
             limit: 0.0,
             elevator: 300.5,
             drive: 30.0,
+            idle: Some(200.0),
+            queue: None,
         }),
         series_step_s: Some(0.1),
         series_mbps: Some(vec![10.0, 0.0, 9.5]),
@@ -64,7 +66,7 @@ fn a_full_record_has_the_optional_fields_after_them() {
     let want = concat!(
         r#","place":"serve","seed":7,"errors":2,"promised_mbps":10.000,"worst_second_mbps":9.960,"#,
         r#""windows_met":1.000,"limited_by":"share","split_us":{"limit":0.000,"elevator":300.500,"#,
-        r#""drive":30.000},"series_step_s":0.100,"series_mbps":[10.000,0.000,9.500]}"#
+        r#""drive":30.000,"idle":200.000},"series_step_s":0.100,"series_mbps":[10.000,0.000,9.500]}"#
     );
     let line = to_line(&full);
     let base = to_line(&plain());

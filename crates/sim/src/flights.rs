@@ -1,6 +1,7 @@
 //! Requests that clients wait for.
 
-use weir_core::{Cookie, Instant};
+use crate::parts::Parts;
+use weir_core::{Cookie, Done, Instant, Span};
 
 /// A request that a client waits for.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,22 @@ pub(crate) struct Flight {
     pub(crate) number: u64,
     /// When it was due: its latency counts from here.
     pub(crate) due: Instant,
+    /// For how long the elevator has idled: at first when it was sent, then in all while it waited in the elevator.
+    pub(crate) idle: Span,
+    /// For how long the drive worked on its last piece; `None` if it worked on none of its own (a flush that joined another).
+    pub(crate) service: Option<Span>,
+}
+
+impl Flight {
+    /// Where its time went.
+    pub(crate) fn parts(&self, done: &Done) -> Parts {
+        let waits = done.waits;
+        Parts {
+            waits,
+            idle: self.idle.min(waits.elevator),
+            queue: (self.service).map_or(Span::ZERO, |service| waits.drive.less(service)),
+        }
+    }
 }
 
 /// Requests that clients wait for, by the cookie they carry through the layer.
@@ -43,6 +60,12 @@ impl Flights {
         let flight = self.slots[cookie as usize].take();
         self.free.push(cookie as u32);
         flight.expect("a cookie is answered once")
+    }
+
+    /// The request with this cookie, if there is one.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, cookie: Cookie) -> Option<&mut Flight> {
+        self.slots.get_mut(cookie as usize)?.as_mut()
     }
 
     /// The oldest request of a client.

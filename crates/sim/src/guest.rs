@@ -6,7 +6,7 @@ use crate::{ClientSpec, Error, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, StreamId};
 use weir_load::{Client, Io};
-use weir_measure::{Meter, Waits};
+use weir_measure::Meter;
 
 /// A client: its program, its connection, its measurements.
 #[derive(Debug)]
@@ -83,17 +83,14 @@ impl Guest {
     pub(crate) fn answered(&mut self, now: Instant, flight: &Flight, done: &Done) {
         if let Some(process) = &mut self.process {
             let well = done.outcome == Outcome::Ok;
-            return process.answered(now, flight.number, done.waits, well);
+            return process.answered(now, flight.number, flight.parts(done), well);
         }
         let now_ns = now.as_nanos();
         if done.outcome == Outcome::Ok {
-            let waits = Waits {
-                limit_ns: done.waits.limit.as_nanos(),
-                elevator_ns: done.waits.elevator.as_nanos(),
-                drive_ns: done.waits.drive.as_nanos(),
-            };
+            let (waits, within) = flight.parts(done).measured();
             (self.meter).done(flight.due.as_nanos(), now_ns, flight.bytes.into());
             self.meter.waited(now_ns, waits);
+            self.meter.waited_within(now_ns, within);
         } else {
             self.meter.failed(now_ns);
         }

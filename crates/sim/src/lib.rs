@@ -29,6 +29,7 @@ mod flights;
 mod guest;
 pub mod host;
 mod observer;
+mod parts;
 mod path;
 mod policy;
 mod results;

@@ -2,7 +2,7 @@
 
 use crate::guest::think_us;
 use weir_core::{Contract, Counters, Instant, Promised, Refusal};
-use weir_measure::{LimitedBy, Meter, Place, Record, TOTAL};
+use weir_measure::{Level, LimitedBy, Meter, Place, Record, TOTAL};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Results {
     pub counters: Counters,
     /// Requests that clients still waited for at the end.
     pub unanswered: u64,
+    /// Commands in the drive (and its adapter) over time, if the run was [followed](crate::Run::followed).
+    pub depth: Option<Level>,
     /// Turns of the loop: instants, counted as often as something followed at the same instant from what was done there.
     pub turns: u64,
 }

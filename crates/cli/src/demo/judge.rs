@@ -252,6 +252,7 @@ mod tests {
             limit: 0.0,
             elevator,
             drive,
+            ..SplitUs::default()
         };
         // 500 us between client and server: 8 MB/s at best, whatever waited in the elevator.
         let far = record(1200.0, drive(650.0, 50.0));

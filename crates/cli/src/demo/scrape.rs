@@ -47,6 +47,7 @@ impl Scrape {
             limit: mean(now.limit, then.limit),
             elevator: mean(now.elevator, then.elevator),
             drive: mean(now.drive, then.drive),
+            ..SplitUs::default()
         })
     }
 

@@ -7,7 +7,7 @@ mod none;
 use crate::event::Events;
 use crate::group::GroupId;
 use crate::layer::{Piece, Table, Wake};
-use crate::{ConfigError, Instant};
+use crate::{ConfigError, Instant, StreamId};
 use none::Fifo;
 
 /// Which elevator, with its parameters.
@@ -56,6 +56,10 @@ pub(crate) trait Schedule: core::fmt::Debug {
     fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next;
     /// A piece came back from the drive (flushes among them, which no elevator chose).
     fn complete(&mut self, _now: Instant, _piece: &Piece, _table: &Table) {}
+    /// The stream for whose next request the drive is kept, if it is.
+    fn idles_for(&self) -> Option<StreamId> {
+        None
+    }
 }
 
 /// The closed set of elevators.

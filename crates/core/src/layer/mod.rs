@@ -346,6 +346,15 @@ impl Layer {
         self.table.pieces.len()
     }
 
+    /// The stream for whose next request the elevator keeps the drive, if it does: as of the last [`Self::poll`], tags are free and
+    /// what other streams have in the elevator waits on purpose.
+    pub fn idles_for(&self) -> Option<StreamId> {
+        if self.table.pieces.is_full() {
+            return None;
+        }
+        self.elevator.idles_for()
+    }
+
     /// From now on the events of `mask` are kept for [`Self::drain`].
     pub fn listen(&mut self, mask: Mask) {
         self.events.listen(mask);

@@ -67,6 +67,7 @@ fn records(policy: &str, readers: usize, seconds: usize, shape: &Shape) -> Vec<R
         limit: 0.0,
         elevator: shape.elevator,
         drive: shape.drive,
+        ..SplitUs::default()
     };
     let target = &mut all[0];
     target.split_us = Some(split);

@@ -3,9 +3,10 @@
 use super::cache::{Cache, Page};
 use super::read_ahead::{Need, PAGE, ReadAhead, Window};
 use super::{Advice, Buffered};
+use crate::parts::Parts;
 use crate::{ClientSpec, Error};
 use std::collections::BTreeSet;
-use weir_core::{Flags, Instant, Op, Span, Waits};
+use weir_core::{Flags, Instant, Op, Span};
 use weir_load::{Client, Io, Pattern, Program, Size, Step, SyncMode};
 use weir_measure::Meter;
 
@@ -64,7 +65,7 @@ struct Call {
     page: u64,
     end: u64,
     stage: Stage,
-    waits: Waits,
+    parts: Parts,
     failed: bool,
 }
 
@@ -153,8 +154,8 @@ impl Process {
         }
     }
 
-    /// A command was answered, well or not, after these waits.
-    pub(crate) fn answered(&mut self, now: Instant, number: u64, waits: Waits, well: bool) {
+    /// A command was answered, well or not, and this is where its time went.
+    pub(crate) fn answered(&mut self, now: Instant, number: u64, parts: Parts, well: bool) {
         self.cache.arrived(number, well);
         let Some(call) = &mut self.call else { return };
         let (over, since) = match &mut call.stage {
@@ -172,10 +173,7 @@ impl Process {
         };
         call.stage = over;
         call.failed |= !well;
-        let last = last_of(waits, now.since(since));
-        call.waits.limit += last.limit;
-        call.waits.elevator += last.elevator;
-        call.waits.drive += last.drive;
+        call.parts.add(parts.last(now.since(since)));
     }
 
     fn begin(&mut self, io: Io) {
@@ -188,7 +186,7 @@ impl Process {
             page,
             end: page + u64::from(io.length) / PAGE,
             stage: Stage::Running,
-            waits: Waits::default(),
+            parts: Parts::default(),
             failed: false,
         });
     }
@@ -203,13 +201,10 @@ impl Process {
         if call.failed {
             meter.failed(ns);
         } else {
-            let waits = weir_measure::Waits {
-                limit_ns: call.waits.limit.as_nanos(),
-                elevator_ns: call.waits.elevator.as_nanos(),
-                drive_ns: call.waits.drive.as_nanos(),
-            };
+            let (waits, within) = call.parts.measured();
             meter.done(call.io.due.as_nanos(), ns, call.io.length.into());
             meter.waited(ns, waits);
+            meter.waited_within(ns, within);
         }
         program.completed(self.free);
     }
@@ -399,22 +394,6 @@ fn reads(program: &Program, buffered: &Buffered) -> u32 {
     let (Size::Fixed(most) | Size::Range { max: most, .. }) = program.size;
     let windows = 2 * buffered.window() as u32;
     windows.saturating_add(most / PAGE as u32).saturating_add(1)
-}
-
-/// The last part, `length` long, of waits one after the other.
-fn last_of(waits: Waits, length: Span) -> Waits {
-    let total = waits.limit + waits.elevator + waits.drive;
-    let mut before = total.less(length);
-    let mut cut = |wait: Span| {
-        let part = wait.min(before);
-        before = before.less(part);
-        wait.less(part)
-    };
-    Waits {
-        limit: cut(waits.limit),
-        elevator: cut(waits.elevator),
-        drive: cut(waits.drive),
-    }
 }
 
 /// What can go through a page cache: one call at a time, whole pages, and writes that are synced.

@@ -65,6 +65,8 @@ impl Run<'_> {
                         bytes: moved(io.op, io.length),
                         number: io.number,
                         due: io.due,
+                        idle: self.idling.until(self.now),
+                        service: None,
                     });
                     guest.meter.sent(io.due.as_nanos());
                     let request = guest.request(stream, &io, cookie);
@@ -100,6 +102,8 @@ impl Run<'_> {
                 bytes: moved(command.op, command.length),
                 number: command.number,
                 due: self.now,
+                idle: self.idling.until(self.now),
+                service: None,
             });
             let request = guest.command(stream, &command, cookie);
             if !self.transit.is_direct() {

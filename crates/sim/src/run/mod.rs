@@ -7,6 +7,7 @@ use crate::agenda::Agenda;
 use crate::flights::Flights;
 use crate::guest::Guest;
 use crate::host::{Ata, Command};
+use crate::parts::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
 use crate::timers::Timers;
@@ -15,10 +16,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use weir_core::record::{Observed, Observer};
 use weir_core::{
-    Completion, Config, Edit, GroupId, Instant, Layer, Output, Promised, Refusal, Request, SpaceId,
-    Span,
+    Completion, Config, Cookie, Edit, GroupId, Instant, Layer, Output, Promised, Refusal, Request,
+    SpaceId, Span,
 };
 use weir_drive::Drive;
+use weir_measure::Level;
 
 /// A scenario played under a policy, in virtual time.
 pub struct Run<'a> {
@@ -31,6 +33,12 @@ pub struct Run<'a> {
     guests: Vec<Guest>,
     /// The client of each of the layer's stream slots.
     by_slot: Vec<u32>,
+    /// The cookie that each tag was sent with last.
+    by_tag: Vec<Cookie>,
+    /// How long the elevator has idled.
+    idling: Idling,
+    /// Commands in the drive over time, if that is followed.
+    depth: Option<Level>,
     flights: Flights,
     transit: Transit,
     timers: Timers,
@@ -126,6 +134,9 @@ impl<'a> Run<'a> {
             drive: drive(scenario)?,
             bases: bases(scenario)?,
             by_slot: vec![0; streams as usize],
+            by_tag: Vec::new(),
+            idling: Idling::default(),
+            depth: None,
             flights: Flights::new(outstanding),
             transit: Transit::new(scenario.path, &scenario.machine, outstanding),
             timers: Timers::new(guests.len()),
@@ -147,6 +158,19 @@ impl<'a> Run<'a> {
             promised,
             refusals: Vec::new(),
         })
+    }
+
+    /// Keeps in the results how every client's latency and the commands in the drive went over time, in windows of `step`.
+    #[must_use]
+    pub fn followed(mut self, step: Span) -> Self {
+        let start = Instant::ZERO + self.scenario.warm_up;
+        let length = self.end.since(start).as_nanos();
+        let step = step.as_nanos();
+        self.depth = Some(Level::covering(start.as_nanos(), step, length));
+        for guest in &mut self.guests {
+            guest.meter.follow(step);
+        }
+        self
     }
 
     /// What the layer of a run is made from: the header of a [`Recorder`](weir_core::record::Recorder) that observes it.
@@ -248,6 +272,7 @@ impl<'a> Run<'a> {
             refusals: self.refusals,
             counters: self.layer.layer().counters(),
             unanswered,
+            depth: self.depth,
             turns: self.turns,
         }
     }

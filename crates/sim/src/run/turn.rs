@@ -3,7 +3,7 @@
 use super::Run;
 use crate::Error;
 use crate::agenda::Item;
-use weir_core::{Completion, Dispatch, Instant, Op, Output};
+use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output};
 
 /// More turns than this at one instant are no progress.
 const STILL_MAX: u32 = 1_000_000;
@@ -72,6 +72,10 @@ impl Run<'_> {
 
     fn complete(&mut self) {
         while let Some(ended) = self.drive.pop(self.now) {
+            let cookie = self.by_tag.get(ended.completion.tag.0 as usize);
+            if let Some(flight) = cookie.and_then(|&cookie| self.flights.get_mut(cookie)) {
+                flight.service = Some(ended.at.since(ended.began));
+            }
             self.completions.push(ended.completion);
         }
         self.told = self.completions.len();
@@ -157,6 +161,20 @@ impl Run<'_> {
         }
         outputs.clear();
         self.outputs = outputs;
+        let idles = self.layer.layer().idles_for().is_some();
+        self.idling.set(self.now, idles);
+        if let Some(depth) = &mut self.depth {
+            depth.set(self.now.as_nanos(), self.drive.in_flight().into());
+        }
+    }
+
+    /// A request leaves the elevator.
+    #[inline]
+    fn taken(&mut self, cookie: Cookie) {
+        let idled = self.idling.until(self.now);
+        if let Some(flight) = self.flights.get_mut(cookie) {
+            flight.idle = idled.less(flight.idle);
+        }
     }
 
     /// Hands a command to the drive, at its place on the drive.
@@ -169,6 +187,15 @@ impl Run<'_> {
         }
         if self.drive.submit(self.now, &placed).is_err() {
             self.completions.push(Completion::busy(command.tag));
+            return;
+        }
+        let tag = command.tag.0 as usize;
+        if self.by_tag.len() <= tag {
+            self.by_tag.resize(tag + 1, 0);
+        }
+        self.by_tag[tag] = command.cookie;
+        if command.within == 0 {
+            self.taken(command.cookie);
         }
     }
 }

@@ -265,6 +265,12 @@ impl Bfq {
 }
 
 impl Schedule for Bfq {
+    /// The queue in service has no request: it is waited for, whether its last one is still in the drive or not.
+    fn idles_for(&self) -> Option<crate::StreamId> {
+        let q = self.turn.queue;
+        (q != NIL && self.queue(q).next == NIL).then(|| self.queue(q).stream)
+    }
+
     fn open(&mut self, stream: u32, table: &Table) {
         self.open_stream(stream, table);
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Scenario;
-use weir_core::Contract;
+use weir_core::{Contract, Waits};
 
 const MIB: u64 = 1 << 20;
 
@@ -56,7 +56,11 @@ impl Alone {
             drive: Span::from_millis(1),
             ..Waits::default()
         };
-        self.process.answered(self.now, command.number, waits, well);
+        let parts = Parts {
+            waits,
+            ..Parts::default()
+        };
+        self.process.answered(self.now, command.number, parts, well);
     }
 
     /// What it asks for as its commands are answered one by one.
@@ -238,20 +242,6 @@ fn what_fails_is_not_there_and_is_asked_for_again() {
     reader.answer(true);
     assert_eq!(reader.run(), "");
     assert_eq!((reader.meter.failures(), reader.meter.requests()), (1, 1));
-}
-
-#[test]
-fn waits_before_the_process_waited_are_cut_off() {
-    let waits = |limit, elevator, drive| Waits {
-        limit: Span::from_nanos(limit),
-        elevator: Span::from_nanos(elevator),
-        drive: Span::from_nanos(drive),
-    };
-    let last = |ns| last_of(waits(10, 20, 30), Span::from_nanos(ns));
-    assert_eq!(last(100), waits(10, 20, 30));
-    assert_eq!(last(55), waits(5, 20, 30));
-    assert_eq!(last(45), waits(0, 15, 30));
-    assert_eq!(last(7), waits(0, 0, 7));
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! Values over time: the latencies of requests, and levels such as the depth of a queue.
+
+/// What values there were within one window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spread {
+    /// How many; the other figures mean nothing without any.
+    pub count: u64,
+    /// Their sum.
+    pub sum: u64,
+    /// The smallest.
+    pub min: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Spread {
+    const NONE: Self = Self {
+        count: 0,
+        sum: 0,
+        min: u64::MAX,
+        max: 0,
+    };
+
+    /// Their mean; none without any.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+}
+
+/// Values in consecutive windows of `step_ns` from `start_ns` on. Memory is taken once, at construction; what falls outside is not
+/// kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Course {
+    start_ns: u64,
+    step_ns: u64,
+    windows: Box<[Spread]>,
+}
+
+impl Course {
+    /// As many windows of `step_ns` (at least 1) as fit wholly or in part into `length_ns`.
+    pub fn covering(start_ns: u64, step_ns: u64, length_ns: u64) -> Self {
+        let step_ns = step_ns.max(1);
+        let windows = length_ns.div_ceil(step_ns) as usize;
+        Self {
+            start_ns,
+            step_ns,
+            windows: vec![Spread::NONE; windows].into_boxed_slice(),
+        }
+    }
+
+    /// There was a value at `now_ns`. Does not allocate.
+    #[inline]
+    pub fn add(&mut self, now_ns: u64, value: u64) {
+        let Some(since) = now_ns.checked_sub(self.start_ns) else {
+            return;
+        };
+        if let Some(window) = self.windows.get_mut((since / self.step_ns) as usize) {
+            window.count += 1;
+            window.sum = window.sum.saturating_add(value);
+            window.min = window.min.min(value);
+            window.max = window.max.max(value);
+        }
+    }
+
+    /// The length of a window, in nanoseconds.
+    pub fn step_ns(&self) -> u64 {
+        self.step_ns
+    }
+
+    /// All windows, empty ones included.
+    pub fn windows(&self) -> &[Spread] {
+        &self.windows
+    }
+}
+
+/// Something that has one value until it has another, such as the depth of a queue: its mean over time in consecutive windows of
+/// `step_ns` from `start_ns` on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Level {
+    start_ns: u64,
+    step_ns: u64,
+    /// Value times nanoseconds.
+    areas: Box<[u128]>,
+    value: u64,
+    since_ns: u64,
+}
+
+impl Level {
+    /// 0 from the beginning on, with as many windows of `step_ns` (at least 1) as fit wholly or in part into `length_ns`.
+    pub fn covering(start_ns: u64, step_ns: u64, length_ns: u64) -> Self {
+        let step_ns = step_ns.max(1);
+        let windows = length_ns.div_ceil(step_ns) as usize;
+        Self {
+            start_ns,
+            step_ns,
+            areas: vec![0; windows].into_boxed_slice(),
+            value: 0,
+            since_ns: 0,
+        }
+    }
+
+    /// It is `value` from `now_ns` on; times do not go back. Does not allocate.
+    #[inline]
+    pub fn set(&mut self, now_ns: u64, value: u64) {
+        if value != self.value {
+            self.settle(now_ns);
+            self.value = value;
+        }
+    }
+
+    /// The length of a window, in nanoseconds.
+    pub fn step_ns(&self) -> u64 {
+        self.step_ns
+    }
+
+    /// The mean in each window that had ended by `end_ns`; call it when nothing is [set](Self::set) any more.
+    pub fn means(&self, end_ns: u64) -> Vec<f64> {
+        let mut all = self.clone();
+        all.settle(end_ns);
+        let ended = end_ns.saturating_sub(self.start_ns) / self.step_ns;
+        let areas = all.areas.iter().take(ended as usize);
+        areas.map(|a| *a as f64 / self.step_ns as f64).collect()
+    }
+
+    /// Accounts for the value up to `now_ns`.
+    fn settle(&mut self, now_ns: u64) {
+        let mut from = self.since_ns.max(self.start_ns);
+        self.since_ns = now_ns;
+        while from < now_ns {
+            let index = (from - self.start_ns) / self.step_ns;
+            let Some(area) = self.areas.get_mut(index as usize) else {
+                return;
+            };
+            let to = now_ns.min(self.start_ns + (index + 1) * self.step_ns);
+            *area += u128::from(self.value) * u128::from(to - from);
+            from = to;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_fall_into_their_windows() {
+        let mut course = Course::covering(100, 10, 25);
+        for (now, value) in [(99, 1), (100, 4), (109, 8), (120, 5), (130, 9)] {
+            course.add(now, value);
+        }
+        let means: Vec<_> = course.windows().iter().map(Spread::mean).collect();
+        assert_eq!(means, [Some(6.0), None, Some(5.0)]);
+        assert_eq!((course.windows()[0].min, course.windows()[0].max), (4, 8));
+    }
+
+    #[test]
+    fn a_level_is_weighed_by_time() {
+        let mut level = Level::covering(100, 10, 40);
+        level.set(50, 2);
+        level.set(105, 4);
+        level.set(105, 6);
+        level.set(125, 0);
+        assert_eq!(level.means(140), [4.0, 6.0, 3.0, 0.0]);
+        assert_eq!(level.means(119), [4.0]);
+        assert_eq!(level.means(1_000).len(), 4);
+        level.set(135, 1);
+        assert_eq!(level.means(140), [4.0, 6.0, 3.0, 0.5]);
+    }
+}

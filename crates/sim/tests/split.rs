@@ -1,0 +1,106 @@
+//! Where the time of requests went: the parts within the waits, and the depth of the drive's queue over time.
+
+use weir_core::{Contract, Priority, PriorityClass, Span};
+use weir_drive::{hdd, null, ssd};
+use weir_load::Program;
+use weir_measure::SplitUs;
+use weir_sim::scenario::{Control, Interferers, Reads, latency};
+use weir_sim::{Policy, Results, Run, Scenario};
+
+const MIB: u64 = 1 << 20;
+
+/// Readers of 128 KiB, so many at a time, on the demo's drive: 30 us beside each other, then 524.288 us on the link one by one.
+fn streams(depths: &[u32], policy: &Policy) -> Results {
+    let drive = weir_drive::Config::Null(null::Config::demo());
+    let mut scenario = Scenario::new("split", drive, Span::from_secs(1));
+    for (n, depth) in depths.iter().enumerate() {
+        let program = Program::sequential_reads(128 * 1024, *depth);
+        scenario.tenant(n.to_string(), Contract::DEFAULT, 64 * MIB, program);
+    }
+    // BFQ does not idle among equals.
+    scenario.clients[0].priority = Priority {
+        class: PriorityClass::Realtime,
+        ..Priority::default()
+    };
+    let run = Run::new(&scenario, policy, 0).unwrap();
+    run.followed(Span::from_millis(10)).run(|_| {}).unwrap()
+}
+
+fn split(results: &Results, client: usize) -> SplitUs {
+    results.clients[client].meter.split().mean_us()
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 0.02 * b.abs().max(1.0)
+}
+
+#[test]
+fn alone_a_request_is_served_at_once() {
+    let results = streams(&[1], &Policy::none());
+    let split = split(&results, 0);
+    assert!(near(split.drive, 554.288), "{split:?}");
+    assert_eq!((split.queue, split.idle), (Some(0.0), Some(0.0)));
+    let depth = results.depth.as_ref().unwrap();
+    let means = depth.means(results.total.end_ns());
+    assert_eq!(means.len(), 100);
+    assert!(means.iter().all(|d| near(*d, 1.0)), "{means:?}");
+}
+
+#[test]
+fn among_others_it_waits_in_the_drives_queue() {
+    let results = streams(&[4, 4], &Policy::none());
+    for client in 0..2 {
+        let split = split(&results, client);
+        // Eight take turns on the link.
+        assert!(near(split.drive, 8.0 * 524.288), "{split:?}");
+        let served = split.drive - split.queue.unwrap();
+        assert!(near(served, 554.288), "{split:?}");
+    }
+    let depth = results.depth.as_ref().unwrap();
+    let means = depth.means(results.total.end_ns());
+    assert!(means.iter().skip(1).all(|d| near(*d, 8.0)), "{means:?}");
+}
+
+#[test]
+fn where_bfq_idles_for_one_the_other_waits_behind_it() {
+    let Policy { elevator, .. } = Control::Bfq.policy();
+    let bfq = Policy {
+        elevator,
+        ..Policy::none()
+    };
+    let results = streams(&[1, 1], &bfq);
+    for client in 0..2 {
+        // Each has one request at a time, so one is in the drive while the other waits.
+        let split = split(&results, client);
+        assert!(split.elevator > 500.0, "{split:?}");
+        assert!(near(split.idle.unwrap(), split.elevator), "{split:?}");
+    }
+}
+
+#[test]
+fn parts_are_parts_on_every_drive_under_every_control() {
+    let drives = [
+        weir_drive::Config::Ssd(ssd::Config::generic()),
+        weir_drive::Config::Hdd(hdd::Config::generic()),
+    ];
+    for drive in drives {
+        for interferers in Interferers::ALL {
+            for control in Control::ALL {
+                let scenario = latency(drive, interferers, control, Reads::Continuous, 256 * MIB);
+                let run = Run::new(&scenario, &control.policy(), 0).unwrap();
+                for client in run.run(|_| {}).unwrap().clients {
+                    let (split, latency) = (client.meter.split().mean_us(), client.meter.latency());
+                    if latency.count() == 0 {
+                        continue;
+                    }
+                    let (idle, queue) = (split.idle.unwrap(), split.queue.unwrap());
+                    assert!(idle <= split.elevator + 1e-6 && queue <= split.drive + 1e-6);
+                    assert!(split.total() <= latency.mean() / 1e3 + 1e-6, "{split:?}");
+                    if control == Control::None {
+                        assert!(idle < 1e-9, "nobody idles: {split:?}");
+                    }
+                }
+            }
+        }
+    }
+}
