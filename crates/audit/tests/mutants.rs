@@ -22,10 +22,12 @@ const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::IDLE_RESTARTS_AT_V, BFQ),
     (mutant::TIES_LAST_FIRST, BFQ),
     (mutant::ELIGIBILITY_IGNORED, BFQ),
+    (mutant::DEPTH_IGNORED, DEPTH),
     (mutant::FLUSH_OWN_CONNECTION, SERVE),
     (mutant::ANSWER_BEFORE_SYNC, SERVE),
 ];
 const BFQ: &str = "weir-core, elevator/bfq/tests/mutants.rs: differs from a scan";
+const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for its tag";
 const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledged";
 
 /// The scenes in which an auditor of a steady state may notice something; none for an auditor of random operations.

@@ -49,6 +49,7 @@ mutants! {
     24 DEBT_FORGIVEN "a request larger than its bucket leaves no debt" "ledger"
     25 ADMISSION_SKIPPED "promises are accepted without adding them up" "admission"
     26 LATENCY_PLACE_KEPT "a request that io.latency counts keeps its place when it is given up" "wake"
+    27 DEPTH_IGNORED "whoever asks gets a scheduler tag" "depth"
 }
 
 #[cfg(feature = "mutants")]

@@ -54,6 +54,18 @@ pub(crate) trait Schedule: core::fmt::Debug {
     fn remove(&mut self, now: Instant, request: u32, table: &Table);
     /// Chooses. There is a free tag.
     fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next;
+    /// True if not everyone may take any scheduler tag. It stays so.
+    fn limits_tags(&self) -> bool {
+        false
+    }
+    /// A request that is outside may take a scheduler tag and enter.
+    fn may_tag(&self, _request: u32, _table: &Table) -> bool {
+        true
+    }
+    /// A request that has entered took a scheduler tag for it. This and the next are only told where tags are limited.
+    fn tagged(&mut self, _request: u32, _table: &Table) {}
+    /// A request that has entered has its scheduler tag no longer.
+    fn untagged(&mut self, _request: u32, _table: &Table) {}
     /// A piece came back from the drive (flushes among them, which no elevator chose).
     fn complete(&mut self, _now: Instant, _piece: &Piece, _table: &Table) {}
     /// The stream for whose next request the drive is kept, if it is.

@@ -63,7 +63,7 @@ impl Layer {
         let live = &mut self.table.requests[request];
         self.latency.leave(now, request, &live.request, None);
         if core::mem::replace(&mut live.tagged, false) {
-            self.tagged -= 1;
+            self.untag(request);
             self.fill_front(now);
         }
         self.pass_latency(now);
@@ -96,8 +96,8 @@ impl Layer {
     fn end(&mut self, now: Instant, request: u32, tagged: bool) {
         self.finished.push(request);
         if tagged {
-            self.tagged -= 1;
-            if !self.waiting.is_empty() {
+            self.untag(request);
+            if !self.front.is_empty() {
                 self.fill_front(now);
             }
         }

@@ -4,6 +4,7 @@ mod change;
 mod complete;
 mod dispatch;
 mod flow;
+mod front;
 mod session;
 mod submit;
 mod table;
@@ -22,6 +23,7 @@ use crate::{Capacity, Dispatch, Done, GroupId, Instant, StreamId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use front::Front;
 
 /// Sizes of every table. Nothing grows beyond them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -253,8 +255,9 @@ pub struct Layer {
     flushes: Flushes,
     elevator: Box<dyn Schedule>,
     /// Requests that wait for a scheduler tag.
-    waiting: List,
-    stage: Links,
+    front: Front,
+    /// The elevator has a say in who gets one.
+    limits_tags: bool,
     /// Requests that are over and not yet reported, in the order in which they ended.
     finished: Vec<u32>,
     /// Requests that hold a scheduler tag.
@@ -286,13 +289,15 @@ impl Layer {
         let l = config.limits;
         let table = Table::new(&l, config.drive);
         let elevator = elevator::build(&config.elevator, &table);
+        let limits_tags = elevator.limits_tags();
+        let lanes = if limits_tags { 2 * l.streams } else { 1 };
         Ok(Self {
             limits: max::Limits::new(l.groups, l.requests),
             latency: Latency::new(&l, config.drive.rotational),
             flushes: Flushes::new(l.spaces, l.requests),
             elevator,
-            waiting: List::EMPTY,
-            stage: Links::new(l.requests),
+            front: Front::new(lanes, l.requests),
+            limits_tags,
             finished: Vec::with_capacity(l.requests as usize),
             tagged: 0,
             notices: List::EMPTY,

@@ -154,7 +154,7 @@ impl Layer {
                 self.latency.remove(now, request);
                 self.pass_latency(now);
             }
-            At::Front => self.stage.remove(&mut self.waiting, request),
+            At::Front => self.front.remove(self.lane(&live.request), request),
             At::Flush => self.flushes.remove(live.request.space, request),
             At::Elevator => self.elevator.remove(now, request, &self.table),
             At::Held | At::Drive | At::Finished => {}
@@ -170,7 +170,7 @@ impl Layer {
         live.since = now;
         if live.tagged && live.at == At::Elevator && live.pieces == 0 {
             live.tagged = false;
-            self.tagged -= 1;
+            self.untag(request);
             self.fill_front(now);
         }
     }

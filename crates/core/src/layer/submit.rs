@@ -6,6 +6,9 @@ use crate::mutant;
 use crate::stream::State;
 use crate::{Instant, Op, Outcome, Request, Span, StreamId};
 
+/// Lanes in front of the elevator that are tried for one tag. Whoever is refused has a tag, so there will be another try.
+const REFUSALS_MAX: u32 = 8;
+
 impl Layer {
     /// A batch of requests from clients. Every accepted one ends in exactly one [`Output::Done`](crate::Output::Done).
     ///
@@ -65,12 +68,13 @@ impl Layer {
             return;
         }
         let live = &self.table.requests[request];
-        let room = self.tagged < self.config.limits.scheduler_tags && self.waiting.is_empty();
+        let room = self.tagged < self.config.limits.scheduler_tags
+            && (self.front.is_empty() || self.limits_tags);
         let mut at = first_place(live.request.op, true, held, room);
         if live.tagged && at != At::Held {
             // It kept its scheduler tag: some of it is in the drive.
             at = At::Elevator;
-            self.tagged -= 1;
+            self.untag(request);
         }
         let live = &mut self.table.requests[request];
         // Between its first piece and its last a request's time is the drive's, also where its stream was on hold.
@@ -85,14 +89,67 @@ impl Layer {
 
     /// Gives free scheduler tags to those who wait for one.
     pub(super) fn fill_front(&mut self, now: Instant) {
-        while self.tagged < self.config.limits.scheduler_tags {
-            let Some(request) = self.stage.pop_front(&mut self.waiting) else {
+        let mut refusals = 0;
+        while self.tagged < self.config.limits.scheduler_tags && refusals < REFUSALS_MAX {
+            let Some(request) = self.front.first() else {
                 return;
             };
+            if self.limits_tags && !self.elevator.may_tag(request, &self.table) {
+                self.front.skip();
+                refusals += 1;
+                continue;
+            }
+            self.front.pop();
             let live = &mut self.table.requests[request];
             live.tagged = true;
             live.at = At::Elevator;
-            self.put(now, request, At::Elevator);
+            self.tag(now, request);
+            if self.limits_tags {
+                self.elevator.tagged(request, &self.table);
+            }
+        }
+    }
+
+    /// A scheduler tag is free again.
+    #[inline]
+    pub(super) fn untag(&mut self, request: u32) {
+        self.tagged -= 1;
+        if self.limits_tags {
+            self.elevator.untagged(request, &self.table);
+        }
+    }
+
+    /// Where a request waits for a scheduler tag: with its kind of its stream, or with all.
+    pub(super) fn lane(&self, request: &Request) -> u32 {
+        if self.limits_tags {
+            2 * request.stream.index + u32::from(!request.is_sync())
+        } else {
+            0
+        }
+    }
+
+    /// Gives a request a scheduler tag, of which there is one.
+    #[inline]
+    fn tag(&mut self, now: Instant, request: u32) {
+        self.tagged += 1;
+        self.elevator.insert(now, request, &self.table);
+    }
+
+    /// Gives a request a scheduler tag, of which there is one, if it may have it; otherwise it waits.
+    #[cold]
+    fn try_tag(&mut self, now: Instant, request: u32) {
+        let live = &self.table.requests[request];
+        let lane = self.lane(&live.request);
+        // What is in the drive in part goes on.
+        let may = live.pieces > 0
+            || self.front.is_free(lane) && self.elevator.may_tag(request, &self.table);
+        if may {
+            self.tag(now, request);
+            self.elevator.tagged(request, &self.table);
+        } else {
+            let live = &mut self.table.requests[request];
+            (live.at, live.tagged) = (At::Front, false);
+            self.front.push(lane, request);
         }
     }
 
@@ -113,7 +170,8 @@ impl Layer {
         }
         let group = stream.spec.group;
         let passed = self.limits.pass(now, group, request);
-        let room = self.tagged < limits.scheduler_tags && self.waiting.is_empty();
+        let room =
+            self.tagged < limits.scheduler_tags && (self.front.is_empty() || self.limits_tags);
         let at = first_place(request.op, passed, stream.state == State::Held, room);
         let live = Live {
             request: *request,
@@ -170,17 +228,21 @@ impl Layer {
     /// Puts a request into the stage that its `at` names.
     #[inline]
     fn put(&mut self, now: Instant, slot: u32, at: At) {
-        if at == At::Elevator {
-            self.tagged += 1;
-            self.elevator.insert(now, slot, &self.table);
-        } else {
+        if at != At::Elevator {
             self.put_elsewhere(now, slot, at);
+        } else if self.limits_tags {
+            self.try_tag(now, slot);
+        } else {
+            self.tag(now, slot);
         }
     }
 
     fn put_elsewhere(&mut self, now: Instant, slot: u32, at: At) {
         match at {
-            At::Front => self.stage.push_back(&mut self.waiting, slot),
+            At::Front => {
+                let lane = self.lane(&self.table.requests[slot].request);
+                self.front.push(lane, slot);
+            }
             At::Flush => self
                 .flushes
                 .insert(self.table.requests[slot].request.space, slot),

@@ -148,6 +148,8 @@ pub(crate) struct Table {
     pub(crate) spaces: Spaces,
     pub(crate) pieces: Pieces,
     pub(crate) shape: DriveShape,
+    /// Scheduler tags.
+    pub(crate) tags: u32,
 }
 
 impl Table {
@@ -160,6 +162,7 @@ impl Table {
             spaces: Spaces::new(limits.spaces),
             pieces: Pieces::new(&shape),
             shape,
+            tags: limits.scheduler_tags,
         }
     }
 

@@ -4,7 +4,8 @@
 //! is not worth waiting for. Who is next is B-WF2Q+'s choice (`wf2q`); how large the budget is, feedback's (`budget`); when
 //! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `seek` and `symmetry`
 //! have observed. `peak` measures the drive. `raising` multiplies the weight of queues that start something or are soft real-time,
-//! unless they are of a large `burst`. While the drive idles `inject` sends requests of others, those of `wakers` first.
+//! unless they are of a large `burst`. While the drive idles `inject` sends requests of others, those of `wakers` first. Where
+//! scheduler tags are few, `depth` says who may take one.
 //!
 //! - Each stream has a synchronous queue. Asynchronous requests go to a queue of their group and priority, shared by its streams:
 //!   Linux has the same 17 per group, of which only those in use exist here.
@@ -13,13 +14,13 @@
 //!   every group is best effort, as in Linux.
 //! - Everything is found in time logarithmic in the number of groups or streams at each level, nothing is scanned.
 //!
-//! Of Linux's BFQ these parts are not here yet: merging the queues of cooperating processes (it belongs into `insert`, before the
-//! request finds its queue), limits on the tags of a queue (before requests reach an elevator). docs/deviations.md says what else
-//! differs.
+//! Of Linux's BFQ this part is not here yet: merging the queues of cooperating processes (it belongs into `insert`, before the
+//! request finds its queue). docs/deviations.md says what else differs.
 
 mod budget;
 mod burst;
 mod config;
+mod depth;
 mod entity;
 mod idle;
 mod inject;
@@ -47,6 +48,7 @@ use crate::list::NIL;
 use crate::{Instant, Op};
 use budget::Budgets;
 use burst::Burst;
+use depth::Depth;
 use entity::IDLE;
 use idle::Queueing;
 use inject::Measurement;
@@ -76,6 +78,7 @@ pub(crate) struct Bfq {
     queueing: Queueing,
     symmetry: Symmetry,
     burst: Burst,
+    depth: Depth,
     measurement: Measurement,
     wakers: Wakers,
     /// Where the last piece sent ended.
@@ -106,6 +109,7 @@ impl Bfq {
             queueing: Queueing::default(),
             symmetry: Symmetry::new(groups),
             burst: Burst::new(2 * streams),
+            depth: Depth::new(table, groups + 2 * streams),
             measurement: Measurement::NONE,
             wakers: Wakers::new(2 * streams),
             head: Place::START,
@@ -340,6 +344,22 @@ impl Schedule for Bfq {
         } else if busy && self.turn.queue != q {
             self.empty_out_of_service(q);
         }
+    }
+
+    fn limits_tags(&self) -> bool {
+        self.depth.is_limited
+    }
+
+    fn may_tag(&self, request: u32, table: &Table) -> bool {
+        self.is_within_depth(request, table)
+    }
+
+    fn tagged(&mut self, request: u32, table: &Table) {
+        self.count_tag(request, table, true);
+    }
+
+    fn untagged(&mut self, request: u32, table: &Table) {
+        self.count_tag(request, table, false);
     }
 
     fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {

@@ -15,6 +15,9 @@ use alloc::vec::Vec;
 /// The root's number, as a node; it is no entity.
 const ROOT: u32 = 0;
 
+/// A weight counts so many times against those of the next lower class where tags are divided (Linux: `IOPRIO_BE_NR`).
+const HIGHER: u64 = 8;
+
 /// How long the idle class may wait behind the others (Linux: `BFQ_CL_IDLE_TIMEOUT`).
 const IDLE_CLASS_TIMEOUT: Span = Span::from_millis(200);
 
@@ -297,6 +300,43 @@ impl Wf2q {
     pub(super) fn may_preempt(&self) -> bool {
         let root = &self.nodes[ROOT as usize];
         root.next != root.in_service
+    }
+
+    /// An entity and the groups above it, without the root.
+    pub(super) fn path(&self, e: u32) -> impl Iterator<Item = u32> + '_ {
+        core::iter::successors(Some(e), |&at| {
+            let parent = self.entity(at).parent;
+            (parent != ROOT).then_some(parent)
+        })
+    }
+
+    /// True if an entity and every group above it hold less than their parts of `limit`, by weight among those who compete or did
+    /// just now. Who does not is not limited (Linux: `bfqq_request_over_limit`).
+    pub(super) fn is_within(&self, e: u32, limit: u64, held: &[u32]) -> bool {
+        if (self.path(e)).any(|at| self.entity(at).place == Place::Out) {
+            return true;
+        }
+        self.part(e, limit, held).is_some()
+    }
+
+    /// An entity's part of `limit`, unless it holds that much or a group above it does.
+    fn part(&self, e: u32, limit: u64, held: &[u32]) -> Option<u64> {
+        let Entity {
+            parent,
+            class,
+            weight,
+            ..
+        } = *self.entity(e);
+        let limit = if parent == ROOT {
+            limit
+        } else {
+            self.part(parent, limit, held)?
+        };
+        let first = tree_of(parent, 0) as usize;
+        let trees = &self.trees[first..=first + usize::from(class)];
+        let sum = trees.iter().fold(0, |sum, tree| HIGHER * sum + tree.wsum);
+        let part = (limit * u64::from(weight) + sum / 2) / sum.max(1);
+        (u64::from(held[e as usize]) < part).then_some(part)
     }
 
     /// The first queue that waits for its turn: by class and finish time, those of a group in its place.

@@ -106,8 +106,20 @@ impl Publish for Vec<(Instant, Event)> {
 impl Host {
     /// A drive of 32 tags; groups with these shares, numbered from 1, each below the root or the group of that index.
     pub(super) fn new(elevator: elevator::Config, shares: &[(u16, Option<usize>)]) -> Self {
+        Self::with_tags(elevator, shares, Limits::default().scheduler_tags)
+    }
+
+    /// The same with so many scheduler tags.
+    pub(super) fn with_tags(
+        elevator: elevator::Config,
+        shares: &[(u16, Option<usize>)],
+        scheduler_tags: u32,
+    ) -> Self {
         let config = LayerConfig {
-            limits: Limits::default(),
+            limits: Limits {
+                scheduler_tags,
+                ..Limits::default()
+            },
             drive: DriveShape::default(),
             elevator,
         };

@@ -3,6 +3,7 @@
 use super::Config;
 
 mod chaos;
+mod depth;
 mod engine;
 mod host;
 mod inject;

@@ -1,0 +1,128 @@
+//! How many scheduler tags a queue may hold, so that whoever waits for an answer finds one (Linux: `bfq_limit_depth`).
+//!
+//! Where there are tags for all requests there can be nobody waits for one, and nothing is limited.
+
+use super::Bfq;
+use crate::layer::Table;
+use crate::{Request, mutant};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Parts of the tags for what is asynchronous, and for writes whether synchronous or not; the second row while raised queues have
+/// requests (Linux: `bfq_update_depths`).
+const PARTS: [[(u32, u32); 2]; 2] = [[(1, 2), (3, 4)], [(3, 16), (6, 16)]];
+
+/// What holds tags.
+#[derive(Debug)]
+pub(super) struct Depth {
+    tags: u32,
+    /// There are fewer tags than requests.
+    pub(super) is_limited: bool,
+    /// Requests with a tag: those that are asynchronous, and all writes.
+    asynchronous: u32,
+    writes: u32,
+    /// Requests with a tag by entity: of each queue and in each group.
+    by_entity: Vec<u32>,
+}
+
+impl Depth {
+    pub(super) fn new(table: &Table, entities: u32) -> Self {
+        let is_limited = table.tags < table.requests.capacity();
+        Self {
+            tags: table.tags,
+            is_limited,
+            asynchronous: 0,
+            writes: 0,
+            by_entity: vec![0; if is_limited { entities as usize } else { 0 }],
+        }
+    }
+
+    /// Tags for all requests like this, and whether they are used up (Linux: `word_depths`).
+    fn of_kind(&self, request: &Request, raised: bool) -> (u32, bool) {
+        let part = |which: usize| {
+            let (times, of) = PARTS[usize::from(raised)][which];
+            ((u64::from(self.tags) * u64::from(times) / u64::from(of)) as u32).max(1)
+        };
+        if request.op.is_read() {
+            (self.tags, false)
+        } else if request.is_sync() {
+            (part(1), self.writes >= part(1))
+        } else {
+            let full = self.asynchronous >= part(0) || self.writes >= part(1);
+            (part(0), full)
+        }
+    }
+}
+
+impl Bfq {
+    /// Linux: `bfq_limit_depth`, `bfqq_request_over_limit`.
+    pub(super) fn is_within_depth(&self, request: u32, table: &Table) -> bool {
+        let raised = self.symmetry.raised_busy() > 0;
+        let (limit, full) = (self.depth).of_kind(&table.requests[request].request, raised);
+        if full && !mutant::is(mutant::DEPTH_IGNORED) {
+            return false;
+        }
+        let e = self.entity_of(self.queue_of(request, table));
+        self.depth.by_entity[e as usize] == 0
+            || mutant::is(mutant::DEPTH_IGNORED)
+            || (self.engine).is_within(e, limit.into(), &self.depth.by_entity)
+    }
+
+    /// A request has taken a tag, or has it no longer.
+    #[cold]
+    pub(super) fn count_tag(&mut self, request: u32, table: &Table, taken: bool) {
+        let count = |n: &mut u32| *n = if taken { *n + 1 } else { *n - 1 };
+        let kind = &table.requests[request].request;
+        let depth = &mut self.depth;
+        if !kind.is_sync() {
+            count(&mut depth.asynchronous);
+        }
+        if !kind.op.is_read() {
+            count(&mut depth.writes);
+        }
+        let q = self.order.item(request).queue;
+        for e in self.engine.path(self.groups + q) {
+            count(&mut depth.by_entity[e as usize]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Flags, Op, SpaceId, StreamId};
+
+    #[test]
+    fn writes_get_parts_of_the_tags_and_less_while_somebody_is_raised() {
+        let request = |op, flags| Request {
+            stream: StreamId::from_bits(0),
+            space: SpaceId(0),
+            op,
+            flags,
+            offset: 0,
+            length: 4096,
+            cookie: 0,
+        };
+        let read = request(Op::Read, Flags::NONE);
+        let synced = request(Op::Write, Flags::SYNC);
+        let later = request(Op::Write, Flags::NONE);
+        // (tags, those for reads, synchronous writes, asynchronous ones), unraised and raised.
+        for (tags, unraised, raised) in [
+            (64, [64, 48, 32], [64, 24, 12]),
+            (31, [31, 23, 15], [31, 11, 5]),
+            (1, [1, 1, 1], [1, 1, 1]),
+        ] {
+            let depth = Depth {
+                tags,
+                is_limited: true,
+                asynchronous: 0,
+                writes: 0,
+                by_entity: Vec::new(),
+            };
+            for (is_raised, expected) in [(false, unraised), (true, raised)] {
+                let kinds = [read, synced, later];
+                assert_eq!(kinds.map(|r| depth.of_kind(&r, is_raised).0), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Who gets how many scheduler tags.
+
+use super::host::{Client, Host, RANDOM, SECOND};
+use super::plain;
+use crate::elevator::bfq::Config;
+use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
+use crate::{
+    Contract, Edit, Flags, GroupId, Instant, Op, Priority, PriorityClass, ROOT, Request, SpaceId,
+    Span, StreamSpec, elevator,
+};
+use std::vec::Vec;
+
+/// What a stream submits: (group, class, level, requests, operation, flags).
+type Asks = (u32, PriorityClass, u8, u32, Op, Flags);
+
+/// How many requests of each stream get one of 16 tags, when each submits its own after those before it. The drive takes whatever has
+/// a tag at once; groups 1 and 2 have shares of 100 and 300.
+fn tags(asks: &[Asks]) -> Vec<u32> {
+    let config = LayerConfig {
+        limits: Limits {
+            scheduler_tags: 16,
+            ..Limits::default()
+        },
+        drive: DriveShape {
+            tags: 256,
+            ..DriveShape::default()
+        },
+        elevator: elevator::Config::Bfq(Config {
+            slice_idle: Span::ZERO,
+            ..plain()
+        }),
+    };
+    let now = Instant::ZERO;
+    let mut layer = Layer::new(config).unwrap();
+    let group = |id, share| Edit::AddGroup {
+        id: GroupId(id),
+        parent: ROOT,
+        contract: Contract {
+            share,
+            ..Contract::DEFAULT
+        },
+    };
+    let space = Edit::SetSpace {
+        id: SpaceId(0),
+        size: Some(1 << 30),
+    };
+    layer
+        .change(now, &[space, group(1, 100), group(2, 300)])
+        .unwrap();
+    let mut streams = Vec::new();
+    for &(group, class, level, requests, op, flags) in asks {
+        let spec = StreamSpec {
+            group: GroupId(group),
+            priority: Priority { class, level },
+        };
+        let stream = layer.open(now, spec).unwrap();
+        for cookie in 0..requests {
+            let request = Request {
+                stream,
+                space: SpaceId(0),
+                op,
+                flags,
+                offset: u64::from(cookie) << 20,
+                length: 4096,
+                cookie: cookie.into(),
+            };
+            layer.submit(now, &[request]).unwrap();
+        }
+        streams.push(stream);
+    }
+    let mut out = Vec::new();
+    layer.poll(now, &mut out);
+    let dispatched = |stream| {
+        let of = |o: &&Output| matches!(o, Output::Dispatch(d) if d.stream == stream);
+        out.iter().filter(of).count() as u32
+    };
+    streams.into_iter().map(dispatched).collect()
+}
+
+#[test]
+fn tags_go_by_kind_and_weight() {
+    use PriorityClass::{BestEffort, Realtime};
+    let read = |group, level, n| (group, BestEffort, level, n, Op::Read, Flags::NONE);
+    let write = |flags, n| (1, BestEffort, 4, n, Op::Write, flags);
+    for (asks, expected) in [
+        (std::vec![read(1, 4, 64)], std::vec![16]),
+        (std::vec![write(Flags::NONE, 64)], std::vec![8]),
+        (std::vec![write(Flags::SYNC, 64)], std::vec![12]),
+        // Those that are asynchronous count among the writes.
+        (
+            std::vec![write(Flags::NONE, 64), write(Flags::SYNC, 64)],
+            std::vec![8, 4],
+        ),
+        // Weights 40 and 80 in one group.
+        (std::vec![read(1, 4, 1), read(1, 0, 64)], std::vec![1, 11]),
+        // Groups of 100 and 300, in each of which one is alone.
+        (std::vec![read(2, 4, 1), read(1, 4, 64)], std::vec![1, 4]),
+        (std::vec![read(1, 4, 1), read(2, 4, 64)], std::vec![1, 12]),
+        // A higher class counts eight times: 40 of 8 * 40 + 40, but one at the least.
+        (
+            std::vec![(1, Realtime, 4, 1, Op::Read, Flags::NONE), read(1, 4, 64)],
+            std::vec![1, 2],
+        ),
+        (
+            std::vec![(1, Realtime, 0, 1, Op::Read, Flags::NONE), read(1, 7, 64)],
+            std::vec![1, 1],
+        ),
+        (
+            std::vec![read(1, 4, 1), (1, Realtime, 4, 64, Op::Read, Flags::NONE)],
+            std::vec![1, 15],
+        ),
+    ] {
+        assert_eq!(tags(&asks), expected, "{asks:?}");
+    }
+}
+
+/// A random reader beside one that writes a lot, asynchronously, on a drive with few tags: kilobytes a second.
+fn reader_beside_writer(tags: u32) -> u64 {
+    let config = Config {
+        slice_idle: Span::ZERO,
+        ..plain()
+    };
+    let mut host = Host::with_tags(elevator::Config::Bfq(config), &[], tags);
+    host.add(Client {
+        op: Op::Write,
+        depth: 200,
+        ..RANDOM
+    });
+    let reader = host.add(Client { depth: 4, ..RANDOM });
+    host.run(SECOND);
+    host.rate(reader)
+}
+
+/// A reader is not kept waiting by others who could use all of the tags; if they did it would have 55 MB/s.
+pub(super) fn a_tag_is_left_for_a_reader() -> bool {
+    let rate = reader_beside_writer(16);
+    std::println!("{rate} kB/s");
+    rate >= 70_000
+}
+
+#[test]
+fn who_waits_for_an_answer_finds_a_tag() {
+    assert!(a_tag_is_left_for_a_reader());
+}
