@@ -1,11 +1,8 @@
 //! The `latency` scenario on drives of no particular make: `cargo run --release -p weir-sim --example latency [REPETITIONS]`.
 
 use weir_drive::Config;
-use weir_sim::scenario::{Control, Interferers, Reads, latency};
+use weir_sim::scenario::{Control, FILE, Interferers, Reads, latency};
 use weir_sim::{Error, Run};
-
-/// Bytes of each process's file.
-const FILE: u64 = 1 << 30;
 
 fn main() -> Result<(), Error> {
     let repetitions = std::env::args().nth(1).and_then(|n| n.parse().ok());

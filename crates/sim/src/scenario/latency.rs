@@ -11,6 +11,11 @@ use weir_core::elevator::{self, bfq};
 use weir_core::{Contract, Flags, GroupId, Priority, PriorityClass, ROOT, SpaceId, Span};
 use weir_load::{Arrival, Pattern, Program, Region, SyncMode};
 
+/// Bytes of each process's file, where nothing else is asked for. The S suite takes what half the free space of the file system
+/// permits, which is not known; this is what its other benchmarks read of each file (`NUM_BLOCKS=2000`), so that it is the least there
+/// was.
+pub const FILE: u64 = 2000 << 20;
+
 /// Processes beside the target.
 const INTERFERERS: u64 = 15;
 
