@@ -132,12 +132,8 @@ impl<'a> Document<'a> {
 
     /// The file's outermost table.
     pub(crate) fn root(&mut self, map: &'a DeTable<'a>, shape: &Shape) -> Table<'a> {
-        let table = Table {
-            path: String::new(),
-            span: 0..0,
-            map,
-        };
-        self.check_keys(&table, shape);
+        let table = Table::root(map);
+        self.check_keys(&table, shape.name, shape.keys);
         table
     }
 
@@ -147,16 +143,16 @@ impl<'a> Document<'a> {
         self.places.keys.insert(entry.path.clone(), place);
     }
 
-    /// Notes where each key stands and says which are unknown.
-    fn check_keys(&mut self, table: &Table<'a>, shape: &Shape) {
+    /// Notes where each key stands and says which are not among `keys`. `called` is the kind of table in texts.
+    pub(crate) fn check_keys(&mut self, table: &Table<'a>, called: &str, keys: &[&str]) {
         for (key, value) in table.map {
             let name = key.get_ref();
             let path = join(&table.path, name);
-            if shape.keys.contains(&name.as_ref()) {
+            if keys.contains(&name.as_ref()) {
                 let place = self.place(value.span().start);
                 self.places.keys.insert(path, place);
             } else if self.keeps() {
-                let help = nearest::key(name, shape);
+                let help = nearest::key(name, called, keys);
                 self.at(&key.span(), &path, "unknown key", &help);
             } else {
                 self.found += 1;
@@ -180,6 +176,15 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Table<'a> {
+    /// A file's outermost table, its keys not checked.
+    pub(crate) fn root(map: &'a DeTable<'a>) -> Self {
+        Self {
+            path: String::new(),
+            span: 0..0,
+            map,
+        }
+    }
+
     /// The entry of a key, if it is there.
     pub(crate) fn entry(&self, key: &str) -> Option<Entry<'a>> {
         let (key, value) = self.map.get_key_value(key)?;
@@ -208,7 +213,7 @@ impl<'a> Entry<'a> {
     /// A table of a known shape.
     pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &Shape) -> Option<Table<'a>> {
         let table = self.map(doc)?;
-        doc.check_keys(&table, shape);
+        doc.check_keys(&table, shape.name, shape.keys);
         Some(table)
     }
 
@@ -222,7 +227,8 @@ impl<'a> Entry<'a> {
         self.map(doc)
     }
 
-    fn map(&self, doc: &mut Document<'a>) -> Option<Table<'a>> {
+    /// A table whose keys are for [`Document::check_keys`] to see to.
+    pub(crate) fn map(&self, doc: &mut Document<'a>) -> Option<Table<'a>> {
         let DeValue::Table(map) = self.value else {
             self.mistyped(doc, "a table", "");
             return None;
@@ -295,14 +301,42 @@ impl<'a> Entry<'a> {
         value
     }
 
+    /// A whole number; `allowed` says what is permitted if it is below zero or beyond 64 bits.
+    pub(crate) fn whole(
+        &self,
+        doc: &mut Document<'_>,
+        allowed: impl FnOnce() -> &'static str,
+    ) -> Option<u64> {
+        let DeValue::Integer(integer) = self.value else {
+            self.mistyped(doc, &format!("a whole number, {}", allowed()), "");
+            return None;
+        };
+        let value = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        if value.is_none() {
+            self.not_permitted(doc, allowed());
+        }
+        value
+    }
+
+    /// Keeps the problem that a value of the right type is not permitted.
+    pub(crate) fn not_permitted(&self, doc: &mut Document<'_>, allowed: &str) {
+        let what = format!("{} is not permitted; it must be {allowed}", self.shown());
+        doc.wrong(self, what, "");
+    }
+
     /// A number of bytes.
     pub(crate) fn size(&self, doc: &mut Document<'_>) -> Option<u64> {
         self.unit::<Size>(doc, "a size", "\"128KiB\"").map(|s| s.0)
     }
 
+    /// Bytes a second.
+    pub(crate) fn any_rate(&self, doc: &mut Document<'_>) -> Option<u64> {
+        self.unit::<Rate>(doc, "a rate", "\"50MB/s\"").map(|r| r.0)
+    }
+
     /// Bytes a second, more than none.
     pub(crate) fn rate(&self, doc: &mut Document<'_>) -> Option<u64> {
-        let rate = self.unit::<Rate>(doc, "a rate", "\"50MB/s\"")?.0;
+        let rate = self.any_rate(doc)?;
         if rate == 0 {
             doc.wrong(self, "must be more than zero", "leave the key out for none");
             return None;

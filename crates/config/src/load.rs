@@ -7,6 +7,7 @@ use crate::problem::Problem;
 use crate::read;
 use crate::server::Server;
 use std::path::Path;
+use toml::Spanned;
 use toml::de::DeTable;
 
 /// Longest file, bytes.
@@ -18,6 +19,12 @@ const FILE_MAX: usize = 16 << 20;
 /// # Errors
 /// Everything that is wrong with it, in the order of the file; at most a hundred problems and a count of the others.
 pub fn load(path: &Path, options: &Options) -> Result<Server, Vec<Problem>> {
+    let (file, text) = text(path)?;
+    parse(&file, &text, options)
+}
+
+/// The name and the text of a file.
+pub(crate) fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     let file = path.display().to_string();
     let unreadable = |message: String| {
         vec![Problem {
@@ -34,7 +41,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Server, Vec<Problem>> {
         let at = e.utf8_error().valid_up_to();
         unreadable(format!("is not UTF-8 from byte {at} on"))
     })?;
-    parse(&file, &text, options)
+    Ok((file, text))
 }
 
 /// Reads and checks the text of a server's file. `file` is its name in problems and may be empty.
@@ -43,17 +50,9 @@ pub fn load(path: &Path, options: &Options) -> Result<Server, Vec<Problem>> {
 /// As [`load`].
 pub fn parse(file: &str, text: &str, options: &Options) -> Result<Server, Vec<Problem>> {
     let mut doc = Document::new(file, text);
-    if text.len() > FILE_MAX {
-        let what = format!("has {} bytes; at most {FILE_MAX} are read", text.len());
-        doc.at(&(0..0), "", what, "");
+    let Some(table) = tables(&mut doc, text) else {
         return Err(doc.into_problems());
-    }
-    let (table, errors) = DeTable::parse_recoverable(text);
-    syntax(&mut doc, text, &errors);
-    if doc.found() > 0 {
-        // Values of a broken file are anybody's guess.
-        return Err(doc.into_problems());
-    }
+    };
     let mut draft = read::server(&mut doc, table.get_ref(), options);
     check::check(&mut doc, &mut draft);
     if doc.found() > 0 {
@@ -62,6 +61,19 @@ pub fn parse(file: &str, text: &str, options: &Options) -> Result<Server, Vec<Pr
     let mut server = draft.server;
     server.places = std::mem::take(&mut doc.places);
     Ok(server)
+}
+
+/// The tables of a file; none if it is not TOML, or too long.
+pub(crate) fn tables<'a>(doc: &mut Document<'_>, text: &'a str) -> Option<Spanned<DeTable<'a>>> {
+    if text.len() > FILE_MAX {
+        let what = format!("has {} bytes; at most {FILE_MAX} are read", text.len());
+        doc.at(&(0..0), "", what, "");
+        return None;
+    }
+    let (table, errors) = DeTable::parse_recoverable(text);
+    syntax(doc, text, &errors);
+    // Values of a broken file are anybody's guess.
+    (doc.found() == 0).then_some(table)
 }
 
 /// Keeps what is not TOML: one problem a line, and of few lines, since most of the others follow from the first.

@@ -1,6 +1,7 @@
 //! What may have been meant by a name that does not exist.
 
-use crate::document::{Shape, quoted};
+use crate::document::quoted;
+use crate::parameter;
 use crate::read::SHAPES;
 
 /// The candidate that is nearest to `word`, if any is near.
@@ -39,24 +40,27 @@ pub(crate) fn help<'a>(
     }
 }
 
-/// Help for an unknown key of a table: the nearest, or where it belongs, or all there are.
-pub(crate) fn key(word: &str, shape: &Shape) -> String {
-    if let Some(near) = name(word, shape.keys.iter().copied()) {
+/// Help for an unknown key of a kind of table, `called` so, that has these keys: the nearest, or where it belongs, or all there are.
+pub(crate) fn key(word: &str, called: &str, keys: &[&str]) -> String {
+    if let Some(near) = name(word, keys.iter().copied()) {
         return format!("did you mean \"{near}\"?");
     }
     let linux = LINUX.iter().find(|l| l.0 == word).map_or(word, |l| l.1);
-    if shape.keys.contains(&linux) {
+    if keys.contains(&linux) {
         return format!("did you mean \"{linux}\"?");
     }
-    if let Some(other) = SHAPES.iter().find(|s| s.keys.contains(&linux)) {
-        return format!("\"{linux}\" belongs in {}", other.name);
+    let others = SHAPES.iter().map(|s| (s.name, s.keys.to_vec()));
+    let models = parameter::KINDS.iter().map(|k| (k.called, k.keys()));
+    let others: Vec<_> = others.chain(models).collect();
+    if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {
+        return format!("\"{linux}\" belongs in {other}");
     }
-    let elsewhere = SHAPES
+    let elsewhere = others
         .iter()
-        .find_map(|s| Some((s, name(word, s.keys.iter().copied())?)));
+        .find_map(|(other, keys)| Some((other, name(word, keys.iter().copied())?)));
     match elsewhere {
-        Some((other, near)) => format!("did you mean \"{near}\"? It belongs in {}", other.name),
-        None => format!("{} has {}", shape.name, shape.keys.join(", ")),
+        Some((other, near)) => format!("did you mean \"{near}\"? It belongs in {other}"),
+        None => format!("{called} has {}", keys.join(", ")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A server written back as a file: every key that has a value, defaults included, in one order and in the shortest units.
 
 use crate::listen::{Id, Owner};
+use crate::profile;
 use crate::server::{Cache, Drive, Policy, Server, Storage, Volume};
 use crate::units::{Rate, Size, Time};
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -33,7 +34,7 @@ impl Display for Server {
 }
 
 /// A string as TOML has it.
-struct Quoted<'a>(&'a str);
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -60,30 +61,13 @@ fn print_drive(f: &mut Formatter<'_>, drive: &Drive) -> fmt::Result {
         }
         writeln!(f, " }}")?;
     }
-    match &drive.model {
-        Some(weir_drive::Config::Null(null)) => {
-            write!(
-                f,
-                "model = {{ kind = \"null\", service = \"{}\"",
-                Time(null.service)
-            )?;
-            write!(f, ", tags = {}, queues = {}", null.tags, null.queues)?;
-            if null.link > 0 {
-                write!(f, ", link = \"{}\"", Rate(null.link))?;
-            }
-            if null.tick > Span::ZERO {
-                write!(f, ", tick = \"{}\"", Time(null.tick))?;
-            }
-            writeln!(f, " }}")?;
-        }
-        // No other can be read.
-        Some(_) => {}
-        None => {
-            writeln!(f, "queues = {}", drive.queues)?;
-            writeln!(f, "tags = {}", drive.tags)?;
-            writeln!(f, "max_transfer = \"{}\"", Size(drive.max_transfer.into()))?;
-            writeln!(f, "rotational = {}", drive.rotational)?;
-        }
+    if let Some(model) = &drive.model {
+        writeln!(f, "model = {}", profile::inline(model))?;
+    } else {
+        writeln!(f, "queues = {}", drive.queues)?;
+        writeln!(f, "tags = {}", drive.tags)?;
+        writeln!(f, "max_transfer = \"{}\"", Size(drive.max_transfer.into()))?;
+        writeln!(f, "rotational = {}", drive.rotational)?;
     }
     let limits = &drive.limits;
     write!(f, "limits = {{ requests = {}, ", limits.requests)?;

@@ -119,7 +119,7 @@ fn every_key_of_drives_arrives() {
     assert_eq!(linux.policy, Policy::Bfq(tuned.clone()));
     assert_eq!(linux.policy.elevator(), Elevator::Bfq(tuned));
     let demo = weir_drive::Config::Null(weir_drive::null::Config::demo());
-    assert_eq!(linux.model, Some(demo));
+    assert_eq!(linux.model, Some(demo.clone()));
     assert_eq!(linux.capacity, demo.capacity());
     assert_eq!((linux.tags, linux.max_transfer), (32, 128 << 10));
     assert_eq!(server.drive("plain").unwrap().policy, Policy::None);

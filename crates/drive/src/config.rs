@@ -6,7 +6,7 @@ use core::fmt;
 use weir_core::{Capacity, DriveShape};
 
 /// The closed set of drive models.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Config {
     /// A fixed service time and a link.

@@ -59,7 +59,7 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
         opened.shards[shard].push(DriveSetup {
             name: drive.name.clone(),
             plan: plan.clone(),
-            model: drive.model,
+            model: drive.model.clone(),
             volumes,
             tape: None,
         });

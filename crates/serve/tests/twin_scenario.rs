@@ -53,6 +53,7 @@ const DRIVE: null::Config = null::Config {
     queues: 1,
     link: 250_000_000,
     tick: Span::ZERO,
+    wake: Span::ZERO,
 };
 
 /// A client with its contract, and how the file says it.
@@ -201,9 +202,9 @@ fn live(site: &Site, clients: &[Client], served: &mut [Served]) -> Round {
 
 /// Plays the same in virtual time, as many rounds.
 fn simulated(clients: &[Client], path: Path, rounds: &[Round]) -> Vec<Figures> {
-    let drive = weir_drive::Config::Null(DRIVE);
     let mut meters: Vec<Meter> = Vec::new();
     for (number, round) in (0..).zip(rounds) {
+        let drive = weir_drive::Config::Null(DRIVE);
         let mut scenario = Scenario::new("twin", drive, span(LENGTH));
         scenario.capacity = DRIVE.capacity();
         scenario.warm_up = span(WARM_UP);

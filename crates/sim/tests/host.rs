@@ -34,7 +34,7 @@ fn cases() -> Vec<(Scenario, Control)> {
         for interferers in Interferers::ALL {
             for control in Control::ALL {
                 let reads = Reads::Continuous;
-                let mut scenario = latency(drive, interferers, control, reads, FILE);
+                let mut scenario = latency(drive.clone(), interferers, control, reads, FILE);
                 scenario.duration = Span::from_millis(500);
                 scenario.clients[0].program.stop = Some(scenario.warm_up + scenario.duration);
                 cases.push((scenario, control));
@@ -231,22 +231,28 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn the_first_seeds_picture() {
-    let mean = |drive, interferers, control| {
-        let scenario = latency(drive, interferers, control, Reads::Continuous, 512 * MIB);
+    let mean = |drive: &Config, interferers, control| {
+        let scenario = latency(
+            drive.clone(),
+            interferers,
+            control,
+            Reads::Continuous,
+            512 * MIB,
+        );
         let results = watched(&scenario, control, Vec::new());
         let latency = results.clients[0].meter.latency().clone();
         (latency.sum() / u128::from(latency.count())) as u64 / 1_000
     };
     let flash = Config::Ssd(ssd::Config::generic());
     // 16 MiB may overtake a read: 32 ms at the link's speed, and what is in the drive.
-    let none = mean(flash, Interferers::Readers, Control::None);
-    let bfq = mean(flash, Interferers::Readers, Control::Bfq);
+    let none = mean(&flash, Interferers::Readers, Control::None);
+    let bfq = mean(&flash, Interferers::Readers, Control::Bfq);
     assert!((31_000..80_000).contains(&none), "{none} us");
     assert!(none > 50 * bfq, "{none} us and {bfq} us");
     // 500 ms may pass until a read of the disk is overdue.
     let disk = Config::Hdd(weir_drive::hdd::Config::generic());
-    let none = mean(disk, Interferers::Readers, Control::None);
-    let bfq = mean(disk, Interferers::Readers, Control::Bfq);
+    let none = mean(&disk, Interferers::Readers, Control::None);
+    let bfq = mean(&disk, Interferers::Readers, Control::Bfq);
     assert!((300_000..800_000).contains(&none), "{none} us");
     assert!(none > 20 * bfq, "{none} us and {bfq} us");
 }
@@ -256,7 +262,7 @@ fn tags_follow_the_drive_and_the_elevator() {
     let drive = Config::Ssd(ssd::Config::generic());
     let tags = |control: Control| {
         let scenario = latency(
-            drive,
+            drive.clone(),
             Interferers::Readers,
             control,
             Reads::Continuous,
@@ -269,7 +275,7 @@ fn tags_follow_the_drive_and_the_elevator() {
     let adapters = drives().map(|drive| {
         let control = Control::None;
         let scenario = latency(
-            drive,
+            drive.clone(),
             Interferers::Writers,
             control,
             Reads::Continuous,

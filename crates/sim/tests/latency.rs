@@ -19,6 +19,7 @@ fn rates(target: Span) -> Vec<u64> {
         queues: 1,
         link: 0,
         tick: Span::ZERO,
+        wake: Span::ZERO,
     };
     let length = Span::from_secs(12);
     let mut scenario = Scenario::new("latency", weir_drive::Config::Null(drive), length);

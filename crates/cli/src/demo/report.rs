@@ -50,10 +50,10 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
 /// Adds to records what only all runs together tell: what limited each client.
 pub(crate) fn complete(played: Played<'_>, runs: &mut [(Policy, Vec<Record>)]) {
     for client in &played.scenario.clients {
-        let unloaded = match (played.storage, played.scenario.drive) {
+        let unloaded = match (played.storage, &played.scenario.drive) {
             (Storage::Model, Model::Null(drive)) => {
                 let size = judge::largest(&client.program);
-                size / best::alone(&drive, size) * 1e6
+                size / best::alone(drive, size) * 1e6
             }
             // Nobody has told what an idle drive takes: then it takes nothing.
             _ => 0.0,
@@ -75,7 +75,7 @@ fn total(records: &[Record]) -> Option<f64> {
 
 /// The part used of what the drive can give: of the model's link, or of what was measured.
 fn used(played: Played<'_>, records: &[Record]) -> Option<f64> {
-    let rate = match (played.storage, played.scenario.drive) {
+    let rate = match (played.storage, &played.scenario.drive) {
         (Storage::Model, Model::Null(drive)) => drive.link,
         _ => played.scenario.capacity?.read,
     };
@@ -84,7 +84,7 @@ fn used(played: Played<'_>, records: &[Record]) -> Option<f64> {
 }
 
 fn drive(played: Played<'_>) -> String {
-    match (played.storage, played.scenario.drive) {
+    match (played.storage, &played.scenario.drive) {
         (Storage::Model, Model::Null(drive)) => format!(
             "The drive is a model in {}: every command is served for {} us, {} at a time, and its data crosses a link of {} MB/s.",
             match played.on {
@@ -121,10 +121,10 @@ fn load(played: Played<'_>) -> String {
 }
 
 fn best(played: Played<'_>) -> Vec<BestFigure> {
-    match (played.storage, played.scenario.drive) {
+    match (played.storage, &played.scenario.drive) {
         (Storage::Model, Model::Null(drive)) => {
             let min = played.scenario.groups.first().map_or(0, |g| g.contract.min);
-            best::figures(played.kind, &drive, min)
+            best::figures(played.kind, drive, min)
         }
         // Nothing is known of a real drive but what it gave.
         _ => vec![BestFigure {

@@ -14,6 +14,8 @@ use crate::server::{Server, Test};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
+pub(crate) use model::drive;
+
 /// The outermost table.
 const ROOT: Shape = Shape {
     name: "the file",
@@ -36,7 +38,6 @@ pub(crate) const SHAPES: &[&Shape] = &[
     &volume::VOLUME,
     &volume::TENANT,
     &contract::MAX,
-    &model::NULL,
     &policy::BFQ,
     &policy::CONTRACT,
     &TEST,

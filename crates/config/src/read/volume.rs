@@ -202,9 +202,9 @@ pub(super) fn settle(
         let Some(on) = drives.iter_mut().find(|d| d.name == u.volume.drive) else {
             continue;
         };
-        match on.model {
-            None => drive::set_model(doc, on, *model),
-            Some(other) if other != *model => {
+        match &on.model {
+            None => drive::set_model(doc, on, model.clone()),
+            Some(other) if other != model => {
                 let what = format!("drive.{} is another model already", on.name);
                 doc.wrong(entry, what, "what lies on one drive has one model");
                 draft.broken.insert(u.path.clone());

@@ -81,7 +81,7 @@ impl Config {
     }
 
     fn mechanics(&self) -> [Rule; 7] {
-        let zone = |ok: fn(&Zone) -> bool| self.zones.iter().find(|z| !ok(z));
+        let zone = |ok: fn(&Zone) -> bool| self.zones.iter().position(|z| !ok(z));
         let bytes =
             zone(|z| (1 << 20..=1 << 44).contains(&z.bytes) && z.bytes.is_multiple_of(4096));
         let rate = zone(|z| (1_000_000..=1_000_000_000).contains(&z.rate));
@@ -94,14 +94,14 @@ impl Config {
         [
             (
                 bytes.is_none(),
-                "zones.bytes",
-                bytes.map_or(0, |z| z.bytes),
+                ["outer.bytes", "middle.bytes", "inner.bytes"][bytes.unwrap_or(0)],
+                bytes.map_or(0, |z| self.zones[z].bytes),
                 "a multiple of 4096 bytes, 1 MiB to 16 TiB",
             ),
             (
                 rate.is_none(),
-                "zones.rate",
-                rate.map_or(0, |z| z.rate),
+                ["outer.rate", "middle.rate", "inner.rate"][rate.unwrap_or(0)],
+                rate.map_or(0, |z| self.zones[z].rate),
                 "1000000 to 1000000000 bytes/s",
             ),
             (

@@ -29,6 +29,9 @@ pub struct Config {
     /// as fits in a tick at its beginning; 20 ms is what Linux's `null_blk` does with `mbps`. Needs a link of at least one byte
     /// a tick.
     pub tick: Span,
+    /// Zero: a command ends when it is done. Otherwise (1 us to 1 s) the drive looks only so often: a command ends at the next
+    /// whole multiple of this time, as with a target that polls.
+    pub wake: Span,
 }
 
 impl Config {
@@ -40,6 +43,7 @@ impl Config {
             queues: 1,
             link: 250_000_000,
             tick: Span::ZERO,
+            wake: Span::ZERO,
         }
     }
 
@@ -48,7 +52,7 @@ impl Config {
     /// # Errors
     /// The first one outside the range that its documentation states.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let (service, tick) = (self.service.as_nanos(), self.tick.as_nanos());
+        let [service, tick, wake] = [self.service, self.tick, self.wake].map(Span::as_nanos);
         let (tags, queues) = (u64::from(self.tags), u64::from(self.queues));
         check([
             (
@@ -76,6 +80,12 @@ impl Config {
                 "tick",
                 tick,
                 "0 ns (none) unless the link carries at least one byte a tick",
+            ),
+            (
+                wake == 0 || (1_000..=SECOND).contains(&wake),
+                "wake",
+                wake,
+                "1000 to 1000000000 ns (1 us to 1 s), or 0 for at once",
             ),
         ])
     }
@@ -106,7 +116,7 @@ impl Config {
     /// A drive without service time has no bound on requests, which [`Capacity`] writes as zero.
     pub fn capacity(&self) -> Option<Capacity> {
         let at_once = u64::from(self.tags) * u64::from(self.queues);
-        let iops = match self.service.as_nanos() {
+        let iops = match self.awake(self.service.as_nanos()) {
             0 => 0,
             // Ten seconds with one tag are less than one request a second, and zero would be no bound.
             service => (at_once * SECOND / service).max(1),
@@ -125,6 +135,15 @@ impl Config {
             write: bytes,
             iops,
         })
+    }
+
+    /// When the drive looks next at `nanos` or after it.
+    #[inline]
+    pub(super) fn awake(&self, nanos: u64) -> u64 {
+        match self.wake.as_nanos() {
+            0 => nanos,
+            wake => nanos.checked_next_multiple_of(wake).unwrap_or(u64::MAX),
+        }
     }
 
     /// Bytes given out at the beginning of a tick.

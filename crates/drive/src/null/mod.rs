@@ -4,7 +4,7 @@
 //! the order in which the services ended. Discards and zeroing move no bytes and end with their service. A flush waits for
 //! nothing but its own service and everything submitted before it. There is no other state: offsets do not matter.
 //!
-//! With [`Config::tick`] the link is replaced by a budget that is given out in lumps *before* the service, as Linux's `null_blk`
+//! With [`Config::wake`] all of this is seen only at the multiples of a time. With [`Config::tick`] the link is replaced by a budget that is given out in lumps *before* the service, as Linux's `null_blk`
 //! does.
 
 mod config;
@@ -143,7 +143,8 @@ impl Drive for Null {
         *queued += 1;
         self.in_flight += 1;
         self.submitted += 1;
-        let at = self.end(command);
+        let done = self.end(command).as_nanos();
+        let at = Instant::from_nanos(self.config.awake(done));
         let entry = InFlight {
             at,
             began: self.now.max(at.back(self.alone(command))),

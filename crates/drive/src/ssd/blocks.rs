@@ -184,7 +184,8 @@ impl Blocks {
 /// Blocks of a drive with so many bytes for its host.
 pub(super) fn count(size: u64, units: u32, spare: u64) -> u64 {
     let bytes = UNIT * u64::from(units);
-    (size + size / 1000 * spare).div_ceil(bytes) + FREE_MIN as u64 + 2
+    let spare = (size / 1000).saturating_mul(spare);
+    size.saturating_add(spare).div_ceil(bytes) + FREE_MIN as u64 + 2
 }
 
 #[cfg(test)]

@@ -275,7 +275,8 @@ impl Config {
     /// Units of a block across all dies.
     pub(super) fn units_per_block(&self) -> u32 {
         let dies = u64::from(self.channels) * u64::from(self.dies);
-        let bytes = dies * u64::from(self.page) * u64::from(self.block);
+        let page = u64::from(self.page) * u64::from(self.block);
+        let bytes = dies.saturating_mul(page);
         (bytes / UNIT).min(u32::MAX.into()) as u32
     }
 }

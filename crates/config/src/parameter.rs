@@ -1,0 +1,270 @@
+//! The parameters of drive models, each said once.
+//!
+//! One table for every kind of model names its parameters, their units and the field each one sets. Reading profiles, printing
+//! them and whatever searches for parameters all go by these tables; what a parameter may be is for
+//! [`weir_drive::Config::validate`] to say.
+
+mod tables;
+
+use crate::document::{Document, Entry};
+use crate::units::{Rate, Size, Time};
+use std::fmt;
+use weir_core::Span;
+use weir_drive::Config;
+
+/// What a parameter's number counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unit {
+    /// Bytes, written as a size: `"16KiB"`.
+    Bytes,
+    /// Bytes a second, written as a rate: `"540MB/s"`.
+    Rate,
+    /// Nanoseconds, written as a time: `"80us"`.
+    Time,
+    /// A plain number.
+    Count,
+    /// Revolutions a minute, written as a plain number.
+    PerMinute,
+    /// Pages of flash, written as a plain number.
+    Pages,
+    /// Thousandths, written as a plain number.
+    PerMille,
+    /// Hundredths, written as a plain number.
+    Percent,
+    /// 1 for `true`, 0 for `false`.
+    Bool,
+}
+
+/// One number of a drive model.
+#[derive(Clone, Copy)]
+pub struct Parameter {
+    /// Its key in a profile; with a dot if it stands in a table, as `seek.average`.
+    pub key: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// What it is where a profile does not say it; `None` if a profile has to.
+    pub usual: Option<u64>,
+    get: fn(&Config) -> u64,
+    set: fn(&mut Config, u64),
+}
+
+impl Parameter {
+    /// The parameter's value in `drive`, in its unit.
+    ///
+    /// # Panics
+    /// If it is no parameter of that kind of drive.
+    pub fn get(&self, drive: &Config) -> u64 {
+        (self.get)(drive)
+    }
+
+    /// Sets it. What is more than its field can hold becomes the largest that it can; whether the drive is still possible is for
+    /// [`Config::validate`] to say.
+    ///
+    /// # Panics
+    /// If it is no parameter of that kind of drive.
+    pub fn set(&self, drive: &mut Config, value: u64) {
+        (self.set)(drive, value);
+    }
+
+    /// A value of it as people write it, exact: `16KiB`, `80us`, `32`, `true`.
+    pub fn text(&self, value: u64) -> String {
+        match self.unit {
+            Unit::Bytes => Size(value).to_string(),
+            Unit::Rate => Rate(value).to_string(),
+            Unit::Time => Time(Span::from_nanos(value)).to_string(),
+            Unit::Bool => (value > 0).to_string(),
+            Unit::Count | Unit::PerMinute | Unit::Pages | Unit::PerMille | Unit::Percent => {
+                value.to_string()
+            }
+        }
+    }
+
+    /// As [`Self::text`], as a value in TOML.
+    pub(crate) fn toml(&self, value: u64) -> String {
+        match self.unit {
+            Unit::Bytes | Unit::Rate | Unit::Time => format!("\"{}\"", self.text(value)),
+            _ => self.text(value),
+        }
+    }
+
+    /// Reads a value of it for a drive. Whether it is permitted there is seen later.
+    pub(crate) fn read(
+        &self,
+        doc: &mut Document<'_>,
+        entry: &Entry<'_>,
+        drive: &Config,
+    ) -> Option<u64> {
+        match self.unit {
+            Unit::Bytes => entry.size(doc),
+            Unit::Rate => entry.any_rate(doc),
+            Unit::Time => entry.time(doc).map(Span::as_nanos),
+            Unit::Bool => entry.boolean(doc).map(u64::from),
+            Unit::Count | Unit::PerMinute | Unit::Pages | Unit::PerMille | Unit::Percent => {
+                entry.whole(doc, || self.allowed(drive))
+            }
+        }
+    }
+}
+
+impl Parameter {
+    /// What is permitted, in the words of the model: asked for by what surely is not.
+    pub(crate) fn allowed(&self, drive: &Config) -> &'static str {
+        let refused = [u64::MAX, 0].into_iter().find_map(|value| {
+            let mut drive = drive.clone();
+            self.set(&mut drive, value);
+            drive.validate().err().filter(|e| e.key == self.key)
+        });
+        refused.map_or("zero or more", |e| e.allowed)
+    }
+
+    /// The key in the outermost table, and the one in the table there if it is one.
+    pub(crate) fn split(&self) -> (&'static str, Option<&'static str>) {
+        match self.key.split_once('.') {
+            Some((table, key)) => (table, Some(key)),
+            None => (self.key, None),
+        }
+    }
+}
+
+impl fmt::Debug for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:?})", self.key, self.unit)
+    }
+}
+
+/// The parameters of a drive's kind, in the order in which they are printed. Those of a volume over several drives are its own, not
+/// its members'.
+pub fn parameters(drive: &Config) -> &'static [Parameter] {
+    of(drive.name()).unwrap_or_default()
+}
+
+/// The parameters of a kind of drive by its name, as `"ssd"`.
+pub fn of(kind: &str) -> Option<&'static [Parameter]> {
+    KINDS.iter().find(|k| k.name == kind).map(|k| k.parameters)
+}
+
+/// The parameter of that key.
+pub fn find(drive: &Config, key: &str) -> Option<&'static Parameter> {
+    parameters(drive).iter().find(|p| p.key == key)
+}
+
+/// A kind of drive model.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// How a text speaks of one.
+    pub(crate) called: &'static str,
+    pub(crate) parameters: &'static [Parameter],
+    /// A possible drive of this kind, for a profile's values to be set in.
+    pub(crate) generic: fn() -> Config,
+}
+
+pub(crate) const KINDS: &[Kind] = &[
+    Kind {
+        name: "null",
+        called: "a null model",
+        parameters: tables::NULL,
+        generic: || Config::Null(weir_drive::null::Config::demo()),
+    },
+    Kind {
+        name: "hdd",
+        called: "an hdd model",
+        parameters: tables::HDD,
+        generic: || Config::Hdd(weir_drive::hdd::Config::generic()),
+    },
+    Kind {
+        name: "ssd",
+        called: "an ssd model",
+        parameters: tables::SSD,
+        generic: || Config::Ssd(weir_drive::ssd::Config::generic()),
+    },
+];
+
+impl Kind {
+    /// Every key of the outermost table, in order.
+    pub(crate) fn keys(&self) -> Vec<&'static str> {
+        let mut keys = Vec::new();
+        for parameter in self.parameters {
+            let key = parameter.split().0;
+            if keys.last() != Some(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Every number of a drive is set by one parameter, and by one only.
+    #[test]
+    fn each_parameter_sets_what_it_gets_and_nothing_else() {
+        for kind in KINDS {
+            let generic = (kind.generic)();
+            let mut seen = BTreeSet::new();
+            for p in kind.parameters {
+                assert!(seen.insert(p.key), "{} twice", p.key);
+                let mut drive = generic.clone();
+                let value = u64::from(p.get(&generic) == 0);
+                p.set(&mut drive, value);
+                assert_eq!(p.get(&drive), value, "{}", p.key);
+                for other in kind.parameters.iter().filter(|o| o.key != p.key) {
+                    assert_eq!(other.get(&drive), other.get(&generic), "{}", p.key);
+                }
+            }
+        }
+    }
+
+    /// What `Debug` shows of a drive changes with every number in it: no field without a parameter.
+    #[test]
+    fn every_field_has_a_parameter() {
+        let numbers = |drive: &Config| -> usize {
+            let shown = format!("{drive:?}");
+            shown.matches(": ").count()
+        };
+        // Fields that hold other fields, and `seek` and `zones` among them: `zones` shows its fields once for each zone.
+        let holders = [("null", 0), ("hdd", 2), ("ssd", 0)];
+        for (kind, (name, holders)) in KINDS.iter().zip(holders) {
+            assert_eq!(kind.name, name);
+            let fields = numbers(&(kind.generic)()) - holders;
+            assert_eq!(fields, kind.parameters.len(), "{name}");
+        }
+    }
+
+    /// What a model refuses has the name of a parameter, so that it is found in the file.
+    #[test]
+    fn what_is_refused_is_a_parameter() {
+        let mut refused = 0;
+        for kind in KINDS {
+            for p in kind.parameters {
+                for value in [0, 1, 5, u64::MAX] {
+                    let mut drive = (kind.generic)();
+                    p.set(&mut drive, value);
+                    if let Err(error) = drive.validate() {
+                        refused += 1;
+                        assert!(find(&drive, error.key).is_some(), "{error}");
+                    }
+                }
+            }
+        }
+        assert!(refused > 60, "{refused}");
+    }
+
+    #[test]
+    fn values_are_as_people_write_them() {
+        let ssd = of("ssd").unwrap();
+        let text = |key, value| ssd.iter().find(|p| p.key == key).unwrap().text(value);
+        assert_eq!(text("page", 16_384), "16KiB");
+        assert_eq!(text("link", 540_000_000), "540MB/s");
+        assert_eq!(text("read", 80_000), "80us");
+        assert_eq!(text("erase", 0), "0s");
+        assert_eq!(text("duplex", 1), "true");
+        assert_eq!(text("tags", 32), "32");
+    }
+}

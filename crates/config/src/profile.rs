@@ -1,0 +1,198 @@
+//! Profiles: drives by name, with what is known of them.
+//!
+//! A profile is a TOML file with a name, some text, a kind and every parameter of it:
+//!
+//! ```toml
+#![doc = include_str!("../profiles/scsi-debug.toml")]
+//! ```
+
+use crate::document::{Document, Table, quoted};
+use crate::load::{tables, text};
+use crate::parameter::parameters;
+use crate::print::Quoted;
+use crate::problem::Problem;
+use crate::read;
+use crate::{nearest, parameter};
+use std::fmt::Write as _;
+use std::path::Path;
+use weir_drive::Config;
+
+/// A drive with a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Profile {
+    /// Its name: letters, digits, dots and dashes.
+    pub name: String,
+    /// What it stands for in its first line; behind that what is known of it and from where.
+    pub about: String,
+    /// The model.
+    pub drive: Config,
+}
+
+impl Profile {
+    /// What it stands for, in a line.
+    pub fn summary(&self) -> &str {
+        self.about.lines().next().unwrap_or_default()
+    }
+}
+
+/// There is no profile of that name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no drive {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
+pub struct Unknown {
+    /// The name.
+    pub name: String,
+    /// The name of a profile that is near to it.
+    pub nearest: Option<&'static str>,
+}
+
+macro_rules! built_in {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*]
+    };
+}
+
+/// The profiles that come with Weir and their files.
+const BUILT_IN: &[(&str, &str)] = built_in! {
+    "demo"
+    "samsung-970-pro"
+    "plextor-px-256m5s"
+    "hitachi-hts72755"
+    "samsung-860-500gb"
+    "wd-wd10jpvx"
+    "toshiba-mq04abf1"
+    "seagate-st3808110as"
+    "scsi-debug"
+    "iscsi-1ms"
+};
+
+/// The names of the profiles that come with Weir.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    BUILT_IN.iter().map(|b| b.0)
+}
+
+/// The file of a profile that comes with Weir.
+pub fn source(name: &str) -> Option<&'static str> {
+    BUILT_IN.iter().find(|b| b.0 == name).map(|b| b.1)
+}
+
+/// A profile that comes with Weir.
+///
+/// # Errors
+/// There is none of that name.
+pub fn find(name: &str) -> Result<Profile, Unknown> {
+    let Some(text) = source(name) else {
+        return Err(Unknown {
+            name: name.to_owned(),
+            nearest: nearest::name(name, names()),
+        });
+    };
+    Ok(read(text, name).expect("what comes with Weir can be read, as its tests show"))
+}
+
+/// Reads the text of a profile. `file` is its name in problems and may be empty.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file: an unknown key with the nearest known one, a value that the model does
+/// not permit with what it does permit.
+pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
+    let mut doc = Document::new(file, text);
+    let table = tables(&mut doc, text);
+    let table = table.as_ref().map(|t| Table::root(t.get_ref()));
+    let profile = table.and_then(|t| profile(&mut doc, &t, &[]));
+    match profile {
+        Some(profile) if doc.found() == 0 => Ok(profile),
+        _ => Err(doc.into_problems()),
+    }
+}
+
+/// Reads a profile's file.
+///
+/// # Errors
+/// As [`read`], or it cannot be read at all.
+pub fn load(path: &Path) -> Result<Profile, Vec<Problem>> {
+    let (file, text) = text(path)?;
+    read(&text, &file)
+}
+
+/// A profile from its table, which may have these other keys `beside` its own.
+pub(crate) fn profile<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    beside: &[&str],
+) -> Option<Profile> {
+    let mut text = |key, help: &str| {
+        let entry = doc.required(table, key, help)?;
+        let text = entry.text(doc, "a text", help.trim_start_matches("as "))?;
+        Some((entry, text))
+    };
+    let name = text("name", "as name = \"my-drive\"");
+    let about = text("about", "as about = \"what it stands for\"");
+    if let Some((entry, name)) = &name
+        && !is_name(name)
+    {
+        let what = format!("{} is no name", quoted(name));
+        let help = "a drive's name has 1 to 64 letters, digits, dots and dashes, and begins with a letter or digit";
+        doc.wrong(entry, what, help);
+    }
+    if let Some((entry, about)) = &about
+        && about.lines().next().is_none_or(str::is_empty)
+    {
+        doc.wrong(entry, "says nothing in its first line", "");
+    }
+    let keys = [&["name", "about"], beside].concat();
+    let drive = read::drive(doc, table, &keys);
+    Some(Profile {
+        name: name?.1.to_owned(),
+        about: about?.1.to_owned(),
+        drive: drive?,
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_';
+    name.len() <= 64
+        && name.bytes().all(inner)
+        && name
+            .as_bytes()
+            .first()
+            .is_some_and(u8::is_ascii_alphanumeric)
+}
+
+/// Prints a profile so that it reads back as an equal one: in one order and in the shortest units.
+pub fn print(profile: &Profile) -> String {
+    let Profile { name, about, drive } = profile;
+    let mut text = format!("name = {}\n", Quoted(name));
+    if about.contains('\n') {
+        text += "about = \"\"\"\n";
+        for line in about.split_inclusive('\n') {
+            let (line, end) = match line.strip_suffix('\n') {
+                Some(line) => (line, "\n"),
+                None => (line, ""),
+            };
+            let quoted = Quoted(line).to_string();
+            text += &quoted[1..quoted.len() - 1];
+            text += end;
+        }
+        text += "\"\"\"\n";
+    } else {
+        let _ = writeln!(text, "about = {}", Quoted(about));
+    }
+    for (key, value) in keys(drive) {
+        let _ = writeln!(text, "{key} = {value}");
+    }
+    text
+}
+
+/// A model as an inline table.
+pub(crate) fn inline(drive: &Config) -> String {
+    let keys: Vec<_> = keys(drive).map(|(k, v)| format!("{k} = {v}")).collect();
+    format!("{{ {} }}", keys.join(", "))
+}
+
+/// Its kind and its parameters, with their values in TOML. A number that is zero and usually is zero is left out.
+fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
+    let kind = ("kind", format!("\"{}\"", drive.name()));
+    let said = |p: &&parameter::Parameter| p.usual != Some(0) || p.get(drive) != 0;
+    let parameters = parameters(drive).iter().filter(said);
+    std::iter::once(kind).chain(parameters.map(|p| (p.key, p.toml(p.get(drive)))))
+}
