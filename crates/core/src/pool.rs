@@ -69,6 +69,14 @@ impl<T> Pool<T> {
         self.used -= 1;
     }
 
+    /// The slots in use and their values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let slots = (0..).zip(&self.slots);
+        slots
+            .filter(|(_, slot)| slot.generation & 1 == 1)
+            .map(|(index, slot)| (index, &slot.value))
+    }
+
     pub(crate) fn generation(&self, index: u32) -> u32 {
         self.slots[index as usize].generation
     }

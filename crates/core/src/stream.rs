@@ -1,7 +1,6 @@
 //! Who issues requests: a process, a connection, a virtqueue.
 
 use crate::group::GroupId;
-use crate::list::List;
 
 /// Names a stream from [`open`](crate::Layer::open) on. A name is not used twice until its slot was reused four billion times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -82,8 +81,8 @@ pub(crate) struct Limited {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     pub(crate) spec: StreamSpec,
-    /// Its live requests, oldest first.
-    pub(crate) requests: List,
+    /// Its live requests.
+    pub(crate) live: u32,
     pub(crate) state: State,
     /// Is to pause, and whether its driver has been told so.
     pub(crate) paused: bool,
@@ -104,7 +103,7 @@ impl Stream {
                 level: 4,
             },
         },
-        requests: List::EMPTY,
+        live: 0,
         state: State::Closing,
         paused: false,
         told_to_pause: false,

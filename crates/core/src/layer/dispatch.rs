@@ -49,8 +49,8 @@ impl Layer {
         let live = &self.table.requests[request];
         let index = live.request.stream.index;
         let stream = &mut self.table.streams[index];
-        self.table.by_stream.remove(&mut stream.requests, request);
-        self.shared -= u32::from(stream.requests.len() >= self.config.limits.reserved);
+        stream.live -= 1;
+        self.shared -= u32::from(stream.live >= self.config.limits.reserved);
         self.counters.done += 1;
         let done = Output::Done(done_of(live));
         let changes = stream.paused || stream.state == State::Closing;

@@ -34,7 +34,7 @@ impl Layer {
     /// Tells a stream to pause or to go on, when that has changed.
     pub(super) fn reconsider_pause(&mut self, index: u32) {
         let stream = &self.table.streams[index];
-        let live = stream.requests.len();
+        let live = stream.live;
         let most = self.config.limits.per_stream;
         let wanted = if stream.paused {
             live > most / 2 || self.queue_time(stream).times(2) > QUEUE_MAX
@@ -61,7 +61,7 @@ impl Layer {
         if self.shared < self.shared_max {
             self.resume_starved();
         } else if self.starved_links.contains(index)
-            && self.table.streams[index].requests.len() < reserved
+            && self.table.streams[index].live < reserved
         {
             self.starved_links.remove(&mut self.starved, index);
             self.resume(index);

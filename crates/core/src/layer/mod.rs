@@ -258,6 +258,8 @@ pub struct Layer {
     front: Front,
     /// The elevator has a say in who gets one.
     limits_tags: bool,
+    /// Room to list a stream's requests in.
+    listed: Vec<u32>,
     /// Requests that are over and not yet reported, in the order in which they ended.
     finished: Vec<u32>,
     /// Requests that hold a scheduler tag.
@@ -298,6 +300,7 @@ impl Layer {
             elevator,
             front: Front::new(lanes, l.requests),
             limits_tags,
+            listed: Vec::with_capacity(l.requests.min(l.per_stream) as usize),
             finished: Vec::with_capacity(l.requests as usize),
             tagged: 0,
             notices: List::EMPTY,
@@ -333,9 +336,10 @@ impl Layer {
             .table
             .streams
             .get_named(stream.index, stream.generation)?;
-        let oldest = s.requests.first().map(|r| self.table.requests[r].submitted);
+        let live = self.table.of_stream(stream.index);
+        let oldest = live.map(|(_, live)| live.submitted).min();
         Some(Gauges {
-            live: s.requests.len(),
+            live: s.live,
             limited: s.limited.iter().map(|l| l.requests).sum(),
             oldest,
         })

@@ -1,7 +1,6 @@
 //! Streams come, stop reading their answers, give requests up, and go.
 
 use super::{At, Layer, OpenError};
-use crate::list::List;
 use crate::mutant;
 use crate::stream::{Limited, State, Stream};
 use crate::{Cookie, Instant, Outcome, StreamId, StreamSpec};
@@ -24,7 +23,7 @@ impl Layer {
         }
         let stream = Stream {
             spec,
-            requests: List::EMPTY,
+            live: 0,
             state: State::Open,
             paused: false,
             told_to_pause: false,
@@ -50,11 +49,7 @@ impl Layer {
             return;
         };
         self.table.streams[index].state = State::Closing;
-        let mut next = self.table.streams[index].requests.first();
-        while let Some(request) = next {
-            next = self.table.by_stream.next(request);
-            self.give_up(now, request);
-        }
+        self.for_each_of(index, |layer, request| layer.give_up(now, request));
         self.close_if_drained(now, index);
     }
 
@@ -71,15 +66,13 @@ impl Layer {
             return;
         }
         self.table.streams[index].state = if held { State::Held } else { State::Open };
-        let mut next = self.table.streams[index].requests.first();
-        while let Some(request) = next {
-            next = self.table.by_stream.next(request);
+        self.for_each_of(index, |layer, request| {
             if held {
-                self.withdraw(now, request);
-            } else if self.table.requests[request].at == At::Held {
-                self.after_limits(now, request);
+                layer.withdraw(now, request);
+            } else if layer.table.requests[request].at == At::Held {
+                layer.after_limits(now, request);
             }
-        }
+        });
         self.pass_latency(now);
     }
 
@@ -91,12 +84,13 @@ impl Layer {
         let Some(index) = self.known(stream) else {
             return false;
         };
-        let requests = &self.table.streams[index].requests;
-        let found = self.table.by_stream.iter(requests).find(|&r| {
-            let live = &self.table.requests[r];
-            live.request.cookie == cookie && live.at != At::Finished
-        });
-        let Some(request) = found else { return false };
+        let called = self
+            .table
+            .of_stream(index)
+            .filter(|(_, live)| live.request.cookie == cookie && live.at != At::Finished);
+        let Some((request, _)) = called.min_by_key(|(_, live)| live.number) else {
+            return false;
+        };
         if mutant::is(mutant::TAG_FREED_ON_CANCEL) && self.table.requests[request].at == At::Drive {
             let tag = self
                 .table
@@ -115,6 +109,18 @@ impl Layer {
         true
     }
 
+    /// Does something to each live request of a stream, the oldest first.
+    fn for_each_of(&mut self, stream: u32, mut act: impl FnMut(&mut Self, u32)) {
+        let mut listed = core::mem::take(&mut self.listed);
+        listed.extend(self.table.of_stream(stream).map(|(request, _)| request));
+        listed.sort_unstable_by_key(|&request| self.table.requests[request].number);
+        for &request in &listed {
+            act(self, request);
+        }
+        listed.clear();
+        self.listed = listed;
+    }
+
     /// The slot of a stream that is open, held or draining.
     pub(super) fn known(&self, stream: StreamId) -> Option<u32> {
         self.table
@@ -126,7 +132,7 @@ impl Layer {
     /// Frees the slot of a closing stream that has no more requests.
     pub(super) fn close_if_drained(&mut self, now: Instant, index: u32) {
         let stream = &self.table.streams[index];
-        if stream.state != State::Closing || !stream.requests.is_empty() {
+        if stream.state != State::Closing || stream.live > 0 {
             return;
         }
         let group = stream.spec.group;

@@ -163,7 +163,7 @@ impl Layer {
             return Err(Reject::UnknownStream);
         }
         self.table.spaces.check(request)?;
-        let (before, limits) = (stream.requests.len(), &self.config.limits);
+        let (before, limits) = (stream.live, &self.config.limits);
         let beyond = before >= limits.reserved;
         if before >= limits.per_stream || (beyond && self.shared >= self.shared_max) {
             return Err(self.refuse(index, before));
@@ -175,6 +175,7 @@ impl Layer {
         let at = first_place(request.op, passed, stream.state == State::Held, room);
         let live = Live {
             request: *request,
+            number: self.counters.accepted,
             group,
             at,
             tagged: at == At::Elevator,
@@ -189,7 +190,7 @@ impl Layer {
             dispatched: None,
         };
         let slot = self.table.requests.insert(live).expect("there is room");
-        self.table.by_stream.push_back(&mut stream.requests, slot);
+        stream.live += 1;
         self.shared += u32::from(beyond);
         self.counters.accepted += 1;
         if !passed {

@@ -2,7 +2,7 @@
 
 use super::{DriveShape, Limits};
 use crate::group::{GroupId, Groups};
-use crate::list::{Links, NIL};
+use crate::list::NIL;
 use crate::pool::Pool;
 use crate::space::Spaces;
 use crate::stream::Stream;
@@ -36,6 +36,8 @@ pub(crate) enum At {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
     pub(crate) request: Request,
+    /// The how manieth that was accepted.
+    pub(crate) number: u64,
     pub(crate) group: GroupId,
     pub(crate) at: At,
     /// Has a scheduler tag.
@@ -71,6 +73,7 @@ impl Live {
             length: 0,
             cookie: 0,
         },
+        number: 0,
         group: GroupId(0),
         at: At::Finished,
         tagged: false,
@@ -142,8 +145,6 @@ impl Piece {
 pub(crate) struct Table {
     pub(crate) requests: Pool<Live>,
     pub(crate) streams: Pool<Stream>,
-    /// Links of each stream's list of live requests.
-    pub(crate) by_stream: Links,
     pub(crate) groups: Groups,
     pub(crate) spaces: Spaces,
     pub(crate) pieces: Pieces,
@@ -157,7 +158,6 @@ impl Table {
         Self {
             requests: Pool::new(limits.requests, Live::EMPTY),
             streams: Pool::new(limits.streams, Stream::EMPTY),
-            by_stream: Links::new(limits.requests),
             groups: Groups::new(limits.groups),
             spaces: Spaces::new(limits.spaces),
             pieces: Pieces::new(&shape),
@@ -179,6 +179,14 @@ impl Table {
     pub(crate) fn left(&self, request: u32) -> u32 {
         let live = &self.requests[request];
         live.request.length - live.issued
+    }
+
+    /// The live requests of a stream, in no order. It looks at every slot up to the last of them: for when a client leaves, no
+    /// longer reads or gives something up, so that nothing has to be kept in order while requests come and go.
+    pub(crate) fn of_stream(&self, stream: u32) -> impl Iterator<Item = (u32, &Live)> {
+        let all = self.requests.iter();
+        all.filter(move |(_, live)| live.request.stream.index == stream)
+            .take(self.streams[stream].live as usize)
     }
 
     pub(crate) fn capacity(&self) -> Option<Capacity> {
