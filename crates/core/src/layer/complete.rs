@@ -109,7 +109,7 @@ impl Layer {
     #[cold]
     fn leave_latency(&mut self, now: Instant, request: u32) {
         let live = &self.table.requests[request];
-        let took = live.dispatched.map(|_| now.since(live.submitted));
+        let took = live.is_dispatched().then(|| now.since(live.submitted));
         self.latency.leave(now, request, &live.request, took);
         self.pass_latency(now);
     }

@@ -123,9 +123,7 @@ impl Layer {
         for member in self.flushes.running(space) {
             let live = &mut self.table.requests[member];
             live.at = At::Drive;
-            live.queued += now.since(live.since);
-            live.since = now;
-            live.dispatched = Some(now);
+            live.dispatched = now;
             live.pieces = 1;
         }
         let live = &self.table.requests[request];
@@ -142,11 +140,7 @@ impl Layer {
         debug_assert!(
             live.at == At::Elevator && bytes > 0 && bytes <= live.request.length - live.issued
         );
-        if live.dispatched.is_none() {
-            live.queued += now.since(live.since);
-            live.since = now;
-            live.dispatched = Some(now);
-        }
+        live.dispatched = live.dispatched.min(now);
         let within = live.issued;
         live.issued += bytes;
         live.pieces += 1;
@@ -187,7 +181,8 @@ impl Layer {
 /// The answer to a request that is over.
 #[inline]
 fn done_of(live: &Live) -> Done {
-    let drive = |dispatched| live.since.since(dispatched);
+    let ended = live.since;
+    let dispatched = live.dispatched.min(ended);
     Done {
         stream: live.request.stream,
         cookie: live.request.cookie,
@@ -197,8 +192,8 @@ fn done_of(live: &Live) -> Done {
         submitted: live.submitted,
         waits: Waits {
             limit: live.limited,
-            elevator: live.queued,
-            drive: live.dispatched.map_or(Span::ZERO, drive),
+            elevator: dispatched.since(live.submitted).less(live.limited),
+            drive: ended.since(dispatched),
         },
     }
 }

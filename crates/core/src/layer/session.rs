@@ -166,12 +166,8 @@ impl Layer {
             At::Held | At::Drive | At::Finished => {}
         }
         let live = &mut self.table.requests[request];
-        let waited = now.since(live.since);
-        match live.at {
-            _ if live.dispatched.is_some() => {}
-            At::Limit | At::Latency | At::Held => live.limited += waited,
-            At::Front | At::Flush | At::Elevator => live.queued += waited,
-            At::Drive | At::Finished => {}
+        if matches!(live.at, At::Limit | At::Latency | At::Held) && !live.is_dispatched() {
+            live.limited += now.since(live.since);
         }
         live.since = now;
         if live.tagged && live.at == At::Elevator && live.pieces == 0 {

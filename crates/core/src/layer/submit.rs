@@ -78,7 +78,7 @@ impl Layer {
         }
         let live = &mut self.table.requests[request];
         // Between its first piece and its last a request's time is the drive's, also where its stream was on hold.
-        if live.dispatched.is_none() {
+        if !live.is_dispatched() {
             live.limited += now.since(live.since);
         }
         live.since = now;
@@ -186,8 +186,7 @@ impl Layer {
             submitted: now,
             since: now,
             limited: Span::ZERO,
-            queued: Span::ZERO,
-            dispatched: None,
+            dispatched: Instant::MAX,
         };
         let slot = self.table.requests.insert(live).expect("there is room");
         stream.live += 1;
@@ -215,7 +214,7 @@ impl Layer {
         let live = &mut self.table.requests[request];
         let passes = self.latency.enter(now, request, live.group, &live.request);
         if !passes {
-            if live.dispatched.is_none() {
+            if !live.is_dispatched() {
                 live.limited += now.since(live.since);
             }
             (live.since, live.at, live.tagged) = (now, At::Latency, false);

@@ -50,12 +50,11 @@ pub(crate) struct Live {
     pub(crate) pieces: u32,
     pub(crate) outcome: Outcome,
     pub(crate) submitted: Instant,
-    /// When it came to where it is.
+    /// When it came to where it is held back, or ended.
     pub(crate) since: Instant,
     pub(crate) limited: Span,
-    pub(crate) queued: Span,
-    /// When its first piece went to the drive.
-    pub(crate) dispatched: Option<Instant>,
+    /// When its first piece went to the drive; [`Instant::MAX`]: none has yet.
+    pub(crate) dispatched: Instant,
 }
 
 impl Live {
@@ -84,12 +83,17 @@ impl Live {
         submitted: Instant::ZERO,
         since: Instant::ZERO,
         limited: Span::ZERO,
-        queued: Span::ZERO,
-        dispatched: None,
+        dispatched: Instant::MAX,
     };
 }
 
 impl Live {
+    /// Some of it has gone to the drive.
+    #[inline]
+    pub(super) fn is_dispatched(&self) -> bool {
+        self.dispatched < Instant::MAX
+    }
+
     /// It is over as of now. Returns whether it had a scheduler tag, which it has no longer.
     #[inline]
     pub(super) fn finish(&mut self, now: Instant) -> bool {
