@@ -81,12 +81,12 @@ impl<T> Pool<T> {
         self.slots[index as usize].generation
     }
 
-    /// The value in `index` if the slot is in use.
-    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+    /// The value in `index` if the slot is in use, to be changed.
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots
-            .get(index as usize)
+            .get_mut(index as usize)
             .filter(|s| s.generation & 1 == 1)
-            .map(|s| &s.value)
+            .map(|s| &mut s.value)
     }
 
     /// The value in `index` if the slot is in use and still of `generation`.
@@ -136,7 +136,8 @@ mod tests {
         assert_eq!(pool.get_named(slot, name), Some(&7));
         assert_eq!(pool.insert(8), None);
         pool.remove(slot);
-        assert_eq!((pool.get_named(slot, name), pool.get(slot)), (None, None));
+        assert_eq!(pool.get_named(slot, name), None);
+        assert_eq!(pool.get_mut(slot), None);
         assert_eq!(
             pool.get_named(slot, pool.generation(slot)),
             None,

@@ -2,26 +2,27 @@
 
 use crate::layer::Reject;
 use crate::{Op, Request};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Names an address space (a volume, a whole drive): a slot number the driver picks, below
 /// [`Limits::spaces`](crate::Limits::spaces).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct SpaceId(pub u32);
 
-/// No space.
-const NONE: u64 = u64::MAX;
-
 /// Sizes of the spaces that exist.
 #[derive(Debug)]
 pub(crate) struct Spaces {
-    /// Sizes by slot; [`NONE`] where there is no space.
-    sizes: alloc::vec::Vec<u64>,
+    /// Sizes by slot; zero where there is no space, so that nothing is inside it.
+    sizes: Vec<u64>,
+    exist: Vec<bool>,
 }
 
 impl Spaces {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
-            sizes: alloc::vec![NONE; capacity as usize],
+            sizes: vec![0; capacity as usize],
+            exist: vec![false; capacity as usize],
         }
     }
 
@@ -32,29 +33,33 @@ impl Spaces {
     /// Refuses a request that is no range of its space.
     #[inline]
     pub(crate) fn check(&self, request: &Request) -> Result<(), Reject> {
-        let size = self.sizes.get(request.space.0 as usize).copied();
-        let size = size.unwrap_or(NONE);
-        let (offset, length) = (request.offset, u64::from(request.length));
-        if size == NONE {
+        if let Some(&size) = self.sizes.get(request.space.0 as usize)
+            && request.op != Op::Flush
+            && request.length > 0
+            && let Some(end) = request.offset.checked_add(u64::from(request.length))
+            && end <= size
+        {
+            return Ok(());
+        }
+        self.check_closely(request)
+    }
+
+    /// A flush, or what is wrong with a request.
+    #[cold]
+    fn check_closely(&self, request: &Request) -> Result<(), Reject> {
+        let exists = self.exist.get(request.space.0 as usize).copied();
+        if exists != Some(true) {
             return Err(Reject::UnknownSpace);
         }
-        if request.op == Op::Flush {
-            return if offset | length == 0 {
-                Ok(())
-            } else {
-                Err(Reject::BadLength)
-            };
+        match (request.op, request.length) {
+            (Op::Flush, 0) if request.offset == 0 => Ok(()),
+            (Op::Flush, _) | (_, 0) => Err(Reject::BadLength),
+            _ => Err(Reject::OutOfRange),
         }
-        if length == 0 {
-            return Err(Reject::BadLength);
-        }
-        if offset > size || length > size - offset {
-            return Err(Reject::OutOfRange);
-        }
-        Ok(())
     }
 
     pub(crate) fn set(&mut self, id: SpaceId, size: Option<u64>) {
-        self.sizes[id.0 as usize] = size.map_or(NONE, |size| size.min(NONE - 1));
+        self.sizes[id.0 as usize] = size.unwrap_or(0);
+        self.exist[id.0 as usize] = size.is_some();
     }
 }

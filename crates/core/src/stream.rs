@@ -84,6 +84,8 @@ pub(crate) struct Stream {
     /// Its live requests.
     pub(crate) live: u32,
     pub(crate) state: State,
+    /// Some group above it has a limit.
+    pub(crate) limited_path: bool,
     /// Is to pause, and whether its driver has been told so.
     pub(crate) paused: bool,
     pub(crate) told_to_pause: bool,
@@ -105,6 +107,7 @@ impl Stream {
         },
         live: 0,
         state: State::Closing,
+        limited_path: false,
         paused: false,
         told_to_pause: false,
         owed_resume: false,

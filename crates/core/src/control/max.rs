@@ -133,17 +133,17 @@ impl Limits {
         }
     }
 
-    /// True if a request may go on at once (and was charged); otherwise it is to be [held](Self::hold).
-    #[inline]
-    pub(crate) fn pass(&mut self, now: Instant, group: GroupId, request: &Request) -> bool {
-        self.nodes[group.0 as usize].limited == NIL
-            || self.pass_limited(now, queue_of(group, request), request.charge())
+    /// True if a group or one above it is limited. What the others send need not [pass](Self::pass).
+    pub(crate) fn apply_to(&self, group: GroupId) -> bool {
+        self.nodes[group.0 as usize].limited != NIL
     }
 
-    fn pass_limited(&mut self, now: Instant, queue: u32, charge: u32) -> bool {
+    /// True if a request may go on at once (and was charged); otherwise it is to be [held](Self::hold).
+    pub(crate) fn pass(&mut self, now: Instant, group: GroupId, request: &Request) -> bool {
+        let queue = queue_of(group, request);
         let passes = self.queues[queue as usize].is_empty() && self.ready(queue).0 <= now;
         if passes {
-            self.take(now, queue, charge);
+            self.take(now, queue, request.charge());
         }
         passes
     }

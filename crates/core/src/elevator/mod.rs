@@ -5,9 +5,10 @@ pub mod contract;
 mod none;
 
 use crate::event::Events;
-use crate::group::GroupId;
+use crate::group::{Edit, GroupId};
 use crate::layer::{Piece, Table, Wake};
 use crate::{ConfigError, Instant, StreamId};
+use alloc::boxed::Box;
 use none::Fifo;
 
 /// Which elevator, with its parameters.
@@ -74,12 +75,84 @@ pub(crate) trait Schedule: core::fmt::Debug {
     }
 }
 
-/// The closed set of elevators.
-pub(crate) fn build(config: &Config, table: &Table) -> alloc::boxed::Box<dyn Schedule> {
-    match config {
-        Config::Contract(config) => alloc::boxed::Box::new(contract::Elevator::new(config, table)),
-        Config::Bfq(config) => alloc::boxed::Box::new(bfq::Bfq::new(config, table)),
-        Config::None => alloc::boxed::Box::new(Fifo::new(table)),
+/// The closed set of elevators. First come, first served is so little that a call through a table would double it.
+#[derive(Debug)]
+pub(crate) enum Elevator {
+    None(Fifo),
+    Other(Box<dyn Schedule>),
+}
+
+impl Elevator {
+    pub(crate) fn new(config: &Config, table: &Table) -> Self {
+        match config {
+            Config::None => Self::None(Fifo::new(table)),
+            Config::Bfq(config) => Self::Other(Box::new(bfq::Bfq::new(config, table))),
+            Config::Contract(config) => {
+                Self::Other(Box::new(contract::Elevator::new(config, table)))
+            }
+        }
+    }
+
+    /// Edits have been made to the tables, all of them.
+    pub(crate) fn change(&mut self, now: Instant, edits: &[Edit], table: &Table) {
+        let Some(elevator) = self.other_mut() else {
+            return;
+        };
+        for edit in edits {
+            match *edit {
+                Edit::AddGroup { id, .. } | Edit::SetContract { id, .. } => {
+                    if table.groups.get(id).is_some() {
+                        elevator.set_group(now, id, table);
+                    }
+                }
+                Edit::RemoveGroup(id) => elevator.remove_group(now, id, table),
+                Edit::SetCapacity(_) => elevator.set_capacity(now, table),
+                Edit::SetSpace { .. } => {}
+            }
+        }
+        elevator.settle(now, table);
+    }
+
+    /// The elevator if it is more than a queue.
+    pub(crate) fn other(&self) -> Option<&dyn Schedule> {
+        match self {
+            Self::None(_) => None,
+            Self::Other(elevator) => Some(&**elevator),
+        }
+    }
+
+    /// As [`Self::other`], to be told something.
+    pub(crate) fn other_mut(&mut self) -> Option<&mut dyn Schedule> {
+        match self {
+            Self::None(_) => None,
+            Self::Other(elevator) => Some(&mut **elevator),
+        }
+    }
+
+    /// See [`Schedule::insert`].
+    #[inline]
+    pub(crate) fn insert(&mut self, now: Instant, request: u32, table: &Table) {
+        match self {
+            Self::None(fifo) => fifo.insert(request),
+            Self::Other(elevator) => elevator.insert(now, request, table),
+        }
+    }
+
+    /// See [`Schedule::remove`].
+    pub(crate) fn remove(&mut self, now: Instant, request: u32, table: &Table) {
+        match self {
+            Self::None(fifo) => fifo.remove(request),
+            Self::Other(elevator) => elevator.remove(now, request, table),
+        }
+    }
+
+    /// See [`Schedule::complete`].
+    #[inline]
+    pub(crate) fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
+        match self {
+            Self::None(_) => {}
+            Self::Other(elevator) => elevator.complete(now, piece, table),
+        }
     }
 }
 

@@ -1,44 +1,66 @@
 //! `none`: first come, first served.
 
-use super::{Next, Schedule};
-use crate::Instant;
-use crate::event::Events;
 use crate::layer::Table;
-use crate::list::{Links, List};
+use alloc::boxed::Box;
+use alloc::vec;
 
-/// One queue for all.
+/// One queue for all: a ring with room for every live request.
 #[derive(Debug)]
-pub(super) struct Fifo {
-    queue: List,
-    links: Links,
+pub(crate) struct Fifo {
+    /// A power of two of places, so that a mask finds the place of a count.
+    places: Box<[u32]>,
+    /// So many requests have left and entered so far, modulo 2^32.
+    left: u32,
+    entered: u32,
 }
 
 impl Fifo {
     pub(super) fn new(table: &Table) -> Self {
+        let places = table.requests.capacity().next_power_of_two();
         Self {
-            queue: List::EMPTY,
-            links: Links::new(table.requests.capacity()),
+            places: vec![0; places as usize].into_boxed_slice(),
+            left: 0,
+            entered: 0,
         }
     }
-}
 
-impl Schedule for Fifo {
-    fn insert(&mut self, _now: Instant, request: u32, _table: &Table) {
-        self.links.push_back(&mut self.queue, request);
+    /// A request enters.
+    #[inline]
+    pub(super) fn insert(&mut self, request: u32) {
+        let place = self.place(self.entered);
+        self.places[place] = request;
+        self.entered = self.entered.wrapping_add(1);
     }
 
-    fn remove(&mut self, _now: Instant, request: u32, _table: &Table) {
-        self.links.remove(&mut self.queue, request);
+    /// The request that entered first of those that are here.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<u32> {
+        (self.left != self.entered).then(|| self.places[self.place(self.left)])
     }
 
-    fn next(&mut self, _now: Instant, table: &Table, _events: &mut Events) -> Next {
-        let Some(request) = self.queue.first() else {
-            return Next::Nothing;
-        };
-        let (bytes, last) = table.piece(request);
-        if last {
-            self.links.remove(&mut self.queue, request);
+    /// The [first](Self::first) leaves.
+    #[inline]
+    pub(crate) fn pop(&mut self) {
+        self.left = self.left.wrapping_add(1);
+    }
+
+    /// A request leaves undispatched; those behind it move up. Nothing is kept to find it sooner, because this is rare.
+    pub(super) fn remove(&mut self, request: u32) {
+        let mut at = self.left;
+        while self.places[self.place(at)] != request {
+            at = at.wrapping_add(1);
+            debug_assert!(at != self.entered, "request {request} is not here");
         }
-        Next::Take { request, bytes }
+        self.entered = self.entered.wrapping_sub(1);
+        while at != self.entered {
+            let next = at.wrapping_add(1);
+            self.places[self.place(at)] = self.places[self.place(next)];
+            at = next;
+        }
+    }
+
+    #[inline]
+    fn place(&self, count: u32) -> usize {
+        count as usize & (self.places.len() - 1)
     }
 }

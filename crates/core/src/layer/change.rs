@@ -36,28 +36,25 @@ impl Layer {
         self.latency.set(now, &self.table.groups);
         self.pass_latency(now);
         for edit in edits {
-            match *edit {
-                Edit::AddGroup { id, .. } | Edit::SetContract { id, .. } => {
-                    if self.table.groups.get(id).is_some() {
-                        self.elevator.set_group(now, id, &self.table);
-                    }
-                }
-                Edit::RemoveGroup(id) => self.elevator.remove_group(now, id, &self.table),
-                Edit::SetSpace { id, size } => self.table.spaces.set(id, size),
-                Edit::SetCapacity(_) => self.elevator.set_capacity(now, &self.table),
+            if let Edit::SetSpace { id, size } = *edit {
+                self.table.spaces.set(id, size);
             }
         }
-        self.elevator.settle(now, &self.table);
+        self.elevator.change(now, edits, &self.table);
+        self.reconsider_streams();
+        Ok(promised)
+    }
+
+    /// Limits have come or gone.
+    fn reconsider_streams(&mut self) {
         for index in 0..self.table.streams.capacity() {
-            if self
-                .table
-                .streams
-                .get(index)
-                .is_some_and(|s| s.paused || s.limited.iter().any(|l| l.requests > 0))
-            {
+            let Some(stream) = self.table.streams.get_mut(index) else {
+                continue;
+            };
+            stream.limited_path = self.limits.apply_to(stream.spec.group);
+            if stream.paused || stream.is_limited() {
                 self.reconsider_pause(index);
             }
         }
-        Ok(promised)
     }
 }

@@ -1,7 +1,7 @@
 //! What to do now: answers, requests for the drive, and when to ask again.
 
 use super::{At, Layer, Live, Output, Piece, Reason, Wake};
-use crate::elevator::Next;
+use crate::elevator::{Elevator, Next};
 use crate::stream::State;
 use crate::{Dispatch, Done, Flags, Instant, Outcome, QueueId, Request, Span, Tag, Waits, mutant};
 use alloc::vec::Vec;
@@ -109,10 +109,22 @@ impl Layer {
             self.begin_flush(now, request, out);
         }
         while !self.table.pieces.is_full() {
-            match self.elevator.next(now, &self.table, &mut self.events) {
-                Next::Take { request, bytes } => self.send(now, request, bytes, out),
-                Next::Wait(wake) => return Some(wake),
-                Next::Nothing => break,
+            match &mut self.elevator {
+                Elevator::None(fifo) => {
+                    let Some(request) = fifo.first() else { break };
+                    let (bytes, last) = self.table.piece(request);
+                    if last {
+                        fifo.pop();
+                    }
+                    self.send(now, request, bytes, out);
+                }
+                Elevator::Other(elevator) => {
+                    match elevator.next(now, &self.table, &mut self.events) {
+                        Next::Take { request, bytes } => self.send(now, request, bytes, out),
+                        Next::Wait(wake) => return Some(wake),
+                        Next::Nothing => break,
+                    }
+                }
             }
         }
         None
@@ -134,7 +146,11 @@ impl Layer {
         out.push(Output::Dispatch(dispatch));
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "most of what `none` does for a request"
+    )]
+    #[inline(always)]
     fn send(&mut self, now: Instant, request: u32, bytes: u32, out: &mut Vec<Output>) {
         let live = &mut self.table.requests[request];
         debug_assert!(

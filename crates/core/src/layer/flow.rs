@@ -60,9 +60,7 @@ impl Layer {
         let reserved = self.config.limits.reserved;
         if self.shared < self.shared_max {
             self.resume_starved();
-        } else if self.starved_links.contains(index)
-            && self.table.streams[index].live < reserved
-        {
+        } else if self.starved_links.contains(index) && self.table.streams[index].live < reserved {
             self.starved_links.remove(&mut self.starved, index);
             self.resume(index);
         }

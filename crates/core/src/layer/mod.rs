@@ -15,12 +15,11 @@ pub(crate) use table::{At, Live, Piece, Table};
 use crate::Contract;
 use crate::control::latency::Latency;
 use crate::control::max;
-use crate::elevator::{self, Schedule};
+use crate::elevator::{self, Elevator};
 use crate::event::{Events, Mask, Publish};
 use crate::flush::Flushes;
 use crate::list::{Links, List};
 use crate::{Capacity, Dispatch, Done, GroupId, Instant, StreamId};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use front::Front;
@@ -253,7 +252,7 @@ pub struct Layer {
     limits: max::Limits,
     latency: Latency,
     flushes: Flushes,
-    elevator: Box<dyn Schedule>,
+    elevator: Elevator,
     /// Requests that wait for a scheduler tag.
     front: Front,
     /// The elevator has a say in who gets one.
@@ -290,8 +289,8 @@ impl Layer {
         check(&config)?;
         let l = config.limits;
         let table = Table::new(&l, config.drive);
-        let elevator = elevator::build(&config.elevator, &table);
-        let limits_tags = elevator.limits_tags();
+        let elevator = Elevator::new(&config.elevator, &table);
+        let limits_tags = elevator.other().is_some_and(|e| e.limits_tags());
         let lanes = if limits_tags { 2 * l.streams } else { 1 };
         Ok(Self {
             limits: max::Limits::new(l.groups, l.requests),
@@ -361,7 +360,7 @@ impl Layer {
         if self.table.pieces.is_full() {
             return None;
         }
-        self.elevator.idles_for()
+        self.elevator.other()?.idles_for()
     }
 
     /// From now on the events of `mask` are kept for [`Self::drain`].

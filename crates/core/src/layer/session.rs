@@ -25,6 +25,7 @@ impl Layer {
             spec,
             live: 0,
             state: State::Open,
+            limited_path: self.limits.apply_to(spec.group),
             paused: false,
             told_to_pause: false,
             owed_resume: false,
@@ -36,7 +37,9 @@ impl Layer {
             .get_mut(spec.group)
             .expect("checked above")
             .streams += 1;
-        self.elevator.open(index, &self.table);
+        if let Some(elevator) = self.elevator.other_mut() {
+            elevator.open(index, &self.table);
+        }
         Ok(self.table.stream_id(index))
     }
 
@@ -137,7 +140,9 @@ impl Layer {
         }
         let group = stream.spec.group;
         self.forget_notices(index);
-        self.elevator.close(now, index, &self.table);
+        if let Some(elevator) = self.elevator.other_mut() {
+            elevator.close(now, index, &self.table);
+        }
         self.table.streams.remove(index);
         self.table
             .groups

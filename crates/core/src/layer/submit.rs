@@ -17,9 +17,11 @@ impl Layer {
     pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
         let now = self.advance(now);
         self.run_timers(now);
-        for (accepted, request) in batch.iter().enumerate() {
+        let before = self.counters.accepted;
+        for request in batch {
             if let Err(reason) = self.accept(now, request) {
                 self.counters.rejected += 1;
+                let accepted = (self.counters.accepted - before) as usize;
                 return Err(Rejected { accepted, reason });
             }
         }
@@ -68,8 +70,7 @@ impl Layer {
             return;
         }
         let live = &self.table.requests[request];
-        let room = self.tagged < self.config.limits.scheduler_tags
-            && (self.front.is_empty() || self.limits_tags);
+        let room = self.tagged < self.config.limits.scheduler_tags;
         let mut at = first_place(live.request.op, true, held, room);
         if live.tagged && at != At::Held {
             // It kept its scheduler tag: some of it is in the drive.
@@ -94,7 +95,7 @@ impl Layer {
             let Some(request) = self.front.first() else {
                 return;
             };
-            if self.limits_tags && !self.elevator.may_tag(request, &self.table) {
+            if self.limits_tags && !self.may_tag(request) {
                 self.front.skip();
                 refusals += 1;
                 continue;
@@ -105,7 +106,7 @@ impl Layer {
             live.at = At::Elevator;
             self.tag(now, request);
             if self.limits_tags {
-                self.elevator.tagged(request, &self.table);
+                self.tell_tagged(request, true);
             }
         }
     }
@@ -115,7 +116,23 @@ impl Layer {
     pub(super) fn untag(&mut self, request: u32) {
         self.tagged -= 1;
         if self.limits_tags {
-            self.elevator.untagged(request, &self.table);
+            self.tell_tagged(request, false);
+        }
+    }
+
+    /// Whether the elevator lets a request have a scheduler tag.
+    fn may_tag(&self, request: u32) -> bool {
+        let elevator = self.elevator.other();
+        elevator.is_none_or(|e| e.may_tag(request, &self.table))
+    }
+
+    /// Tells the elevator that a request has a scheduler tag, or has it no longer.
+    #[cold]
+    fn tell_tagged(&mut self, request: u32, tagged: bool) {
+        match self.elevator.other_mut() {
+            Some(elevator) if tagged => elevator.tagged(request, &self.table),
+            Some(elevator) => elevator.untagged(request, &self.table),
+            None => {}
         }
     }
 
@@ -141,11 +158,10 @@ impl Layer {
         let live = &self.table.requests[request];
         let lane = self.lane(&live.request);
         // What is in the drive in part goes on.
-        let may = live.pieces > 0
-            || self.front.is_free(lane) && self.elevator.may_tag(request, &self.table);
+        let may = live.pieces > 0 || self.front.is_free(lane) && self.may_tag(request);
         if may {
             self.tag(now, request);
-            self.elevator.tagged(request, &self.table);
+            self.tell_tagged(request, true);
         } else {
             let live = &mut self.table.requests[request];
             (live.at, live.tagged) = (At::Front, false);
@@ -168,17 +184,12 @@ impl Layer {
         if before >= limits.per_stream || (beyond && self.shared >= self.shared_max) {
             return Err(self.refuse(index, before));
         }
-        let group = stream.spec.group;
-        let passed = self.limits.pass(now, group, request);
-        let room =
-            self.tagged < limits.scheduler_tags && (self.front.is_empty() || self.limits_tags);
-        let at = first_place(request.op, passed, stream.state == State::Held, room);
         let live = Live {
             request: *request,
             number: self.counters.accepted,
-            group,
-            at,
-            tagged: at == At::Elevator,
+            group: stream.spec.group,
+            at: At::Elevator,
+            tagged: true,
             given_up: false,
             issued: 0,
             pieces: 0,
@@ -192,9 +203,38 @@ impl Layer {
         stream.live += 1;
         self.shared += u32::from(beyond);
         self.counters.accepted += 1;
+        let mut passed = true;
+        if stream.state == State::Open
+            && !stream.limited_path
+            && request.op != Op::Flush
+            && self.tagged < limits.scheduler_tags
+            && !self.latency.is_enabled()
+            && !self.events.listening()
+            && !self.limits_tags
+        {
+            self.tagged += 1;
+            self.elevator.insert(now, slot, &self.table);
+        } else {
+            passed = self.place(now, slot);
+        }
+        if passed && before + 1 >= self.config.limits.per_stream {
+            self.reconsider_pause(index);
+        }
+        Ok(())
+    }
+
+    /// Puts a request that was accepted where it belongs. Returns whether it has passed its limits.
+    fn place(&mut self, now: Instant, slot: u32) -> bool {
+        let live = &mut self.table.requests[slot];
+        let request = live.request;
+        let stream = &self.table.streams[request.stream.index];
+        let passed = !stream.limited_path || self.limits.pass(now, live.group, &request);
+        let room = self.tagged < self.config.limits.scheduler_tags;
+        let at = first_place(request.op, passed, stream.state == State::Held, room);
+        (live.at, live.tagged) = (at, at == At::Elevator);
         if !passed {
-            self.limits.hold(slot, group, request);
-            self.came_to_limits(request);
+            self.limits.hold(slot, live.group, &request);
+            self.came_to_limits(&request);
         } else if self.events.listening() {
             self.publish_release(now, slot);
         }
@@ -202,10 +242,7 @@ impl Layer {
         if !enters || self.enter_latency(now, slot) {
             self.put(now, slot, at);
         }
-        if passed && before + 1 >= self.config.limits.per_stream {
-            self.reconsider_pause(index);
-        }
-        Ok(())
+        passed
     }
 
     /// Whether a request that has passed its limits passes `io.latency`, too; otherwise it is held back there.
