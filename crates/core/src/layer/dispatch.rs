@@ -34,7 +34,12 @@ impl Layer {
     /// Answers what is over and passes on what streams have to be told.
     fn report(&mut self, now: Instant, out: &mut Vec<Output>) {
         let mut finished = core::mem::take(&mut self.finished);
-        out.extend(finished.iter().map(|&request| self.answer(now, request)));
+        self.counters.done += finished.len() as u64;
+        let requests = &self.table.requests;
+        out.extend(finished.iter().map(|&request| answer(&requests[request])));
+        for &request in &finished {
+            self.forget(now, request);
+        }
         finished.clear();
         self.finished = finished;
         if mutant::is(mutant::DONE_TWICE) {
@@ -43,22 +48,17 @@ impl Layer {
         self.notify(out);
     }
 
-    /// Forgets a request that is over; returns its answer.
+    /// A request is over and answered.
     #[inline]
-    fn answer(&mut self, now: Instant, request: u32) -> Output {
-        let live = &self.table.requests[request];
-        let index = live.request.stream.index;
+    fn forget(&mut self, now: Instant, request: u32) {
+        let index = self.table.requests[request].request.stream.index;
+        self.table.requests.remove(request);
         let stream = &mut self.table.streams[index];
         stream.live -= 1;
         self.shared -= u32::from(stream.live >= self.config.limits.reserved);
-        self.counters.done += 1;
-        let done = Output::Done(done_of(live));
-        let changes = stream.paused || stream.state == State::Closing;
-        self.table.requests.remove(request);
-        if changes || !self.starved.is_empty() {
+        if stream.paused || stream.state == State::Closing || !self.starved.is_empty() {
             self.after_done(now, index);
         }
-        done
     }
 
     /// A bug built in on purpose: what failed after it was split is answered once more.
@@ -90,6 +90,14 @@ impl Layer {
     /// Fills the drive: what it sent back as busy first, then flushes, then what the elevator chooses.
     #[inline(never)]
     fn dispatch(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
+        let before = out.len();
+        let wake = self.fill(now, out);
+        self.counters.dispatched += (out.len() - before) as u64;
+        wake
+    }
+
+    #[inline]
+    fn fill(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         if !self.busy.is_empty() {
             if self.retry_at.is_some_and(|at| now < at) {
                 return self.retry_at.map(|at| Wake {
@@ -140,7 +148,6 @@ impl Layer {
         }
         let live = &self.table.requests[request];
         let piece = Piece::of(live, request, 0, 0, now);
-        self.counters.dispatched += 1;
         let (queue, tag) = self.table.pieces.insert(piece);
         let dispatch = dispatch_of(&live.request, queue, tag, 0, 0);
         out.push(Output::Dispatch(dispatch));
@@ -167,7 +174,6 @@ impl Layer {
             self.limits.charge(now, live.group, &live.request);
         }
         let piece = Piece::of(live, request, within, bytes, now);
-        self.counters.dispatched += 1;
         let (queue, tag) = self.table.pieces.insert(piece);
         let dispatch = dispatch_of(&live.request, queue, tag, within, bytes);
         out.push(Output::Dispatch(dispatch));
@@ -177,7 +183,6 @@ impl Layer {
     fn send_again(&mut self, tag: Tag, out: &mut Vec<Output>) {
         let piece = self.table.pieces.get(tag).expect("the tag is in flight");
         let request = &self.table.requests[piece.request].request;
-        self.counters.dispatched += 1;
         out.push(Output::Dispatch(dispatch_of(
             request,
             piece.queue,
@@ -196,10 +201,10 @@ impl Layer {
 
 /// The answer to a request that is over.
 #[inline]
-fn done_of(live: &Live) -> Done {
+fn answer(live: &Live) -> Output {
     let ended = live.since;
     let dispatched = live.dispatched.min(ended);
-    Done {
+    Output::Done(Done {
         stream: live.request.stream,
         cookie: live.request.cookie,
         op: live.request.op,
@@ -211,7 +216,7 @@ fn done_of(live: &Live) -> Done {
             elevator: dispatched.since(live.submitted).less(live.limited),
             drive: ended.since(dispatched),
         },
-    }
+    })
 }
 
 /// A piece of a request as the drive sees it.
