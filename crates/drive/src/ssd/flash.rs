@@ -71,6 +71,11 @@ impl Flash {
         }
     }
 
+    /// What it takes until the first page of so many bytes is out, with nothing else to do.
+    pub(super) fn alone(&self, bytes: u64) -> Span {
+        self.read + self.crossing(bytes.min(self.page))
+    }
+
     fn read_page(&mut self, t: Instant, page: u64, bytes: u64) -> Instant {
         let at = (page % self.dies.len() as u64) as usize;
         let channel = at % self.channels.len();

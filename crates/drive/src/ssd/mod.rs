@@ -229,10 +229,14 @@ impl Ssd {
         let length = read.end - read.start;
         let crossed = self.out.transfer(begins, length as u32);
         let page = u64::from(self.config.page).min(length);
+        let time = self.time(length);
         let ends = crossed
-            .max(got.first + self.time(length))
+            .max(got.first + time)
             .max(got.last + self.time(page));
-        self.answer(ends, t, read.sequence, read.tag, read.queue);
+        // Chosen it may still wait for dies, channels and the link: it began as long before its end as it takes alone.
+        let alone = self.config.overhead + self.config.command + self.flash.alone(length) + time;
+        let began = t.max(ends.back(alone));
+        self.answer(ends, began, read.sequence, read.tag, read.queue);
     }
 
     /// Reads the stream on from `from`, whole pages.
