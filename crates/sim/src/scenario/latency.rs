@@ -7,6 +7,7 @@
 use super::{ClientSpec, GroupSpec, Scenario};
 use crate::Policy;
 use crate::host::{Adapter, Buffered, NrRequests};
+use std::iter;
 use weir_core::elevator::{self, bfq};
 use weir_core::{Contract, Flags, GroupId, Priority, PriorityClass, ROOT, SpaceId, Span};
 use weir_load::{Arrival, Pattern, Program, Region, SyncMode};
@@ -24,6 +25,9 @@ const HEAD_START: Span = Span::from_millis(500);
 
 /// What io.latency is told the target's reads are to take.
 const TARGET: Span = Span::from_micros(10);
+
+/// Bytes a second that the target is promised under [`Control::Contract`].
+pub const PROMISE: u64 = 10_000_000;
 
 /// From the answer to a sporadic read to the next one.
 const SPORADIC: Span = Span::from_millis(100);
@@ -62,10 +66,13 @@ pub enum Control {
     IoLatency,
     /// BFQ, all processes in the root group, the target in the real-time class.
     Bfq,
+    /// Contracts: each process in a group of its own, with equal shares; the target is promised [`PROMISE`]. The scenario's capacity
+    /// must be stated.
+    Contract,
 }
 
 impl Control {
-    /// All of them.
+    /// Those of the comparison of 2019.
     pub const ALL: [Self; 3] = [Self::None, Self::IoLatency, Self::Bfq];
 
     /// As a policy.
@@ -80,6 +87,7 @@ impl Control {
                 };
                 ("bfq", elevator::Config::Bfq(config))
             }
+            Self::Contract => return Policy::contract(),
         };
         Policy {
             name: name.into(),
@@ -156,17 +164,23 @@ pub fn latency(
     for (n, client) in scenario.clients.iter_mut().enumerate() {
         client.space = SpaceId((n % spaces) as u32);
     }
-    if control == Control::IoLatency {
-        for (n, client) in scenario.clients.iter_mut().enumerate() {
-            client.group = GroupId(n as u32 + 1);
-            scenario.groups.push(GroupSpec {
-                parent: ROOT,
-                contract: Contract {
-                    latency: if n == 0 { TARGET } else { Span::ZERO },
-                    ..Contract::DEFAULT
-                },
-            });
-        }
+    let target = match control {
+        Control::None | Control::Bfq => return scenario,
+        Control::IoLatency => Contract {
+            latency: TARGET,
+            ..Contract::DEFAULT
+        },
+        Control::Contract => Contract {
+            min: PROMISE,
+            ..Contract::DEFAULT
+        },
+    };
+    let contracts = iter::once(target).chain(iter::repeat(Contract::DEFAULT));
+    let clients = scenario.clients.iter_mut().zip(contracts);
+    for ((client, contract), group) in clients.zip(1..) {
+        client.group = GroupId(group);
+        let parent = ROOT;
+        scenario.groups.push(GroupSpec { parent, contract });
     }
     scenario
 }

@@ -3,7 +3,7 @@
 mod latency;
 mod library;
 
-pub use latency::{Control, FILE, Interferers, Reads, latency};
+pub use latency::{Control, FILE, Interferers, PROMISE, Reads, latency};
 pub use library::{demo, equal_random_readers, shares};
 
 use crate::host::{Adapter, Buffered, Process};
