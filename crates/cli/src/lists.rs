@@ -1,5 +1,6 @@
 //! What there is, one line each.
 
+use crate::compare;
 use crate::demo::{Policy, Scenario};
 use crate::failure::Failure;
 use crate::output;
@@ -17,7 +18,9 @@ pub(crate) fn drives() -> Result<(), Failure> {
 
 /// `weir scenarios`.
 pub(crate) fn scenarios() -> Result<(), Failure> {
-    list(Scenario::ALL.map(|s| (s.name(), s.about())))
+    let demo = Scenario::ALL.map(|s| (s.name(), s.about()));
+    let own = compare::Scenario::OWN.map(|s| (s.name(), s.about()));
+    list(demo.into_iter().chain(own))
 }
 
 fn list<'a>(lines: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Failure> {

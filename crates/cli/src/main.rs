@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod compare;
 mod demo;
 mod failure;
 mod leftovers;
@@ -34,6 +35,8 @@ struct Arguments {
 enum Command {
     /// Show what Weir does: one drive, sixteen clients, before and after
     Demo(demo::Options),
+    /// Compare policies on drives, in virtual time: which makes whom wait, for how long, and why
+    Compare(compare::Options),
     /// Serve volumes to clients until told to end
     Serve(serve::Options),
     /// Say everything that `serve` would refuse, without starting
@@ -44,7 +47,7 @@ enum Command {
     Policies,
     /// List the drives that come with Weir
     Drives,
-    /// List what the demo can play
+    /// List what the demo and comparisons can play
     Scenarios,
 }
 
@@ -64,6 +67,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     log::start(arguments.log, usual)?;
     match &arguments.command {
         Command::Demo(options) => demo::run(options),
+        Command::Compare(options) => compare::run(options),
         Command::Serve(options) => serve::run(options),
         Command::Check(options) => check::run(options),
         Command::Replay(options) => replay::run(options),

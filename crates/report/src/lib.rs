@@ -3,16 +3,20 @@
 //! - [`Table`]: columns and rows, as text that fits a terminal or as HTML;
 //! - [`svg`]: lines over time, bars with error bars, stacked bars;
 //! - [`html`]: a page of text, cards, plots and tables that needs no other file;
-//! - [`demo`]: the demo's table and page;
+//! - [`demo`]: the demo's table and page; [`compare`]: a comparison's tables and page;
 //! - [`number`]: numbers as text, with a fixed number of digits.
 //!
 //! JSON Lines, the form for machines, are [`weir_measure::write_records`].
 
+pub mod compare;
 pub mod demo;
 pub mod html;
 pub mod number;
 pub mod svg;
 mod table;
 
+pub use compare::{
+    CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, compare_page, compare_table,
+};
 pub use demo::{BestFigure, DemoReport, PolicyResult, demo_page, demo_table, demo_table_all};
 pub use table::{Column, Table, terminal_width};

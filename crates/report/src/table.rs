@@ -133,6 +133,25 @@ impl Table {
     }
 }
 
+/// `text` in lines of at most `width` where its words permit, each ended.
+pub(crate) fn wrap(text: &str, width: usize) -> String {
+    let (mut out, mut used) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            out.push('\n');
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out.push('\n');
+    out
+}
+
 /// The width of the terminal: the environment's `COLUMNS` where that is a sensible number, otherwise 80.
 pub fn terminal_width() -> usize {
     width_of(std::env::var("COLUMNS").ok().as_deref())

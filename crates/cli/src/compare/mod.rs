@@ -1,0 +1,173 @@
+//! `weir compare`: policies beside each other, on drives and in cases, in virtual time.
+
+mod drive;
+mod kind;
+mod pooled;
+mod report;
+mod why;
+mod work;
+
+pub(crate) use kind::Scenario;
+
+use crate::failure::Failure;
+use crate::leftovers::Leftovers;
+use crate::output::{self, Draft, Output};
+use crate::progress::Progress;
+use clap::Args;
+use drive::Drive;
+use kind::{Case, Policy};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_measure::to_line;
+use weir_report::{CompareReport, compare_page, compare_table};
+use work::{Cell, Outcome, Plan};
+
+/// What to compare, how often, and what to write.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// What to play
+    #[arg(value_enum, value_name = "SCENARIO")]
+    scenario: Scenario,
+    /// A drive by name (see `weir drives`) or its profile's file; may be given several times [default: those of the scenario]
+    #[arg(long = "drive", value_name = "DRIVE")]
+    drives: Vec<String>,
+    /// A case of the scenario; may be given several times [default: all]
+    #[arg(long = "case", value_name = "CASE", value_enum)]
+    cases: Vec<Case>,
+    /// A policy; may be given several times [default: those that the scenario is about]
+    #[arg(long = "policy", value_name = "POLICY", value_enum)]
+    policies: Vec<Policy>,
+    /// Runs of each, with different random numbers, 1 to 10000
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repetitions: u32,
+    /// Seconds measured in each run, 1 to 3600 [default: those of the scenario]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: Option<u32>,
+    /// Runs at a time, 1 to 1024; results do not depend on it [default: the number of processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+    /// Let the auditors watch every run
+    #[arg(long)]
+    audit: bool,
+    /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let began = Instant::now();
+    if options.html.as_ref().is_some_and(|p| p.as_os_str() == "-") {
+        let reason = "--html writes a file; only --json writes to standard output";
+        return Err(Failure::Usage(reason.into()));
+    }
+    let plan = plan(options)?;
+    let leftovers = Leftovers::watch()?;
+    let json = (options.json.as_ref()).map(|path| Output::open(path, &leftovers));
+    let json = json.transpose()?;
+    let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
+    let page = page.transpose()?;
+    let cells = play(&plan, jobs(options))?;
+    let lines = json.is_some().then(|| lines(&cells));
+    let report = report::report(&plan, &cells)?;
+    show(&report, json, page, lines)?;
+    let runs = plan.cells().len() * plan.repetitions as usize;
+    let took = began.elapsed().as_secs_f64();
+    output::tell(&format!("{runs} runs in {took:.1} s"));
+    Ok(())
+}
+
+/// Everything that is going to be played.
+fn plan(options: &Options) -> Result<Plan, Failure> {
+    let scenario = options.scenario;
+    let drives = match &options.drives[..] {
+        [] => scenario.drives().iter().map(|&d| d.into()).collect(),
+        some => unique(some),
+    };
+    let cases = scenario.cases(&unique(&options.cases))?;
+    let policies = scenario.policies(&unique(&options.policies))?;
+    let drives = drives.iter().map(|name| Drive::find(name));
+    let drives = drives.collect::<Result<Vec<_>, _>>()?;
+    for (n, drive) in drives.iter().enumerate() {
+        if drives[..n].iter().any(|d| d.name == drive.name) {
+            let reason = format!("--drive: two drives are called {}", drive.name);
+            return Err(Failure::Usage(reason));
+        }
+    }
+    Ok(Plan {
+        scenario,
+        drives,
+        cases,
+        policies,
+        repetitions: options.repetitions,
+        seconds: options.seconds,
+        audit: options.audit,
+    })
+}
+
+/// Each value once, in the order in which they come first.
+fn unique<T: PartialEq + Clone>(values: &[T]) -> Vec<T> {
+    let mut all = Vec::new();
+    for value in values {
+        if !all.contains(value) {
+            all.push(value.clone());
+        }
+    }
+    all
+}
+
+fn jobs(options: &Options) -> usize {
+    match options.jobs {
+        Some(jobs) => jobs as usize,
+        None => thread::available_parallelism().map_or(1, NonZero::get),
+    }
+}
+
+/// Plays everything, with a bar on a terminal. Returns what came of each cell of the plan.
+fn play(plan: &Plan, jobs: usize) -> Result<Vec<(Cell, Vec<Outcome>)>, Failure> {
+    let total = plan.cells().len() * plan.repetitions as usize;
+    let step = |runs: usize| Duration::from_secs(runs as u64);
+    let mut progress = Progress::new(step(total));
+    progress.name(plan.scenario.name(), &format!("{total} runs"));
+    let outcomes = work::play(plan, jobs, |done| progress.set(step(done)));
+    progress.clear();
+    let mut outcomes = outcomes?.into_iter();
+    let each = plan.repetitions as usize;
+    let cells = plan.cells().into_iter();
+    Ok(cells
+        .map(|cell| (cell, outcomes.by_ref().take(each).collect()))
+        .collect())
+}
+
+/// The records of all runs, a line each.
+fn lines(cells: &[(Cell, Vec<Outcome>)]) -> String {
+    let outcomes = cells.iter().flat_map(|(_, outcomes)| outcomes);
+    let records = outcomes.flat_map(|outcome| &outcome.records);
+    records.map(|r| to_line(r) + "\n").collect()
+}
+
+/// Writes everything where it belongs: the table to standard output unless the records go there.
+fn show(
+    report: &CompareReport,
+    json: Option<Output>,
+    page: Option<Draft>,
+    lines: Option<String>,
+) -> Result<(), Failure> {
+    let written = page.map(|page| page.write(&compare_page(report)));
+    let written = written.transpose()?;
+    let only_records = json.as_ref().is_some_and(Output::is_standard);
+    if let (Some(json), Some(lines)) = (json, lines) {
+        json.write(&lines)?;
+    }
+    if !only_records {
+        output::print(&compare_table(report, output::width()))?;
+    }
+    if let Some(path) = written {
+        output::tell(&format!("wrote {}", path.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! The repetitions of a cell taken together.
+
+use super::work::Outcome;
+use weir_measure::{Histogram, Record, SplitUs, TOTAL};
+
+/// The repetitions of a cell taken together.
+#[derive(Debug)]
+pub(super) struct Pooled {
+    /// The target's latencies, each request of each repetition counting once.
+    pub(super) latency: Histogram,
+    /// Where the time of the target's mean request went.
+    pub(super) split: Split,
+    /// Where the others' time went.
+    pub(super) others: Split,
+    /// Mean bandwidth of all clients together, and of the target, in MB/s.
+    pub(super) total_mbps: f64,
+    pub(super) target_mbps: f64,
+    /// Mean number of commands in the drive; of the first repetition.
+    pub(super) depth: Option<f64>,
+    /// What the target was promised, in MB/s, and how that fared.
+    pub(super) promise: Option<Promise>,
+}
+
+/// What the target was promised, and what came of it over all repetitions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Promise {
+    pub(super) mbps: f64,
+    /// The worst second of all, if there was one that counts.
+    pub(super) worst_mbps: Option<f64>,
+    /// The promise was kept in every second that counts.
+    pub(super) kept: bool,
+}
+
+/// Where the time of a mean request went, in microseconds: parts that add up to its latency.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Split {
+    /// Held by a controller.
+    pub(super) held: f64,
+    /// In the elevator while others were served.
+    pub(super) elevator: f64,
+    /// In the elevator while the drive was kept for somebody's next request.
+    pub(super) idling: f64,
+    /// In the drive, which worked on others.
+    pub(super) queue: f64,
+    /// Being served.
+    pub(super) service: f64,
+    /// Outside: page cache, system calls.
+    pub(super) host: f64,
+}
+
+impl Split {
+    pub(super) const NAMES: [&'static str; 6] = [
+        "held by a controller",
+        "waiting in the elevator",
+        "behind idling",
+        "in the drive's queue",
+        "being served",
+        "in the host",
+    ];
+
+    /// The parts, in the order of [`Self::NAMES`].
+    pub(super) fn parts(&self) -> [f64; 6] {
+        [
+            self.held,
+            self.elevator,
+            self.idling,
+            self.queue,
+            self.service,
+            self.host,
+        ]
+    }
+
+    pub(super) fn total(&self) -> f64 {
+        self.parts().iter().sum()
+    }
+
+    /// A part of the whole, 0 to 1.
+    pub(super) fn fraction(&self, part: f64) -> f64 {
+        let total = self.total();
+        if total > 0.0 { part / total } else { 0.0 }
+    }
+
+    /// Of all requests of these records, each counting once.
+    fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Self {
+        let (mut sum, mut requests) = (Self::default(), 0.0);
+        for record in records {
+            let Some(split) = record.split_us else {
+                continue;
+            };
+            let n = record.requests as f64;
+            requests += n;
+            sum.add(&split, record.latency_us.mean, n);
+        }
+        sum.divided(f64::max(requests, 1.0))
+    }
+
+    fn add(&mut self, split: &SplitUs, latency: f64, n: f64) {
+        let idling = split.idle.unwrap_or(0.0);
+        let queue = split.queue.unwrap_or(0.0);
+        self.held += split.limit * n;
+        self.elevator += (split.elevator - idling).max(0.0) * n;
+        self.idling += idling * n;
+        self.queue += queue * n;
+        self.service += (split.drive - queue).max(0.0) * n;
+        self.host += (latency - split.total()).max(0.0) * n;
+    }
+
+    fn divided(self, by: f64) -> Self {
+        Self {
+            held: self.held / by,
+            elevator: self.elevator / by,
+            idling: self.idling / by,
+            queue: self.queue / by,
+            service: self.service / by,
+            host: self.host / by,
+        }
+    }
+}
+
+impl Pooled {
+    /// Of these repetitions, of which there is one at least.
+    pub(super) fn new(outcomes: &[Outcome], target: &str) -> Self {
+        let mut latency = Histogram::new();
+        for outcome in outcomes {
+            latency.merge(&outcome.latency);
+        }
+        let records = || outcomes.iter().flat_map(|o| &o.records);
+        let of_target = || records().filter(|r| r.client == target);
+        let others = records().filter(|r| r.client != target && r.client != TOTAL);
+        let mean = |values: &mut dyn Iterator<Item = &Record>| {
+            values.map(|r| r.throughput_mbps).sum::<f64>() / outcomes.len() as f64
+        };
+        let depth = outcomes.iter().find_map(|o| o.over_time.as_ref());
+        let depth = depth.filter(|d| !d.depth.is_empty());
+        Self {
+            latency,
+            split: Split::of(of_target()),
+            others: Split::of(others),
+            total_mbps: mean(&mut records().filter(|r| r.client == TOTAL)),
+            target_mbps: mean(&mut of_target()),
+            depth: depth.map(|d| d.depth.iter().sum::<f64>() / d.depth.len() as f64),
+            promise: Promise::of(&of_target().collect::<Vec<_>>()),
+        }
+    }
+
+    /// Mean latency in microseconds; `None` without any.
+    pub(super) fn mean_us(&self) -> Option<f64> {
+        (!self.latency.is_empty()).then(|| self.latency.mean() / 1e3)
+    }
+}
+
+impl Promise {
+    fn of(records: &[&Record]) -> Option<Self> {
+        let mbps = records.iter().find_map(|r| r.promised_mbps)?;
+        let worst = records.iter().filter_map(|r| r.worst_second_mbps);
+        Some(Self {
+            mbps,
+            worst_mbps: worst.reduce(f64::min),
+            kept: records.iter().all(|r| r.windows_met == Some(1.0)),
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! From what was measured to what is shown.
+
+use super::drive::Drive;
+use super::kind::{Case, Policy, Which};
+use super::pooled::{Pooled, Split};
+use super::why::{self, Beside};
+use super::work::{Cell, Outcome, OverTime, Plan};
+use crate::failure::Failure;
+use weir_measure::{Record, TOTAL};
+use weir_report::number::figure;
+use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
+
+/// A cell, pooled.
+type Pool = (Cell, Pooled);
+
+/// What the table and the page show.
+pub(super) fn report(
+    plan: &Plan,
+    cells: &[(Cell, Vec<Outcome>)],
+) -> Result<CompareReport, Failure> {
+    let target = plan.scenario.target();
+    let pooled = cells.iter();
+    let pooled: Vec<Pool> = pooled
+        .map(|(cell, outcomes)| (*cell, Pooled::new(outcomes, target)))
+        .collect();
+    let mut drives = Vec::new();
+    for (number, drive) in plan.drives.iter().enumerate() {
+        let here = |cell: &Cell| cell.drive == number;
+        let mine: Vec<&Pool> = pooled.iter().filter(|(cell, _)| here(cell)).collect();
+        let first = cells.iter().filter(|(cell, _)| here(cell));
+        let over_time = first.map(|(_, outcomes)| over_time(outcomes.first()?, target));
+        drives.push(one(plan, drive, &mine, over_time)?);
+    }
+    Ok(CompareReport {
+        scenario: plan.scenario.name().into(),
+        load: plan.scenario.load().into(),
+        target: target.into(),
+        parts: Split::NAMES.map(str::to_owned).to_vec(),
+        drives,
+        notes: notes(plan),
+    })
+}
+
+fn one(
+    plan: &Plan,
+    drive: &Drive,
+    cells: &[&Pool],
+    over_time: impl Iterator<Item = Option<ComparedOverTime>>,
+) -> Result<ComparedDrive, Failure> {
+    let peak = drive.peak()? as f64 / 1e6;
+    let promised = cells.iter().any(|(_, p)| p.promise.is_some());
+    let alone = if promised {
+        drive.alone(plan.scenario)?
+    } else {
+        None
+    };
+    let shown = cells
+        .iter()
+        .zip(over_time)
+        .map(|((cell, pooled), over_time)| {
+            let beside = beside(cells, *cell, peak, alone);
+            let none = beside.none.and_then(Pooled::mean_us);
+            let latency = (!pooled.latency.is_empty()).then(|| (&pooled.latency).into());
+            ComparedCell {
+                case: cell.case.map_or_else(String::new, |c| c.name().into()),
+                policy: cell.policy.name().into(),
+                requests: pooled.latency.count(),
+                latency_us: latency,
+                of_none: pooled.mean_us().zip(none).map(|(mine, none)| mine / none),
+                target_mbps: pooled.target_mbps,
+                total_mbps: pooled.total_mbps,
+                used: beside.used(pooled),
+                parts_us: pooled.split.parts().to_vec(),
+                why: why::sentence(cell.policy, pooled, &beside),
+                over_time,
+            }
+        });
+    let shown = shown.collect();
+    let lines = plan.cases.iter();
+    let lines = lines.flat_map(|&case| lines_of(cells, case, peak, alone));
+    Ok(ComparedDrive {
+        name: drive.name.clone(),
+        about: format!(
+            "{}. One sequential reader at full depth gets {} MB/s.",
+            drive.about.trim_end_matches('.'),
+            figure(peak)
+        ),
+        cells: shown,
+        why: lines.collect(),
+    })
+}
+
+/// What a case's cells are seen beside.
+fn beside<'a>(cells: &[&'a Pool], cell: Cell, peak: f64, alone: Option<u64>) -> Beside<'a> {
+    let of = |policy| {
+        let mut same = cells.iter().filter(|(c, _)| c.case == cell.case);
+        let found = same.find(|(c, _)| c.policy == policy);
+        found.map(|(_, pooled)| pooled)
+    };
+    Beside {
+        none: of(Policy::None),
+        bfq: of(Policy::Bfq),
+        peak_mbps: (cell.case != Some(Case::Writers)).then_some(peak),
+        alone_mbps: alone.map(|a| a as f64 / 1e6),
+        others: cell.case.map_or("others", Case::name),
+    }
+}
+
+/// Why the cells of a case came out as they did: in a line, and another for what was promised.
+fn lines_of(cells: &[&Pool], case: Which, peak: f64, alone: Option<u64>) -> Vec<String> {
+    let head = case.map_or_else(String::new, |c| format!("{}: ", c.name()));
+    let (mut each, mut verdicts) = (Vec::new(), Vec::new());
+    for (cell, pooled) in cells.iter().filter(|(cell, _)| cell.case == case) {
+        let beside = beside(cells, *cell, peak, alone);
+        each.push(why::short(cell.policy, pooled, &beside));
+        let verdict = why::verdict(cell.policy, pooled, &beside);
+        verdicts.extend(verdict.map(|v| format!("{head}{v}")));
+    }
+    let mut lines = vec![format!("{head}{}.", each.join("; "))];
+    lines.extend(verdicts);
+    lines
+}
+
+/// How a run went over time.
+fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
+    let OverTime {
+        latency,
+        depth,
+        step_ns,
+    } = outcome.over_time.as_ref()?;
+    let step = *step_ns as f64 / 1e9;
+    let middle = |i: usize| (i as f64 + 0.5) * step;
+    let windows = latency.windows().iter().enumerate();
+    let latency = windows.filter_map(|(i, w)| Some((middle(i), w.mean()? / 1e3)));
+    let of = |client: &str| outcome.records.iter().find(|r| r.client == client);
+    let (mine, all) = (of(target)?, of(TOTAL)?);
+    let (mine, all) = (series(mine), series(all));
+    let others = all
+        .iter()
+        .zip(&mine)
+        .map(|((t, all), (_, mine))| (*t, all - mine));
+    Some(ComparedOverTime {
+        latency_us: latency.collect(),
+        depth: depth
+            .iter()
+            .enumerate()
+            .map(|(i, d)| (middle(i), *d))
+            .collect(),
+        others_mbps: others.collect(),
+        target_mbps: mine,
+    })
+}
+
+/// A record's bandwidth over time.
+fn series(record: &Record) -> Vec<(f64, f64)> {
+    let step = record.series_step_s.unwrap_or_default();
+    let values = record.series_mbps.iter().flatten().enumerate();
+    values.map(|(i, v)| ((i as f64 + 0.5) * step, *v)).collect()
+}
+
+fn notes(plan: &Plan) -> Vec<String> {
+    let repetitions = match plan.repetitions {
+        1 => "one run".to_owned(),
+        n => format!("{n} runs"),
+    };
+    let mut notes = vec![format!(
+        "Latency: mean and standard deviation of all requests of the target in {repetitions} taken together, so that a run with few of \
+         them weighs by their number (n). In virtual time; drives are models."
+    )];
+    if plan.policies.contains(&Policy::None) {
+        notes.push("of none: the mean beside that under none.".into());
+    }
+    notes.push(
+        "MB/s: all clients together, mean of the runs; used: of what one sequential reader at full depth gets, with writers of the \
+         total under none."
+            .into(),
+    );
+    notes
+}

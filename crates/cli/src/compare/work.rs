@@ -1,0 +1,172 @@
+//! The runs of a comparison, over several threads.
+
+use super::drive::Drive;
+use super::kind::{Policy, Scenario, Which};
+use crate::failure::Failure;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use weir_core::Span;
+use weir_measure::{Course, Histogram, Record};
+use weir_sim::{Auditors, Results, Run};
+
+/// Everything that is going to be played.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) scenario: Scenario,
+    pub(super) drives: Vec<Drive>,
+    pub(super) cases: Vec<Which>,
+    pub(super) policies: Vec<Policy>,
+    pub(super) repetitions: u32,
+    pub(super) seconds: Option<u32>,
+    pub(super) audit: bool,
+}
+
+/// What is repeated: a case under a policy on a drive.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cell {
+    /// Its place in the plan.
+    pub(super) drive: usize,
+    pub(super) case: Which,
+    pub(super) policy: Policy,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Of each client, and of the total.
+    pub(super) records: Vec<Record>,
+    /// The target's latencies.
+    pub(super) latency: Histogram,
+    /// How it went over time; of the first repetition.
+    pub(super) over_time: Option<OverTime>,
+}
+
+/// How a run went over time.
+#[derive(Debug)]
+pub(super) struct OverTime {
+    /// The target's latencies.
+    pub(super) latency: Course,
+    /// Mean number of commands in the drive in each window of `step_ns`.
+    pub(super) depth: Vec<f64>,
+    pub(super) step_ns: u64,
+}
+
+/// Windows of a run over time.
+const WINDOWS: u64 = 200;
+
+impl Plan {
+    /// The cells, in the order of results: by drive, case, policy.
+    pub(super) fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for drive in 0..self.drives.len() {
+            for &case in &self.cases {
+                let cell = |&policy| Cell {
+                    drive,
+                    case,
+                    policy,
+                };
+                cells.extend(self.policies.iter().map(cell));
+            }
+        }
+        cells
+    }
+
+    fn play(&self, cell: Cell, repetition: u32) -> Result<Outcome, Failure> {
+        let drive = &self.drives[cell.drive];
+        let (scenario, policy) =
+            (self.scenario).build(drive, cell.case, cell.policy, self.seconds)?;
+        let mut auditors = self.audit.then(Auditors::new);
+        let observers = match &mut auditors {
+            Some(auditors) => vec![auditors as &mut dyn weir_sim::Observer],
+            None => Vec::new(),
+        };
+        let mut run = Run::observed(&scenario, &policy, repetition, observers)
+            .map_err(|error| self.failed(cell, &error))?;
+        if repetition == 0 {
+            run = run.followed(Span::from_nanos(scenario.duration.as_nanos() / WINDOWS));
+        }
+        let results = run.run(|_| {}).map_err(|error| self.failed(cell, &error))?;
+        if let Some(found) = auditors.map(|a| a.end(false)).filter(|f| !f.is_empty()) {
+            let first = found.kept().first().map(ToString::to_string);
+            let reason = format!(
+                "the auditors found {} violations, first: {}",
+                found.total(),
+                first.unwrap_or_default()
+            );
+            return Err(self.failed(cell, &reason));
+        }
+        Ok(self.outcome(drive, results))
+    }
+
+    fn outcome(&self, drive: &Drive, mut results: Results) -> Outcome {
+        results.run.drive.clone_from(&drive.name);
+        let records = results.records();
+        let target = self.scenario.target();
+        let target = results.clients.iter().find(|c| c.name == target);
+        let meter = &target.expect("every scenario has its target").meter;
+        let over_time = results.depth.as_ref().zip(meter.course());
+        Outcome {
+            records,
+            latency: meter.latency().clone(),
+            over_time: over_time.map(|(depth, latency)| OverTime {
+                latency: latency.clone(),
+                depth: depth.means(meter.end_ns()),
+                step_ns: depth.step_ns(),
+            }),
+        }
+    }
+
+    /// A run failed: which, and why.
+    fn failed(&self, cell: Cell, reason: &impl ToString) -> Failure {
+        let case = cell
+            .case
+            .map_or_else(String::new, |c| format!(", {}", c.name()));
+        Failure::Run(format!(
+            "{} on {}{case}, {}: {}",
+            self.scenario.name(),
+            self.drives[cell.drive].name,
+            cell.policy.name(),
+            reason.to_string()
+        ))
+    }
+}
+
+/// Plays every repetition of every cell, `jobs` at a time, and tells `done` how many are. The outcomes come in the order of the plan,
+/// whatever the number of jobs; of several failures it is the first in that order.
+pub(super) fn play(
+    plan: &Plan,
+    jobs: usize,
+    mut done: impl FnMut(usize),
+) -> Result<Vec<Outcome>, Failure> {
+    let (cells, each) = (plan.cells(), plan.repetitions as usize);
+    let total = cells.len() * each;
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut outcomes: Vec<Option<Result<Outcome, Failure>>> = (0..total).map(|_| None).collect();
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..jobs.min(total) {
+            let sender = sender.clone();
+            let (cells, next, failed) = (&cells, &next, &failed);
+            scope.spawn(move || {
+                while !failed.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(number / each) else {
+                        return;
+                    };
+                    let outcome = plan.play(*cell, (number % each) as u32);
+                    failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                    // The receiver is there until all senders are gone.
+                    let _ = sender.send((number, outcome));
+                }
+            });
+        }
+        drop(sender);
+        for (count, (number, outcome)) in (1..).zip(receiver) {
+            outcomes[number] = Some(outcome);
+            done(count);
+        }
+    });
+    // Runs begin in order: what was not begun comes after the first that failed.
+    outcomes.into_iter().flatten().collect()
+}

@@ -1,0 +1,112 @@
+//! A comparison as one self-contained page.
+
+use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
+use crate::html::{Block, Page, Section};
+use crate::number::duration;
+
+/// A comparison as one self-contained HTML page: how long the target waits under each policy, and why.
+pub fn compare_page(report: &CompareReport) -> String {
+    let mut sections = vec![figures(report)];
+    sections.extend(report.drives.iter().map(|d| drive(report, d)));
+    sections.push(reading(report));
+    let drives = match &report.drives[..] {
+        [one] => one.name.clone(),
+        all => format!("{} drives", all.len()),
+    };
+    let page = Page {
+        title: format!(
+            "{}: how long the {} waits, on {drives}",
+            report.scenario, report.target
+        ),
+        lead: lead(report).unwrap_or_default(),
+        intro: vec![report.load.clone()],
+        sections: sections
+            .into_iter()
+            .filter(|s| !s.blocks.is_empty())
+            .collect(),
+        footer: "Written by `weir compare`. This page needs no network and no other file.".into(),
+    };
+    page.html()
+}
+
+/// The largest difference in a sentence.
+fn lead(report: &CompareReport) -> Option<String> {
+    let cells = report
+        .drives
+        .iter()
+        .flat_map(|d| d.cells.iter().map(move |c| (d, c)));
+    let least = cells.filter_map(|(d, c)| Some((d, c, c.of_none?)));
+    let (drive, cell, of_none) = least.min_by(|a, b| a.2.total_cmp(&b.2))?;
+    let mine = cell.latency_us?.mean;
+    let place = if cell.case.is_empty() {
+        String::new()
+    } else {
+        format!(" beside {}", cell.case)
+    };
+    let others = drive.of(&cell.case).filter(|c| c.policy != cell.policy);
+    let others = others.filter_map(|c| Some(format!("{} under {}", mean(c)?, c.policy)));
+    let others: Vec<String> = others.collect();
+    (of_none < 1.0).then(|| {
+        format!(
+            "On {}{place} a request of the {} takes {}, and {} under {}.",
+            drive.name,
+            report.target,
+            others.join(", "),
+            duration(mine),
+            cell.policy
+        )
+    })
+}
+
+fn mean(cell: &ComparedCell) -> Option<String> {
+    Some(duration(cell.latency_us?.mean))
+}
+
+fn figures(report: &CompareReport) -> Section {
+    let bars: Vec<String> = report
+        .drives
+        .iter()
+        .map(|d| plots::bars(report, d))
+        .collect();
+    let caption = "Mean latency; the error bars are one standard deviation to both sides. The scale is logarithmic: each rule is ten \
+                   times the one below.";
+    Section {
+        heading: format!("Latency of the {}", report.target),
+        blocks: if bars.is_empty() {
+            Vec::new()
+        } else {
+            vec![Block::Plots(bars, caption.into())]
+        },
+    }
+}
+
+fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
+    let mut blocks = vec![
+        Block::Text(drive.about.clone()),
+        Block::Table(rows::drive(drive)),
+    ];
+    for case in drive.cases() {
+        if !case.is_empty() {
+            blocks.push(Block::Heading(format!("Beside {case}"), None));
+        }
+        let why = drive.of(case).map(|c| (c.policy.clone(), c.why.clone()));
+        blocks.push(Block::Terms(why.collect()));
+        let plots = plots::case(report, drive, case);
+        if !plots.is_empty() {
+            blocks.push(Block::Plots(plots, CAPTION.into()));
+        }
+    }
+    Section {
+        heading: drive.name.clone(),
+        blocks,
+    }
+}
+
+fn reading(report: &CompareReport) -> Section {
+    Section {
+        heading: "How to read this".into(),
+        blocks: report.notes.iter().cloned().map(Block::Text).collect(),
+    }
+}
+
+const CAPTION: &str = "Time split: mean of all repetitions. Over time: the first repetition; from the beginning of the measurement on.";

@@ -1,0 +1,230 @@
+//! The plots of a comparison.
+
+use super::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
+use crate::number::duration;
+use crate::svg::{Bar, BarChart, BarGroup, Ink, Line, LineChart, Scale, StackChart, StackRow};
+
+/// Colours of the parts of a request's time, in their order; further ones have the last one's.
+const PARTS: [Ink; 6] = [Ink(4), Ink(3), Ink(0), Ink(1), Ink(5), Ink::QUIET];
+
+/// Sizes of plots two in a row.
+const HALF: (f64, f64) = (520.0, 270.0);
+
+/// Bandwidths below this are drawn here: a log scale has no zero.
+const FLOOR: f64 = 0.01;
+
+/// The names of all policies, in the order in which they come first.
+pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
+    let cells = report.drives.iter().flat_map(|d| &d.cells);
+    let mut names = Vec::new();
+    for cell in cells {
+        if !names.contains(&cell.policy.as_str()) {
+            names.push(cell.policy.as_str());
+        }
+    }
+    names
+}
+
+/// The colour of a policy in every plot.
+pub(super) fn ink(policies: &[&str], policy: &str) -> Ink {
+    let place = policies.iter().position(|p| *p == policy);
+    place.map_or(Ink::QUIET, Ink)
+}
+
+/// Mean latency with standard deviation, a group for each case, a bar for each policy.
+pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
+    let policies = policies(report);
+    let groups = drive.cases().into_iter().map(|case| BarGroup {
+        name: if case.is_empty() {
+            report.target.clone()
+        } else {
+            format!("beside {case}")
+        },
+        bars: policies
+            .iter()
+            .map(|policy| bar(drive.of(case).find(|c| c.policy == *policy)?))
+            .collect(),
+    });
+    let chart = BarChart {
+        title: drive.name.clone(),
+        description: format!("Mean latency of the {} by case and policy.", report.target),
+        unit: "ms".into(),
+        scale: Scale::Log,
+        size: match report.drives.len() {
+            1 | 2 | 4 => HALF,
+            _ if policies.len() > 3 => (440.0, 330.0),
+            _ => (340.0, 290.0),
+        },
+        series: policies
+            .iter()
+            .map(|p| ((*p).to_owned(), ink(&policies, p)))
+            .collect(),
+        groups: groups.collect(),
+    };
+    chart.svg()
+}
+
+fn bar(cell: &ComparedCell) -> Option<Bar> {
+    let latency = cell.latency_us?;
+    let ms = |us: f64| us / 1e3;
+    // On a log scale a bar cannot reach below zero; no request was faster than the fastest.
+    let low = (latency.mean - latency.sd).max(latency.min);
+    Some(Bar {
+        value: ms(latency.mean),
+        range: Some((ms(low), ms(latency.mean + latency.sd))),
+    })
+}
+
+/// The plots of one case on one drive.
+pub(super) fn case(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Vec<String> {
+    let cells: Vec<&ComparedCell> = drive.of(case).collect();
+    let policies = policies(report);
+    let over_time = Over {
+        report,
+        cells: &cells,
+        policies: &policies,
+    };
+    let plots = [
+        time_split(report, &cells),
+        over_time.latency(),
+        over_time.bandwidth(),
+        over_time.depth(),
+    ];
+    plots.into_iter().flatten().collect()
+}
+
+/// Where the mean request's time went, in percent of it: times differ by orders of magnitude.
+fn time_split(report: &CompareReport, cells: &[&ComparedCell]) -> Option<String> {
+    let rows = cells.iter().filter_map(|cell| {
+        let all: f64 = cell.parts_us.iter().sum();
+        let mean = cell.latency_us?.mean;
+        (all > 0.0).then(|| StackRow {
+            name: cell.policy.clone(),
+            sum: duration(mean),
+            values: cell.parts_us.iter().map(|p| p * 100.0 / all).collect(),
+        })
+    });
+    let rows: Vec<StackRow> = rows.collect();
+    let sums: Vec<String> = rows
+        .iter()
+        .map(|r| format!("{} {}", r.name, r.sum))
+        .collect();
+    let inks = PARTS.iter().chain(std::iter::repeat(&Ink::QUIET));
+    let chart = StackChart {
+        title: format!("Time of a request of the {}", report.target),
+        description: format!("Mean time of a request: {}.", sums.join(", ")),
+        unit: "%".into(),
+        size: HALF,
+        parts: report.parts.iter().cloned().zip(inks.copied()).collect(),
+        rows,
+    };
+    (!chart.rows.is_empty()).then(|| chart.svg())
+}
+
+/// Cells whose course is shown, in the colours of their policies.
+struct Over<'a> {
+    report: &'a CompareReport,
+    cells: &'a [&'a ComparedCell],
+    policies: &'a [&'a str],
+}
+
+impl Over<'_> {
+    fn latency(&self) -> Option<String> {
+        let lines = self.lines(|_, over| {
+            let points = segments(&over.latency_us);
+            vec![(String::new(), false, points)]
+        });
+        self.chart(
+            &format!(
+                "Latency of the {}, when it was answered",
+                self.report.target
+            ),
+            "ms",
+            Scale::Log,
+            lines,
+        )
+    }
+
+    fn bandwidth(&self) -> Option<String> {
+        let raised =
+            |points: &[(f64, f64)]| points.iter().map(|(t, v)| (*t, v.max(FLOOR))).collect();
+        let lines = self.lines(|_, over| {
+            vec![
+                (", target".into(), false, raised(&over.target_mbps)),
+                (", others".into(), true, raised(&over.others_mbps)),
+            ]
+        });
+        self.chart(
+            "Bandwidth, target and all others",
+            "MB/s",
+            Scale::Log,
+            lines,
+        )
+    }
+
+    fn depth(&self) -> Option<String> {
+        let lines = self.lines(|_, over| vec![(String::new(), false, over.depth.clone())]);
+        self.chart("Commands in the drive", "", Scale::Linear, lines)
+    }
+
+    /// Lines of each cell that was followed: what is added to the policy's name, whether it is quiet, its points.
+    fn lines(
+        &self,
+        of: impl Fn(&ComparedCell, &ComparedOverTime) -> Vec<(String, bool, Vec<(f64, f64)>)>,
+    ) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for cell in self.cells {
+            let Some(over) = &cell.over_time else {
+                continue;
+            };
+            for (name, quiet, points) in of(cell, over) {
+                lines.push(Line {
+                    name: format!("{}{name}", cell.policy),
+                    ink: ink(self.policies, &cell.policy),
+                    quiet,
+                    points,
+                });
+            }
+        }
+        lines
+    }
+
+    fn chart(&self, title: &str, unit: &str, scale: Scale, lines: Vec<Line>) -> Option<String> {
+        if lines.is_empty() {
+            return None;
+        }
+        let cells = self.cells.iter().filter_map(|c| c.over_time.as_ref());
+        let ends = cells.flat_map(|o| o.depth.iter().chain(&o.latency_us).map(|p| p.0));
+        let means = self.cells.iter().filter_map(|cell| {
+            let mean = cell.latency_us?.mean;
+            Some(format!("{} {}", cell.policy, duration(mean)))
+        });
+        let means: Vec<String> = means.collect();
+        let chart = LineChart {
+            title: title.to_owned(),
+            description: format!("Mean latencies: {}.", means.join(", ")),
+            x_name: "seconds".into(),
+            y_unit: unit.to_owned(),
+            scale,
+            x_range: ends.reduce(f64::max).map(|end| (0.0, end)),
+            size: HALF,
+            lines,
+            ..LineChart::default()
+        };
+        Some(chart.svg())
+    }
+}
+
+/// Latencies in ms. Where requests are so slow that few were answered, each is drawn from its sending to its answer.
+fn segments(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    const FEW: usize = 25;
+    let all = points.iter();
+    if points.len() > FEW {
+        return all.map(|(t, us)| (*t, us / 1e3)).collect();
+    }
+    all.flat_map(|(t, us)| {
+        let sent = (t - us / 1e6).max(0.0);
+        [(sent, us / 1e3), (*t, us / 1e3), (*t, f64::NAN)]
+    })
+    .collect()
+}

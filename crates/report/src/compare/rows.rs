@@ -1,0 +1,68 @@
+//! A drive's results as a table.
+
+use super::{ComparedCell, ComparedDrive};
+use crate::number::{duration, figure, percent, short};
+use crate::{Column, Table};
+
+/// A row for each case and policy.
+pub(super) fn drive(drive: &ComparedDrive) -> Table {
+    let cases = drive.cells.iter().any(|c| !c.case.is_empty());
+    let case = cases.then(|| Column::text("case"));
+    let columns = [
+        Column::text("policy"),
+        Column::number("mean"),
+        Column::number("+- sd"),
+        Column::number("n").dropped(2),
+        Column::number("of none"),
+        Column::number("p99").dropped(1),
+        Column::number("MB/s"),
+        Column::number("used"),
+    ];
+    let mut table = Table::new(case.into_iter().chain(columns));
+    let mut last = "";
+    for cell in &drive.cells {
+        let name = (cell.case != last).then_some(cell.case.as_str());
+        last = &cell.case;
+        let name = cases.then(|| name.unwrap_or_default().to_owned());
+        table.row(name.into_iter().chain(row(cell)));
+    }
+    table
+}
+
+fn row(cell: &ComparedCell) -> [String; 8] {
+    let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), duration);
+    let latency = cell.latency_us;
+    [
+        cell.policy.clone(),
+        time(latency.map(|l| l.mean)),
+        time(latency.map(|l| l.sd)),
+        cell.requests.to_string(),
+        cell.of_none.map_or_else(|| "-".into(), factor),
+        time(latency.map(|l| l.p99)),
+        figure(cell.total_mbps),
+        cell.used.map_or_else(|| "-".into(), percent),
+    ]
+}
+
+/// A factor as people say it: `1.46x`, and below one half `1/53`.
+pub(super) fn factor(value: f64) -> String {
+    if value > 0.0 && value < 0.5 {
+        format!("1/{}", short(1.0 / value))
+    } else {
+        format!("{}x", short(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::factor;
+
+    #[test]
+    fn factors_are_said_as_people_do() {
+        let factors = [1.0, 1.464, 0.82, 0.25, 1.0 / 53.2, 1.0 / 420.0].map(factor);
+        assert_eq!(
+            factors,
+            ["1.00x", "1.46x", "0.82x", "1/4.00", "1/53.2", "1/420"]
+        );
+    }
+}
