@@ -10,7 +10,7 @@ use crate::document::{Document, Entry};
 use crate::units::{Rate, Size, Time};
 use std::fmt;
 use weir_core::Span;
-use weir_drive::Config;
+use weir_drive::{Config, volume};
 
 /// What a parameter's number counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,8 +158,10 @@ pub(crate) struct Kind {
     /// How a text speaks of one.
     pub(crate) called: &'static str,
     pub(crate) parameters: &'static [Parameter],
-    /// A possible drive of this kind, for a profile's values to be set in.
+    /// A drive of this kind for a profile's values to be set in: a possible one, but for a volume's members, which it has none of.
     pub(crate) generic: fn() -> Config,
+    /// It has `members`, drives themselves.
+    pub(crate) has_members: bool,
 }
 
 pub(crate) const KINDS: &[Kind] = &[
@@ -168,18 +170,35 @@ pub(crate) const KINDS: &[Kind] = &[
         called: "a null model",
         parameters: tables::NULL,
         generic: || Config::Null(weir_drive::null::Config::demo()),
+        has_members: false,
     },
     Kind {
         name: "hdd",
         called: "an hdd model",
         parameters: tables::HDD,
         generic: || Config::Hdd(weir_drive::hdd::Config::generic()),
+        has_members: false,
     },
     Kind {
         name: "ssd",
         called: "an ssd model",
         parameters: tables::SSD,
         generic: || Config::Ssd(weir_drive::ssd::Config::generic()),
+        has_members: false,
+    },
+    Kind {
+        name: "stripe",
+        called: "a stripe",
+        parameters: tables::STRIPE,
+        generic: || Config::Volume(volume::Config::stripe(Vec::new())),
+        has_members: true,
+    },
+    Kind {
+        name: "linear",
+        called: "a linear volume",
+        parameters: &[],
+        generic: || Config::Volume(volume::Config::linear(Vec::new())),
+        has_members: true,
     },
 ];
 
@@ -192,6 +211,9 @@ impl Kind {
             if keys.last() != Some(&key) {
                 keys.push(key);
             }
+        }
+        if self.has_members {
+            keys.push("members");
         }
         keys
     }
@@ -228,8 +250,14 @@ mod tests {
             let shown = format!("{drive:?}");
             shown.matches(": ").count()
         };
-        // Fields that hold other fields, and `seek` and `zones` among them: `zones` shows its fields once for each zone.
-        let holders = [("null", 0), ("hdd", 2), ("ssd", 0)];
+        // Fields that hold other fields or drives: `seek` and `zones`, which shows its fields once for each zone; `layout` and `members`.
+        let holders = [
+            ("null", 0),
+            ("hdd", 2),
+            ("ssd", 0),
+            ("stripe", 2),
+            ("linear", 2),
+        ];
         for (kind, (name, holders)) in KINDS.iter().zip(holders) {
             assert_eq!(kind.name, name);
             let fields = numbers(&(kind.generic)()) - holders;
@@ -241,7 +269,7 @@ mod tests {
     #[test]
     fn what_is_refused_is_a_parameter() {
         let mut refused = 0;
-        for kind in KINDS {
+        for kind in KINDS.iter().filter(|k| !k.has_members) {
             for p in kind.parameters {
                 for value in [0, 1, 5, u64::MAX] {
                     let mut drive = (kind.generic)();

@@ -189,10 +189,28 @@ pub(crate) fn inline(drive: &Config) -> String {
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// Its kind and its parameters, with their values in TOML. A number that is zero and usually is zero is left out.
+/// Its kind, its parameters and its members, with their values in TOML. A number that is zero and usually is zero is left out.
 fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
     let kind = ("kind", format!("\"{}\"", drive.name()));
     let said = |p: &&parameter::Parameter| p.usual != Some(0) || p.get(drive) != 0;
     let parameters = parameters(drive).iter().filter(said);
-    std::iter::once(kind).chain(parameters.map(|p| (p.key, p.toml(p.get(drive)))))
+    let members = match drive {
+        Config::Volume(volume) => {
+            let members: Vec<_> = volume.members.iter().map(member).collect();
+            Some(("members", format!("[{}]", members.join(", "))))
+        }
+        _ => None,
+    };
+    std::iter::once(kind)
+        .chain(parameters.map(|p| (p.key, p.toml(p.get(drive)))))
+        .chain(members)
+}
+
+/// A member by the name of the profile that it is as, else as a table.
+fn member(drive: &Config) -> String {
+    let same = |name: &&str| find(name).is_ok_and(|p| p.drive == *drive);
+    match names().find(same) {
+        Some(name) => Quoted(name).to_string(),
+        None => inline(drive),
+    }
 }

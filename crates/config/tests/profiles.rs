@@ -1,7 +1,13 @@
 //! Profiles of drives: those that come with Weir, and what is refused of others.
 
+#[path = "common/random.rs"]
+mod random;
+
+use random::Random;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use weir_config::Problem;
 use weir_config::parameter::parameters;
 use weir_config::profile::{self, Profile};
 
@@ -83,4 +89,149 @@ fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
             assert_eq!(profile::read(&printed, ""), Ok(profile), "{printed}");
         }
     }
+}
+
+/// `tests/profiles/NAME.toml` read gives `NAME.txt`; one that can be read gives what is printed of it. `WEIR_BLESS=1` writes the
+/// texts anew; the difference is for someone to read.
+#[test]
+fn every_problem_is_told_as_written_down() {
+    let bless = std::env::var_os("WEIR_BLESS").is_some();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profiles");
+    let files = fs::read_dir(folder).expect("part of the source");
+    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    let mut wrong = String::new();
+    for input in files {
+        let text = fs::read_to_string(&input).expect("readable");
+        let answer = match profile::read(&text, "drive.toml") {
+            Ok(profile) => profile::print(&profile),
+            Err(problems) => problems.iter().fold(String::new(), |mut all, problem| {
+                writeln!(all, "{problem}").expect("a String takes anything");
+                all
+            }),
+        };
+        let golden = input.with_extension("txt");
+        if bless {
+            fs::write(&golden, &answer).expect("writable");
+        }
+        if fs::read_to_string(&golden).unwrap_or_default() != answer {
+            write!(wrong, "{}:\n{answer}", input.display()).expect("a String takes anything");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Whatever the text: no panic, every problem with its place and its words; what is accepted is possible and prints as it reads.
+fn hold(text: &str) -> bool {
+    match profile::read(text, "drive.toml") {
+        Ok(profile) => {
+            assert_eq!(profile.drive.validate(), Ok(()));
+            let printed = profile::print(&profile);
+            assert_eq!(
+                profile::read(&printed, "").as_ref(),
+                Ok(&profile),
+                "{printed}"
+            );
+            true
+        }
+        Err(problems) => {
+            assert!(!problems.is_empty(), "refused without a reason");
+            let lines = text.lines().count() + 1;
+            for problem in problems {
+                let Problem { line, column, .. } = problem;
+                let inside = (1..=lines as u32).contains(&line) && column >= 1;
+                // That there are more problems than are shown has no place.
+                assert!(
+                    inside || problem.message.ends_with("are not shown"),
+                    "{problem:?}"
+                );
+                assert!(!problem.message.is_empty());
+            }
+            false
+        }
+    }
+}
+
+const WORDS: &[&str] = &[
+    "-1",
+    "0",
+    "1",
+    "65536",
+    "99999999999999999999",
+    "1e3",
+    "0x10",
+    "true",
+    "\"\"",
+    "\"0s\"",
+    "\"1ns\"",
+    "\"9h\"",
+    "\"16EiB\"",
+    "\"18446744073709551615B\"",
+    "\"1B/s\"",
+    "[]",
+    "{}",
+    "[\"demo\"]",
+    "{ kind = \"null\" }",
+    "\"stripe\"",
+    "\"linear\"",
+    "\"hdd\"",
+    "\"ssd\"",
+    "\"\"\"",
+    "\u{e9}",
+];
+
+/// Another value, a key with a letter changed, a line out, twice, elsewhere or of another file, a byte.
+fn mutate(random: &mut Random, all: &[String]) -> String {
+    let mut lines: Vec<String> = all[random.below(all.len())]
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    for _ in 0..=random.below(3) {
+        let other: Vec<&str> = all[random.below(all.len())].lines().collect();
+        let at = random.below(lines.len());
+        match random.below(6) {
+            0 => {
+                let key = lines[at].split('=').next().unwrap_or_default().to_owned();
+                lines[at] = format!("{key}= {}", WORDS[random.below(WORDS.len())]);
+            }
+            1 => {
+                let mut letters: Vec<char> = lines[at].chars().collect();
+                if !letters.is_empty() {
+                    let letter = random.below(letters.len());
+                    letters[letter] = ['x', '=', '"', '.', '{', '\n', '\u{e9}'][random.below(7)];
+                }
+                lines[at] = letters.into_iter().collect();
+            }
+            2 if lines.len() > 1 => drop(lines.remove(at)),
+            3 => lines.insert(at, lines[at].clone()),
+            4 => {
+                let to = random.below(lines.len());
+                lines.swap(at, to);
+            }
+            _ => lines.insert(at, other[random.below(other.len())].to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` make it another or a longer walk.
+#[test]
+fn mutants_never_panic_and_say_where() {
+    let number = |name, or| std::env::var(name).map_or(or, |n| n.parse().expect("a number"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profiles");
+    let accepted = fs::read_to_string(folder.join("accepted.toml")).expect("part of the source");
+    let built_in = profile::names()
+        .filter_map(profile::source)
+        .map(str::to_owned);
+    let all: Vec<String> = built_in.chain([accepted]).collect();
+    let mut random = Random(number("WEIR_FUZZ_SEED", 1) | 1);
+    let (steps, mut accepted) = (number("WEIR_FUZZ_STEPS", 5_000), 0);
+    for _ in 0..steps {
+        accepted += u64::from(hold(&mutate(&mut random, &all)));
+    }
+    assert!(
+        accepted > steps / 20 && accepted < steps / 2,
+        "{accepted} of {steps}"
+    );
 }

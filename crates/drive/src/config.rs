@@ -1,6 +1,6 @@
 //! Which drive, with its parameters.
 
-use crate::{Drive, hdd, null, ssd};
+use crate::{Drive, hdd, null, ssd, volume};
 use alloc::boxed::Box;
 use core::fmt;
 use weir_core::{Capacity, DriveShape};
@@ -15,15 +15,21 @@ pub enum Config {
     Hdd(hdd::Config),
     /// A flash drive.
     Ssd(ssd::Config),
+    /// Several drives as one.
+    Volume(volume::Config),
 }
 
 impl Config {
     /// The model's name in results.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Null(_) => "null",
             Self::Hdd(_) => "hdd",
             Self::Ssd(_) => "ssd",
+            Self::Volume(config) => match config.layout {
+                volume::Layout::Stripe { .. } => "stripe",
+                volume::Layout::Linear => "linear",
+            },
         }
     }
 
@@ -36,6 +42,7 @@ impl Config {
             Self::Null(config) => config.validate(),
             Self::Hdd(config) => config.validate(),
             Self::Ssd(config) => config.validate(),
+            Self::Volume(config) => config.validate(),
         }
     }
 
@@ -48,6 +55,7 @@ impl Config {
             Self::Null(config) => Ok(Box::new(config.build()?)),
             Self::Hdd(config) => Ok(Box::new(config.build()?)),
             Self::Ssd(config) => Ok(Box::new(config.build()?)),
+            Self::Volume(config) => Ok(Box::new(config.build()?)),
         }
     }
 
@@ -57,6 +65,7 @@ impl Config {
             Self::Null(config) => config.shape(),
             Self::Hdd(config) => config.shape(),
             Self::Ssd(config) => config.shape(),
+            Self::Volume(config) => config.shape(),
         }
     }
 
@@ -66,6 +75,7 @@ impl Config {
             Self::Null(_) => None,
             Self::Hdd(config) => Some(config.size()),
             Self::Ssd(config) => Some(config.size),
+            Self::Volume(config) => config.size(),
         }
     }
 
@@ -74,6 +84,7 @@ impl Config {
         match self {
             Self::Null(config) => config.capacity(),
             Self::Hdd(_) | Self::Ssd(_) => None,
+            Self::Volume(config) => config.capacity(),
         }
     }
 }

@@ -49,6 +49,7 @@ mod ring;
 pub mod ssd;
 #[cfg(test)]
 mod testing;
+pub mod volume;
 
 pub use config::{Config, ConfigError};
 pub use drive::{Busy, Drive, Ended};

@@ -34,6 +34,22 @@ impl Client {
     }
 }
 
+/// A read of 4 KiB from the beginning, for others to be made from.
+pub(crate) fn command() -> Dispatch {
+    Dispatch {
+        queue: QueueId(0),
+        tag: Tag(0),
+        stream: StreamId::from_bits(0),
+        cookie: 0,
+        space: SpaceId(0),
+        op: Op::Read,
+        flags: Flags::NONE,
+        offset: 0,
+        length: 4096,
+        within: 0,
+    }
+}
+
 /// What became of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Result {

@@ -3,6 +3,7 @@
 use super::{Parameter, Unit};
 use weir_core::Span;
 use weir_drive::Config;
+use weir_drive::volume::Layout;
 
 /// What a field of a drive's configuration is, as a number.
 trait Number: Copy {
@@ -123,3 +124,31 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
     "spare": PerMille, [.spare], "thousandths of the size beyond it";
     "filled": Percent, [.filled], "hundredths of the size that were written before";
 };
+
+pub(super) const STRIPE: &[Parameter] = &[Parameter {
+    key: "chunk",
+    unit: Unit::Bytes,
+    about: "of each member, then of the next one",
+    usual: Some(64 << 10),
+    get: |drive| match stripe(drive) {
+        Some(chunk) => *chunk,
+        None => panic!("chunk is no parameter of {}", drive.name()),
+    },
+    set: |drive, value| {
+        if let Config::Volume(volume) = drive {
+            volume.layout = Layout::Stripe { chunk: value };
+        } else {
+            panic!("chunk is no parameter of {}", drive.name());
+        }
+    },
+}];
+
+fn stripe(drive: &Config) -> Option<&u64> {
+    match drive {
+        Config::Volume(volume) => match &volume.layout {
+            Layout::Stripe { chunk } => Some(chunk),
+            Layout::Linear => None,
+        },
+        _ => None,
+    }
+}

@@ -1,11 +1,13 @@
 //! Drive models: by name, or a kind with its parameters.
 
-use crate::document::{Document, Entry, Table, quoted};
+use crate::document::{Document, Entry, Table, join, quoted};
 use crate::parameter::{KINDS, Kind, Parameter};
 use crate::{nearest, profile};
 use weir_drive::Config;
+use weir_drive::volume::{self, Layout};
 
 const EXAMPLE: &str = "{ kind = \"null\", service = \"30us\", tags = 32, link = \"250MB/s\" }";
+const MEMBERS: &str = "[\"wd-wd10jpvx\", \"wd-wd10jpvx\"]";
 
 /// A model by name or as an inline table, and its kind one that [`Drive::model`](crate::Drive::model) can be.
 pub(super) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Config> {
@@ -59,32 +61,49 @@ pub(crate) fn drive<'a>(
     keys.extend(kind.keys());
     let before = doc.found();
     doc.check_keys(table, kind.called, &keys);
-    let unknown = doc.found() - before;
     let mut drive = (kind.generic)();
-    let entries = values(doc, table, kind, &mut drive);
-    // What is missing or no number at all cannot be held against the rest.
-    if doc.found() == before + unknown {
-        check(doc, table, &entries, drive.clone());
+    let values = values(doc, table, kind, &mut drive);
+    let mut complete = values.complete;
+    if let Config::Volume(volume) = &mut drive {
+        complete &= members(doc, table, volume);
+    }
+    // Against what is missing or unreadable the rest cannot be held.
+    if complete {
+        check(doc, table, &values.entries, drive.clone());
     }
     (doc.found() == before).then_some(drive)
 }
 
-/// Sets each parameter in `drive`. Returns where they stand.
+/// The parameters that a table sets.
+#[derive(Debug)]
+struct Values<'a> {
+    /// Where each stands.
+    entries: Vec<(&'static Parameter, Entry<'a>)>,
+    /// None was missing or unreadable.
+    complete: bool,
+}
+
+/// Sets each parameter in `drive`.
 fn values<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
     kind: &Kind,
     drive: &mut Config,
-) -> Vec<(&'static Parameter, Entry<'a>)> {
+) -> Values<'a> {
     let generic = (kind.generic)();
-    let help = |p: &Parameter| format!("as {} = {}", p.key, p.toml(p.get(&generic)));
-    let (mut entries, mut missing) = (Vec::new(), Vec::new());
+    let mut values = Values {
+        entries: Vec::new(),
+        complete: true,
+    };
+    let mut missing = Vec::new();
     // The table that the last parameter with a dot in its key stood in.
     let mut last: Option<(&str, Option<Table<'a>>)> = None;
     for parameter in kind.parameters {
         let (outer, inner) = parameter.split();
         if inner.is_some() && last.as_ref().is_none_or(|l| l.0 != outer) {
-            last = Some((outer, nested(doc, table, kind, outer, &help(parameter))));
+            let nested = nested(doc, table, kind, parameter);
+            values.complete &= nested.is_some();
+            last = Some((outer, nested));
         }
         let nested = last.as_ref().and_then(|l| l.1.as_ref());
         let table = if inner.is_some() { nested } else { Some(table) };
@@ -98,43 +117,84 @@ fn values<'a>(
             missing.push((parameter, table.clone(), key));
         }
         let Some(entry) = entry else { continue };
-        if let Some(value) = parameter.read(doc, &entry, &generic) {
-            parameter.set(drive, value);
-            if parameter.get(drive) == value {
-                entries.push((parameter, entry));
-            } else {
-                // More than the model can hold of it.
-                entry.not_permitted(doc, parameter.allowed(&generic));
-            }
+        let Some(value) = parameter.read(doc, &entry, &generic) else {
+            values.complete = false;
+            continue;
+        };
+        parameter.set(drive, value);
+        if parameter.get(drive) == value {
+            values.entries.push((parameter, entry));
+        } else {
+            // More than the model can hold of it: any other will do to judge the rest by.
+            parameter.set(drive, parameter.get(&generic));
+            entry.not_permitted(doc, parameter.allowed(&generic));
         }
     }
-    if let [first, _, _, _, ..] = &missing[..] {
-        let names: Vec<_> = missing.iter().map(|m| m.0.key).collect();
-        let what = format!(
-            "{} parameters are missing: {}",
-            names.len(),
-            names.join(", ")
-        );
-        let like = help(first.0);
-        let help = format!("{like} and so on; `weir drives NAME` prints what to begin from");
-        doc.at(&table.span, &table.path, what, &help);
-    } else {
-        for (parameter, table, key) in missing {
-            doc.required(&table, key, &help(parameter));
-        }
-    }
-    entries
+    values.complete &= missing.is_empty();
+    say_missing(doc, table, kind, missing);
+    values
 }
 
-/// The table of parameters whose keys have a dot.
+/// How a parameter is written.
+fn example(kind: &Kind, parameter: &Parameter) -> String {
+    let value = parameter.get(&(kind.generic)());
+    format!("as {} = {}", parameter.key, parameter.toml(value))
+}
+
+/// Says which parameters are missing, with the tables and the keys that they should have.
+fn say_missing<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    kind: &Kind,
+    missing: Vec<(&'static Parameter, Table<'a>, &str)>,
+) {
+    let [(first, ..), _, _, _, ..] = &missing[..] else {
+        for (parameter, table, key) in missing {
+            doc.required(&table, key, &example(kind, parameter));
+        }
+        return;
+    };
+    let names: Vec<_> = missing.iter().map(|m| m.0.key).collect();
+    let count = names.len();
+    let what = format!("{count} parameters are missing: {}", names.join(", "));
+    let like = example(kind, first);
+    let help = format!("{like} and so on; `weir drives NAME` prints what to begin from");
+    doc.at(&table.span, &table.path, what, &help);
+}
+
+/// The drives of a volume. Returns whether all of them could be read.
+fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::Config) -> bool {
+    let before = doc.found();
+    let help = format!("as members = {MEMBERS}");
+    let entry = doc.required(table, "members", &help);
+    let entries = entry.and_then(|e| e.array(doc, MEMBERS));
+    let entries = entries.unwrap_or_default();
+    for (number, entry) in (1..).zip(&entries) {
+        let Some(member) = any(doc, entry) else {
+            continue;
+        };
+        if volume.layout == Layout::Linear && number < entries.len() && member.size().is_none() {
+            let what = format!(
+                "a {} model has no end for another to lie behind",
+                member.name()
+            );
+            doc.wrong(entry, what, "put it last, or use kind = \"stripe\"");
+        }
+        volume.members.push(member);
+    }
+    doc.found() == before
+}
+
+/// The table of a parameter whose key has a dot, and of those beside it.
 fn nested<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
     kind: &Kind,
-    key: &str,
-    help: &str,
+    parameter: &Parameter,
 ) -> Option<Table<'a>> {
-    let nested = doc.required(table, key, help)?.map(doc)?;
+    let key = parameter.split().0;
+    let help = example(kind, parameter);
+    let nested = doc.required(table, key, &help)?.map(doc)?;
     let keys: Vec<_> = kind.parameters.iter().map(Parameter::split).collect();
     let keys = keys.iter().filter(|k| k.0 == key).filter_map(|k| k.1);
     let called = format!("{key} of {}", kind.called);
@@ -161,8 +221,9 @@ fn check<'a>(
                 "{} is not permitted; it must be {}",
                 error.value, error.allowed
             );
-            let path = crate::document::join(&table.path, error.key);
-            doc.at(&table.span, &path, what, "");
+            let at = table.entry(error.key);
+            let span = at.map_or_else(|| table.span.clone(), |e| e.span);
+            doc.at(&span, &join(&table.path, error.key), what, "");
             return;
         };
         entry.not_permitted(doc, error.allowed);

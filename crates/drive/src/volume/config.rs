@@ -1,0 +1,146 @@
+//! Parameters of a volume over several drives.
+
+use super::{Layout, Volume};
+use crate::ConfigError;
+use crate::config::check;
+use alloc::vec::Vec;
+use weir_core::{Capacity, DriveShape};
+
+/// Drives in a volume at most, those in its members counted.
+const DRIVES_MAX: u64 = 64;
+/// What LVM takes where nothing is said.
+const CHUNK: u64 = 64 << 10;
+
+/// Parameters of a volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// How it lies on its members.
+    pub layout: Layout,
+    /// The drives: 1 to 64, counting those of members that are volumes themselves. All but the last one of a linear volume need
+    /// a size; of a stripe, each is used as far as the smallest reaches.
+    pub members: Vec<crate::Config>,
+}
+
+impl Config {
+    /// In turns of 64 KiB, as LVM's `lvcreate --stripes` makes it.
+    pub fn stripe(members: Vec<crate::Config>) -> Self {
+        Self {
+            layout: Layout::Stripe { chunk: CHUNK },
+            members,
+        }
+    }
+
+    /// One behind the other.
+    pub fn linear(members: Vec<crate::Config>) -> Self {
+        Self {
+            layout: Layout::Linear,
+            members,
+        }
+    }
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// The first of a member's, or the first of its own outside the range that its documentation states.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.members.iter().try_for_each(crate::Config::validate)?;
+        let drives = self.drives();
+        let smallest = self.members.iter().filter_map(crate::Config::size).min();
+        let but_last = self.members.split_last().map_or(&[][..], |m| m.1);
+        let unknown = but_last.iter().position(|m| m.size().is_none());
+        let chunk = match self.layout {
+            Layout::Stripe { chunk } => chunk,
+            // There is none to be wrong.
+            Layout::Linear => 4096,
+        };
+        check([
+            (
+                !self.members.is_empty() && drives <= DRIVES_MAX,
+                "members",
+                drives,
+                "1 to 64 drives",
+            ),
+            (
+                chunk.is_power_of_two() && (4096..=4 << 20).contains(&chunk),
+                "chunk",
+                chunk,
+                "a power of two, 4096 to 4194304 bytes (4 KiB to 4 MiB)",
+            ),
+            (
+                self.layout != Layout::Linear || unknown.is_none(),
+                "members",
+                unknown.unwrap_or(0) as u64,
+                "drives with a size but for the last, counted from zero",
+            ),
+            (
+                chunk <= smallest.unwrap_or(u64::MAX),
+                "chunk",
+                chunk,
+                "at most the size of the smallest member",
+            ),
+        ])
+    }
+
+    /// The volume, its drives empty.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn build(&self) -> Result<Volume, ConfigError> {
+        self.validate()?;
+        Volume::new(self)
+    }
+
+    /// Bytes it holds; `None` if its members take any offset.
+    pub fn size(&self) -> Option<u64> {
+        let sizes = self.members.iter().map(crate::Config::size);
+        match self.layout {
+            Layout::Stripe { chunk } => {
+                let smallest = sizes.flatten().min()?;
+                let members = self.members.len() as u64;
+                if members == 1 {
+                    return Some(smallest);
+                }
+                Some((smallest / chunk * chunk).saturating_mul(members))
+            }
+            Layout::Linear => sizes.sum(),
+        }
+    }
+
+    /// One queue with the places of all members, and what the least of them takes in one command.
+    pub fn shape(&self) -> DriveShape {
+        let shapes = || self.members.iter().map(crate::Config::shape);
+        let tags = shapes().map(|s| u32::from(s.queues) * u32::from(s.tags));
+        DriveShape {
+            queues: 1,
+            tags: tags.sum::<u32>().min(u16::MAX.into()) as u16,
+            max_transfer: shapes().map(|s| s.max_transfer).min().unwrap_or(0),
+            rotational: shapes().any(|s| s.rotational),
+            capacity: self.capacity(),
+        }
+    }
+
+    /// What it can do at the least: all requests may lie on its weakest member.
+    pub fn capacity(&self) -> Option<Capacity> {
+        let all: Option<Vec<_>> = self.members.iter().map(crate::Config::capacity).collect();
+        let all = all?;
+        // Zero is no bound.
+        let least = |part: fn(&Capacity) -> u64| {
+            let bounds = all.iter().map(part).filter(|bound| *bound > 0);
+            bounds.min().unwrap_or(0)
+        };
+        Some(Capacity {
+            read: least(|c| c.read),
+            write: least(|c| c.write),
+            iops: least(|c| c.iops),
+        })
+    }
+
+    /// Drives that are no volumes, in it and in its members.
+    fn drives(&self) -> u64 {
+        let drives = self.members.iter().map(|m| match m {
+            crate::Config::Volume(volume) => volume.drives(),
+            _ => 1,
+        });
+        drives.sum()
+    }
+}
