@@ -7,6 +7,7 @@ use crate::plan::{PER_STREAM_RESERVED, streams};
 use crate::problem::Problem;
 use crate::read::{Draft, path};
 use crate::server::{Cache, Drive, Policy, Server, Storage, Tenant, Volume, is_promised};
+use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use weir_core::{Class, Contract};
@@ -40,10 +41,34 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft) {
         if !draft.is_sound(&drive_path) {
             continue;
         }
-        if room(doc, server, drive) {
+        if room(doc, server, drive) && placed(doc, draft, drive) {
             admission::check(doc, draft, drive);
         }
     }
+}
+
+/// Whether the volumes of a modelled drive fit on it, one behind the other.
+fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
+    let Some(size) = drive.model.as_ref().and_then(weir_drive::Config::size) else {
+        return true;
+    };
+    let volumes = draft.server.volumes_of(&drive.name);
+    let mut end = 0u64;
+    for volume in volumes.filter(|v| draft.is_sound(&path("volume", &v.name))) {
+        end = end.saturating_add(volume.size.unwrap_or(0));
+        if end > size {
+            let what = format!(
+                "does not fit: with it the volumes of drive.{} come to {}, and the model holds {}",
+                drive.name,
+                Size(end),
+                Size(size)
+            );
+            let at = join(&path("volume", &volume.name), "size");
+            doc.keep(doc.places.problem(&at, what, None));
+            return false;
+        }
+    }
+    true
 }
 
 /// What a file that is accepted says and the server will not do: promises under a policy that keeps none.

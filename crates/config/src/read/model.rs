@@ -9,23 +9,8 @@ use weir_drive::volume::{self, Layout};
 const EXAMPLE: &str = "{ kind = \"null\", service = \"30us\", tags = 32, link = \"250MB/s\" }";
 const MEMBERS: &str = "[\"wd-wd10jpvx\", \"wd-wd10jpvx\"]";
 
-/// A model by name or as an inline table, and its kind one that [`Drive::model`](crate::Drive::model) can be.
-pub(super) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Config> {
-    let model = any(doc, entry)?;
-    if !matches!(model, Config::Null(_)) {
-        let what = format!("the server cannot serve an {} model yet", model.name());
-        doc.wrong(
-            entry,
-            what,
-            "its volumes have no place on the drive; kind = \"null\" needs none",
-        );
-        return None;
-    }
-    Some(model)
-}
-
 /// A model by name or as a table.
-fn any<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Config> {
+pub(super) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Config> {
     if entry.is_table() {
         let table = entry.map(doc)?;
         return drive(doc, &table, &[]);
@@ -170,7 +155,7 @@ fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::C
     let entries = entry.and_then(|e| e.array(doc, MEMBERS));
     let entries = entries.unwrap_or_default();
     for (number, entry) in (1..).zip(&entries) {
-        let Some(member) = any(doc, entry) else {
+        let Some(member) = model(doc, entry) else {
             continue;
         };
         if volume.layout == Layout::Linear && number < entries.len() && member.size().is_none() {

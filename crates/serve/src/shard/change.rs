@@ -119,11 +119,7 @@ impl Shard {
             drive.layer.change(self.now, &edits).map_err(refused)?;
             drive.touched = true;
         }
-        for slot in &mut drive.volumes {
-            if slot.as_ref().is_some_and(|v| v.leaving) {
-                *slot = None;
-            }
-        }
+        drive.remove_leaving();
         drive.plan = reload.plan;
         for volume in drive.volumes.iter_mut().flatten() {
             if let Some(sold) = sold.remove(&volume.name) {

@@ -196,6 +196,9 @@ impl Drive {
         } = setup;
         let slot = self.plan.volumes[&name];
         let traits = storage.traits();
+        if let Some(model) = &mut self.model {
+            model.place(slot.space.0, storage.size());
+        }
         self.volumes[slot.space.0 as usize] = Some(Volume {
             name,
             traits,
@@ -210,6 +213,17 @@ impl Drive {
             tally: Tally::new(),
         });
         Ok(())
+    }
+
+    /// Removes the volumes that leave.
+    pub(crate) fn remove_leaving(&mut self) {
+        for (space, slot) in (0..).zip(&mut self.volumes) {
+            if slot.take_if(|v| v.leaving).is_some()
+                && let Some(model) = &mut self.model
+            {
+                model.place(space, 0);
+            }
+        }
     }
 
     /// Takes a request in; `bufs` are what a write carries, and are empty afterwards.

@@ -254,7 +254,7 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         .change(now, &edits)
         .map_err(|refusal| in_drive(&refusal))?;
     let model = model
-        .map(|config| model::Model::new(&config))
+        .map(|config| model::Model::new(&config, plan.config.limits.spaces))
         .transpose()
         .map_err(|error| in_drive(&error))?;
     let mut drive = Drive::new(name, number, layer, plan, model, tape);

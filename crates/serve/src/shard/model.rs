@@ -1,6 +1,6 @@
 //! A modelled drive in real time: jobs wait as long as the drive would take, then the memory behind it carries them out.
 
-use weir_core::{Dispatch, Instant, Tag};
+use weir_core::{Dispatch, Instant, Op, Tag};
 use weir_drive::Drive;
 
 use crate::backend::Job;
@@ -11,17 +11,35 @@ pub(crate) struct Model {
     drive: Box<dyn Drive>,
     /// By tag: the volume and its job.
     jobs: Vec<Option<(u32, Job)>>,
+    /// By space: the size of the volume there, and where on the drive it begins. They lie one behind the other.
+    places: Vec<(u64, u64)>,
 }
 
 impl Model {
-    pub(crate) fn new(config: &weir_drive::Config) -> Result<Self, weir_drive::ConfigError> {
+    /// A drive for so many spaces.
+    pub(crate) fn new(
+        config: &weir_drive::Config,
+        spaces: u32,
+    ) -> Result<Self, weir_drive::ConfigError> {
         let drive = config.build()?;
         let shape = drive.shape();
         let tags = usize::from(shape.queues) * usize::from(shape.tags);
         Ok(Self {
             drive,
             jobs: std::iter::repeat_with(|| None).take(tags).collect(),
+            places: vec![(0, 0); spaces as usize],
         })
+    }
+
+    /// A volume of so many bytes comes to a space; one of none has left it. Those behind it move, which takes no time: their data
+    /// is in memory, and what the model makes of a place is how far the next one is.
+    pub(crate) fn place(&mut self, space: u32, size: u64) {
+        self.places[space as usize].0 = size;
+        let mut behind = 0u64;
+        for (size, base) in &mut self.places {
+            *base = behind;
+            behind = behind.saturating_add(*size);
+        }
     }
 
     /// Takes a job in; gives it back when the drive's queue is full.
@@ -31,7 +49,12 @@ impl Model {
         dispatch: &Dispatch,
         job: Job,
     ) -> Result<(), Box<Job>> {
-        if self.drive.submit(now, dispatch).is_err() {
+        let mut placed = *dispatch;
+        if dispatch.op != Op::Flush {
+            let base = self.places[dispatch.space.0 as usize].1;
+            placed.offset = placed.offset.saturating_add(base);
+        }
+        if self.drive.submit(now, &placed).is_err() {
             return Err(Box::new(job));
         }
         self.jobs[dispatch.tag.0 as usize] = Some((dispatch.space.0, job));
@@ -46,5 +69,23 @@ impl Model {
 
     pub(crate) fn next(&self) -> Option<Instant> {
         self.drive.next_completion()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_lie_one_behind_the_other_whoever_comes_and_goes() {
+        let config = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let mut model = Model::new(&config, 4).unwrap();
+        let bases = |model: &Model| -> Vec<u64> { model.places.iter().map(|p| p.1).collect() };
+        for (space, size) in [(1, 10), (0, 5), (3, 7), (2, 1)] {
+            model.place(space, size);
+        }
+        assert_eq!(bases(&model), [0, 5, 15, 16]);
+        model.place(1, 0);
+        assert_eq!(bases(&model), [0, 5, 5, 6]);
     }
 }

@@ -93,6 +93,19 @@ fn under_every_policy_and_behind_a_model() {
 }
 
 #[test]
+fn on_a_modelled_drive_volumes_lie_one_behind_the_other() {
+    let stripe = "{ kind = \"stripe\", members = [\"samsung-970-pro\", \"samsung-860-500gb\"] }";
+    for drive in ["\"plextor-px-256m5s\"", stripe] {
+        let text = format!(
+            "drive.d = {{ model = {drive} }}\n\
+             volume.a = {{ drive = \"d\", size = \"200GB\" }}\n\
+             volume.v = {{ drive = \"d\", size = \"4MiB\" }}\n"
+        );
+        model(&serve(&text), HandshakeConfig::new("v"));
+    }
+}
+
+#[test]
 fn many_at_a_time_are_all_answered() {
     let bench = serve(ONE);
     let mut client = bench.connect("v");
