@@ -10,12 +10,6 @@ pub(crate) fn policies() -> Result<(), Failure> {
     list(Policy::ALL.map(|p| (p.name(), p.about())))
 }
 
-/// `weir drives`.
-pub(crate) fn drives() -> Result<(), Failure> {
-    let about = "null model: 30 us of service, 32 tags, a serial link of 250 MB/s; holds its data in memory";
-    list([("demo", about)])
-}
-
 /// `weir scenarios`.
 pub(crate) fn scenarios() -> Result<(), Failure> {
     let demo = Scenario::ALL.map(|s| (s.name(), s.about()));

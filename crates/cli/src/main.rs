@@ -5,6 +5,7 @@
 mod check;
 mod compare;
 mod demo;
+mod drives;
 mod failure;
 mod leftovers;
 mod lists;
@@ -45,8 +46,8 @@ enum Command {
     Replay(replay::Options),
     /// List the ways of sharing a drive
     Policies,
-    /// List the drives that come with Weir
-    Drives,
+    /// The modelled drives: what there is, what they were fitted to, and the fit itself
+    Drives(drives::Options),
     /// List what the demo and comparisons can play
     Scenarios,
 }
@@ -72,7 +73,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Check(options) => check::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Policies => lists::policies(),
-        Command::Drives => lists::drives(),
+        Command::Drives(options) => drives::run(options),
         Command::Scenarios => lists::scenarios(),
     }
 }

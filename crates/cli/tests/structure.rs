@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "weir-core",
     "weir-measure",
     "weir-wire",
@@ -17,6 +17,7 @@ const ORDER: [&str; 13] = [
     "weir-config",
     "weir-report",
     "weir-sim",
+    "weir-fit",
     "weir-client",
     "weir-serve",
     "weir",

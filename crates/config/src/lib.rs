@@ -27,6 +27,7 @@ pub mod profile;
 mod read;
 mod reload;
 mod server;
+pub mod sheet;
 pub mod units;
 
 pub use admission::explain;

@@ -114,6 +114,7 @@ fn every_key_of_drives_arrives() {
         seeky_threshold: 20,
         low_latency: false,
         injection: false,
+        merge: false,
         charge: bfq::Charge::Service,
     };
     assert_eq!(linux.policy, Policy::Bfq(tuned.clone()));

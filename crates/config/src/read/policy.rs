@@ -21,6 +21,7 @@ pub(super) const BFQ: Shape = Shape {
         "strict_guarantees",
         "low_latency",
         "injection",
+        "merge",
         "async_charge_factor",
         "seeky_threshold",
         "charge",
@@ -176,6 +177,7 @@ fn bfq_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, config: &mut bfq:
     );
     flag(doc, table, "low_latency", &mut config.low_latency);
     flag(doc, table, "injection", &mut config.injection);
+    flag(doc, table, "merge", &mut config.merge);
     let charges = [
         ("linux", bfq::Charge::Linux),
         ("service", bfq::Charge::Service),

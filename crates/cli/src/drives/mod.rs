@@ -1,0 +1,90 @@
+//! `weir drives`: the modelled drives, what they were fitted to, and the fit itself.
+
+mod show;
+mod validation;
+
+use crate::check;
+use crate::failure::Failure;
+use crate::output;
+use clap::{Args, Subcommand};
+use std::path::Path;
+use weir_config::profile::{self, Profile};
+use weir_config::sheet::{self, Sheet};
+
+/// What about which drive.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Options {
+    /// A drive that comes with Weir, or the file of a profile [default: list all that come with Weir]
+    drive: Option<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Find a drive's unknown parameters from what was published of it, and print its profile
+    Fit {
+        /// A drive that comes with Weir, or the file of a sheet
+        drive: String,
+    },
+    /// Print every published figure beside the model's, as the Markdown of docs/validation.md
+    Validation(validation::Options),
+    /// List what a sheet can say of a drive
+    Figures,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    match (&options.command, &options.drive) {
+        (Some(Command::Fit { drive }), _) => fit(drive),
+        (Some(Command::Validation(options)), _) => validation::run(options),
+        (Some(Command::Figures), _) => show::figures(),
+        (None, Some(drive)) => show::drive(&find(drive)?),
+        (None, None) => show::list(),
+    }
+}
+
+/// The drive of a name or a file.
+///
+/// # Errors
+/// There is none of that name, with the nearest one; or everything that is wrong with the file.
+pub(crate) fn find(drive: &str) -> Result<Profile, Failure> {
+    if is_file(drive) {
+        return profile::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
+    }
+    profile::find(drive).map_err(|unknown| {
+        Failure::Usage(format!(
+            "{unknown}; `weir drives` lists them, and a file's name has a slash or ends in .toml"
+        ))
+    })
+}
+
+/// Whether a word names a file and not a drive that comes with Weir.
+fn is_file(word: &str) -> bool {
+    word.contains('/') || Path::new(word).extension().is_some_and(|e| e == "toml")
+}
+
+/// The sheet of a name or a file.
+fn sheet(drive: &str) -> Result<Sheet, Failure> {
+    if is_file(drive) {
+        return sheet::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
+    }
+    let profile = find(drive)?;
+    sheet::find(&profile.name).ok_or_else(|| {
+        let name = &profile.name;
+        Failure::Usage(format!(
+            "{name} has no sheet: nothing was published of it that it could be fitted to"
+        ))
+    })
+}
+
+/// `weir drives fit NAME`.
+fn fit(drive: &str) -> Result<(), Failure> {
+    let sheet = sheet(drive)?;
+    let fitted = weir_fit::fit(&sheet).map_err(Failure::run)?;
+    let profile = Profile {
+        drive: fitted,
+        ..sheet.profile
+    };
+    output::print(&profile::print(&profile))
+}

@@ -1,0 +1,82 @@
+//! Drives on a terminal.
+
+use crate::failure::Failure;
+use crate::output;
+use weir_config::profile::{self, Profile};
+use weir_config::{parameter, sheet};
+use weir_fit::{Figure, Row, compare};
+use weir_report::{Column, Table};
+
+/// `weir drives`: a line each.
+pub(super) fn list() -> Result<(), Failure> {
+    let mut table = Table::new([
+        Column::text("drive"),
+        Column::text("kind"),
+        Column::text("what it is").dropped(1),
+    ]);
+    for name in profile::names() {
+        let profile = super::find(name)?;
+        table.row([name, profile.drive.name(), profile.summary()]);
+    }
+    output::print(&table.text(output::width()))
+}
+
+/// `weir drives figures`.
+pub(super) fn figures() -> Result<(), Failure> {
+    let names = Figure::all().map(|figure| figure.name() + "\n");
+    output::print(&names.collect::<String>())
+}
+
+/// `weir drives NAME`: what is known of it, its parameters, and its figures beside the published ones.
+pub(super) fn drive(profile: &Profile) -> Result<(), Failure> {
+    let mut text = format!("{}: {}\n\n", profile.name, profile.about.trim_end());
+    text += &parameters(profile);
+    if let Some(sheet) = sheet::find(&profile.name).filter(|s| !s.figures.is_empty()) {
+        let rows = compare(&sheet, &profile.drive).map_err(Failure::run)?;
+        text.push('\n');
+        text += &published(&rows);
+        text += "fitted: a parameter was chosen so that this figure comes out. predicted: nothing was.\n";
+    }
+    output::print(&text)
+}
+
+fn parameters(profile: &Profile) -> String {
+    let mut table = Table::new([
+        Column::text("parameter"),
+        Column::number("value"),
+        Column::text("").dropped(1),
+    ]);
+    for parameter in parameter::parameters(&profile.drive) {
+        let value = parameter.text(parameter.get(&profile.drive));
+        table.row([parameter.key, &value, parameter.about]);
+    }
+    table.text(output::width())
+}
+
+fn published(rows: &[Row]) -> String {
+    let mut table = Table::new([
+        Column::text("figure"),
+        Column::number("published"),
+        Column::number("model"),
+        Column::number("off"),
+        Column::text(""),
+        Column::text("source").dropped(1),
+    ]);
+    for row in rows {
+        let measure = row.figure.measure();
+        let how = match row.holds() {
+            Some(true) => "fitted",
+            Some(false) => "fitted, TOO FAR OFF",
+            None => "predicted",
+        };
+        table.row([
+            row.figure.name(),
+            measure.text(row.published.value),
+            measure.text(row.model),
+            format!("{:+.0}%", row.off() * 100.0),
+            how.to_owned(),
+            row.published.source.clone(),
+        ]);
+    }
+    table.text(output::width())
+}

@@ -1,0 +1,55 @@
+//! `weir drives validation`: every published figure beside the model's.
+
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use clap::Args;
+use std::sync::Mutex;
+use std::time::Duration;
+use weir_config::sheet;
+use weir_fit::{document, validate};
+
+/// Which drives, and how thoroughly.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The drives [default: all that something was published of]
+    drives: Vec<String>,
+    /// Parameter sets that fit as well as the profile, to give predictions as intervals over; 0: none
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    sets: u32,
+    /// Threads [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+}
+
+/// The bar's length for one drive: its unit is a tenth of a second.
+const EACH: Duration = Duration::from_secs(100);
+
+pub(super) fn run(options: &Options) -> Result<(), Failure> {
+    let names: Vec<&str> = match &options.drives[..] {
+        [] => sheet::names().collect(),
+        some => some.iter().map(String::as_str).collect(),
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = options.jobs.map_or(processors, |jobs| jobs as usize);
+    let progress = Mutex::new(Progress::new(EACH * names.len() as u32));
+    let lock = || progress.lock().expect("no thread panics while it holds it");
+    let mut drives = Vec::new();
+    for (name, number) in names.iter().zip(1..) {
+        lock().name(
+            "validation",
+            &format!("{name}, {number} of {}", names.len()),
+        );
+        let sheet = super::sheet(name)?;
+        let profile = super::find(name)?;
+        let done = |thousandths: usize| lock().set(EACH * thousandths as u32 / 1000);
+        let sets = options.sets as usize;
+        let drive = validate(&sheet, &profile.drive, sets, jobs, &done).map_err(Failure::run)?;
+        drives.push(drive);
+        lock().next(EACH);
+    }
+    if let Ok(progress) = progress.into_inner() {
+        progress.clear();
+    }
+    output::print(&document(&drives))
+}

@@ -1,0 +1,228 @@
+//! What is published of drives, each as an experiment that the simulator plays.
+
+use crate::Error;
+use weir_core::{Contract, Span};
+use weir_drive::Config;
+use weir_load::{Program, SyncMode};
+use weir_sim::host::Buffered;
+use weir_sim::scenario::{Control, FILE, Interferers, Reads, latency};
+use weir_sim::{Adapter, NrRequests, Policy, Results, Run, Scenario};
+
+/// Requests in flight where a sheet says "peak": more than that no data sheet uses.
+const DEEP: u32 = 128;
+
+/// How long a peak is measured: reads are steady at once, writes when their buffer is full, and a disk has few accesses a second.
+const READING: Span = Span::from_millis(300);
+const WRITING: Span = Span::from_secs(1);
+const ACCESSES: Span = Span::from_secs(4);
+
+/// Something that is published of drives and can be measured of a model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Figure {
+    /// Sequential reads of 128 KiB, as many at a time as the drive takes (128 at most), in bytes a second.
+    SequentialRead,
+    /// Sequential writes of the same kind, in bytes a second.
+    SequentialWrite,
+    /// Random reads of 4 KiB, as many at a time as the drive takes (128 at most), in bytes a second.
+    RandomRead,
+    /// Random writes of the same kind, in bytes a second.
+    RandomWrite,
+    /// One thread that reads in sequence, 128 KiB at a time and one at a time past the page cache, in bytes a second. (Through the page
+    /// cache two windows of read-ahead are under way at a time, and any drive gives its peak.)
+    OneReader,
+    /// A process that reads its file at random, 4 KiB a call, in bytes a second.
+    OneRandomReader,
+    /// A single 4 KiB random read at a time, anywhere on the drive, in nanoseconds.
+    Access,
+    /// A read of 32 KiB at a time, in sequence, in nanoseconds.
+    OneAtATime,
+    /// The target's mean read in a case of the `latency` scenario, in nanoseconds.
+    Latency(Interferers, Control),
+    /// The target's mean read in a case of the `latency-sporadic` scenario, in nanoseconds.
+    Sporadic(Interferers, Control),
+    /// What all together get in a case of the `latency` scenario, in bytes a second.
+    Total(Interferers, Control),
+}
+
+/// What a figure is counted in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// Bytes a second.
+    Rate,
+    /// Nanoseconds.
+    Time,
+}
+
+const PEAKS: [(&str, Figure); 8] = [
+    ("sequential-read", Figure::SequentialRead),
+    ("sequential-write", Figure::SequentialWrite),
+    ("random-read", Figure::RandomRead),
+    ("random-write", Figure::RandomWrite),
+    ("one-reader", Figure::OneReader),
+    ("one-random-reader", Figure::OneRandomReader),
+    ("access", Figure::Access),
+    ("one-at-a-time", Figure::OneAtATime),
+];
+
+impl Figure {
+    /// Its name in sheets: `sequential-read`, `latency/readers/none`.
+    pub fn name(self) -> String {
+        let case = |what, interferers: Interferers, control: Control| {
+            format!("{what}/{}/{}", interferers.name(), control.policy().name)
+        };
+        match self {
+            Self::Latency(i, c) => case("latency", i, c),
+            Self::Sporadic(i, c) => case("latency-sporadic", i, c),
+            Self::Total(i, c) => case("total", i, c),
+            peak => {
+                let found = PEAKS.iter().find(|p| p.1 == peak);
+                found.expect("the list has all others").0.to_owned()
+            }
+        }
+    }
+
+    /// The figure of a name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::all().find(|figure| figure.name() == name)
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let cases = Interferers::ALL
+            .into_iter()
+            .flat_map(|i| Control::ALL.map(|c| (i, c)));
+        let cases =
+            cases.flat_map(|(i, c)| [Self::Latency(i, c), Self::Sporadic(i, c), Self::Total(i, c)]);
+        PEAKS.iter().map(|p| p.1).chain(cases)
+    }
+
+    /// What it is counted in.
+    pub fn measure(self) -> Measure {
+        match self {
+            Self::Access | Self::OneAtATime | Self::Latency(..) | Self::Sporadic(..) => {
+                Measure::Time
+            }
+            _ => Measure::Rate,
+        }
+    }
+
+    /// The figure of a model, in bytes a second or nanoseconds. Means of few reads are taken over so many repetitions that there
+    /// are thirty reads at least, or `repetitions_max` of them.
+    ///
+    /// # Errors
+    /// The scenario cannot be played on this drive: a parameter is out of range, or the files do not fit.
+    pub fn of(self, drive: &Config, repetitions_max: u32) -> Result<f64, Error> {
+        match self {
+            Self::SequentialRead => rate(drive, sequential(drive), READING),
+            Self::SequentialWrite => {
+                let writes = Program {
+                    writes: 100,
+                    ..sequential(drive)
+                };
+                rate(drive, writes, WRITING)
+            }
+            Self::RandomRead => rate(drive, Program::random_reads(4096, deep(drive)), READING),
+            Self::RandomWrite => {
+                let writes = Program {
+                    writes: 100,
+                    sync: SyncMode::Never,
+                    ..Program::random_reads(4096, deep(drive))
+                };
+                rate(drive, writes, WRITING)
+            }
+            Self::OneReader => rate(drive, Program::sequential_reads(128 << 10, 1), READING),
+            Self::OneRandomReader => process(drive, Program::random_reads(4096, 1)),
+            Self::Access => mean(drive, Program::random_reads(4096, 1), ACCESSES),
+            Self::OneAtATime => mean(drive, Program::sequential_reads(32 << 10, 1), READING),
+            Self::Latency(i, c) => Ok(play(drive, i, c, Reads::Continuous, repetitions_max)?.0),
+            Self::Sporadic(i, c) => Ok(play(drive, i, c, Reads::Sporadic, repetitions_max)?.0),
+            Self::Total(i, c) => Ok(play(drive, i, c, Reads::Continuous, repetitions_max)?.1),
+        }
+    }
+}
+
+/// As many requests as the drive takes.
+fn deep(drive: &Config) -> u32 {
+    let shape = drive.shape();
+    u32::from(shape.tags)
+        .saturating_mul(shape.queues.into())
+        .min(DEEP)
+}
+
+fn sequential(drive: &Config) -> Program {
+    Program::sequential_reads(128 << 10, deep(drive))
+}
+
+/// A client that reads or writes past the page cache in a file, for so long.
+fn rate(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
+    let results = direct(drive, program, time, Some(FILE))?;
+    Ok(per_second(&results))
+}
+
+/// The mean request of a client anywhere on the drive, for so long.
+fn mean(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
+    let results = direct(drive, program, time, None)?;
+    Ok(results.clients[0].meter.latency().mean())
+}
+
+/// A client that reads or writes past the page cache in a file at the beginning of the drive, or all over the drive.
+fn direct(
+    drive: &Config,
+    program: Program,
+    time: Span,
+    file: Option<u64>,
+) -> Result<Results, Error> {
+    let mut scenario = Scenario::new("figure", drive.clone(), time);
+    scenario.warm_up = Span::from_millis(100);
+    let size = drive.size().unwrap_or(FILE);
+    let file = file.map_or(size, |file| file.min(size));
+    scenario.tenant("client", Contract::DEFAULT, file, program);
+    Ok(Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?)
+}
+
+/// A process with a file of its own.
+fn process(drive: &Config, program: Program) -> Result<f64, Error> {
+    let mut scenario = Scenario::new("figure", drive.clone(), READING);
+    scenario.warm_up = Span::from_millis(100);
+    scenario.adapter = Adapter {
+        nr_requests: NrRequests::Linux,
+        ..Adapter::default()
+    };
+    let client = scenario.tenant("client", Contract::DEFAULT, FILE, program);
+    client.buffered = Some(Buffered::advised(program.pattern));
+    Ok(per_second(
+        &Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?,
+    ))
+}
+
+fn per_second(results: &Results) -> f64 {
+    let meter = &results.total;
+    meter.bytes() as f64 * 1e9 / meter.length_ns() as f64
+}
+
+/// Reads that make a mean.
+const ENOUGH: u64 = 30;
+
+/// The target's mean read and what all get together, over repetitions.
+fn play(
+    drive: &Config,
+    interferers: Interferers,
+    control: Control,
+    reads: Reads,
+    repetitions_max: u32,
+) -> Result<(f64, f64), Error> {
+    let scenario = latency(drive.clone(), interferers, control, reads, FILE);
+    let (mut count, mut sum, mut bytes, mut nanos) = (0u64, 0.0, 0u64, 0u64);
+    for repetition in 0..repetitions_max {
+        let results = Run::new(&scenario, &control.policy(), repetition)?.run(|_| {})?;
+        let target = results.clients[0].meter.latency();
+        count += target.count();
+        sum += target.mean() * target.count() as f64;
+        bytes += results.total.bytes();
+        nanos += results.total.length_ns();
+        if count >= ENOUGH {
+            break;
+        }
+    }
+    Ok((sum / count.max(1) as f64, bytes as f64 * 1e9 / nanos as f64))
+}

@@ -1,0 +1,279 @@
+//! What models give beside what was published of the drives they stand for.
+
+use crate::fit::{Row, compare};
+use crate::search::REPETITIONS;
+use crate::{Error, Figure, Measure, ensemble, parallel};
+use std::fmt::Write as _;
+use weir_config::sheet::Sheet;
+use weir_drive::Config;
+use weir_sim::scenario::{Control, Interferers};
+
+/// Of so many sets in a hundred an interval holds the figures: what lies further out is left out on either side.
+const INNER: f64 = 90.0;
+
+/// A drive's model beside everything published of the drive.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// The drive's name.
+    pub name: String,
+    /// What it is, in a line.
+    pub summary: String,
+    /// The published figures, in the order of the sheet.
+    pub rows: Vec<Row>,
+    /// For each of them that was not fitted to, where the figures of the other sets lie.
+    pub intervals: Vec<Option<Interval>>,
+    /// Sets that fit as well.
+    pub sets: usize,
+    /// What all get together with readers and no control, as a part of the sequential peak; nothing for a drive that the `latency`
+    /// scenario is not about.
+    pub share: Option<f64>,
+    /// The target's mean read in the sporadic pattern, in nanoseconds, for each case under each control.
+    pub sporadic: Vec<(Interferers, Control, f64)>,
+}
+
+/// Where the figures of many sets lie.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interval {
+    /// The least, five in a hundred left out.
+    pub low: f64,
+    /// The most, as many left out.
+    pub high: f64,
+}
+
+/// Measures a drive and so many sets that fit as well. `done` is told how much of the work is behind it, in 1/1000.
+///
+/// # Errors
+/// As [`fit`](crate::fit).
+pub fn validate(
+    sheet: &Sheet,
+    drive: &Config,
+    sets: usize,
+    jobs: usize,
+    done: &(dyn Fn(usize) + Sync),
+) -> Result<Validation, Error> {
+    let rows = compare(sheet, drive)?;
+    let sets = ensemble(sheet, drive, sets, jobs, &|n| done(n * 700 / sets.max(1)))?;
+    let predicted = rows.iter().map(|r| r.published.within.is_none());
+    let figures: Vec<_> = rows
+        .iter()
+        .zip(predicted.clone())
+        .filter(|r| r.1)
+        .map(|r| r.0.figure)
+        .collect();
+    let measured = parallel(jobs, &sets, |n, set| {
+        let figures = figures.iter().map(|f| f.of(set, REPETITIONS));
+        let figures = figures.collect::<Result<Vec<_>, _>>();
+        done(700 + n * 300 / sets.len());
+        figures
+    });
+    let measured = measured.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut columns =
+        (0..figures.len()).map(|i| Interval::of(measured.iter().map(|m| m[i]).collect()));
+    let intervals = predicted.map(|p| if p { columns.next().flatten() } else { None });
+    let intervals = intervals.collect();
+    let latency = rows.iter().any(|r| matches!(r.figure, Figure::Latency(..)));
+    Ok(Validation {
+        name: sheet.profile.name.clone(),
+        summary: sheet.profile.summary().to_owned(),
+        rows,
+        intervals,
+        sets: sets.len(),
+        share: latency.then(|| share(drive)).transpose()?,
+        sporadic: if latency {
+            sporadic(drive)?
+        } else {
+            Vec::new()
+        },
+    })
+}
+
+impl Interval {
+    fn of(mut figures: Vec<f64>) -> Option<Self> {
+        figures.sort_by(f64::total_cmp);
+        let out = (figures.len() as f64 * (100.0 - INNER) / 200.0) as usize;
+        let inner = figures.get(out..figures.len() - out)?;
+        Some(Self {
+            low: *inner.first()?,
+            high: *inner.last()?,
+        })
+    }
+}
+
+fn share(drive: &Config) -> Result<f64, Error> {
+    let total = Figure::Total(Interferers::Readers, Control::None).of(drive, 2)?;
+    Ok(total / Figure::SequentialRead.of(drive, 1)?)
+}
+
+fn sporadic(drive: &Config) -> Result<Vec<(Interferers, Control, f64)>, Error> {
+    let cases = Interferers::ALL
+        .into_iter()
+        .flat_map(|i| Control::ALL.map(|c| (i, c)));
+    let mean = |(i, c)| Ok((i, c, Figure::Sporadic(i, c).of(drive, REPETITIONS)?));
+    cases.map(mean).collect()
+}
+
+/// What was published of the ratios of the `latency` scenario, as the message itself rounds them: no control over BFQ, with readers
+/// and with writers.
+const RATIOS: [(&str, [f64; 2]); 3] = [
+    ("samsung-970-pro", [27.0, 13.0]),
+    ("plextor-px-256m5s", [53.0, 14.0]),
+    ("hitachi-hts72755", [420.0, 4.0]),
+];
+
+/// The document: every published figure, the model's, how far it is off, and whether it was fitted to or is predicted.
+pub fn document(drives: &[Validation]) -> String {
+    let mut text = String::from(HEAD);
+    for drive in drives {
+        drive.section(&mut text);
+    }
+    ratios(&mut text, drives);
+    patterns(&mut text, drives);
+    text
+}
+
+const HEAD: &str = include_str!("validation.md");
+
+impl Validation {
+    fn section(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n## {}\n\n{}.\n",
+            self.name,
+            self.summary.trim_end_matches('.')
+        );
+        text.push_str(
+            "| figure | published | model | off | | source |\n|---|---:|---:|---:|---|---|\n",
+        );
+        for (row, interval) in self.rows.iter().zip(&self.intervals) {
+            let how = match (row.holds(), interval) {
+                (Some(true), _) => "fitted".to_owned(),
+                (Some(false), _) => "fitted, **too far off**".to_owned(),
+                (None, Some(i)) => format!("predicted, {}", i.text(row.figure.measure())),
+                (None, None) => "predicted".to_owned(),
+            };
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {:+.0} % | {how} | {} |",
+                row.figure.name(),
+                row.figure.measure().text(row.published.value),
+                row.figure.measure().text(row.model),
+                row.off() * 100.0,
+                row.published.source,
+            );
+        }
+        if let Some(share) = self.share {
+            let _ = writeln!(
+                text,
+                "\nUnder no control all together get {:.1} % of the sequential peak with readers. Intervals: {} other sets of parameters.",
+                share * 100.0,
+                self.sets,
+            );
+        }
+        self.notes(text);
+    }
+
+    /// Why, where a prediction is off.
+    fn notes(&self, text: &mut String) {
+        let notes = self
+            .rows
+            .iter()
+            .filter_map(|r| Some((r.figure.name(), r.published.note.as_ref()?)));
+        for (figure, note) in notes {
+            let _ = writeln!(text, "\n`{figure}`: {note}");
+        }
+    }
+
+    fn model(&self, figure: Figure) -> Option<f64> {
+        self.rows
+            .iter()
+            .find(|r| r.figure == figure)
+            .map(|r| r.model)
+    }
+}
+
+impl Interval {
+    fn text(self, measure: Measure) -> String {
+        format!("{} to {}", measure.text(self.low), measure.text(self.high))
+    }
+}
+
+fn ratios(text: &mut String, drives: &[Validation]) {
+    text.push_str(
+        "\n## Ratios\n\nHow many times as long a read takes under no control as under BFQ, and under io.latency as under no control.\n\n\
+         | drive | case | none / BFQ, published | model | io.latency / none, published | model |\n|---|---|---:|---:|---:|---:|\n",
+    );
+    for drive in drives {
+        let Some((_, published)) = RATIOS.iter().find(|r| r.0 == drive.name) else {
+            continue;
+        };
+        for (interferers, published) in Interferers::ALL.into_iter().zip(published) {
+            let [none, io_latency, bfq] = Control::ALL.map(|c| Figure::Latency(interferers, c));
+            let was = |f: Figure| {
+                drive
+                    .rows
+                    .iter()
+                    .find(|r| r.figure == f)
+                    .map(|r| r.published.value)
+            };
+            let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b?);
+            let cells = [
+                Some(*published),
+                ratio(drive.model(none), drive.model(bfq)),
+                ratio(was(io_latency), was(none)),
+                ratio(drive.model(io_latency), drive.model(none)),
+            ];
+            let cells = cells.map(|c| c.map_or(String::new(), digits)).join(" | ");
+            let _ = writeln!(
+                text,
+                "| {} | {} | {cells} |",
+                drive.name,
+                interferers.name()
+            );
+        }
+    }
+}
+
+fn patterns(text: &mut String, drives: &[Validation]) {
+    text.push_str(
+        "\n## Single reads now and then\n\nThe appendix of the comparison: one read each 100 ms. On the Samsung about 1 ms whatever the policy; \
+         on the Plextor with writers the policy makes no difference either. All of it is predicted.\n\n\
+         | drive | case | none | io.latency | bfq |\n|---|---|---:|---:|---:|\n",
+    );
+    for drive in drives {
+        for interferers in Interferers::ALL {
+            let cells = drive.sporadic.iter().filter(|s| s.0 == interferers);
+            let cells: Vec<_> = cells.map(|s| Measure::Time.text(s.2)).collect();
+            if !cells.is_empty() {
+                let _ = writeln!(
+                    text,
+                    "| {} | {} | {} |",
+                    drive.name,
+                    interferers.name(),
+                    cells.join(" | ")
+                );
+            }
+        }
+    }
+}
+
+impl Measure {
+    /// A value as people read it, of three digits: `39.2 ms`, `515 MB/s`.
+    pub fn text(self, value: f64) -> String {
+        let units: &[(f64, &str)] = match self {
+            Self::Rate => &[(1e6, "MB/s"), (1e3, "kB/s")],
+            Self::Time => &[(1e6, "ms"), (1e3, "us")],
+        };
+        let (unit, name) = units.iter().find(|u| value >= u.0).unwrap_or(&units[1]);
+        format!("{} {name}", digits(value / unit))
+    }
+}
+
+/// Three digits, or all of those before the point.
+fn digits(value: f64) -> String {
+    let places = match value {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.places$}")
+}
