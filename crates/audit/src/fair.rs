@@ -8,7 +8,7 @@
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Model, State};
-use weir_core::{Event, GroupId, ROOT, StreamId};
+use weir_core::{Event, GroupId, ROOT, StreamId, elevator};
 
 /// Fraction bits of normalized service.
 const SHIFT: u32 = 20;
@@ -46,6 +46,9 @@ pub struct Fair {
     entities: Vec<Option<Entity>>,
     lows: Vec<Low>,
     groups: usize,
+    /// Each stream is served for itself. Where streams may be merged, those that are have one share together; but they are of one
+    /// group, so that groups are compared all the same.
+    streams: bool,
     worst: u64,
     /// So many turns more are not looked at.
     skip: u64,
@@ -61,6 +64,7 @@ impl Fair {
             entities: vec![None; entities],
             lows: vec![Low::default(); entities * entities],
             groups,
+            streams: !matches!(&model.config.elevator, elevator::Config::Bfq(bfq) if bfq.merge),
             worst: 0,
             skip,
         };
@@ -130,7 +134,7 @@ impl Fair {
             let siblings =
                 j != i && other.parent == own.parent && (i < self.groups) == (j < self.groups);
             // What was reserved for one counts against its share: the others catch up with it.
-            if !siblings || !other.waits || other.min > 0 {
+            if !siblings || !other.waits || other.min > 0 || (j >= self.groups && !self.streams) {
                 continue;
             }
             let low = self.lows[i * count + j];

@@ -23,11 +23,13 @@ const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::TIES_LAST_FIRST, BFQ),
     (mutant::ELIGIBILITY_IGNORED, BFQ),
     (mutant::DEPTH_IGNORED, DEPTH),
+    (mutant::SEEKY_STAY_MERGED, SPLIT),
     (mutant::FLUSH_OWN_CONNECTION, SERVE),
     (mutant::ANSWER_BEFORE_SYNC, SERVE),
 ];
 const BFQ: &str = "weir-core, elevator/bfq/tests/mutants.rs: differs from a scan";
 const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for its tag";
+const SPLIT: &str = "weir-core, elevator/bfq/tests/merge.rs: seeky streams part";
 const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledged";
 
 /// The scenes in which an auditor of a steady state may notice something; none for an auditor of random operations.

@@ -50,6 +50,7 @@ mutants! {
     25 ADMISSION_SKIPPED "promises are accepted without adding them up" "admission"
     26 LATENCY_PLACE_KEPT "a request that io.latency counts keeps its place when it is given up" "wake"
     27 DEPTH_IGNORED "whoever asks gets a scheduler tag" "depth"
+    28 SEEKY_STAY_MERGED "streams that share a queue share it for good" "split"
 }
 
 #[cfg(feature = "mutants")]

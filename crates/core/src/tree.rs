@@ -188,6 +188,21 @@ impl<const STARTS: bool> Treap<STARTS> {
         self.climb(slot, |parent, child| parent.right == child)
     }
 
+    /// The slot of the largest key that is not after `key`.
+    pub(crate) fn last_up_to(&self, tree: &Tree, key: u64) -> Option<u32> {
+        let (mut at, mut found) = (tree.root, NIL);
+        while at != NIL {
+            let node = &self.nodes[at as usize];
+            at = if before(key, node.key) {
+                node.left
+            } else {
+                found = at;
+                node.right
+            };
+        }
+        (found != NIL).then_some(found)
+    }
+
     /// The smallest start in the tree.
     pub(crate) fn min_start(&self, tree: &Tree) -> Option<u64> {
         (tree.root != NIL).then(|| self.nodes[tree.root as usize].min_start)
@@ -309,6 +324,8 @@ mod tests {
         for v in [0, 10, 25, 50, 99] {
             let expected = sorted.iter().find(|m| m.3 <= v).map(|m| m.2);
             assert_eq!(forest.first_eligible(tree, v), expected, "eligible at {v}");
+            let last = sorted.iter().rfind(|m| m.0 <= v).map(|m| m.2);
+            assert_eq!(forest.last_up_to(tree, v), last, "up to {v}");
         }
         for pair in sorted.windows(2) {
             assert_eq!(forest.prev(pair[1].2), Some(pair[0].2));

@@ -182,6 +182,7 @@ fn bfq(source: &mut impl Source) -> bfq::Config {
         seeky_threshold: source.below(33) as u32,
         low_latency: source.once_in(2),
         injection: !source.once_in(4),
+        merge: !source.once_in(4),
         charge: source.pick(&[bfq::Charge::Linux, bfq::Charge::Service]),
     }
     .bounded()

@@ -176,7 +176,7 @@ impl<'a> Host<'a> {
             positions: scene
                 .clients
                 .iter()
-                .map(|_| random.below(REGION >> 21) << 20)
+                .map(|_| random.below(if scene.near { 8 } else { REGION >> 21 }) << 20)
                 .collect(),
             random,
             link_free: 0,
@@ -252,7 +252,11 @@ impl<'a> Host<'a> {
             space: SpaceId(0),
             op: Op::Read,
             flags: Flags::NONE,
-            offset: u64::from(client) * REGION + *position,
+            offset: if self.scene.near {
+                *position
+            } else {
+                u64::from(client) * REGION + *position
+            },
             length: size,
             cookie: self.cookie << 16 | u64::from(client),
         }

@@ -44,6 +44,8 @@ pub struct Scene {
     pub link_ns_per_kib: u64,
     /// How long it runs.
     pub duration: Span,
+    /// Clients read at the same places instead of each at its own.
+    pub near: bool,
     /// What is watched.
     pub watch: Watch,
 }
@@ -117,6 +119,7 @@ fn base(random: &mut Random, elevator: elevator::Config, watch: Watch) -> Scene 
         service: Span::from_micros(random.pick(&[10, 30, 80])),
         link_ns_per_kib: link(LINK),
         duration: Span::from_millis(2_000),
+        near: false,
         watch,
     }
 }
@@ -189,6 +192,7 @@ fn bfq_shares(random: &mut Random) -> Scene {
         slice_idle: random.pick(&[Span::ZERO, Span::from_micros(200), Span::from_millis(8)]),
         low_latency: false,
         injection: false,
+        merge: random.once_in(2),
         ..bfq::Config::default()
     };
     // A turn may go on for the longest request after its budget is used up.
@@ -201,6 +205,9 @@ fn bfq_shares(random: &mut Random) -> Scene {
     // Fast enough for the first turns to be over soon and for none to end by time.
     scene.link_ns_per_kib = link(10 * LINK);
     scene.service = Span::from_micros(2);
+    // Near to each other on a drive that seeks, they may be merged, for they cooperate or seem to.
+    scene.near = random.once_in(2);
+    scene.config.drive.rotational = random.once_in(2);
     shared(random, &mut scene);
     for client in &mut scene.clients {
         client.size = client.size.max(16 << 10);

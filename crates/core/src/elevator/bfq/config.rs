@@ -41,6 +41,9 @@ pub struct Config {
     /// Sends requests of others while the drive idles, as many as the stream in service hardly notices. Default true; always on in
     /// Linux.
     pub injection: bool,
+    /// Merges the queues of streams whose requests are near to each other, on drives that seek or do not queue. Default true; always
+    /// on in Linux.
+    pub merge: bool,
     /// How a turn is charged. Not in Linux, where it is always [`Charge::Linux`].
     pub charge: Charge,
 }
@@ -60,6 +63,7 @@ impl Default for Config {
             seeky_threshold: 19,
             low_latency: true,
             injection: true,
+            merge: true,
             charge: Charge::Linux,
         }
     }

@@ -182,11 +182,12 @@ impl Bfq {
 
     /// Asynchronous requests of the same stream.
     fn own_async(&self, q: u32, table: &Table) -> Option<Injected> {
-        if !self.queue(q).sync {
+        let owner = self.queue(q).ties.owner;
+        if owner == NIL {
             return None;
         }
-        let found = self.affordable(self.members.async_queue(q))?;
-        (table.requests[found.request].request.stream.index == q).then_some(found)
+        let found = self.affordable(self.members.async_queue(owner))?;
+        (table.requests[found.request].request.stream.index == owner).then_some(found)
     }
 
     /// The next request of a queue that has one and enough budget for it.

@@ -11,12 +11,15 @@ use crate::{Instant, ROOT};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Which asynchronous queue serves which stream. There are never more than streams.
+/// Which queues serve which stream. Of asynchronous ones there are never more than streams; of synchronous ones, with those that
+/// their streams have left, never more than twice as many. The asynchronous ones' numbers come after these.
 #[derive(Debug)]
 pub(super) struct Members {
-    of_stream: Vec<u32>,
+    sync_of: Vec<u32>,
+    async_of: Vec<u32>,
+    sync_free: Vec<u32>,
     free: Vec<u32>,
-    /// The asynchronous queues of each group, in the order in which they came; linked by their number less that of streams.
+    /// The asynchronous queues of each group, in the order in which they came; linked by their number less the first of them.
     by_group: Vec<List>,
     links: Links,
     streams: u32,
@@ -27,7 +30,9 @@ pub(super) struct Members {
 impl Members {
     pub(super) fn new(groups: u32, streams: u32) -> Self {
         Self {
-            of_stream: vec![NIL; streams as usize],
+            sync_of: vec![NIL; streams as usize],
+            async_of: vec![NIL; streams as usize],
+            sync_free: (0..2 * streams).rev().collect(),
             free: (0..streams).rev().collect(),
             by_group: vec![List::EMPTY; groups as usize],
             links: Links::new(streams),
@@ -38,50 +43,84 @@ impl Members {
 
     /// The queue of a stream's asynchronous requests.
     pub(super) fn async_queue(&self, stream: u32) -> u32 {
-        self.of_stream[stream as usize]
+        self.async_of[stream as usize]
+    }
+
+    /// The queue of a stream's synchronous requests.
+    #[inline]
+    pub(super) fn sync_queue(&self, stream: u32) -> u32 {
+        self.sync_of[stream as usize]
+    }
+
+    /// A stream's synchronous requests go there from now on.
+    pub(super) fn set_sync_queue(&mut self, stream: u32, q: u32) {
+        self.sync_of[stream as usize] = q;
+    }
+
+    /// A synchronous queue is gone.
+    pub(super) fn free_sync(&mut self, q: u32) {
+        self.sync_free.push(q);
+    }
+
+    /// Streams there may be.
+    pub(super) fn streams(&self) -> u32 {
+        self.streams
+    }
+
+    /// The number of an asynchronous queue.
+    fn number(&self, slot: u32) -> u32 {
+        2 * self.streams + slot
     }
 }
 
 impl Bfq {
     pub(super) fn open_stream(&mut self, stream: u32, table: &Table) {
-        let spec = table.streams[stream].spec;
-        let level = spec.priority.level.min(LEVELS as u8 - 1);
-        let new = |sync, bfq: &Self| Queue {
-            group: spec.group.0,
-            class: class_number(spec.priority.class),
-            level,
-            sync,
-            stream: table.stream_id(stream),
-            max_budget: bfq.budgets.first(),
-            ..Queue::UNUSED
-        };
-        let queue = new(true, self);
-        self.add_queue(stream, queue);
-        let shared = self.find_async(&new(false, self));
+        self.open_sync_queue(stream, table);
+        let new = self.new_queue(stream, false, table);
+        let shared = self.find_async(&new);
         let q = shared.unwrap_or_else(|| {
             let slot = self.members.free.pop().expect("one for each stream");
-            let list = &mut self.members.by_group[spec.group.0 as usize];
+            let list = &mut self.members.by_group[new.group as usize];
             self.members.links.push_back(list, slot);
-            let queue = new(false, self);
-            self.add_queue(self.members.streams + slot, queue);
-            self.members.streams + slot
+            let q = self.members.number(slot);
+            self.add_queue(q, new);
+            q
         });
-        self.queues[q as usize].users += 1;
-        self.members.of_stream[stream as usize] = q;
+        self.queues[q as usize].ties.users += 1;
+        self.members.async_of[stream as usize] = q;
+    }
+
+    /// Gives a stream a synchronous queue of its own.
+    pub(super) fn open_sync_queue(&mut self, stream: u32, table: &Table) -> u32 {
+        let queue = self.new_queue(stream, true, table);
+        let q = self.members.sync_free.pop();
+        let q = q.expect("streams have one each, and no more than so many linger");
+        self.add_queue(q, queue);
+        let ties = &mut self.queues[q as usize].ties;
+        (ties.owner, ties.users) = (stream, 1);
+        self.members.set_sync_queue(stream, q);
+        q
     }
 
     pub(super) fn close_stream(&mut self, now: Instant, stream: u32) {
-        self.drop_queue(now, stream);
+        self.leave_queues(now, stream);
         let q = self.members.async_queue(stream);
-        self.members.of_stream[stream as usize] = NIL;
+        self.members.sync_of[stream as usize] = NIL;
+        self.members.async_of[stream as usize] = NIL;
         let queue = &mut self.queues[q as usize];
-        queue.users -= 1;
-        if queue.users > 0 {
+        queue.ties.users -= 1;
+        if queue.ties.users > 0 {
             return;
         }
         let group = queue.group as usize;
-        self.drop_queue(now, q);
-        let slot = q - self.members.streams;
+        if self.turn.queue == q {
+            self.expire(Expiry::NoMoreRequests, now, now);
+        }
+        if self.queue(q).busy {
+            self.empty_out_of_service(q);
+        }
+        self.forget_queue(q);
+        let slot = q - self.members.number(0);
         let list = &mut self.members.by_group[group];
         self.members.links.remove(list, slot);
         self.members.free.push(slot);
@@ -117,7 +156,7 @@ impl Bfq {
         self.members
             .links
             .iter(list)
-            .map(|slot| self.members.streams + slot)
+            .map(|slot| self.members.number(slot))
             .find(|&q| {
                 let queue = self.queue(q);
                 (queue.class, queue.level) == (wanted.class, wanted.level)
@@ -131,14 +170,21 @@ impl Bfq {
         self.queues[q as usize] = queue;
     }
 
-    /// A queue without requests goes.
-    fn drop_queue(&mut self, now: Instant, q: u32) {
-        if self.turn.queue == q {
-            self.expire(Expiry::NoMoreRequests, now, now);
+    fn new_queue(&self, stream: u32, sync: bool, table: &Table) -> Queue {
+        let spec = table.streams[stream].spec;
+        Queue {
+            group: spec.group.0,
+            class: class_number(spec.priority.class),
+            level: spec.priority.level.min(LEVELS as u8 - 1),
+            sync,
+            stream: table.stream_id(stream),
+            max_budget: self.budgets.first(),
+            ..Queue::UNUSED
         }
-        if self.queue(q).busy {
-            self.empty_out_of_service(q);
-        }
+    }
+
+    /// A queue goes that has no requests and is not in the scheduler.
+    pub(super) fn forget_queue(&mut self, q: u32) {
         self.engine.forget(self.entity_of(q));
         self.burst.forget(q);
         self.wakers.forget(q);

@@ -5,17 +5,16 @@
 //! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `seek` and `symmetry`
 //! have observed. `peak` measures the drive. `raising` multiplies the weight of queues that start something or are soft real-time,
 //! unless they are of a large `burst`. While the drive idles `inject` sends requests of others, those of `wakers` first. Where
-//! scheduler tags are few, `depth` says who may take one.
+//! scheduler tags are few, `depth` says who may take one. `merge` lets streams whose requests interleave share a queue.
 //!
-//! - Each stream has a synchronous queue. Asynchronous requests go to a queue of their group and priority, shared by its streams:
+//! - Each stream has a synchronous queue, as long as it shares none. Asynchronous requests go to a queue of their group and priority, shared by its streams:
 //!   Linux has the same 17 per group, of which only those in use exist here.
 //! - Weights: a group's is the share of its contract, 1 to 1000; a queue's, among those of its group, ten times what its level is
 //!   short of 8. Class and level are the stream's `Priority`. Of a contract nothing but the share counts here: to this elevator
 //!   every group is best effort, as in Linux.
 //! - Everything is found in time logarithmic in the number of groups or streams at each level, nothing is scanned.
 //!
-//! Of Linux's BFQ this part is not here yet: merging the queues of cooperating processes (it belongs into `insert`, before the
-//! request finds its queue). docs/deviations.md says what else differs.
+//! docs/deviations.md says what differs from Linux's, and what is missing.
 
 mod budget;
 mod burst;
@@ -25,6 +24,7 @@ mod entity;
 mod idle;
 mod inject;
 mod members;
+mod merge;
 mod order;
 mod peak;
 mod queue;
@@ -53,6 +53,7 @@ use entity::IDLE;
 use idle::Queueing;
 use inject::Measurement;
 use members::Members;
+use merge::Cooperation;
 use order::{Item, Order};
 use peak::Peak;
 use queue::Queue;
@@ -62,7 +63,7 @@ use turn::Turn;
 use wakers::Wakers;
 use wf2q::Wf2q;
 
-/// The elevator. A queue's number is its stream's slot; those of asynchronous queues follow.
+/// The elevator.
 #[derive(Debug)]
 pub(crate) struct Bfq {
     config: Config,
@@ -79,6 +80,7 @@ pub(crate) struct Bfq {
     symmetry: Symmetry,
     burst: Burst,
     depth: Depth,
+    cooperation: Cooperation,
     measurement: Measurement,
     wakers: Wakers,
     /// Where the last piece sent ended.
@@ -96,11 +98,13 @@ impl Bfq {
         let config = config.clone();
         let rotational = table.shape.rotational;
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
+        // Two synchronous ones for each stream, see `Members`, and an asynchronous one.
+        let queues = 3 * streams;
         Self {
             rotational,
             groups,
-            engine: Wf2q::new(groups, 2 * streams),
-            queues: (0..2 * streams).map(|_| Queue::UNUSED).collect(),
+            engine: Wf2q::new(groups, queues),
+            queues: (0..queues).map(|_| Queue::UNUSED).collect(),
             members: Members::new(groups, streams),
             order: Order::new(table.requests.capacity()),
             turn: Turn::NONE,
@@ -108,10 +112,11 @@ impl Bfq {
             peak: Peak::new(rotational),
             queueing: Queueing::default(),
             symmetry: Symmetry::new(groups),
-            burst: Burst::new(2 * streams),
-            depth: Depth::new(table, groups + 2 * streams),
+            burst: Burst::new(queues),
+            depth: Depth::new(table, groups + queues),
+            cooperation: Cooperation::new(groups, streams, queues, config.merge),
             measurement: Measurement::NONE,
-            wakers: Wakers::new(2 * streams),
+            wakers: Wakers::new(queues),
             head: Place::START,
             in_drive: 0,
             queued: 0,
@@ -126,7 +131,7 @@ impl Bfq {
         let request = &table.requests[request].request;
         let stream = request.stream.index;
         if request.is_sync() {
-            stream
+            self.members.sync_queue(stream)
         } else {
             self.members.async_queue(stream)
         }
@@ -162,6 +167,7 @@ impl Bfq {
         let e = self.entity_of(q);
         let queue = &mut self.queues[q as usize];
         queue.waits = false;
+        queue.ties.first_served = None;
         self.symmetry.enter(queue);
         self.engine.activate(now, e, resumed);
         let current = self.turn.queue;
@@ -253,6 +259,9 @@ impl Bfq {
         {
             let was_short = queue.think.is_short;
             queue.think.arrived(now, slice_idle);
+            if queue.ties.is_just_split(now) {
+                queue.think.is_short = was_short;
+            }
             if queue.think.is_short != was_short {
                 self.thinks_otherwise(now, q);
             }
@@ -294,7 +303,10 @@ impl Schedule for Bfq {
     /// Linux: `bfq_insert_request`.
     fn insert(&mut self, now: Instant, request: u32, table: &Table) {
         self.end_idling(now);
-        let q = self.queue_of(request, table);
+        let mut q = self.queue_of(request, table);
+        if self.cooperation.is_on && self.queue(q).sync {
+            q = self.cooperate(now, request, table);
+        }
         let expire = if self.queue(q).sync {
             self.config.fifo_expire_sync
         } else {
@@ -309,6 +321,9 @@ impl Schedule for Bfq {
         self.order.insert(queue, request, self.head, &self.config);
         self.queued += 1;
         let (busy, next, sync) = (queue.busy, queue.next, queue.sync);
+        if self.cooperation.is_on && next != before {
+            self.next_moved(now, q);
+        }
         if before == NIL && sync && self.config.injection {
             self.hole_ended(now, q, request);
         }
@@ -337,6 +352,9 @@ impl Schedule for Bfq {
         self.order.remove(queue, request, now, &self.config);
         self.queued -= 1;
         let (next, busy) = (queue.next, queue.busy);
+        if self.cooperation.is_on {
+            self.next_moved(now, q);
+        }
         if next != NIL {
             if next != before {
                 self.next_changed(q);
@@ -376,6 +394,9 @@ impl Schedule for Bfq {
         if !self.queueing.is_certain() {
             let current = self.queues.get(self.turn.queue as usize);
             self.queueing.observe(self.in_drive, self.queued, current);
+            if !self.rotational && self.queueing.is_certain() {
+                self.cooperation.stop();
+            }
         }
         if self.measurement.is_of(piece.request) {
             self.measured_injection(now, q);
@@ -399,6 +420,9 @@ impl Schedule for Bfq {
         }
         if self.turn.queue == q {
             self.completed_in_service(now, q, table);
+        }
+        if self.cooperation.is_on {
+            self.completed_among_cooperators(q);
         }
     }
 }

@@ -10,9 +10,6 @@ use crate::{Flags, Instant, Op, SpaceId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Sectors of a space that the sort key tells apart: 4 PiB; what lies beyond keeps the order of arrival.
-const KEY_BITS: u32 = 43;
-
 /// A request: whose it is, and while it waits, what the next piece of it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
@@ -142,8 +139,7 @@ impl Order {
 
     /// Adds a request that was noted and lets it be the queue's next if it is better than what was (Linux: `bfq_add_request`).
     pub(super) fn insert(&mut self, queue: &mut Queue, request: u32, head: Place, config: &Config) {
-        let Place { space, sector } = self.item(request).start();
-        let key = u64::from(space.0) << KEY_BITS | sector.min((1 << KEY_BITS) - 1);
+        let key = self.item(request).start().key();
         self.sorted.insert(&mut queue.sorted, request, key, 0);
         self.fifo.push_back(&mut queue.fifo, request);
         queue.next = if queue.next == NIL {

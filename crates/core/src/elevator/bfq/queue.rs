@@ -3,6 +3,7 @@
 
 use super::idle::{Intensity, Think};
 use super::inject::Injection;
+use super::merge::Ties;
 use super::raising::Raising;
 use super::seek::{History, Place};
 use crate::list::{List, NIL};
@@ -24,7 +25,8 @@ pub(super) struct Queue {
     pub(super) class: u8,
     pub(super) level: u8,
     pub(super) sync: bool,
-    /// In whose name its turns are published: its stream, or the one whose request is next.
+    /// In whose name its turns are published: its stream, or the one whose request is next; and who is idled for: the stream that
+    /// last sent to it.
     pub(super) stream: StreamId,
     pub(super) sorted: Tree,
     pub(super) fifo: List,
@@ -50,8 +52,7 @@ pub(super) struct Queue {
     pub(super) intensity: Intensity,
     pub(super) raising: Raising,
     pub(super) injection: Injection,
-    /// Streams that an asynchronous queue serves.
-    pub(super) users: u32,
+    pub(super) ties: Ties,
 }
 
 impl Queue {
@@ -76,7 +77,7 @@ impl Queue {
         intensity: Intensity::NEW,
         raising: Raising::NEW,
         injection: Injection::NEW,
-        users: 0,
+        ties: Ties::NONE,
     };
 
     /// Requests waiting.

@@ -106,6 +106,60 @@ impl Raising {
         self.charged += sectors;
     }
 
+    pub(super) fn is_in_large_burst(&self) -> bool {
+        self.in_large_burst
+    }
+
+    /// What is kept of it while its stream sends to a shared queue. One that had no request yet would have been raised
+    /// (Linux: `bfq_bfqq_save_state`).
+    pub(super) fn saved(&self, now: Instant, low_latency: bool, drive: &Peak) -> Self {
+        let mut saved = *self;
+        if self.is_new && !self.in_large_burst && low_latency {
+            saved.begin(Kind::Interactive, INTERACTIVE, drive.raising_time());
+            saved.interactive_since = None;
+            saved.since = now;
+        }
+        saved
+    }
+
+    /// It is of a queue whose stream just parted from others.
+    pub(super) fn after_split(&mut self, now: Instant, in_large_burst: bool) {
+        self.is_new = false;
+        self.earliest = now;
+        self.in_large_burst = in_large_burst;
+    }
+
+    /// Its period goes on as it was saved, unless it is over by now (Linux: `bfq_bfqq_resume_state`).
+    fn resume(&mut self, now: Instant, saved: &Self, drive: &Peak) {
+        self.in_large_burst |= saved.in_large_burst;
+        self.begin(saved.kind, saved.coefficient, saved.length);
+        self.since = saved.since;
+        self.interactive_since = saved.interactive_since;
+        self.charged_before = self.charged.saturating_sub(saved.served());
+        if self.is_raised() && (self.in_large_burst || self.since + self.length < now) {
+            match self
+                .interrupted(now, drive)
+                .filter(|_| !self.in_large_burst)
+            {
+                Some(since) => self.fall_back(since, drive),
+                None => self.coefficient = 1,
+            }
+        }
+    }
+
+    /// When the interactive period began that goes on after the soft real-time one.
+    fn interrupted(&self, now: Instant, drive: &Peak) -> Option<Instant> {
+        (self.interactive_since)
+            .filter(|_| self.kind == Kind::SoftRealtime)
+            .filter(|&since| since + drive.raising_time() >= now)
+    }
+
+    /// Linux: `switch_back_to_interactive_wr`.
+    fn fall_back(&mut self, since: Instant, drive: &Peak) {
+        self.begin(Kind::Interactive, INTERACTIVE, drive.raising_time());
+        self.since = since;
+    }
+
     /// It has no requests any more, and all are answered.
     pub(super) fn quiet(&mut self, now: Instant) {
         self.quiet_since = Some(now);
@@ -216,14 +270,9 @@ impl Raising {
         if self.in_large_burst {
             self.end(now);
         } else if self.since + self.length < now {
-            let interactive_since = (self.interactive_since)
-                .filter(|_| self.kind == Kind::SoftRealtime)
-                .filter(|&since| since + drive.raising_time() >= now);
-            if let Some(since) = interactive_since {
-                self.begin(Kind::Interactive, INTERACTIVE, drive.raising_time());
-                self.since = since;
-            } else {
-                self.end(now);
+            match self.interrupted(now, drive) {
+                Some(since) => self.fall_back(since, drive),
+                None => self.end(now),
             }
         }
         if self.is_raised() && self.kind == Kind::Interactive && self.served() > MOST_SERVICE {
@@ -274,15 +323,16 @@ impl Bfq {
                 && is_quiet
                 && !queue.history.is_all_seeky()
                 && queue.raising.earliest < now,
-            may_begin: queue.sync,
+            may_begin: queue.sync && !queue.ties.is_shared,
         };
+        let is_just_split = queue.ties.is_just_split(now);
         let raising = &mut queue.raising;
         if !raising.is_new && long_idle && raising.was_quiet_for(now, BURST_OVER) {
             self.burst.forget(q);
             raising.in_large_burst = false;
         }
         raising.is_new = false;
-        let begins = raising.update(now, &reasons, &self.peak);
+        let begins = !is_just_split && raising.update(now, &reasons, &self.peak);
         let wants = before > 1 || begins;
         raising.backlogged_since = now;
         raising.charged_unbacklogged = raising.charged;
@@ -317,6 +367,41 @@ impl Bfq {
         raising.in_mid_turn = false;
         self.raised(q, before);
         self.engine.reweigh(self.entity_of(q));
+    }
+
+    /// A queue is raised as another was that merges with it (Linux: in `bfq_merge_bfqqs`).
+    pub(super) fn inherit_raising(&mut self, q: u32, from: u32) {
+        let other = self.queue(from).raising;
+        let raising = &mut self.queues[q as usize].raising;
+        if raising.is_raised() || !other.is_raised() {
+            if other.is_raised() {
+                self.lower(from);
+            }
+            return;
+        }
+        raising.begin(other.kind, other.coefficient, other.length);
+        raising.since = other.since;
+        raising.interactive_since = other.interactive_since;
+        raising.charged_before = raising.charged;
+        raising.in_mid_turn = true;
+        self.raised(q, 1);
+        self.lower(from);
+    }
+
+    /// A queue is raised no longer, having given that to another.
+    fn lower(&mut self, q: u32) {
+        let raising = &mut self.queues[q as usize].raising;
+        let before = core::mem::replace(&mut raising.coefficient, 1);
+        self.raised(q, before);
+    }
+
+    /// A queue whose stream parted from others is raised as that was before.
+    pub(super) fn resume_raising(&mut self, now: Instant, q: u32, saved: &Raising) {
+        let raising = &mut self.queues[q as usize].raising;
+        let before = raising.coefficient;
+        raising.resume(now, saved, &self.peak);
+        raising.in_mid_turn = true;
+        self.raised(q, before);
     }
 
     /// The coefficient of a queue may have changed.

@@ -7,6 +7,9 @@ const FAR: u64 = 800;
 /// On flash only requests of fewer sectors count as seeky (Linux: `BFQQ_SECT_THR_NONROT`).
 const SMALL: u64 = 64;
 
+/// Sectors of a space that a sort key tells apart: 4 PiB; what lies beyond keeps the order of arrival.
+const KEY_BITS: u32 = 43;
+
 /// Sectors of 512 bytes that `bytes` take.
 #[inline]
 pub(super) const fn sectors(bytes: u64) -> u64 {
@@ -32,9 +35,20 @@ impl Place {
         sector: 0,
     };
 
+    /// True if it is at most so many sectors from `other`. Other spaces are not.
+    pub(super) fn is_within(self, sectors: u64, other: Self) -> bool {
+        self.space == other.space && self.sector.abs_diff(other.sector) <= sectors
+    }
+
+    /// Orders places: by space, then by sector; what lies beyond 4 PiB counts as there.
+    #[inline]
+    pub(super) fn key(self) -> u64 {
+        u64::from(self.space.0) << KEY_BITS | self.sector.min((1 << KEY_BITS) - 1)
+    }
+
     /// True if `self` is far from `other`. Other spaces are.
     pub(super) fn is_far(self, other: Self) -> bool {
-        self.space != other.space || self.sector.abs_diff(other.sector) > FAR
+        !self.is_within(FAR, other)
     }
 }
 

@@ -129,8 +129,10 @@ impl Bfq {
         let queue = self.queue(q);
         // A stream that goes or is on hold will not send anything; one whose next request a limit holds back will not for now.
         if queue.sync {
-            let stream = &table.streams[q];
-            if stream.state != State::Open || stream.is_limited() {
+            let crate::StreamId { index, generation } = queue.stream;
+            let stream = table.streams.get_named(index, generation);
+            let sends = stream.is_some_and(|s| s.state == State::Open && !s.is_limited());
+            if !sends || queue.ties.users == 0 {
                 return false;
             }
         }
@@ -146,6 +148,9 @@ impl Bfq {
     /// The queue in service, if any, has its turn ended. What it did up to `until` counts (Linux: `bfq_bfqq_expire`).
     pub(super) fn expire(&mut self, reason: Expiry, now: Instant, until: Instant) {
         let q = self.turn.queue;
+        if self.cooperation.is_on {
+            self.reconsider_sharing(q);
+        }
         self.charge_time(reason, until, q);
         let e = self.entity_of(q);
         let charged = self.engine.entity(e).service;
@@ -156,7 +161,9 @@ impl Bfq {
             served: self.turn.served,
             charged: charged * 512,
         });
-        let keep = reason == Expiry::Preempted && self.idling_keeps_guarantees(q);
+        let keep = reason == Expiry::Preempted
+            && self.queue(q).ties.users > 0
+            && self.idling_keeps_guarantees(q);
         self.turn.queue = NIL;
         self.turn.idle_until = None;
         let queue = &mut self.queues[q as usize];
@@ -180,6 +187,9 @@ impl Bfq {
         } else {
             queue.waits = true;
         }
+        if self.cooperation.is_on {
+            self.end_lingering(q);
+        }
     }
 
     /// A queue that is busy but not in service lost its last request (Linux: in `bfq_remove_request`).
@@ -190,6 +200,9 @@ impl Bfq {
         let entity = self.engine.entity_mut(e);
         entity.budget = 0;
         entity.service = 0;
+        if self.cooperation.is_on {
+            self.end_lingering(q);
+        }
     }
 
     /// The estimate of the drive's rate changed.
@@ -220,7 +233,7 @@ impl Bfq {
         let q = e - self.groups;
         let queue = &mut self.queues[q as usize];
         queue.fifo_checked = false;
-        if !queue.sync && queue.next != NIL {
+        if (!queue.sync || queue.ties.is_shared) && queue.next != NIL {
             queue.stream = table.requests[queue.next].request.stream;
         }
         let most = self.config.timeout_sync.times(queue.raising.turn_factor());
@@ -360,6 +373,9 @@ impl Bfq {
         queue.raising.charged(charge);
         self.order.sent(queue, request, now, &self.config);
         self.queued -= u32::from(last);
+        if self.cooperation.is_on {
+            self.sent_among_cooperators(now, q, end);
+        }
         bytes
     }
 

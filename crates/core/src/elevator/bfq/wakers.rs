@@ -89,6 +89,19 @@ impl Wakers {
         }
     }
 
+    /// A queue gets the waker of `other` unless it has one itself (Linux: in `bfq_merge_bfqqs`).
+    pub(super) fn inherit(&mut self, q: u32, other: u32) {
+        let waker = self.of(other);
+        if waker == NIL || waker == q || self.of(q) != NIL {
+            return;
+        }
+        self.queues[q as usize].queue = waker;
+        self.queues[q as usize].tentative = NIL;
+        self.count += 1;
+        self.links
+            .push_back(&mut self.queues[waker as usize].woken, q);
+    }
+
     /// A queue goes.
     pub(super) fn forget(&mut self, q: u32) {
         if self.last == q {

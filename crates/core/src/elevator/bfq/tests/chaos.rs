@@ -89,6 +89,7 @@ impl Chaos {
             elevator: elevator::Config::Bfq(Config {
                 low_latency: heuristics.draw(2) == 0,
                 injection: heuristics.draw(2) == 0,
+                merge: heuristics.draw(4) > 0,
                 ..random.config()
             }),
         };

@@ -120,7 +120,12 @@ fn reader_beside_writer(tags: u32) -> u64 {
         slice_idle: Span::ZERO,
         ..plain()
     };
-    let mut host = Host::with_tags(elevator::Config::Bfq(config), &[], tags);
+    let mut host = Host::with(
+        elevator::Config::Bfq(config),
+        &[],
+        tags,
+        DriveShape::default(),
+    );
     host.add(Client {
         op: Op::Write,
         depth: 200,

@@ -25,6 +25,10 @@ pub(super) struct Client {
     pub(super) size: u32,
     pub(super) depth: u32,
     pub(super) sequential: bool,
+    /// Where it begins and how far apart its requests are if it is sequential; `None`: far from others, and one after the other.
+    pub(super) strides: Option<(u64, u64)>,
+    /// From then on it is not sequential.
+    pub(super) random_from: u64,
     pub(super) op: Op,
     pub(super) flags: Flags,
     pub(super) think: u64,
@@ -41,6 +45,8 @@ pub(super) const STREAMER: Client = Client {
     size: 128 * KIB,
     depth: 2,
     sequential: true,
+    strides: None,
+    random_from: u64::MAX,
     op: Op::Read,
     flags: Flags::NONE,
     think: 0,
@@ -106,21 +112,27 @@ impl Publish for Vec<(Instant, Event)> {
 impl Host {
     /// A drive of 32 tags; groups with these shares, numbered from 1, each below the root or the group of that index.
     pub(super) fn new(elevator: elevator::Config, shares: &[(u16, Option<usize>)]) -> Self {
-        Self::with_tags(elevator, shares, Limits::default().scheduler_tags)
+        Self::with(
+            elevator,
+            shares,
+            Limits::default().scheduler_tags,
+            DriveShape::default(),
+        )
     }
 
-    /// The same with so many scheduler tags.
-    pub(super) fn with_tags(
+    /// The same with so many scheduler tags, and a drive that looks like this.
+    pub(super) fn with(
         elevator: elevator::Config,
         shares: &[(u16, Option<usize>)],
         scheduler_tags: u32,
+        drive: DriveShape,
     ) -> Self {
         let config = LayerConfig {
             limits: Limits {
                 scheduler_tags,
                 ..Limits::default()
             },
-            drive: DriveShape::default(),
+            drive,
             elevator,
         };
         let mut layer = Layer::new(config).unwrap();
@@ -166,7 +178,10 @@ impl Host {
         self.clients.push(State {
             client,
             stream,
-            position: (index as u64 * 256) << 20,
+            position: match client.strides {
+                Some((start, stride)) => start.wrapping_sub(stride),
+                None => (index as u64 * 256) << 20,
+            },
             bytes: 0,
             out: 0,
             since: 0,
@@ -275,8 +290,9 @@ impl Host {
         if self.now >= client.until {
             return;
         }
-        let offset = if client.sequential {
-            state.position += u64::from(client.size);
+        let offset = if client.sequential && self.now < client.random_from {
+            let stride = client.strides.map_or_else(|| client.size.into(), |s| s.1);
+            state.position = state.position.wrapping_add(stride);
             state.position % (SPACE - u64::from(client.size))
         } else {
             self.random = self

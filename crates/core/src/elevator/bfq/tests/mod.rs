@@ -7,6 +7,7 @@ mod depth;
 mod engine;
 mod host;
 mod inject;
+mod merge;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod oracle;
@@ -19,6 +20,7 @@ fn plain() -> Config {
     Config {
         low_latency: false,
         injection: false,
+        merge: false,
         ..Config::default()
     }
 }

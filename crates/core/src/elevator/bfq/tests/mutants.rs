@@ -2,7 +2,7 @@
 
 use super::host::{Host, RANDOM, STREAMER, ms};
 use super::plain;
-use super::{depth, engine, oracle, shares};
+use super::{depth, engine, merge, oracle, shares};
 use crate::{elevator, mutant};
 
 /// A client that thinks for five milliseconds after each answer does not keep the drive beyond its turn's time.
@@ -24,13 +24,14 @@ fn each_is_noticed() {
     let fair = || shares::deviation() < 20;
     let fluid = || (0..5).all(engine::within_the_lag_bound);
     let idle_served = || engine::class_log().starts_with("RRRRRRRRRRRRRRRRRRRRIR");
-    let tests: [(&str, &dyn Fn() -> bool); 6] = [
+    let tests: [(&str, &dyn Fn() -> bool); 7] = [
         ("oracle", &oracle_agrees),
         ("fair", &fair),
         ("fluid", &fluid),
         ("idle class", &idle_served),
         ("turns end", &turns_end),
         ("depth", &depth::a_tag_is_left_for_a_reader),
+        ("split", &merge::the_seeky_part),
     ];
     for (name, test) in tests {
         assert!(test(), "{name} without a bug");
@@ -45,6 +46,7 @@ fn each_is_noticed() {
         (mutant::ELIGIBILITY_IGNORED, 0),
         (mutant::ELIGIBILITY_IGNORED, 2),
         (mutant::DEPTH_IGNORED, 5),
+        (mutant::SEEKY_STAY_MERGED, 6),
     ] {
         mutant::select(number);
         let (name, test) = tests[noticed_by];

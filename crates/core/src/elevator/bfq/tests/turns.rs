@@ -15,7 +15,7 @@ fn host(config: Config, groups: &[(u16, Option<usize>)]) -> Host {
 }
 
 /// The first turns, one a line.
-fn log(host: &mut Host, clients: usize, turns: usize) -> String {
+pub(super) fn log(host: &mut Host, clients: usize, turns: usize) -> String {
     let mut log = String::new();
     let mut begun = (0, 0);
     let mut lines = 0;
@@ -46,7 +46,7 @@ fn log(host: &mut Host, clients: usize, turns: usize) -> String {
 }
 
 #[track_caller]
-fn check(log: &str, golden: &str) {
+pub(super) fn check(log: &str, golden: &str) {
     let golden: String = golden
         .lines()
         .map(str::trim)

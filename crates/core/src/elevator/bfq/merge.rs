@@ -1,0 +1,408 @@
+//! Merging the queues of cooperating streams, and parting them again (Linux: `bfq_setup_cooperator` and what it calls).
+//!
+//! Streams whose requests interleave (several readers of one file, the threads of a dump) look seeky each for itself and the drive
+//! would idle for each in turn, although together they are sequential. A stream whose next request is near to that of another queue is
+//! therefore given to that queue, unless either has been seeky or at it for long. Where the shared queue turns out seeky, its streams
+//! get queues of their own again and go on as they were before.
+//!
+//! A stream's number leads to its queue by [`Members`](super::members::Members). What was in a queue that its streams have left stays
+//! there until it is served; then the queue's number is free.
+
+use super::Bfq;
+use super::entity::IDLE;
+use super::idle::{Intensity, Think};
+use super::inject::Injection;
+use super::queue::Queue;
+use super::raising::Raising;
+use super::seek::Place;
+use crate::layer::Table;
+use crate::list::NIL;
+use crate::tree::{Forest, Tree};
+use crate::{Instant, Span, StreamId, mutant};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Requests at most so many sectors apart are near (Linux: `BFQQ_CLOSE_THR`).
+const NEAR: u64 = 8 * 1024;
+/// A queue that has been served for so long since it had nothing to send merges with no other (Linux: `bfq_merge_time_limit`).
+const LATE: Span = Span::from_millis(100);
+/// A queue was parted from others only just now (Linux: `bfq_wr_min_idle_time` after `split_time`).
+const JUST_SPLIT: Span = Span::from_secs(2);
+
+/// What ties a queue to streams and other queues.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ties {
+    /// The stream whose queue it is, or [`NIL`] if it was merged (Linux: `bic`).
+    pub(super) owner: u32,
+    /// Streams that send to it, or that will because their queue is to merge with it (Linux: `bfqq_process_refs`).
+    pub(super) users: u32,
+    /// The queue that it merges with as its streams come with their next requests, or [`NIL`] (Linux: `new_bfqq`).
+    into: u32,
+    /// Streams were merged into it (Linux: `coop`).
+    pub(super) is_shared: bool,
+    /// Its streams part (Linux: `split_coop`).
+    parts: bool,
+    /// All streams have left; it goes when what it has is served.
+    lingers: bool,
+    /// When its stream parted from others (Linux: `split_time`).
+    split_at: Option<Instant>,
+    /// When it was first served since it had nothing to send (Linux: `first_IO_time`).
+    pub(super) first_served: Option<Instant>,
+}
+
+impl Ties {
+    pub(super) const NONE: Self = Self {
+        owner: NIL,
+        users: 0,
+        into: NIL,
+        is_shared: false,
+        parts: false,
+        lingers: false,
+        split_at: None,
+        first_served: None,
+    };
+
+    /// Its stream parted from others so short a time ago that what it does says little.
+    pub(super) fn is_just_split(&self, now: Instant) -> bool {
+        self.split_at.is_some_and(|at| now <= at + JUST_SPLIT)
+    }
+
+    fn is_too_late(&self, now: Instant) -> bool {
+        self.first_served.is_some_and(|at| at + LATE < now)
+    }
+}
+
+/// What a stream gets back when it parts from others (Linux: `bfq_bfqq_save_state`).
+#[derive(Clone, Copy, Debug)]
+struct Saved {
+    think: Think,
+    intensity: Intensity,
+    injection: Injection,
+    raising: Raising,
+}
+
+/// Who cooperates.
+#[derive(Debug)]
+pub(super) struct Cooperation {
+    /// Some queue is shared or lingers, or may come to be so: there is something to do for requests.
+    pub(super) is_on: bool,
+    /// Cooperators are looked for. On flash that queues they are not: it makes no difference there.
+    seeks: bool,
+    shared: u32,
+    lingering: u32,
+    /// Synchronous queues of each group by the place of their next request.
+    by_group: Vec<Tree>,
+    places: Forest,
+    saved: Vec<Option<Saved>>,
+    /// Where the last piece of a queue in service ended (Linux: `in_serv_last_pos`).
+    last_end: Place,
+}
+
+impl Cooperation {
+    pub(super) fn new(groups: u32, streams: u32, queues: u32, merge: bool) -> Self {
+        Self {
+            is_on: merge,
+            seeks: merge,
+            shared: 0,
+            lingering: 0,
+            by_group: vec![Tree::EMPTY; groups as usize],
+            places: Forest::new(queues),
+            saved: vec![None; streams as usize],
+            last_end: Place::START,
+        }
+    }
+
+    fn counted(&mut self) {
+        self.is_on = self.seeks || self.shared + self.lingering > 0;
+    }
+
+    /// The drive is flash that queues: cooperators are looked for no longer.
+    #[cold]
+    pub(super) fn stop(&mut self) {
+        self.seeks = false;
+        self.counted();
+    }
+
+    fn remove_place(&mut self, q: u32, group: u32) {
+        if self.places.contains(q) {
+            self.places.remove(&mut self.by_group[group as usize], q);
+        }
+    }
+}
+
+impl Bfq {
+    /// A synchronous request comes: the queue it goes to, which may be another than its stream had so far.
+    #[cold]
+    pub(super) fn cooperate(&mut self, now: Instant, request: u32, table: &Table) -> u32 {
+        let live = &table.requests[request];
+        let id = live.request.stream;
+        let stream = id.index;
+        let mut q = self.members.sync_queue(stream);
+        let ties = self.queue(q).ties;
+        if ties.is_shared && ties.parts {
+            q = self.part(now, stream, q, table);
+        }
+        let ties = &mut self.queues[q as usize].ties;
+        if ties.users == 1 {
+            ties.owner = stream;
+        }
+        let at = Place {
+            space: live.request.space,
+            sector: (live.request.offset + u64::from(live.issued)) / 512,
+        };
+        let mut into = self.cooperator(now, q, at);
+        while let Some(next) = into {
+            self.merge(now, id, q, next);
+            q = next;
+            into = Some(self.queue(q).ties.into).filter(|&next| next != NIL);
+        }
+        if self.queue(q).ties.is_shared {
+            self.queues[q as usize].stream = id;
+        }
+        q
+    }
+
+    /// The next request of a queue is another than it was (Linux: `bfq_pos_tree_add_move`).
+    pub(super) fn next_moved(&mut self, now: Instant, q: u32) {
+        if !self.cooperation.seeks {
+            return;
+        }
+        let queue = &self.queues[q as usize];
+        self.cooperation.remove_place(q, queue.group);
+        let wanted = queue.sync && queue.class != IDLE && queue.next != NIL;
+        if wanted && !queue.ties.is_too_late(now) {
+            let key = self.order.item(queue.next).start().key();
+            let tree = &mut self.cooperation.by_group[queue.group as usize];
+            self.cooperation.places.insert(tree, q, key, 0);
+        }
+    }
+
+    /// A piece of a queue was sent that ends there.
+    #[cold]
+    pub(super) fn sent_among_cooperators(&mut self, now: Instant, q: u32, end: Place) {
+        self.queues[q as usize].ties.first_served.get_or_insert(now);
+        if self.turn.queue == q {
+            self.cooperation.last_end = end;
+        }
+        self.next_moved(now, q);
+    }
+
+    /// A piece of a queue came back. Shared queues are busy at all times and would seem to wake whoever comes after them
+    /// (Linux: in `bfq_completed_request`).
+    #[cold]
+    pub(super) fn completed_among_cooperators(&mut self, q: u32) {
+        if self.queue(q).ties.is_shared {
+            self.wakers.last = NIL;
+        }
+        self.end_lingering(q);
+    }
+
+    /// The turn of a queue is over. If it is shared and seeky, its streams do not cooperate (Linux: in `__bfq_bfqq_expire`).
+    pub(super) fn reconsider_sharing(&mut self, q: u32) {
+        let queue = &mut self.queues[q as usize];
+        let seeky = queue.history.is_seeky(self.config.seeky_threshold);
+        if queue.ties.is_shared && seeky && !mutant::is(mutant::SEEKY_STAY_MERGED) {
+            queue.ties.parts = true;
+        }
+    }
+
+    /// A stream leaves its queue for good; all its requests are done.
+    pub(super) fn leave_queues(&mut self, now: Instant, stream: u32) {
+        let q = self.members.sync_queue(stream);
+        self.leave_chain(now, q);
+        self.leave_queue(now, q);
+        self.cooperation.saved[stream as usize] = None;
+    }
+
+    /// A queue that all streams have left goes if it has nothing any more.
+    pub(super) fn end_lingering(&mut self, q: u32) {
+        let queue = self.queue(q);
+        let has_some = queue.outstanding() > 0 || queue.busy || self.turn.queue == q;
+        if !queue.ties.lingers || has_some {
+            return;
+        }
+        let is_shared = queue.ties.is_shared;
+        self.cooperation.remove_place(q, queue.group);
+        self.cooperation.shared -= u32::from(is_shared);
+        self.cooperation.lingering -= 1;
+        self.cooperation.counted();
+        self.forget_queue(q);
+        self.members.free_sync(q);
+    }
+
+    /// The queue that `q` is to merge with, for a request that begins there (Linux: `bfq_setup_cooperator`).
+    fn cooperator(&mut self, now: Instant, q: u32, at: Place) -> Option<u32> {
+        let ties = self.queue(q).ties;
+        if ties.into != NIL {
+            return Some(ties.into);
+        }
+        if !self.cooperation.seeks || ties.is_too_late(now) || self.symmetry.busy() == 1 {
+            return None;
+        }
+        let current = self.turn.queue;
+        if current != NIL && at.is_within(NEAR, self.cooperation.last_end) {
+            let found = self.set_up(now, q, current);
+            if found.is_some() {
+                return found;
+            }
+        }
+        let nearest = self.nearest(self.queue(q).group, at)?;
+        self.set_up(now, q, nearest)
+    }
+
+    /// The queue of a group whose next request is nearest, if it is near (Linux: `bfqq_find_close`).
+    fn nearest(&self, group: u32, at: Place) -> Option<u32> {
+        let tree = &self.cooperation.by_group[group as usize];
+        let places = &self.cooperation.places;
+        let before = places.last_up_to(tree, at.key());
+        let after = match before {
+            Some(before) => places.next(before),
+            None => places.first(tree),
+        };
+        let place = |q: &u32| self.order.item(self.queue(*q).next).start();
+        let near = |q: &u32| place(q).is_within(NEAR, at);
+        let distance = |q: &u32| place(q).sector.abs_diff(at.sector);
+        let both = [before, after].into_iter().flatten();
+        both.filter(near).min_by_key(distance)
+    }
+
+    /// Streams of `q` will go to `other` (or to what that merges with), if the two may cooperate
+    /// (Linux: `bfq_may_be_close_cooperator`, `bfq_setup_merge`).
+    fn set_up(&mut self, now: Instant, q: u32, other: u32) -> Option<u32> {
+        let (a, b) = (self.queue(q), self.queue(other));
+        let threshold = self.config.seeky_threshold;
+        let fits = q != other
+            && a.group == b.group
+            && a.class == b.class
+            && a.class != IDLE
+            && a.sync
+            && b.sync
+            && !b.ties.is_too_late(now)
+            && !a.history.is_seeky(threshold)
+            && !b.history.is_seeky(threshold);
+        if !fits || b.ties.users == 0 {
+            return None;
+        }
+        let mut into = other;
+        while self.queue(into).ties.into != NIL {
+            into = self.queue(into).ties.into;
+            if into == q {
+                return None;
+            }
+        }
+        let users = self.queue(q).ties.users;
+        // Those that linger take no more numbers than there are streams.
+        if users == 0
+            || self.queue(into).ties.users == 0
+            || self.cooperation.lingering >= self.members.streams()
+        {
+            return None;
+        }
+        self.queues[q as usize].ties.into = into;
+        self.queues[into as usize].ties.users += users;
+        Some(into)
+    }
+
+    /// A stream goes from queue `q` to `into` (Linux: `bfq_merge_bfqqs`).
+    fn merge(&mut self, now: Instant, stream: StreamId, q: u32, into: u32) {
+        self.save(now, q);
+        self.save(now, into);
+        let [old, new] = self
+            .queues
+            .get_disjoint_mut([q as usize, into as usize])
+            .expect("two queues");
+        new.intensity.is_bound |= core::mem::take(&mut old.intensity.is_bound);
+        old.ties.owner = NIL;
+        new.ties.owner = NIL;
+        if !core::mem::replace(&mut new.ties.is_shared, true) {
+            self.cooperation.shared += 1;
+        }
+        self.wakers.inherit(into, q);
+        self.inherit_raising(into, q);
+        self.members.set_sync_queue(stream.index, into);
+        self.leave_queue(now, q);
+    }
+
+    /// Notes how a queue stands for when its stream gets one of its own again.
+    fn save(&mut self, now: Instant, q: u32) {
+        let queue = &self.queues[q as usize];
+        if queue.ties.owner == NIL {
+            return;
+        }
+        self.cooperation.saved[queue.ties.owner as usize] = Some(Saved {
+            think: queue.think,
+            intensity: queue.intensity,
+            injection: queue.injection,
+            raising: (queue.raising).saved(now, self.config.low_latency, &self.peak),
+        });
+    }
+
+    /// A stream whose queue was shared has one of its own again: that, if all others have left it, else a new one
+    /// (Linux: `bfq_split_bfqq`).
+    fn part(&mut self, now: Instant, stream: u32, shared: u32, table: &Table) -> u32 {
+        let ties = &mut self.queues[shared as usize].ties;
+        if ties.users == 1 {
+            ties.is_shared = false;
+            ties.parts = false;
+            self.cooperation.shared -= 1;
+            self.cooperation.counted();
+            self.queues[shared as usize].stream = table.stream_id(stream);
+            self.resume(now, stream, shared);
+            return shared;
+        }
+        let q = self.open_sync_queue(stream, table);
+        let in_large_burst = self.queue(shared).raising.is_in_large_burst();
+        let queue = &mut self.queues[q as usize];
+        queue.ties.split_at = Some(now);
+        queue.raising.after_split(now, in_large_burst);
+        self.wakers.inherit(q, shared);
+        self.resume(now, stream, q);
+        self.leave_chain(now, shared);
+        self.leave_queue(now, shared);
+        q
+    }
+
+    /// A queue goes on as its stream's own did (Linux: `bfq_bfqq_resume_state`).
+    fn resume(&mut self, now: Instant, stream: u32, q: u32) {
+        let Some(saved) = self.cooperation.saved[stream as usize].take() else {
+            return;
+        };
+        let queue: &mut Queue = &mut self.queues[q as usize];
+        queue.think = saved.think;
+        queue.intensity = saved.intensity;
+        queue.injection = saved.injection;
+        if self.config.low_latency {
+            self.resume_raising(now, q, &saved.raising);
+        }
+    }
+
+    /// A stream that sends to `q` no longer will not send to those either that `q` is to merge with (Linux: `bfq_put_cooperator`).
+    fn leave_chain(&mut self, now: Instant, q: u32) {
+        let mut at = self.queue(q).ties.into;
+        while at != NIL {
+            let next = self.queue(at).ties.into;
+            self.leave_queue(now, at);
+            at = next;
+        }
+    }
+
+    /// One stream less sends to a queue (Linux: `bfq_release_process_ref`).
+    fn leave_queue(&mut self, now: Instant, q: u32) {
+        let queue = &mut self.queues[q as usize];
+        queue.ties.users -= 1;
+        if queue.ties.users > 0 {
+            self.cooperation.counted();
+            return;
+        }
+        queue.ties.lingers = true;
+        self.cooperation.lingering += 1;
+        self.cooperation.counted();
+        let (empty, busy) = (queue.next == NIL, queue.busy);
+        if empty && self.turn.queue == q {
+            self.expire(crate::event::Expiry::NoMoreRequests, now, now);
+        } else if empty && busy {
+            self.empty_out_of_service(q);
+        }
+        self.end_lingering(q);
+    }
+}

@@ -1,0 +1,96 @@
+//! Streams whose requests interleave share a queue, and part again.
+
+use super::host::{Client, Host, KIB, SECOND, STREAMER, ms};
+use super::plain;
+use super::turns::{check, log};
+use crate::elevator;
+use crate::elevator::bfq::Config;
+use crate::layer::{DriveShape, Limits};
+use std::string::String;
+
+/// A drive that seeks, and three who each read one of three chunks, one at a time.
+fn three(merge: bool, random_from: u64) -> Host {
+    let config = Config { merge, ..plain() };
+    let mut host = Host::with(
+        elevator::Config::Bfq(config),
+        &[],
+        Limits::default().scheduler_tags,
+        DriveShape {
+            rotational: true,
+            ..DriveShape::default()
+        },
+    );
+    let chunk = 16 * KIB;
+    for i in 0..3 {
+        host.add(Client {
+            size: chunk,
+            depth: 1,
+            strides: Some((i * u64::from(chunk), 3 * u64::from(chunk))),
+            random_from,
+            ..STREAMER
+        });
+    }
+    host
+}
+
+#[test]
+fn those_who_interleave_share_their_turns() {
+    // Three requests are outstanding in each turn but the first, not one.
+    let mut host = three(true, u64::MAX);
+    host.run(ms(200));
+    check(
+        &log(&mut host, 3, 5),
+        "
+        0 0-95 10922 NoMoreRequests 32 32
+        0 95-22342 10922 BudgetExhausted 10912 10912
+        2 22342-55896 16384 BudgetExhausted 16384 16384
+        1 55896-89451 16384 BudgetExhausted 16384 16384
+        0 89451-123005 16384 BudgetExhausted 16384 16384
+        ",
+    );
+    let mut host = three(false, u64::MAX);
+    host.run(ms(200));
+    check(
+        &log(&mut host, 3, 5),
+        "
+        0 0-32577 10922 BudgetExhausted 10912 10912
+        1 32577-65155 10922 BudgetExhausted 10912 10912
+        2 65155-97733 10922 BudgetExhausted 10912 10912
+        0 97733-146647 16384 BudgetExhausted 16384 16384
+        1 146647-195562 16384 BudgetExhausted 16384 16384
+        ",
+    );
+}
+
+/// The first turns after three who interleave began to read at random, at one second.
+fn after_a_second() -> String {
+    let mut host = three(true, SECOND);
+    host.run(ms(980));
+    host.turns();
+    host.run(ms(1_070));
+    let log = log(&mut host, 3, 7);
+    // The beginning of the first was before that.
+    log.split_once('\n')
+        .map_or(String::new(), |(_, rest)| rest.into())
+}
+
+#[test]
+fn those_who_turn_out_seeky_part() {
+    // At the end of the shared turn that is seen, and each gets turns of its own with its next request.
+    check(
+        &after_a_second(),
+        "
+        0 995420-1028975 16384 BudgetExhausted 16384 16384
+        0 1028975-1029040 39421 Preempted 32 2522
+        1 1029040-1030861 26280 NoMoreRequests 608 608
+        2 1030861-1030956 26280 Preempted 32 32
+        1 1030956-1030956 1231 NoMoreRequests 32 2522
+        0 1030956-1031022 39421 Preempted 32 2522
+        ",
+    );
+}
+
+/// The same, for those who look for bugs.
+pub(super) fn the_seeky_part() -> bool {
+    after_a_second().lines().count() == 6
+}

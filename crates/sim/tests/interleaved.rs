@@ -1,0 +1,210 @@
+//! Readers whose requests interleave, as in the S suite's `interleaved_io`: one of several reads each 16 KiB of a disk. What one of
+//! them leaves out the others read, so together they are sequential, if the elevator sees it.
+
+use weir_audit::{Audited, Witness};
+use weir_core::elevator::{self, bfq};
+use weir_core::{
+    Config, Edit, Flags, Instant, Limits, Op, Output, Priority, ROOT, Request, SpaceId, StreamId,
+    StreamSpec,
+};
+use weir_drive::{Drive, hdd};
+
+const CHUNK: u32 = 16 * 1024;
+const SECOND: u64 = 1_000_000_000;
+const SPACE: u64 = 100 << 30;
+
+/// Reads of 16 KiB, each reader one at a time.
+struct Readers {
+    layer: Audited,
+    disk: hdd::Hdd,
+    now: u64,
+    wake: Option<Instant>,
+    /// Of each reader: its stream, where it reads next, how far apart its reads are, when it stops, bytes read.
+    readers: Vec<(StreamId, u64, u64, u64, u64)>,
+}
+
+impl Readers {
+    fn new(elevator: elevator::Config) -> Self {
+        let disk = hdd::Config::generic().build().unwrap();
+        let config = Config {
+            limits: Limits::default(),
+            drive: disk.shape(),
+            elevator,
+        };
+        let mut layer = Witness::beside(config, false).unwrap();
+        let space = Edit::SetSpace {
+            id: SpaceId(0),
+            size: Some(SPACE),
+        };
+        layer.change(Instant::ZERO, &[space]).unwrap();
+        Self {
+            layer,
+            disk,
+            now: 0,
+            wake: None,
+            readers: Vec::new(),
+        }
+    }
+
+    fn at(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    /// One more, who reads each `stride` bytes from `start` on.
+    fn add(&mut self, start: u64, stride: u64, stop: u64) -> usize {
+        let spec = StreamSpec {
+            group: ROOT,
+            priority: Priority::default(),
+        };
+        let stream = self.layer.open(self.at(), spec).unwrap();
+        self.readers.push((stream, start, stride, stop, 0));
+        self.ask(self.readers.len() - 1);
+        self.readers.len() - 1
+    }
+
+    fn ask(&mut self, reader: usize) {
+        let now = self.at();
+        let (stream, next, stride, stop, _) = &mut self.readers[reader];
+        if now.as_nanos() >= *stop {
+            return;
+        }
+        let request = Request {
+            stream: *stream,
+            space: SpaceId(0),
+            op: Op::Read,
+            flags: Flags::NONE,
+            offset: *next,
+            length: CHUNK,
+            cookie: reader as u64,
+        };
+        *next = (*next + *stride) % (SPACE - u64::from(CHUNK));
+        self.layer.submit(now, &[request]).unwrap();
+    }
+
+    fn poll(&mut self) {
+        let mut out = Vec::new();
+        self.wake = self.layer.poll(self.at(), &mut out).map(|w| w.at);
+        for output in out {
+            match output {
+                Output::Dispatch(d) => self.disk.submit(self.at(), &d).unwrap(),
+                Output::Done(d) => {
+                    let reader = d.cookie as usize;
+                    assert_eq!(d.stream, self.readers[reader].0);
+                    self.readers[reader].4 += u64::from(d.length);
+                    self.ask(reader);
+                }
+                Output::Pause(_) | Output::Resume(_) => {}
+            }
+        }
+    }
+
+    fn run(&mut self, until: u64) {
+        while self.now < until {
+            self.poll();
+            // What was asked for upon an answer goes on in the same instant.
+            self.poll();
+            let next = [self.disk.next_completion(), self.wake];
+            let next = next.into_iter().flatten().min();
+            self.now = next.map_or(until, |at| at.as_nanos().clamp(self.now, until));
+            let mut ended = Vec::new();
+            while let Some(command) = self.disk.pop(self.at()) {
+                ended.push(command.completion);
+            }
+            self.layer.complete(self.at(), &ended);
+        }
+    }
+
+    /// Kilobytes a second of everybody from then on. The auditors have nothing to say.
+    fn rates(&mut self, seconds: u64) -> Vec<u64> {
+        let before: Vec<u64> = self.readers.iter().map(|r| r.4).collect();
+        self.run(self.now + seconds * SECOND);
+        assert_eq!(self.layer.observer().audit.found().kept(), []);
+        let read = self.readers.iter().zip(before);
+        read.map(|(r, before)| (r.4 - before) / seconds / 1_000)
+            .collect()
+    }
+}
+
+fn bfq(merge: bool) -> elevator::Config {
+    elevator::Config::Bfq(bfq::Config {
+        low_latency: false,
+        merge,
+        ..bfq::Config::default()
+    })
+}
+
+/// So many readers that interleave: kilobytes a second of each.
+fn interleaved(elevator: elevator::Config, readers: u64) -> Vec<u64> {
+    let mut host = Readers::new(elevator);
+    let chunk = u64::from(CHUNK);
+    for i in 0..readers {
+        host.add(i * chunk, readers * chunk, u64::MAX);
+    }
+    host.rates(5)
+}
+
+#[test]
+fn interleaved_readers_are_nearly_as_fast_as_one_who_reads_all() {
+    let alone: u64 = interleaved(bfq(true), 1).iter().sum();
+    for readers in [3, 5] {
+        let merged = interleaved(bfq(true), readers);
+        let apart = interleaved(bfq(false), readers);
+        let none = interleaved(elevator::Config::None, readers);
+        println!("{readers}: alone {alone}, merged {merged:?}, apart {apart:?}, none {none:?}");
+        let (merged, apart): (u64, u64) = (merged.iter().sum(), apart.iter().sum());
+        assert!(merged * 100 >= alone * 90, "{merged} of {alone} kB/s");
+        assert!(merged >= 2 * apart, "{merged} beside {apart} kB/s");
+    }
+}
+
+/// Three who interleave, merged by now.
+fn three() -> Readers {
+    let mut host = Readers::new(bfq(true));
+    let chunk = u64::from(CHUNK);
+    for i in 0..3 {
+        host.add(i * chunk, 3 * chunk, u64::MAX);
+    }
+    host.run(SECOND);
+    host
+}
+
+#[test]
+fn one_of_several_that_share_a_queue_may_be_on_hold_for_a_while() {
+    let mut host = three();
+    let stream = host.readers[1].0;
+    host.layer.hold(host.at(), stream, true);
+    // What is in the drive is answered.
+    host.run(host.now + SECOND / 10);
+    let held = host.rates(1);
+    assert_eq!(held[1], 0);
+    assert!(held[0] > 20_000 && held[2] > 20_000, "{held:?} kB/s");
+    host.layer.hold(host.at(), stream, false);
+    // Now it is far behind the others, and of one queue the nearest request is served, or the oldest once that is overdue.
+    let later = host.rates(2);
+    assert!(later[1] > 100, "{later:?} kB/s");
+}
+
+#[test]
+fn one_of_several_that_share_a_queue_may_give_up_and_leave() {
+    let mut host = three();
+    for leaver in [2, 0] {
+        let stream = host.readers[leaver].0;
+        // Its request, wherever it is, ends; it asks for no more.
+        host.readers[leaver].3 = 0;
+        host.layer.cancel(host.at(), stream, leaver as u64);
+        host.layer.close(host.at(), stream);
+        host.run(host.now + SECOND);
+    }
+    let rates = host.rates(2);
+    assert_eq!((rates[0], rates[2]), (0, 0));
+    assert!(rates[1] > 20_000, "{rates:?} kB/s");
+    // A newcomer gets a queue of its own, whatever was there before.
+    let far = host.add(50 << 30, u64::from(CHUNK), u64::MAX);
+    let rates = host.rates(2);
+    assert!(rates[1] > 10_000 && rates[far] > 10_000, "{rates:?} kB/s");
+    for reader in &mut host.readers {
+        reader.3 = 0;
+    }
+    host.run(host.now + SECOND);
+    assert_eq!(host.layer.layer().live(), 0);
+}
