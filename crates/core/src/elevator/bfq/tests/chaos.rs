@@ -35,7 +35,7 @@ impl Random {
             strict_guarantees: self.draw(6) == 0,
             charge: self.pick(&[Charge::Linux, Charge::Service]),
             async_charge_factor: self.pick(&[1, 3]),
-            seeky_threshold: self.pick(&[0, 19, 32]),
+            seeky_threshold: self.pick(&[0, 4, 19, 32]),
             back_seek_max: self.pick(&[0, 16 * 1024]),
             fifo_expire_sync: Span::from_millis(self.pick(&[0, 125])),
             ..Config::default()
@@ -62,6 +62,8 @@ struct Chaos {
     /// Bytes of each live request that the drive has seen.
     live: BTreeMap<Cookie, (u32, u32)>,
     changed: u32,
+    /// Streams read, near to each other, so that they are merged and part again.
+    near: bool,
     cookies: Cookie,
     wake: Option<u64>,
 }
@@ -108,6 +110,7 @@ impl Chaos {
             in_drive: Vec::new(),
             live: BTreeMap::new(),
             changed: 0,
+            near: heuristics.draw(2) == 0,
             cookies: 0,
             wake: None,
         }
@@ -151,6 +154,7 @@ impl Chaos {
     fn open(&mut self) {
         let group = match self.random.draw(3) {
             0 => ROOT,
+            _ if self.near => ROOT,
             _ => GroupId(self.random.draw(8) as u32),
         };
         let spec = StreamSpec {
@@ -199,6 +203,11 @@ impl Chaos {
             Op::Discard,
             Op::WriteZeroes,
         ]);
+        let op = if self.near && self.random.draw(4) > 0 {
+            Op::Read
+        } else {
+            op
+        };
         let length = match op {
             Op::Flush => 0,
             _ => self.random.pick(&[512, 4_096, 100_000, 600]),
@@ -206,13 +215,18 @@ impl Chaos {
         self.cookies += 1;
         let request = Request {
             stream,
-            space: SpaceId(self.random.draw(2) as u32),
+            space: SpaceId(if self.near {
+                0
+            } else {
+                self.random.draw(2) as u32
+            }),
             op,
             flags: Flags::from_bits(self.random.draw(4) as u8),
             offset: if op == Op::Flush {
                 0
             } else {
-                self.random.draw(SPACE - 100_000)
+                let reach = if self.near { SPACE / 8 } else { SPACE };
+                self.random.draw(reach - 100_000)
             },
             length,
             cookie: self.cookies,
