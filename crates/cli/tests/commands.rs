@@ -79,6 +79,7 @@ fn usage() {
             &[],
             &["--help"],
             &["demo", "--help"],
+            &["compare", "--help"],
             &["serve", "--help"],
             &["demos"],
             &["check"],

@@ -171,3 +171,39 @@ fn show(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    /// What goes to standard output, as records and as the table, and the page.
+    fn said(jobs: usize) -> [String; 3] {
+        let words = "weir compare latency --drive plextor-px-256m5s --drive hitachi-hts72755 --case readers --repetitions 3 --seconds 1";
+        let arguments = crate::Arguments::parse_from(words.split(' '));
+        let crate::Command::Compare(options) = arguments.command else {
+            panic!("another command");
+        };
+        let plan = plan(&options).unwrap();
+        let cells = play(&plan, jobs).unwrap();
+        let report = report::report(&plan, &cells).unwrap();
+        [
+            lines(&cells),
+            compare_table(&report, 80),
+            compare_page(&report),
+        ]
+    }
+
+    #[test]
+    fn twice_in_one_process_and_with_any_number_of_jobs_the_same_is_said() {
+        let first = said(1);
+        assert_eq!(first[0].lines().count(), 2 * 3 * 3 * 17);
+        assert!(
+            first[1].lines().all(|line| line.len() <= 80),
+            "{}",
+            first[1]
+        );
+        assert!(first == said(1), "twice");
+        assert!(first == said(7), "with seven jobs");
+    }
+}

@@ -37,11 +37,18 @@ pub(super) fn short(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Str
         return format!("{name} no request was answered");
     };
     let share = percent(pooled.split.fraction(part));
-    let fate = match &fate(policy, pooled, beside)[..] {
-        [] => String::new(),
-        some => format!(" (others {})", some.join(", ")),
-    };
-    format!("{name} {share} {place}{fate}")
+    let fate = Fate::new(pooled, beside);
+    let parts = [
+        fate.held.map(|p| format!("{} held back", percent(p))),
+        fate.idling.map(|p| format!("{} behind idling", percent(p))),
+        fate.left.map(|p| format!("left {}", percent(p))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    match (&parts[..], policy) {
+        ([], Policy::None) => format!("{name} {share} {place}"),
+        ([], _) => format!("{name} {share} {place} (others not held back)"),
+        (some, _) => format!("{name} {share} {place} (others {})", some.join(", ")),
+    }
 }
 
 /// In a sentence or two.
@@ -50,18 +57,27 @@ pub(super) fn sentence(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> 
         return "No request of the target was answered.".into();
     };
     let (whole, others) = (pooled.split.total(), beside.others);
-    let (share, whole) = (percent(part / whole), duration(whole));
     let behind = pooled.depth.filter(|_| place == Split::NAMES[3]);
     let behind = behind.map_or_else(String::new, |depth| {
         let depth = digits(depth);
         format!(", behind commands of the {others}: {depth} are in the drive on average")
     });
     let mut text = vec![format!(
-        "{share} of the {whole} of a request of the target it is {place}{behind}."
+        "A request of the target takes {} and is {place} for {} of it{behind}.",
+        duration(whole),
+        percent(part / whole),
     )];
-    let fate = fate(policy, pooled, beside);
-    if !fate.is_empty() {
-        text.push(format!("The {others} are {}.", fate.join(" and ")));
+    let fate = Fate::new(pooled, beside);
+    let parts = [
+        (fate.held).map(|p| format!("are held back for {} of their time", percent(p))),
+        (fate.idling).map(|p| format!("wait behind idling for {} of their time", percent(p))),
+        (fate.left).map(|p| format!("get {} of what they get under none", percent(p))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    match (&parts[..], policy) {
+        ([], Policy::None) => {}
+        ([], _) => text.push(format!("The {others} are not held back.")),
+        (some, _) => text.push(format!("The {others} {}.", some.join(" and "))),
     }
     if let Some(used) = beside.used(pooled) {
         let of = match beside.peak_mbps {
@@ -78,30 +94,28 @@ pub(super) fn sentence(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> 
     text.join(" ")
 }
 
-/// What becomes of the others: held back, waiting behind idling, and what that leaves them.
-fn fate(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Vec<String> {
-    let split = &pooled.others;
-    let (held, idling) = (split.fraction(split.held), split.fraction(split.idling));
-    let mut fate = Vec::new();
-    if held >= NOTICEABLE {
-        fate.push(format!("{} held back", percent(held)));
+/// What becomes of the others, as parts (0 to 1); what is not worth a word is left out.
+struct Fate {
+    /// Of their time: held back by a controller, waiting while the drive is kept for somebody's next request.
+    held: Option<f64>,
+    idling: Option<f64>,
+    /// What they get, of what they get under none, if that is less.
+    left: Option<f64>,
+}
+
+impl Fate {
+    fn new(pooled: &Pooled, beside: &Beside<'_>) -> Self {
+        let split = &pooled.others;
+        let noticed = |part: f64| Some(split.fraction(part)).filter(|p| *p >= NOTICEABLE);
+        let rest = |p: &Pooled| p.total_mbps - p.target_mbps;
+        let none = beside.none.filter(|none| rest(none) > 0.0);
+        let left = none.map(|none| rest(pooled) / rest(none));
+        Self {
+            held: noticed(split.held),
+            idling: noticed(split.idling),
+            left: left.filter(|left| *left <= 1.0 - NOTICEABLE),
+        }
     }
-    if idling >= NOTICEABLE {
-        fate.push(format!("{} behind idling", percent(idling)));
-    }
-    let rest = |p: &Pooled| p.total_mbps - p.target_mbps;
-    let none = beside.none.filter(|none| rest(none) > 0.0);
-    let left = none.map_or(1.0, |none| rest(pooled) / rest(none));
-    if left <= 1.0 - NOTICEABLE {
-        fate.push(format!(
-            "left {} of what they get under none",
-            percent(left)
-        ));
-    }
-    if fate.is_empty() && policy != Policy::None {
-        fate.push("not held back".into());
-    }
-    fate
 }
 
 /// Whether a promise to the target was kept, and what it left beside what idling leaves. `None` where nothing was promised.
@@ -144,4 +158,112 @@ fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::pooled::Promise;
+    use weir_measure::Histogram;
+
+    fn pooled(target: Split, others: Split, target_mbps: f64, total_mbps: f64) -> Pooled {
+        Pooled {
+            latency: Histogram::new(),
+            split: target,
+            others,
+            total_mbps,
+            target_mbps,
+            depth: Some(31.0),
+            promise: None,
+        }
+    }
+
+    fn queued() -> Split {
+        Split {
+            queue: 38_000.0,
+            service: 1_000.0,
+            ..Split::default()
+        }
+    }
+
+    #[test]
+    fn the_largest_part_is_named_and_what_became_of_the_others() {
+        let none = pooled(queued(), queued(), 0.1, 500.1);
+        let served = Split {
+            service: 99.0,
+            host: 1.0,
+            ..Split::default()
+        };
+        let waiting = Split {
+            idling: 80.0,
+            service: 20.0,
+            ..Split::default()
+        };
+        let bfq = pooled(served, waiting, 40.0, 90.0);
+        let beside = Beside {
+            none: Some(&none),
+            bfq: Some(&bfq),
+            peak_mbps: Some(515.0),
+            alone_mbps: None,
+            others: "readers",
+        };
+        assert_eq!(
+            short(Policy::None, &none, &beside),
+            "none 97% in the drive's queue"
+        );
+        let same = short(Policy::IoLatency, &none, &beside);
+        assert_eq!(
+            same,
+            "io.latency 97% in the drive's queue (others not held back)"
+        );
+        let idle = "bfq 99% being served (others 80% behind idling, left 10%)";
+        assert_eq!(short(Policy::Bfq, &bfq, &beside), idle);
+        assert_eq!(
+            sentence(Policy::None, &none, &beside),
+            "A request of the target takes 39.0 ms and is in the drive's queue for 97% of it, behind commands of the readers: 31.0 are \
+             in the drive on average. All together get 500.1 MB/s, 97% of the drive's peak."
+        );
+        assert_eq!(
+            sentence(Policy::Bfq, &bfq, &beside),
+            "A request of the target takes 100 us and is being served for 99% of it. The readers wait behind idling for 80% of their \
+             time and get 10% of what they get under none. All together get 90.00 MB/s, 17% of the drive's peak."
+        );
+        let nothing = pooled(Split::default(), queued(), 0.0, 500.0);
+        let said = short(Policy::None, &nothing, &beside);
+        assert_eq!(said, "none no request was answered");
+    }
+
+    #[test]
+    fn a_promise_is_kept_or_not_or_beyond_the_drive() {
+        let bfq = pooled(queued(), queued(), 20.0, 24.0);
+        let mut contract = pooled(queued(), queued(), 11.0, 511.0);
+        let beside = |alone_mbps| Beside {
+            none: None,
+            bfq: Some(&bfq),
+            peak_mbps: None,
+            alone_mbps,
+            others: "readers",
+        };
+        assert_eq!(verdict(Policy::Contract, &contract, &beside(None)), None);
+        let promise = |kept| Promise {
+            mbps: 10.0,
+            worst_mbps: Some(9.9),
+            kept,
+        };
+        let rest = "; the others get 500.0 MB/s, where bfq's idling leaves them 4.00.";
+        let got = "11.00 of 10 MB/s promised";
+        contract.promise = Some(promise(true));
+        let said =
+            |contract: &Pooled, alone| verdict(Policy::Contract, contract, &beside(alone)).unwrap();
+        let kept = format!("contract: kept: {got} (9.90 in the worst second){rest}");
+        assert_eq!(said(&contract, Some(23.0)), kept);
+        contract.promise = Some(promise(false));
+        let broken = format!("contract: not kept: {got} (9.90 in the worst second){rest}");
+        assert_eq!(said(&contract, Some(23.0)), broken);
+        let limited = format!(
+            "contract: limited by drive: {got}, and with the drive to itself the target gets 0.71 MB/s{rest}"
+        );
+        assert_eq!(said(&contract, Some(0.71)), limited);
+        assert_eq!(verdict(Policy::Bfq, &contract, &beside(None)), None);
+    }
 }

@@ -98,7 +98,11 @@ pub(crate) fn golden(name: &str, scratch: &Scratch, commands: &[&[&str]]) {
         }
         text.extend(["= ", &end.to_string(), "\n\n"]);
     }
-    let actual = text.replace(&scratch.0.display().to_string(), "DIR");
+    golden_text(name, &text.replace(&scratch.0.display().to_string(), "DIR"));
+}
+
+/// Compares a text with the file `tests/golden/NAME.txt`, or writes it there, as [`golden`].
+pub(crate) fn golden_text(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
     if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
         fs::write(&path, actual).expect("the golden file can be written");

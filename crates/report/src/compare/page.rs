@@ -109,4 +109,4 @@ fn reading(report: &CompareReport) -> Section {
     }
 }
 
-const CAPTION: &str = "Time split: mean of all repetitions. Over time: the first repetition; from the beginning of the measurement on.";
+const CAPTION: &str = "Time split: mean of all repetitions. Over time: the first repetition, from the beginning of the measurement on; where lines lie on each other, the last one is seen.";

@@ -1,0 +1,187 @@
+//! Comparisons: what they refuse, what they say, and that auditors find nothing.
+
+mod common;
+
+use common::{Said, Scratch, golden, golden_text, run};
+use serde_json::Value;
+
+/// A disk for tests: no product's.
+const DISK: &str = r#"
+name = "disk"
+about = """
+A disk for tests
+"""
+kind = "hdd"
+outer.bytes = "160GiB"
+outer.rate = "110MB/s"
+middle.bytes = "160GiB"
+middle.rate = "90MB/s"
+inner.bytes = "160GiB"
+inner.rate = "60MB/s"
+rpm = 7200
+seek.track = "1ms"
+seek.average = "12ms"
+seek.full = "22ms"
+settle = "500us"
+tags = 32
+ageing = "300ms"
+overhead = "100us"
+link = "300MB/s"
+segments = 16
+segment = "512KiB"
+write_cache = "8MiB"
+flush = "0s"
+"#;
+
+#[test]
+fn compare_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("bad.toml", &DISK.replace("rpm = 7200", "rpm = 0"));
+    scratch.file(
+        "unknown.toml",
+        &DISK.replace("segments =", "segment_count ="),
+    );
+    scratch.file("disk.toml", DISK);
+    golden(
+        "compare-refuses",
+        &scratch,
+        &[
+            &["compare"],
+            &["compare", "latencies"],
+            &["compare", "latency", "--drive", "plextor-px-256m5"],
+            &["compare", "latency", "--drive", "floppy"],
+            &["compare", "latency", "--drive", "nowhere.toml"],
+            &["compare", "latency", "--drive", "bad.toml"],
+            &["compare", "latency", "--drive", "unknown.toml"],
+            &[
+                "compare",
+                "latency",
+                "--drive",
+                "disk.toml",
+                "--drive",
+                "./disk.toml",
+            ],
+            &["compare", "latency", "--policy", "io.latncy"],
+            &["compare", "latency", "--policy", "bfq-linux"],
+            &["compare", "shares", "--policy", "io.latency"],
+            &["compare", "latency", "--case", "reader"],
+            &["compare", "max", "--case", "readers"],
+            &["compare", "latency", "--repetitions", "0"],
+            &["compare", "latency", "--repetitions", "1000000"],
+            &["compare", "latency", "--jobs", "0"],
+            &["compare", "latency", "--seconds", "0"],
+            &["compare", "latency", "--seconds", "many"],
+            &["compare", "latency", "--html", "-"],
+            &["compare", "latency", "--html", "nowhere/page.html"],
+            &["compare", "latency", "--json", "nowhere/records.json"],
+        ],
+    );
+    let left = ["bad.toml", "disk.toml", "unknown.toml"];
+    assert_eq!(scratch.names(), left, "nothing is left");
+}
+
+fn compare(scratch: &Scratch, arguments: &[&str]) -> Said {
+    let said = run(scratch, &[&["compare"], arguments].concat());
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    said
+}
+
+/// A short comparison on a disk and on a null drive.
+const SHORT: [&str; 9] = [
+    "latency",
+    "--drive",
+    "disk.toml",
+    "--drive",
+    "demo",
+    "--repetitions",
+    "2",
+    "--seconds",
+    "1",
+];
+
+#[test]
+fn a_table_for_each_drive() {
+    let scratch = Scratch::new();
+    scratch.file("disk.toml", DISK);
+    let policies = ["none", "io.latency", "bfq", "contract"].map(|p| ["--policy", p]);
+    let said = compare(&scratch, &[&SHORT[..], &policies.concat()].concat());
+    golden_text("compare", &said.out);
+    let (runs, time) = said.err.split_once(" runs in ").expect("it says how many");
+    assert_eq!((runs, time.trim_end().ends_with(" s")), ("32", true));
+}
+
+#[test]
+fn the_scenarios_of_the_demo_are_compared_on_any_drive() {
+    let scratch = Scratch::new();
+    scratch.file("disk.toml", DISK);
+    let one = ["--repetitions", "1", "--seconds", "2"];
+    for scenario in ["contract", "equal-readers", "shares", "max"] {
+        for drive in ["demo", "disk.toml"] {
+            let words = [&[scenario, "--drive", drive], &one[..]].concat();
+            let said = compare(&scratch, &words);
+            assert!(
+                said.out.contains("\nnone"),
+                "{scenario} on {drive}: {}",
+                said.out
+            );
+            assert!(!said.out.contains("case"), "it has one: {}", said.out);
+        }
+    }
+}
+
+#[test]
+fn records_are_in_order_and_say_where_time_went() {
+    let scratch = Scratch::new();
+    scratch.file("disk.toml", DISK);
+    let page = ["--json", "-", "--html", "page.html"];
+    let said = compare(&scratch, &[&SHORT[..], &page].concat());
+    assert!(said.err.contains("wrote page.html"), "{}", said.err);
+    let records: Vec<Value> = (said.out.lines())
+        .map(|line| serde_json::from_str(line).expect("a record is an object"))
+        .collect();
+    let mut at = records.iter();
+    for drive in ["disk", "demo"] {
+        for case in ["readers", "writers"] {
+            for policy in ["none", "io.latency", "bfq"] {
+                for repeat in 0..2 {
+                    let run: Vec<&Value> = at.by_ref().take(17).collect();
+                    for record in &run {
+                        assert_eq!(record["drive"], drive);
+                        assert_eq!(record["case"], case);
+                        assert_eq!(record["policy"], policy);
+                        assert_eq!(record["repeat"], repeat);
+                    }
+                    assert_eq!(
+                        (&run[0]["client"], &run[16]["client"]),
+                        (&"target".into(), &"total".into())
+                    );
+                    let split = &run[0]["split_us"];
+                    let part = |key: &str| split[key].as_f64().expect("a number");
+                    assert!(part("queue") <= part("drive") && part("idle") <= part("elevator"));
+                }
+            }
+        }
+    }
+    assert_eq!(at.next(), None);
+    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    for word in [
+        "disk",
+        "demo",
+        "Beside writers",
+        "io.latency",
+        "behind idling",
+    ] {
+        assert!(page.contains(word), "{word}");
+    }
+    assert!(page.len() < 2_000_000 && !page.contains("NaN"));
+}
+
+#[test]
+fn auditors_find_nothing() {
+    let scratch = Scratch::new();
+    scratch.file("disk.toml", DISK);
+    let policies = ["--policy", "none", "--policy", "contract", "--audit"];
+    let audited = compare(&scratch, &[&SHORT[..], &policies].concat());
+    let plain = compare(&scratch, &[&SHORT[..], &policies[..4]].concat());
+    assert_eq!(audited.out, plain.out, "they only watch");
+}
