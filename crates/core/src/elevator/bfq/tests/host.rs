@@ -101,6 +101,8 @@ pub(super) struct Host {
     out: Vec<Output>,
     events: Vec<(Instant, Event)>,
     pub(super) most_in_drive: usize,
+    /// Who sent something, and when.
+    pub(super) sent: Vec<(u64, usize)>,
 }
 
 impl Publish for Vec<(Instant, Event)> {
@@ -164,6 +166,7 @@ impl Host {
             out: Vec::new(),
             events: Vec::new(),
             most_in_drive: 0,
+            sent: Vec::new(),
         }
     }
 
@@ -334,6 +337,7 @@ impl Host {
                         self.link_free =
                             self.link_free.max(self.now + SERVICE) + bytes * NS_PER_BYTE;
                         self.drive.push_back((self.link_free, d.tag));
+                        self.sent.push((self.now, d.cookie as usize));
                         self.most_in_drive = self.most_in_drive.max(self.drive.len());
                     }
                     Output::Done(d) => {

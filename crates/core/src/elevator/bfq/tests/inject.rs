@@ -2,8 +2,11 @@
 
 use super::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use super::plain;
+use super::turns::check;
 use crate::elevator;
 use crate::elevator::bfq::Config;
+use std::fmt::Write;
+use std::string::String;
 
 fn host(injection: bool, groups: usize) -> Host {
     let config = Config {
@@ -42,4 +45,80 @@ fn a_large_request_is_injected_into_an_empty_drive_alone() {
     let (kept, injected) = thinker_beside(true, ms(3), STREAMER);
     assert!(injected > other, "{injected} after {other} kB/s");
     assert!(kept * 10 > thinker * 7, "{kept} after {thinker} kB/s");
+}
+
+/// The requests of one who thinks for a millisecond after each, beside another client: when each was sent (in microseconds), and how
+/// many of the other's were sent since the one before.
+fn pauses(other: Client, count: usize) -> String {
+    let mut host = host(true, 2);
+    let thinker = host.add(Client {
+        think: ms(1),
+        ..RANDOM.of(0)
+    });
+    host.add(other.of(1));
+    host.run(ms(50));
+    let mut log = String::new();
+    let mut injected = 0;
+    let mut lines = 0;
+    for &(at, who) in &host.sent {
+        if who != thinker {
+            injected += 1;
+        } else if lines < count {
+            writeln!(log, "{} {injected}", at / 1_000).unwrap();
+            (injected, lines) = (0, lines + 1);
+        }
+    }
+    log
+}
+
+#[test]
+fn the_limit_is_found_pause_by_pause() {
+    // Nothing is measured in the first ten milliseconds. A request that is not made to wait raises the limit by one, until the drive
+    // has as much as it ever had: what a reader with four outstanding can send in a millisecond.
+    let reader = Client { depth: 4, ..RANDOM };
+    check(
+        &pauses(reader, 15),
+        "
+        0 0
+        1046 0
+        2092 0
+        3139 0
+        4185 0
+        5231 0
+        6278 0
+        7324 0
+        8371 0
+        9417 0
+        10463 0
+        11510 22
+        12556 44
+        13609 63
+        14672 65
+        ",
+    );
+}
+
+#[test]
+fn a_limit_that_costs_too_much_is_lowered() {
+    // Two requests of 128 KiB make the next one wait for 80 us more than the 46 it takes alone.
+    check(
+        &pauses(STREAMER, 15),
+        "
+        0 0
+        1046 0
+        2092 0
+        3139 0
+        4185 0
+        5231 0
+        6278 0
+        7324 0
+        8371 0
+        9417 0
+        10463 0
+        11510 2
+        12635 0
+        13681 0
+        14727 0
+        ",
+    );
 }

@@ -2,9 +2,11 @@
 
 use super::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use super::plain;
+use super::turns::{check, log};
 use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::Config;
+use std::string::String;
 use std::vec::Vec;
 
 fn host(low_latency: bool) -> Host {
@@ -120,4 +122,96 @@ fn a_soft_real_time_client_waits_little_for_as_long_as_it_plays() {
     let (plain, raised) = (player(false), player(true));
     assert!(raised < 5_000, "{raised} us");
     assert!(plain > 5 * raised, "{plain} and {raised} us");
+}
+
+/// The turns of one who comes to two streamers after eight seconds: the first six that begin so many milliseconds after that.
+fn turns_of(client: Client, others: Priority, after: u64) -> String {
+    let mut host = host(true);
+    for _ in 0..2 {
+        host.add(Client {
+            priority: others,
+            ..STREAMER
+        });
+    }
+    host.run(8 * SECOND);
+    host.turns();
+    host.add(client);
+    let from = 8 * SECOND + ms(after);
+    host.run(from - ms(100).min(ms(after)));
+    if after > 100 {
+        host.turns();
+    }
+    host.run(from + ms(500));
+    let all = log(&mut host, 3, 2_000);
+    let of_client = |line: &&str| line.starts_with("2 ");
+    let begins = |line: &str| line[2..].split('-').next().and_then(|at| at.parse().ok());
+    let own = (all.lines().filter(of_client)).filter(|line| begins(line) >= Some(from / 1_000));
+    own.take(6)
+        .fold(String::new(), |log, line| log + line + "\n")
+}
+
+#[test]
+fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
+    // Budgets are two of the smallest. The streamers are not served meanwhile.
+    check(
+        &turns_of(RANDOM, Priority::default(), 0),
+        "
+        2 8000000-8023715 3806 BudgetExhausted 3800 3800
+        2 8023715-8046796 3806 BudgetExhausted 3800 3800
+        2 8046796-8068829 3806 BudgetExhausted 3800 3800
+        2 8068829-8091910 3806 BudgetExhausted 3800 3800
+        2 8091910-8113942 3806 BudgetExhausted 3800 3800
+        2 8113942-8137023 3806 BudgetExhausted 3800 3800
+        ",
+    );
+    // After 120000 sectors it is one among equals.
+    check(
+        &turns_of(RANDOM, Priority::default(), 650),
+        "
+        2 8655303-8677335 3806 BudgetExhausted 3800 3800
+        2 8677335-8700416 3806 BudgetExhausted 3800 3800
+        2 8700416-8713172 3806 NoMoreRequests 2208 2208
+        2 8713218-8713742 1598 Preempted 8 974
+        2 8715332-8715856 624 Preempted 8 974
+        2 8717445-8717969 2208 Preempted 8 974
+        ",
+    );
+}
+
+#[test]
+fn the_turns_of_a_player_begin_when_it_asks() {
+    let others = Priority {
+        level: 3,
+        ..Priority::default()
+    };
+    let player = Client {
+        size: 16 * 1024,
+        sequential: true,
+        think: ms(40),
+        ..RANDOM
+    };
+    // It asks 40 ms after an answer, and is idled for 20 ms.
+    check(
+        &turns_of(player, others, 0),
+        "
+        2 8000000-8021778 3806 TooIdle 32 32
+        2 8041778-8063894 3806 TooIdle 32 32
+        2 8083894-8106010 3770 TooIdle 32 32
+        2 8126010-8148125 3770 TooIdle 32 32
+        2 8168125-8190241 3770 TooIdle 32 32
+        2 8210241-8232357 3770 TooIdle 32 32
+        ",
+    );
+    // The time for which it counts as one that starts something is over.
+    check(
+        &turns_of(player, others, 4_000),
+        "
+        2 12000434-12022549 2254 TooIdle 32 32
+        2 12042549-12064665 2254 TooIdle 32 32
+        2 12084665-12106781 2254 TooIdle 32 32
+        2 12126781-12148896 2172 TooIdle 32 32
+        2 12168896-12191012 2172 TooIdle 32 32
+        2 12211012-12233128 2172 TooIdle 32 32
+        ",
+    );
 }
