@@ -1,0 +1,82 @@
+//! Whom a node serves next: of the highest class that waits, the one of smallest finish time among those who may start.
+
+use super::super::entity::{CLASSES, IDLE};
+use super::{ROOT, ServiceTree, Wf2q, tree_of};
+use crate::list::NIL;
+use crate::tree::before;
+use crate::{Instant, Span, mutant};
+
+/// How long the idle class may wait behind the others (Linux: `BFQ_CL_IDLE_TIMEOUT`).
+const IDLE_CLASS_TIMEOUT: Span = Span::from_millis(200);
+
+impl Wf2q {
+    /// Looks up whom the node serves next and passes its budget on to the node's own entity. True if that concerns the level
+    /// above (Linux: `bfq_update_next_in_service`, `bfq_update_parent_budget`).
+    pub(super) fn refresh_next(&mut self, node: u32) -> bool {
+        let found = self.lookup(node).unwrap_or(NIL);
+        let old = core::mem::replace(&mut self.nodes[node as usize].next, found);
+        if found == NIL {
+            return old != NIL;
+        }
+        if node == ROOT {
+            return false;
+        }
+        let budget = self.entity(found).budget;
+        let own = core::mem::replace(&mut self.entity_mut(node).budget, budget);
+        old == NIL || own != budget
+    }
+
+    /// Linux: `bfq_lookup_next_entity`.
+    pub(super) fn lookup(&mut self, node: u32) -> Option<u32> {
+        let first = tree_of(node, 0) as usize;
+        let waiting = |tree: &ServiceTree| !tree.active.is_empty();
+        let class = self.trees[first..first + CLASSES]
+            .iter()
+            .position(waiting)?;
+        self.lookup_class(node, class as u8)
+    }
+
+    /// Whom to serve now: the idle class first if it has waited too long. The promotion is decided here, when it matters.
+    pub(super) fn choose(&mut self, now: Instant, node: u32) -> Option<u32> {
+        let at = self.nodes[node as usize].idle_class_at;
+        let overdue = now.since(at) > IDLE_CLASS_TIMEOUT && !mutant::is(mutant::IDLE_CLASS_STARVED);
+        let promoted = if overdue {
+            self.lookup_class(node, IDLE)
+        } else {
+            None
+        };
+        // Whatever changed while nothing here was in service was followed by a look-up.
+        let next = self.nodes[node as usize].next;
+        debug_assert_eq!(self.lookup(node).unwrap_or(NIL), next);
+        let found = promoted.or_else(|| (next != NIL).then_some(next))?;
+        if self.entity(found).class == IDLE {
+            self.nodes[node as usize].idle_class_at = now;
+        }
+        Some(found)
+    }
+
+    /// Linux: `__bfq_lookup_next_entity`, `bfq_calc_vtime_jump`, `bfq_first_active_entity`.
+    pub(super) fn lookup_class(&mut self, node: u32, class: u8) -> Option<u32> {
+        let tree = &mut self.trees[tree_of(node, class) as usize];
+        let min_start = self.forest.min_start(&tree.active)?;
+        let v = if before(tree.v, min_start) {
+            min_start
+        } else {
+            tree.v
+        };
+        if self.nodes[node as usize].in_service == NIL {
+            tree.v = v;
+        }
+        if mutant::is(mutant::ELIGIBILITY_IGNORED) {
+            return self.forest.first(&tree.active);
+        }
+        let mut found = self.forest.first_eligible(&tree.active, v)?;
+        while mutant::is(mutant::TIES_LAST_FIRST) {
+            match self.forest.next(found) {
+                Some(next) if self.forest.key(next) == self.forest.key(found) => found = next,
+                _ => break,
+            }
+        }
+        Some(found)
+    }
+}
