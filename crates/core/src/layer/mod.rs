@@ -15,7 +15,7 @@ pub(crate) use table::{At, Live, Piece, Table};
 use crate::Contract;
 use crate::control::latency::Latency;
 use crate::control::max;
-use crate::elevator::{self, Elevator};
+use crate::elevator::{self, Elevator, Schedule};
 use crate::event::{Events, Mask, Publish};
 use crate::flush::Flushes;
 use crate::list::{Links, List};
@@ -290,7 +290,7 @@ impl Layer {
         let l = config.limits;
         let table = Table::new(&l, config.drive);
         let elevator = Elevator::new(&config.elevator, &table);
-        let limits_tags = elevator.other().is_some_and(|e| e.limits_tags());
+        let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
         let lanes = if limits_tags { 2 * l.streams } else { 1 };
         Ok(Self {
             limits: max::Limits::new(l.groups, l.requests),
