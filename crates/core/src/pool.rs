@@ -18,7 +18,6 @@ pub(crate) struct Pool<T> {
     slots: Vec<Slot<T>>,
     /// The first free slot, or [`NIL`].
     free: u32,
-    used: u32,
 }
 
 impl<T: Clone> Pool<T> {
@@ -32,7 +31,6 @@ impl<T: Clone> Pool<T> {
         Self {
             slots: (1..=capacity).map(slot).collect(),
             free: if capacity > 0 { 0 } else { NIL },
-            used: 0,
         }
     }
 }
@@ -42,21 +40,22 @@ impl<T> Pool<T> {
         self.slots.len() as u32
     }
 
-    pub(crate) fn len(&self) -> u32 {
-        self.used
+    /// Puts `value` into a free slot; `None` when there is none.
+    pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
+        let (index, slot) = self.take()?;
+        *slot = value;
+        Some(index)
     }
 
-    /// Puts `value` into a free slot; `None` when there is none.
+    /// Takes a free slot, to be written in place; `None` when there is none.
     #[inline]
-    pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
+    pub(crate) fn take(&mut self) -> Option<(u32, &mut T)> {
         let index = self.free;
         let slot = self.slots.get_mut(index as usize)?;
         debug_assert!(slot.generation & 1 == 0, "slot {index} is in use");
         slot.generation = slot.generation.wrapping_add(1);
         self.free = slot.next_free;
-        self.used += 1;
-        slot.value = value;
-        Some(index)
+        Some((index, &mut slot.value))
     }
 
     #[inline]
@@ -66,7 +65,6 @@ impl<T> Pool<T> {
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = self.free;
         self.free = index;
-        self.used -= 1;
     }
 
     /// The slots in use and their values.

@@ -30,29 +30,29 @@ impl Spaces {
         self.sizes.len() as u32
     }
 
-    /// Refuses a request that is no range of its space.
+    /// Refuses a request that is no range of its space. Returns whether it has a range: a flush has none.
     #[inline]
-    pub(crate) fn check(&self, request: &Request) -> Result<(), Reject> {
+    pub(crate) fn check(&self, request: &Request) -> Result<bool, Reject> {
         if let Some(&size) = self.sizes.get(request.space.0 as usize)
             && request.op != Op::Flush
             && request.length > 0
             && let Some(end) = request.offset.checked_add(u64::from(request.length))
             && end <= size
         {
-            return Ok(());
+            return Ok(true);
         }
         self.check_closely(request)
     }
 
     /// A flush, or what is wrong with a request.
     #[cold]
-    fn check_closely(&self, request: &Request) -> Result<(), Reject> {
+    fn check_closely(&self, request: &Request) -> Result<bool, Reject> {
         let exists = self.exist.get(request.space.0 as usize).copied();
         if exists != Some(true) {
             return Err(Reject::UnknownSpace);
         }
         match (request.op, request.length) {
-            (Op::Flush, 0) if request.offset == 0 => Ok(()),
+            (Op::Flush, 0) if request.offset == 0 => Ok(false),
             (Op::Flush, _) | (_, 0) => Err(Reject::BadLength),
             _ => Err(Reject::OutOfRange),
         }

@@ -86,6 +86,8 @@ pub(crate) struct Stream {
     pub(crate) state: State,
     /// Some group above it has a limit.
     pub(crate) limited_path: bool,
+    /// It is open and has no such group: nothing holds its requests back.
+    pub(crate) straight: bool,
     /// Is to pause, and whether its driver has been told so.
     pub(crate) paused: bool,
     pub(crate) told_to_pause: bool,
@@ -108,6 +110,7 @@ impl Stream {
         live: 0,
         state: State::Closing,
         limited_path: false,
+        straight: false,
         paused: false,
         told_to_pause: false,
         owed_resume: false,
@@ -116,6 +119,17 @@ impl Stream {
             bytes: 0,
         }; 2],
     };
+
+    pub(crate) fn set_state(&mut self, state: State) {
+        self.state = state;
+        self.straight = state == State::Open && !self.limited_path;
+    }
+
+    /// Whether some group above it has a limit.
+    pub(crate) fn set_limits(&mut self, limited_path: bool) {
+        self.limited_path = limited_path;
+        self.straight = self.state == State::Open && !limited_path;
+    }
 
     /// A limit holds back what it wants to send next.
     #[inline]

@@ -34,6 +34,7 @@ impl Layer {
         self.config.drive.capacity = capacity;
         self.limits.set(now, &self.table.groups);
         self.latency.set(now, &self.table.groups);
+        self.set_looks_at_all();
         self.pass_latency(now);
         for edit in edits {
             if let Edit::SetSpace { id, size } = *edit {
@@ -51,7 +52,7 @@ impl Layer {
             let Some(stream) = self.table.streams.get_mut(index) else {
                 continue;
             };
-            stream.limited_path = self.limits.apply_to(stream.spec.group);
+            stream.set_limits(self.limits.apply_to(stream.spec.group));
             if stream.paused || stream.is_limited() {
                 self.reconsider_pause(index);
             }

@@ -212,8 +212,8 @@ fn answer(live: &Live) -> Output {
         outcome: live.outcome,
         submitted: live.submitted,
         waits: Waits {
-            limit: live.limited,
-            elevator: dispatched.since(live.submitted).less(live.limited),
+            limit: live.cleared.since(live.submitted),
+            elevator: dispatched.since(live.cleared),
             drive: ended.since(dispatched),
         },
     })

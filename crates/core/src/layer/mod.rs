@@ -257,6 +257,8 @@ pub struct Layer {
     front: Front,
     /// The elevator has a say in who gets one.
     limits_tags: bool,
+    /// That, a listener or `io.latency` wants to see every request: none goes straight to the elevator.
+    looks_at_all: bool,
     /// Room to list a stream's requests in.
     listed: Vec<u32>,
     /// Requests that are over and not yet reported, in the order in which they ended.
@@ -299,6 +301,7 @@ impl Layer {
             elevator,
             front: Front::new(lanes, l.requests),
             limits_tags,
+            looks_at_all: limits_tags,
             listed: Vec::with_capacity(l.requests.min(l.per_stream) as usize),
             finished: Vec::with_capacity(l.requests as usize),
             tagged: 0,
@@ -346,7 +349,7 @@ impl Layer {
 
     /// Live requests of all streams.
     pub fn live(&self) -> u32 {
-        self.table.requests.len()
+        (self.counters.accepted - self.counters.done) as u32
     }
 
     /// Pieces in the drive.
@@ -366,6 +369,13 @@ impl Layer {
     /// From now on the events of `mask` are kept for [`Self::drain`].
     pub fn listen(&mut self, mask: Mask) {
         self.events.listen(mask);
+        self.set_looks_at_all();
+    }
+
+    /// A listener or a target of `io.latency` came or went.
+    fn set_looks_at_all(&mut self) {
+        self.looks_at_all =
+            self.limits_tags || self.events.listening() || self.latency.is_enabled();
     }
 
     /// Hands the events kept so far to `listener`, oldest first. Returns how many were lost because nobody came for them.

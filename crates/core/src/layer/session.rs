@@ -2,7 +2,7 @@
 
 use super::{At, Layer, OpenError};
 use crate::mutant;
-use crate::stream::{Limited, State, Stream};
+use crate::stream::{State, Stream};
 use crate::{Cookie, Instant, Outcome, StreamId, StreamSpec};
 
 impl Layer {
@@ -21,16 +21,12 @@ impl Layer {
         if group.children > 0 {
             return Err(OpenError::NotALeaf(spec.group));
         }
-        let stream = Stream {
+        let mut stream = Stream {
             spec,
-            live: 0,
             state: State::Open,
-            limited_path: self.limits.apply_to(spec.group),
-            paused: false,
-            told_to_pause: false,
-            owed_resume: false,
-            limited: [Limited::default(); 2],
+            ..Stream::EMPTY
         };
+        stream.set_limits(self.limits.apply_to(spec.group));
         let index = self.table.streams.insert(stream).ok_or(OpenError::Full)?;
         self.table
             .groups
@@ -51,7 +47,7 @@ impl Layer {
         let Some(index) = self.known(stream) else {
             return;
         };
-        self.table.streams[index].state = State::Closing;
+        self.table.streams[index].set_state(State::Closing);
         self.for_each_of(index, |layer, request| layer.give_up(now, request));
         self.close_if_drained(now, index);
     }
@@ -68,7 +64,7 @@ impl Layer {
         if state == State::Closing || (state == State::Held) == held {
             return;
         }
-        self.table.streams[index].state = if held { State::Held } else { State::Open };
+        self.table.streams[index].set_state(if held { State::Held } else { State::Open });
         self.for_each_of(index, |layer, request| {
             if held {
                 layer.withdraw(now, request);
@@ -172,7 +168,7 @@ impl Layer {
         }
         let live = &mut self.table.requests[request];
         if matches!(live.at, At::Limit | At::Latency | At::Held) && !live.is_dispatched() {
-            live.limited += now.since(live.since);
+            live.cleared += now.since(live.since);
         }
         live.since = now;
         if live.tagged && live.at == At::Elevator && live.pieces == 0 {
@@ -185,12 +181,11 @@ impl Layer {
     /// Ends a request that is not wholly in the drive.
     fn give_up(&mut self, now: Instant, request: u32) {
         let live = &self.table.requests[request];
-        if matches!(live.at, At::Drive | At::Finished) || live.given_up {
+        if matches!(live.at, At::Drive | At::Finished) {
             return;
         }
         self.take_out(now, request);
         let live = &mut self.table.requests[request];
-        live.given_up = true;
         live.at = At::Drive;
         if live.outcome == Outcome::Ok {
             live.outcome = Outcome::Cancelled;

@@ -1,10 +1,10 @@
 //! Requests come in: checked, counted against their stream, charged by the limits, put in the elevator.
 
-use super::{At, Layer, Live, Reject, Rejected};
+use super::{At, Layer, Reject, Rejected};
 use crate::event::Event;
 use crate::mutant;
 use crate::stream::State;
-use crate::{Instant, Op, Outcome, Request, Span, StreamId};
+use crate::{Instant, Op, Request, StreamId};
 
 /// Lanes in front of the elevator that are tried for one tag. Whoever is refused has a tag, so there will be another try.
 const REFUSALS_MAX: u32 = 8;
@@ -80,7 +80,7 @@ impl Layer {
         let live = &mut self.table.requests[request];
         // Between its first piece and its last a request's time is the drive's, also where its stream was on hold.
         if !live.is_dispatched() {
-            live.limited += now.since(live.since);
+            live.cleared += now.since(live.since);
         }
         live.since = now;
         live.tagged |= at == At::Elevator;
@@ -175,45 +175,28 @@ impl Layer {
         let Some(stream) = streams.get_named_mut(index, generation) else {
             return Err(Reject::UnknownStream);
         };
-        if stream.state == State::Closing {
+        if !stream.straight && stream.state == State::Closing {
             return Err(Reject::UnknownStream);
         }
-        self.table.spaces.check(request)?;
+        let has_range = self.table.spaces.check(request)?;
         let (before, limits) = (stream.live, &self.config.limits);
         let beyond = before >= limits.reserved;
         if before >= limits.per_stream || (beyond && self.shared >= self.shared_max) {
             return Err(self.refuse(index, before));
         }
-        let live = Live {
-            request: *request,
-            number: self.counters.accepted,
-            group: stream.spec.group,
-            at: At::Elevator,
-            tagged: true,
-            given_up: false,
-            issued: 0,
-            pieces: 0,
-            outcome: Outcome::Ok,
-            submitted: now,
-            since: now,
-            limited: Span::ZERO,
-            dispatched: Instant::MAX,
-        };
-        let slot = self.table.requests.insert(live).expect("there is room");
+        let requests = &mut self.table.requests;
+        let (slot, live) = requests.take().expect("there is room");
+        live.accept(request, self.counters.accepted, stream.spec.group, now);
         stream.live += 1;
         self.shared += u32::from(beyond);
         self.counters.accepted += 1;
         let mut passed = true;
-        if stream.state == State::Open
-            && !stream.limited_path
-            && request.op != Op::Flush
+        if stream.straight
+            && has_range
             && self.tagged < limits.scheduler_tags
-            && !self.latency.is_enabled()
-            && !self.events.listening()
-            && !self.limits_tags
+            && !self.looks_at_all
         {
-            self.tagged += 1;
-            self.elevator.insert(now, slot, &self.table);
+            self.tag(now, slot);
         } else {
             passed = self.place(now, slot);
         }
@@ -224,6 +207,7 @@ impl Layer {
     }
 
     /// Puts a request that was accepted where it belongs. Returns whether it has passed its limits.
+    #[inline(never)]
     fn place(&mut self, now: Instant, slot: u32) -> bool {
         let live = &mut self.table.requests[slot];
         let request = live.request;
@@ -252,7 +236,7 @@ impl Layer {
         let passes = self.latency.enter(now, request, live.group, &live.request);
         if !passes {
             if !live.is_dispatched() {
-                live.limited += now.since(live.since);
+                live.cleared += now.since(live.since);
             }
             (live.since, live.at, live.tagged) = (now, At::Latency, false);
             let Request { stream, cookie, .. } = live.request;

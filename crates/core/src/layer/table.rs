@@ -6,9 +6,7 @@ use crate::list::NIL;
 use crate::pool::Pool;
 use crate::space::Spaces;
 use crate::stream::Stream;
-use crate::{
-    Capacity, Flags, Instant, Op, Outcome, QueueId, Request, SpaceId, Span, StreamId, Tag,
-};
+use crate::{Capacity, Flags, Instant, Op, Outcome, QueueId, Request, SpaceId, StreamId, Tag};
 use alloc::vec::Vec;
 
 /// Where a live request is.
@@ -36,14 +34,12 @@ pub(crate) enum At {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
     pub(crate) request: Request,
-    /// The how manieth that was accepted.
+    /// So many were accepted before it.
     pub(crate) number: u64,
     pub(crate) group: GroupId,
     pub(crate) at: At,
     /// Has a scheduler tag.
     pub(crate) tagged: bool,
-    /// No further piece of it is to be sent.
-    pub(crate) given_up: bool,
     /// Bytes handed to the drive so far.
     pub(crate) issued: u32,
     /// Pieces in the drive.
@@ -52,7 +48,8 @@ pub(crate) struct Live {
     pub(crate) submitted: Instant,
     /// When it came to where it is held back, or ended.
     pub(crate) since: Instant,
-    pub(crate) limited: Span,
+    /// When it was submitted, later by the time it was held back.
+    pub(crate) cleared: Instant,
     /// When its first piece went to the drive; [`Instant::MAX`]: none has yet.
     pub(crate) dispatched: Instant,
 }
@@ -76,18 +73,34 @@ impl Live {
         group: GroupId(0),
         at: At::Finished,
         tagged: false,
-        given_up: false,
         issued: 0,
         pieces: 0,
         outcome: Outcome::Ok,
         submitted: Instant::ZERO,
         since: Instant::ZERO,
-        limited: Span::ZERO,
+        cleared: Instant::ZERO,
         dispatched: Instant::MAX,
     };
 }
 
 impl Live {
+    /// A request was accepted and goes to the elevator, unless it is found to belong elsewhere. Written where it stands.
+    #[inline]
+    pub(super) fn accept(&mut self, request: &Request, number: u64, group: GroupId, now: Instant) {
+        self.request = *request;
+        self.number = number;
+        self.group = group;
+        self.at = At::Elevator;
+        self.tagged = true;
+        self.issued = 0;
+        self.pieces = 0;
+        self.outcome = Outcome::Ok;
+        self.submitted = now;
+        self.since = now;
+        self.cleared = now;
+        self.dispatched = Instant::MAX;
+    }
+
     /// Some of it has gone to the drive.
     #[inline]
     pub(super) fn is_dispatched(&self) -> bool {
