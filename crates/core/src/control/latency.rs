@@ -196,6 +196,11 @@ impl Latency {
         self.enabled
     }
 
+    /// Whether requests have to enter or, those that did, to leave.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.enabled || self.is_counting()
+    }
+
     /// Whether requests that end have to [leave](Self::leave).
     #[inline]
     pub(crate) fn is_counting(&self) -> bool {

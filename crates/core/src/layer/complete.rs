@@ -33,16 +33,16 @@ impl Layer {
         };
         // Something ended, so the drive has room again for what it sent back.
         self.retry_at = None;
-        let (request, op) = (piece.request, piece.op);
+        let request = piece.request;
         self.elevator.complete(now, piece, &self.table);
         self.table.pieces.remove(completion.tag);
-        if op == Op::Flush {
+        let live = &mut self.table.requests[request];
+        if live.request.op == Op::Flush {
             self.end_flush(now, request, outcome);
             return;
         }
-        let live = &mut self.table.requests[request];
         live.pieces -= 1;
-        if live.outcome == Outcome::Ok {
+        if outcome != Outcome::Ok && live.outcome == Outcome::Ok {
             live.outcome = outcome;
         }
         if live.pieces == 0 {
@@ -95,22 +95,24 @@ impl Layer {
     #[inline]
     fn end(&mut self, now: Instant, request: u32, tagged: bool) {
         self.finished.push(request);
-        if tagged {
-            self.untag(request);
-            if !self.front.is_empty() {
-                self.fill_front(now);
-            }
-        }
-        if self.latency.is_counting() {
-            self.leave_latency(now, request);
+        self.tagged -= u32::from(tagged);
+        if self.looks_at_all || !self.front.is_empty() {
+            self.after_end(now, request, tagged);
         }
     }
 
-    #[cold]
-    fn leave_latency(&mut self, now: Instant, request: u32) {
-        let live = &self.table.requests[request];
-        let took = live.is_dispatched().then(|| now.since(live.submitted));
-        self.latency.leave(now, request, &live.request, took);
-        self.pass_latency(now);
+    /// Somebody wants to see requests that are over, or waits for their tags.
+    #[inline(never)]
+    fn after_end(&mut self, now: Instant, request: u32, tagged: bool) {
+        if tagged {
+            self.tell_tagged(request, false);
+            self.fill_front(now);
+        }
+        if self.latency.is_counting() {
+            let live = &self.table.requests[request];
+            let took = live.is_dispatched().then(|| now.since(live.submitted));
+            self.latency.leave(now, request, &live.request, took);
+            self.pass_latency(now);
+        }
     }
 }

@@ -374,8 +374,7 @@ impl Layer {
 
     /// A listener or a target of `io.latency` came or went.
     fn set_looks_at_all(&mut self) {
-        self.looks_at_all =
-            self.limits_tags || self.events.listening() || self.latency.is_enabled();
+        self.looks_at_all = self.limits_tags || self.events.listening() || self.latency.is_in_use();
     }
 
     /// Hands the events kept so far to `listener`, oldest first. Returns how many were lost because nobody came for them.

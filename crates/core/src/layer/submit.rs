@@ -105,9 +105,7 @@ impl Layer {
             live.tagged = true;
             live.at = At::Elevator;
             self.tag(now, request);
-            if self.limits_tags {
-                self.tell_tagged(request, true);
-            }
+            self.tell_tagged(request, true);
         }
     }
 
@@ -115,9 +113,7 @@ impl Layer {
     #[inline]
     pub(super) fn untag(&mut self, request: u32) {
         self.tagged -= 1;
-        if self.limits_tags {
-            self.tell_tagged(request, false);
-        }
+        self.tell_tagged(request, false);
     }
 
     /// Whether the elevator lets a request have a scheduler tag.
@@ -126,9 +122,11 @@ impl Layer {
         elevator.is_none_or(|e| e.may_tag(request, &self.table))
     }
 
-    /// Tells the elevator that a request has a scheduler tag, or has it no longer.
-    #[cold]
-    fn tell_tagged(&mut self, request: u32, tagged: bool) {
+    /// Tells the elevator, where that limits tags, that a request has one, or has it no longer.
+    pub(super) fn tell_tagged(&mut self, request: u32, tagged: bool) {
+        if !self.limits_tags {
+            return;
+        }
         match self.elevator.other_mut() {
             Some(elevator) if tagged => elevator.tagged(request, &self.table),
             Some(elevator) => elevator.untagged(request, &self.table),
@@ -191,10 +189,7 @@ impl Layer {
         self.shared += u32::from(beyond);
         self.counters.accepted += 1;
         let mut passed = true;
-        if stream.straight
-            && has_range
-            && self.tagged < limits.scheduler_tags
-            && !self.looks_at_all
+        if stream.straight && has_range && self.tagged < limits.scheduler_tags && !self.looks_at_all
         {
             self.tag(now, slot);
         } else {

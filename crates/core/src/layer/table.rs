@@ -107,12 +107,12 @@ impl Live {
         self.dispatched < Instant::MAX
     }
 
-    /// It is over as of now. Returns whether it had a scheduler tag, which it has no longer.
+    /// It is over as of now. Returns whether it had a scheduler tag, which is free now.
     #[inline]
     pub(super) fn finish(&mut self, now: Instant) -> bool {
         self.at = At::Finished;
         self.since = now;
-        core::mem::replace(&mut self.tagged, false)
+        self.tagged
     }
 }
 
