@@ -56,7 +56,7 @@ impl Layer {
         let stream = &mut self.table.streams[index];
         stream.live -= 1;
         self.shared -= u32::from(stream.live >= self.config.limits.reserved);
-        if stream.paused || stream.state == State::Closing || !self.starved.is_empty() {
+        if stream.watched || !self.starved.is_empty() {
             self.after_done(now, index);
         }
     }
@@ -148,7 +148,7 @@ impl Layer {
         }
         let live = &self.table.requests[request];
         let piece = Piece::of(live, request, 0, 0, now);
-        let (queue, tag) = self.table.pieces.insert(piece);
+        let (queue, tag) = self.table.pieces.insert(piece, live.request.stream.index);
         let dispatch = dispatch_of(&live.request, queue, tag, 0, 0);
         out.push(Output::Dispatch(dispatch));
     }
@@ -163,8 +163,10 @@ impl Layer {
         debug_assert!(
             live.at == At::Elevator && bytes > 0 && bytes <= live.request.length - live.issued
         );
-        live.dispatched = live.dispatched.min(now);
         let within = live.issued;
+        if within == 0 {
+            live.dispatched = now;
+        }
         live.issued += bytes;
         live.pieces += 1;
         if live.issued == live.request.length {
@@ -174,7 +176,7 @@ impl Layer {
             self.limits.charge(now, live.group, &live.request);
         }
         let piece = Piece::of(live, request, within, bytes, now);
-        let (queue, tag) = self.table.pieces.insert(piece);
+        let (queue, tag) = self.table.pieces.insert(piece, live.request.stream.index);
         let dispatch = dispatch_of(&live.request, queue, tag, within, bytes);
         out.push(Output::Dispatch(dispatch));
     }
@@ -212,11 +214,17 @@ fn answer(live: &Live) -> Output {
         outcome: live.outcome,
         submitted: live.submitted,
         waits: Waits {
-            limit: live.cleared.since(live.submitted),
-            elevator: dispatched.since(live.cleared),
-            drive: ended.since(dispatched),
+            limit: between(live.submitted, live.cleared),
+            elevator: between(live.cleared, dispatched),
+            drive: between(dispatched, ended),
         },
     })
+}
+
+/// The time from one instant to another that is not before it.
+#[inline]
+fn between(from: Instant, to: Instant) -> Span {
+    Span::from_nanos(to.as_nanos() - from.as_nanos())
 }
 
 /// A piece of a request as the drive sees it.

@@ -44,7 +44,7 @@ impl Layer {
         if wanted == stream.paused || (!wanted && mutant::is(mutant::RESUME_LOST)) {
             return;
         }
-        self.table.streams[index].paused = wanted;
+        self.table.streams[index].set_paused(wanted);
         self.owe_notice(index);
     }
 

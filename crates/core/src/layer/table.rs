@@ -120,8 +120,6 @@ impl Live {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) request: u32,
-    pub(crate) stream: u32,
-    pub(crate) group: GroupId,
     pub(crate) op: Op,
     pub(crate) within: u32,
     pub(crate) length: u32,
@@ -135,8 +133,6 @@ impl Piece {
     pub(super) fn of(live: &Live, request: u32, within: u32, length: u32, now: Instant) -> Self {
         Self {
             request,
-            stream: live.request.stream.index,
-            group: live.group,
             op: live.request.op,
             within,
             length,
@@ -147,8 +143,6 @@ impl Piece {
 
     const NONE: Self = Self {
         request: NIL,
-        stream: 0,
-        group: GroupId(0),
         op: Op::Read,
         within: 0,
         length: 0,
@@ -232,7 +226,8 @@ pub(crate) struct Pieces {
     slots: Vec<Slot>,
     /// The first free tag of each queue, or [`NIL`].
     free: Vec<u32>,
-    in_flight: u32,
+    /// Free tags of all queues.
+    left: u32,
 }
 
 /// A tag's place. A piece of request [`NIL`] stands for none.
@@ -257,38 +252,43 @@ impl Pieces {
         Self {
             slots: (0..queues * tags).map(slot).collect(),
             free: (0..queues).map(|queue| queue * tags).collect(),
-            in_flight: 0,
+            left: queues * tags,
         }
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.in_flight
+        self.slots.len() as u32 - self.left
     }
 
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.in_flight as usize == self.slots.len()
+        self.left == 0
     }
 
     /// Gives `piece` a tag of the queue its stream prefers, or of the next one that has any; not to be called when full.
     #[inline]
-    pub(super) fn insert(&mut self, mut piece: Piece) -> (QueueId, Tag) {
-        let queues = self.free.len();
-        let mut queue = 0;
-        if queues > 1 {
-            queue = piece.stream as usize % queues;
-            while self.free[queue] == NIL {
-                queue = (queue + 1) % queues;
-            }
-        }
+    pub(super) fn insert(&mut self, mut piece: Piece, stream: u32) -> (QueueId, Tag) {
+        let queue = match self.free.len() {
+            1 => 0,
+            _ => self.queue_for(stream),
+        };
         let free = &mut self.free[queue];
         let tag = *free;
         let slot = &mut self.slots[tag as usize];
         *free = slot.next_free;
         piece.queue = QueueId(queue as u16);
         slot.piece = piece;
-        self.in_flight += 1;
+        self.left -= 1;
         (piece.queue, Tag(tag))
+    }
+
+    fn queue_for(&self, stream: u32) -> usize {
+        let queues = self.free.len();
+        let mut queue = stream as usize % queues;
+        while self.free[queue] == NIL {
+            queue = (queue + 1) % queues;
+        }
+        queue
     }
 
     #[inline]
@@ -306,7 +306,7 @@ impl Pieces {
         let free = &mut self.free[usize::from(slot.piece.queue.0)];
         slot.next_free = *free;
         *free = tag.0;
-        self.in_flight -= 1;
+        self.left += 1;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {

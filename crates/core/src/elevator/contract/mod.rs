@@ -331,7 +331,8 @@ impl Schedule for Elevator {
     fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
         if piece.op == Op::Flush {
             // What a flush costs is known only now: the time it took.
-            let entity = self.shares.of_stream(piece.stream);
+            let stream = table.requests[piece.request].request.stream;
+            let entity = self.shares.of_stream(stream.slot());
             self.shares
                 .charge(now, entity, now.since(piece.dispatched).as_nanos());
             return;
@@ -346,7 +347,7 @@ impl Schedule for Elevator {
             window: &self.window,
         };
         self.reservations
-            .completed(now, piece.group, u64::from(piece.length), cost, last, drive);
+            .completed(now, live.group, u64::from(piece.length), cost, last, drive);
     }
 
     /// Takes the promises and what is in flight anew.
@@ -358,7 +359,10 @@ impl Schedule for Elevator {
                 .pieces
                 .iter()
                 .filter(|(_, p)| p.op != Op::Flush)
-                .map(|(_, p)| (p.group, model.cost(p.op, u64::from(p.length))))
+                .map(|(_, p)| {
+                    let group = table.requests[p.request].group;
+                    (group, model.cost(p.op, u64::from(p.length)))
+                })
         };
         self.flight = flights().map(|f| f.1).sum();
         self.reservations.recount(flights());
