@@ -90,8 +90,6 @@ pub(crate) struct Stream {
     pub(crate) straight: bool,
     /// Is to pause, and whether its driver has been told so.
     pub(crate) paused: bool,
-    /// It is to pause, or goes: something may follow from the end of a request.
-    pub(crate) watched: bool,
     pub(crate) told_to_pause: bool,
     /// Was refused for want of room; there is some now and its driver has yet to be told.
     pub(crate) owed_resume: bool,
@@ -114,7 +112,6 @@ impl Stream {
         limited_path: false,
         straight: false,
         paused: false,
-        watched: false,
         told_to_pause: false,
         owed_resume: false,
         limited: [Limited {
@@ -126,12 +123,6 @@ impl Stream {
     pub(crate) fn set_state(&mut self, state: State) {
         self.state = state;
         self.straight = state == State::Open && !self.limited_path;
-        self.watched = self.paused || state == State::Closing;
-    }
-
-    pub(crate) fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
-        self.watched = paused || self.state == State::Closing;
     }
 
     /// Whether some group above it has a limit.

@@ -25,26 +25,27 @@ impl Layer {
             self.counters.stray += 1;
             return;
         };
-        let Some(outcome) = completion.outcome else {
-            if !mutant::is(mutant::BUSY_LOSES_PIECE) {
-                self.requeue(now, tag);
+        let request = piece.request;
+        match completion.outcome {
+            Some(Outcome::Ok) => {}
+            Some(outcome) => self.table.requests[request].fail(outcome),
+            None => {
+                if !mutant::is(mutant::BUSY_LOSES_PIECE) {
+                    self.requeue(now, tag);
+                }
+                return;
             }
-            return;
-        };
+        }
         // Something ended, so the drive has room again for what it sent back.
         self.retry_at = None;
-        let request = piece.request;
         self.elevator.complete(now, piece, &self.table);
         self.table.pieces.remove(completion.tag);
         let live = &mut self.table.requests[request];
         if live.request.op == Op::Flush {
-            self.end_flush(now, request, outcome);
+            self.end_flush(now, request);
             return;
         }
         live.pieces -= 1;
-        if outcome != Outcome::Ok && live.outcome == Outcome::Ok {
-            live.outcome = outcome;
-        }
         if live.pieces == 0 {
             match live.at {
                 At::Drive => {
@@ -69,8 +70,9 @@ impl Layer {
         self.pass_latency(now);
     }
 
-    fn end_flush(&mut self, now: Instant, request: u32, outcome: Outcome) {
-        let space = self.table.requests[request].request.space;
+    fn end_flush(&mut self, now: Instant, request: u32) {
+        let live = &self.table.requests[request];
+        let (space, outcome) = (live.request.space, live.outcome);
         while let Some(member) = self.flushes.end(space) {
             let live = &mut self.table.requests[member];
             live.at = At::Drive;

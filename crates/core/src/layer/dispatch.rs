@@ -35,10 +35,18 @@ impl Layer {
     fn report(&mut self, now: Instant, out: &mut Vec<Output>) {
         let mut finished = core::mem::take(&mut self.finished);
         self.counters.done += finished.len() as u64;
-        let requests = &self.table.requests;
-        out.extend(finished.iter().map(|&request| answer(&requests[request])));
-        for &request in &finished {
-            self.forget(now, request);
+        if self.watched == 0 && self.starved.is_empty() {
+            let (table, shared) = (&mut self.table, &mut self.shared);
+            let reserved = self.config.limits.reserved;
+            out.extend(finished.iter().map(|&request| {
+                let answer = answer(&table.requests[request]);
+                *shared -= u32::from(table.forget(request) >= reserved);
+                answer
+            }));
+        } else {
+            for &request in &finished {
+                self.end_watched(now, request, out);
+            }
         }
         finished.clear();
         self.finished = finished;
@@ -48,16 +56,20 @@ impl Layer {
         self.notify(out);
     }
 
-    /// A request is over and answered.
-    #[inline]
-    fn forget(&mut self, now: Instant, request: u32) {
-        let index = self.table.requests[request].request.stream.index;
-        self.table.requests.remove(request);
-        let stream = &mut self.table.streams[index];
-        stream.live -= 1;
-        self.shared -= u32::from(stream.live >= self.config.limits.reserved);
-        if stream.watched || !self.starved.is_empty() {
-            self.after_done(now, index);
+    /// Answers a request that is over while something may follow from that: a stream resumes or is gone.
+    fn end_watched(&mut self, now: Instant, request: u32, out: &mut Vec<Output>) {
+        let live = &self.table.requests[request];
+        let index = live.request.stream.index;
+        out.push(answer(live));
+        self.shared -= u32::from(self.table.forget(request) >= self.config.limits.reserved);
+        if self.table.streams[index].paused {
+            self.reconsider_pause(index);
+        }
+        if !self.starved.is_empty() {
+            self.room_came(index);
+        }
+        if self.table.streams[index].state == State::Closing {
+            self.close_if_drained(now, index);
         }
     }
 
@@ -70,20 +82,6 @@ impl Layer {
             if matches!(&out[next], Output::Done(d) if split(d) && failed(d)) {
                 out.push(out[next]);
             }
-        }
-    }
-
-    /// A request of a stream is done that is paused or goes, or while others wait for room.
-    #[cold]
-    fn after_done(&mut self, now: Instant, index: u32) {
-        if self.table.streams[index].paused {
-            self.reconsider_pause(index);
-        }
-        if !self.starved.is_empty() {
-            self.room_came(index);
-        }
-        if self.table.streams[index].state == State::Closing {
-            self.close_if_drained(now, index);
         }
     }
 

@@ -44,7 +44,12 @@ impl Layer {
         if wanted == stream.paused || (!wanted && mutant::is(mutant::RESUME_LOST)) {
             return;
         }
-        self.table.streams[index].set_paused(wanted);
+        self.table.streams[index].paused = wanted;
+        if wanted {
+            self.watched += 1;
+        } else {
+            self.watched -= 1;
+        }
         self.owe_notice(index);
     }
 

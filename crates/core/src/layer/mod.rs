@@ -270,6 +270,8 @@ pub struct Layer {
     notice_links: Links,
     starved: List,
     starved_links: Links,
+    /// Streams that are to pause, and streams that go: something may follow from the end of a request of theirs.
+    watched: u32,
     /// Live requests beyond those reserved for their stream.
     shared: u32,
     /// As many of these as there may be.
@@ -309,6 +311,7 @@ impl Layer {
             notice_links: Links::new(l.streams),
             starved: List::EMPTY,
             starved_links: Links::new(l.streams),
+            watched: 0,
             shared: 0,
             shared_max: l.shared(),
             busy: List::EMPTY,

@@ -47,7 +47,9 @@ impl Layer {
         let Some(index) = self.known(stream) else {
             return;
         };
-        self.table.streams[index].set_state(State::Closing);
+        let stream = &mut self.table.streams[index];
+        self.watched += u32::from(stream.state != State::Closing);
+        stream.set_state(State::Closing);
         self.for_each_of(index, |layer, request| layer.give_up(now, request));
         self.close_if_drained(now, index);
     }
@@ -135,6 +137,7 @@ impl Layer {
             return;
         }
         let group = stream.spec.group;
+        self.watched -= 1 + u32::from(stream.paused);
         self.forget_notices(index);
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.close(now, index, &self.table);
@@ -187,9 +190,7 @@ impl Layer {
         self.take_out(now, request);
         let live = &mut self.table.requests[request];
         live.at = At::Drive;
-        if live.outcome == Outcome::Ok {
-            live.outcome = Outcome::Cancelled;
-        }
+        live.fail(Outcome::Cancelled);
         self.finish_if_over(now, request);
     }
 

@@ -107,6 +107,14 @@ impl Live {
         self.dispatched < Instant::MAX
     }
 
+    /// A piece of it failed, or it is given up. The first to happen counts.
+    #[cold]
+    pub(super) fn fail(&mut self, outcome: Outcome) {
+        if self.outcome == Outcome::Ok {
+            self.outcome = outcome;
+        }
+    }
+
     /// It is over as of now. Returns whether it had a scheduler tag, which is free now.
     #[inline]
     pub(super) fn finish(&mut self, now: Instant) -> bool {
@@ -175,6 +183,16 @@ impl Table {
             shape,
             tags: limits.scheduler_tags,
         }
+    }
+
+    /// Frees the slot of a request. Returns how many its stream has left.
+    #[inline]
+    pub(super) fn forget(&mut self, request: u32) -> u32 {
+        let index = self.requests[request].request.stream.index;
+        self.requests.remove(request);
+        let stream = &mut self.streams[index];
+        stream.live -= 1;
+        stream.live
     }
 
     /// The length of the next piece of a request if it is sent whole, and whether that is all that is left of it.
