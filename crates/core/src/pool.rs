@@ -93,13 +93,6 @@ impl<T> Pool<T> {
         let slot = self.slots.get(index as usize)?;
         (slot.generation == generation && generation & 1 == 1).then_some(&slot.value)
     }
-
-    /// As [`Self::get_named`], to be changed.
-    #[inline]
-    pub(crate) fn get_named_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
-        let slot = self.slots.get_mut(index as usize)?;
-        (slot.generation == generation && generation & 1 == 1).then_some(&mut slot.value)
-    }
 }
 
 impl<T> core::ops::Index<u32> for Pool<T> {

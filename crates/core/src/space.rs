@@ -30,30 +30,28 @@ impl Spaces {
         self.sizes.len() as u32
     }
 
-    /// Refuses a request that is no range of its space. Returns whether it has a range: a flush has none.
+    /// True if a request is a range of its space; a flush is not.
     #[inline]
-    pub(crate) fn check(&self, request: &Request) -> Result<bool, Reject> {
+    pub(crate) fn fits(&self, request: &Request) -> bool {
         if let Some(&size) = self.sizes.get(request.space.0 as usize)
-            && request.op != Op::Flush
-            && request.length > 0
             && let Some(end) = request.offset.checked_add(u64::from(request.length))
-            && end <= size
         {
-            return Ok(true);
+            end <= size && request.length > 0 && request.op != Op::Flush
+        } else {
+            false
         }
-        self.check_closely(request)
     }
 
-    /// A flush, or what is wrong with a request.
-    #[cold]
-    fn check_closely(&self, request: &Request) -> Result<bool, Reject> {
+    /// Refuses a request that is neither a range of its space nor a flush.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Reject> {
         let exists = self.exist.get(request.space.0 as usize).copied();
         if exists != Some(true) {
             return Err(Reject::UnknownSpace);
         }
         match (request.op, request.length) {
-            (Op::Flush, 0) if request.offset == 0 => Ok(false),
+            (Op::Flush, 0) if request.offset == 0 => Ok(()),
             (Op::Flush, _) | (_, 0) => Err(Reject::BadLength),
+            _ if self.fits(request) => Ok(()),
             _ => Err(Reject::OutOfRange),
         }
     }

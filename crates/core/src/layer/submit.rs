@@ -167,42 +167,62 @@ impl Layer {
         }
     }
 
+    /// Accepts a request. Of most there is nothing to say: they go straight to the elevator.
+    #[inline]
     fn accept(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
-        let streams = &mut self.table.streams;
-        let Some(stream) = streams.get_named_mut(index, generation) else {
-            return Err(Reject::UnknownStream);
-        };
-        if !stream.straight && stream.state == State::Closing {
-            return Err(Reject::UnknownStream);
-        }
-        let has_range = self.table.spaces.check(request)?;
-        let (before, limits) = (stream.live, &self.config.limits);
-        let beyond = before >= limits.reserved;
-        if before >= limits.per_stream || (beyond && self.shared >= self.shared_max) {
-            return Err(self.refuse(index, before));
-        }
-        let requests = &mut self.table.requests;
-        let (slot, live) = requests.take().expect("there is room");
-        live.accept(request, self.counters.accepted, stream.spec.group, now);
-        stream.live += 1;
-        self.shared += u32::from(beyond);
-        self.counters.accepted += 1;
-        let mut passed = true;
-        if stream.straight && has_range && self.tagged < limits.scheduler_tags && !self.looks_at_all
+        let limits = &self.config.limits;
+        if let Some(stream) = self.table.streams.get_named(index, generation)
+            && stream.straight
+            && self.table.spaces.fits(request)
+            && stream.live + 1 < limits.per_stream
+            && (stream.live < limits.reserved || self.shared < self.shared_max)
+            && self.tagged < limits.scheduler_tags
+            && !self.looks_at_all
         {
+            let slot = self.take_slot(now, request);
             self.tag(now, slot);
-        } else {
-            passed = self.place(now, slot);
+            return Ok(());
         }
-        if passed && before + 1 >= self.config.limits.per_stream {
+        self.accept_closely(now, request)
+    }
+
+    /// Accepts a request of which there is something to say, or refuses it.
+    #[inline(never)]
+    fn accept_closely(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
+        let StreamId { index, generation } = request.stream;
+        let (streams, limits) = (&self.table.streams, &self.config.limits);
+        let live = match streams.get_named(index, generation) {
+            Some(stream) if stream.state != State::Closing => stream.live,
+            _ => return Err(Reject::UnknownStream),
+        };
+        self.table.spaces.check(request)?;
+        let beyond = live >= limits.reserved;
+        if live >= limits.per_stream || (beyond && self.shared >= self.shared_max) {
+            return Err(self.refuse(index, live));
+        }
+        let slot = self.take_slot(now, request);
+        let passed = self.place(now, slot);
+        if passed && live + 1 >= self.config.limits.per_stream {
             self.reconsider_pause(index);
         }
         Ok(())
     }
 
+    /// A slot for a request for which there is room.
+    #[inline]
+    fn take_slot(&mut self, now: Instant, request: &Request) -> u32 {
+        let stream = &mut self.table.streams[request.stream.index];
+        let requests = &mut self.table.requests;
+        let (slot, live) = requests.take().expect("there is room");
+        live.accept(request, self.counters.accepted, stream.spec.group, now);
+        self.shared += u32::from(stream.live >= self.config.limits.reserved);
+        stream.live += 1;
+        self.counters.accepted += 1;
+        slot
+    }
+
     /// Puts a request that was accepted where it belongs. Returns whether it has passed its limits.
-    #[inline(never)]
     fn place(&mut self, now: Instant, slot: u32) -> bool {
         let live = &mut self.table.requests[slot];
         let request = live.request;
