@@ -19,6 +19,8 @@ pub(crate) struct Heap {
     entries: Vec<Entry>,
     places: Vec<u32>,
     tickets: u64,
+    /// The time of the first entry: asked far more often than entries come and go.
+    next: Instant,
 }
 
 impl Heap {
@@ -27,6 +29,7 @@ impl Heap {
             entries: Vec::with_capacity(capacity as usize),
             places: vec![OUT; capacity as usize],
             tickets: 0,
+            next: Instant::MAX,
         }
     }
 
@@ -43,6 +46,7 @@ impl Heap {
         self.entries.push(Entry { at, ticket, slot });
         self.places[slot as usize] = place as u32;
         self.sift_up(place);
+        self.set_next();
     }
 
     /// Takes the slot's timer away, if it has one.
@@ -60,12 +64,17 @@ impl Heap {
             self.sift_up(place);
             self.sift_down(self.places[last.slot as usize] as usize);
         }
+        self.set_next();
     }
 
     /// The earliest time; [`Instant::MAX`] if no timer is set.
     #[inline]
     pub(crate) fn next(&self) -> Instant {
-        self.entries.first().map_or(Instant::MAX, |e| e.at)
+        self.next
+    }
+
+    fn set_next(&mut self) {
+        self.next = self.entries.first().map_or(Instant::MAX, |e| e.at);
     }
 
     /// The earliest timer: its time and slot.

@@ -19,37 +19,42 @@ impl Layer {
         self.report(now, out);
         let elevator = self.dispatch(now, out);
         let (limit, latency) = (self.limits.wake(), self.latency.wake());
-        let (at, reason) = if limit <= latency {
-            (limit, Reason::Limit)
-        } else {
-            (latency, Reason::Latency)
-        };
+        let at = limit.min(latency);
+        if at == Instant::MAX {
+            return elevator;
+        }
         match elevator {
             Some(wake) if wake.at < at || mutant::is(mutant::LATER_TIMER_OVERWRITES) => Some(wake),
-            _ if at < Instant::MAX => Some(Wake { at, reason }),
-            elevator => elevator,
+            _ if limit <= latency => Some(Wake {
+                at,
+                reason: Reason::Limit,
+            }),
+            _ => Some(Wake {
+                at,
+                reason: Reason::Latency,
+            }),
         }
     }
 
     /// Answers what is over and passes on what streams have to be told.
     fn report(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let mut finished = core::mem::take(&mut self.finished);
-        self.counters.done += finished.len() as u64;
+        self.counters.done += self.finished.len() as u64;
         if self.watched == 0 && self.starved.is_empty() {
             let (table, shared) = (&mut self.table, &mut self.shared);
             let reserved = self.config.limits.reserved;
-            out.extend(finished.iter().map(|&request| {
+            out.extend(self.finished.iter().map(|&request| {
                 let answer = answer(&table.requests[request]);
                 *shared -= u32::from(table.forget(request) >= reserved);
                 answer
             }));
         } else {
+            let finished = core::mem::take(&mut self.finished);
             for &request in &finished {
                 self.end_watched(now, request, out);
             }
+            self.finished = finished;
         }
-        finished.clear();
-        self.finished = finished;
+        self.finished.clear();
         if mutant::is(mutant::DONE_TWICE) {
             self.answer_twice(out);
         }
