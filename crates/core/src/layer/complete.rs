@@ -26,15 +26,14 @@ impl Layer {
             return;
         };
         let request = piece.request;
-        match completion.outcome {
-            Some(Outcome::Ok) => {}
-            Some(outcome) => self.table.requests[request].fail(outcome),
-            None => {
+        if completion.outcome != Some(Outcome::Ok) {
+            let Some(outcome) = completion.outcome else {
                 if !mutant::is(mutant::BUSY_LOSES_PIECE) {
                     self.requeue(now, tag);
                 }
                 return;
-            }
+            };
+            self.table.requests[request].fail(outcome);
         }
         // Something ended, so the drive has room again for what it sent back.
         self.retry_at = None;

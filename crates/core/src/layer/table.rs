@@ -168,6 +168,8 @@ pub(crate) struct Table {
     pub(crate) spaces: Spaces,
     pub(crate) pieces: Pieces,
     pub(crate) shape: DriveShape,
+    /// What is no longer than this is never split.
+    whole: u32,
     /// Scheduler tags.
     pub(crate) tags: u32,
 }
@@ -181,6 +183,7 @@ impl Table {
             spaces: Spaces::new(limits.spaces),
             pieces: Pieces::new(&shape),
             shape,
+            whole: shape.max_transfer.min(UNMOVED_MAX),
             tags: limits.scheduler_tags,
         }
     }
@@ -200,6 +203,9 @@ impl Table {
     pub(crate) fn piece(&self, request: u32) -> (u32, bool) {
         let live = &self.requests[request];
         let left = live.request.length - live.issued;
+        if left <= self.whole {
+            return (left, true);
+        }
         let most = piece_max(live.request.op, self.shape.max_transfer);
         (left.min(most), left <= most)
     }
@@ -230,11 +236,14 @@ impl Table {
     }
 }
 
-/// The longest piece: what the drive takes at a time, and 64 MiB of discarding or zeroing, which move no data.
+/// The longest piece of discarding or zeroing, which move no data.
+const UNMOVED_MAX: u32 = 64 << 20;
+
+/// The longest piece.
 fn piece_max(op: Op, max_transfer: u32) -> u32 {
     match op {
         Op::Read | Op::Write => max_transfer,
-        Op::Flush | Op::Discard | Op::WriteZeroes => 64 << 20,
+        Op::Flush | Op::Discard | Op::WriteZeroes => UNMOVED_MAX,
     }
 }
 
@@ -321,7 +330,10 @@ impl Pieces {
         let slot = &mut self.slots[tag.0 as usize];
         debug_assert!(slot.piece.request != NIL, "the tag is free");
         slot.piece.request = NIL;
-        let free = &mut self.free[usize::from(slot.piece.queue.0)];
+        let free = match &mut self.free[..] {
+            [only] => only,
+            all => &mut all[usize::from(slot.piece.queue.0)],
+        };
         slot.next_free = *free;
         *free = tag.0;
         self.left += 1;
