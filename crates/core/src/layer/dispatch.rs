@@ -91,7 +91,6 @@ impl Layer {
     }
 
     /// Fills the drive: what it sent back as busy first, then flushes, then what the elevator chooses.
-    #[inline(never)]
     fn dispatch(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let before = out.len();
         let wake = self.fill(now, out);
