@@ -67,7 +67,7 @@ pub(crate) trait Schedule: core::fmt::Debug {
     fn tagged(&mut self, _request: u32, _table: &Table) {}
     /// A request that has entered has its scheduler tag no longer.
     fn untagged(&mut self, _request: u32, _table: &Table) {}
-    /// A piece came back from the drive (flushes among them, which no elevator chose).
+    /// A piece came back from the drive (flushes among them, which no elevator chose); its tag is free.
     fn complete(&mut self, _now: Instant, _piece: &Piece, _table: &Table) {}
     /// The stream for whose next request the drive is kept, if it is.
     fn idles_for(&self) -> Option<StreamId> {
@@ -143,15 +143,6 @@ impl Elevator {
         match self {
             Self::None(fifo) => fifo.remove(request),
             Self::Other(elevator) => elevator.remove(now, request, table),
-        }
-    }
-
-    /// See [`Schedule::complete`].
-    #[inline]
-    pub(crate) fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
-        match self {
-            Self::None(_) => {}
-            Self::Other(elevator) => elevator.complete(now, piece, table),
         }
     }
 }

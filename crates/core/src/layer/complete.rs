@@ -1,6 +1,6 @@
 //! Tags come back from the drive.
 
-use super::{At, Layer};
+use super::{At, Layer, Piece};
 use crate::mutant;
 use crate::{Completion, Instant, Op, Outcome};
 
@@ -16,30 +16,30 @@ impl Layer {
 
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag.0;
-        let Some(piece) = self
-            .table
-            .pieces
-            .get(completion.tag)
-            .filter(|_| self.busy.is_empty() || !self.busy_links.contains(tag))
-        else {
+        let Some(&Piece { request, .. }) = self.table.pieces.get(completion.tag) else {
             self.counters.stray += 1;
             return;
         };
-        let request = piece.request;
-        if completion.outcome != Some(Outcome::Ok) {
-            let Some(outcome) = completion.outcome else {
-                if !mutant::is(mutant::BUSY_LOSES_PIECE) {
-                    self.requeue(now, tag);
-                }
-                return;
-            };
-            self.table.requests[request].fail(outcome);
+        if !self.busy.is_empty() && self.busy_links.contains(tag) {
+            self.counters.stray += 1;
+            return;
         }
+        let Some(outcome) = completion.outcome else {
+            if !mutant::is(mutant::BUSY_LOSES_PIECE) {
+                self.requeue(now, tag);
+            }
+            return;
+        };
         // Something ended, so the drive has room again for what it sent back.
         self.retry_at = None;
-        self.elevator.complete(now, piece, &self.table);
         self.table.pieces.remove(completion.tag);
+        if let Some(elevator) = self.elevator.other_mut() {
+            elevator.complete(now, self.table.pieces.last(completion.tag), &self.table);
+        }
         let live = &mut self.table.requests[request];
+        if outcome != Outcome::Ok {
+            live.fail(outcome);
+        }
         if live.request.op == Op::Flush {
             self.end_flush(now, request);
             return;
@@ -96,7 +96,7 @@ impl Layer {
     #[inline]
     fn end(&mut self, now: Instant, request: u32, tagged: bool) {
         self.finished.push(request);
-        self.tagged -= u32::from(tagged);
+        self.tags_left += u32::from(tagged);
         if self.looks_at_all || !self.front.is_empty() {
             self.after_end(now, request, tagged);
         }

@@ -263,8 +263,8 @@ pub struct Layer {
     listed: Vec<u32>,
     /// Requests that are over and not yet reported, in the order in which they ended.
     finished: Vec<u32>,
-    /// Requests that hold a scheduler tag.
-    tagged: u32,
+    /// Scheduler tags that no request holds.
+    tags_left: u32,
     /// Streams that are owed a notice, those refused for want of room, and the links of both.
     notices: List,
     notice_links: Links,
@@ -306,7 +306,7 @@ impl Layer {
             looks_at_all: limits_tags,
             listed: Vec::with_capacity(l.requests.min(l.per_stream) as usize),
             finished: Vec::with_capacity(l.requests as usize),
-            tagged: 0,
+            tags_left: l.scheduler_tags,
             notices: List::EMPTY,
             notice_links: Links::new(l.streams),
             starved: List::EMPTY,

@@ -70,7 +70,7 @@ impl Layer {
             return;
         }
         let live = &self.table.requests[request];
-        let room = self.tagged < self.config.limits.scheduler_tags;
+        let room = self.tags_left > 0;
         let mut at = first_place(live.request.op, true, held, room);
         if live.tagged && at != At::Held {
             // It kept its scheduler tag: some of it is in the drive.
@@ -91,7 +91,7 @@ impl Layer {
     /// Gives free scheduler tags to those who wait for one.
     pub(super) fn fill_front(&mut self, now: Instant) {
         let mut refusals = 0;
-        while self.tagged < self.config.limits.scheduler_tags && refusals < REFUSALS_MAX {
+        while self.tags_left > 0 && refusals < REFUSALS_MAX {
             let Some(request) = self.front.first() else {
                 return;
             };
@@ -112,7 +112,7 @@ impl Layer {
     /// A scheduler tag is free again.
     #[inline]
     pub(super) fn untag(&mut self, request: u32) {
-        self.tagged -= 1;
+        self.tags_left += 1;
         self.tell_tagged(request, false);
     }
 
@@ -146,7 +146,7 @@ impl Layer {
     /// Gives a request a scheduler tag, of which there is one.
     #[inline]
     fn tag(&mut self, now: Instant, request: u32) {
-        self.tagged += 1;
+        self.tags_left -= 1;
         self.elevator.insert(now, request, &self.table);
     }
 
@@ -177,7 +177,7 @@ impl Layer {
             && self.table.spaces.fits(request)
             && stream.live + 1 < limits.per_stream
             && (stream.live < limits.reserved || self.shared < self.shared_max)
-            && self.tagged < limits.scheduler_tags
+            && self.tags_left > 0
             && !self.looks_at_all
         {
             let slot = self.take_slot(now, request);
@@ -228,9 +228,9 @@ impl Layer {
         let request = live.request;
         let stream = &self.table.streams[request.stream.index];
         let passed = !stream.limited_path || self.limits.pass(now, live.group, &request);
-        let room = self.tagged < self.config.limits.scheduler_tags;
+        let room = self.tags_left > 0;
         let at = first_place(request.op, passed, stream.state == State::Held, room);
-        (live.at, live.tagged) = (at, at == At::Elevator);
+        (live.at, live.tagged, live.since) = (at, at == At::Elevator, now);
         if !passed {
             self.limits.hold(slot, live.group, &request);
             self.came_to_limits(&request);

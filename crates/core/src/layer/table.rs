@@ -96,7 +96,6 @@ impl Live {
         self.pieces = 0;
         self.outcome = Outcome::Ok;
         self.submitted = now;
-        self.since = now;
         self.cleared = now;
         self.dispatched = Instant::MAX;
     }
@@ -257,11 +256,14 @@ pub(crate) struct Pieces {
     left: u32,
 }
 
-/// A tag's place. A piece of request [`NIL`] stands for none.
+/// "Not free".
+const TAKEN: u32 = NIL - 1;
+
+/// A tag's place.
 #[derive(Clone, Debug)]
 struct Slot {
     piece: Piece,
-    /// The free tag after this one in its queue, while this one is free, or [`NIL`].
+    /// The free tag after this one in its queue, while this one is free, or [`NIL`]; otherwise [`TAKEN`].
     next_free: u32,
 }
 
@@ -303,6 +305,7 @@ impl Pieces {
         let tag = *free;
         let slot = &mut self.slots[tag as usize];
         *free = slot.next_free;
+        slot.next_free = TAKEN;
         piece.queue = QueueId(queue as u16);
         slot.piece = piece;
         self.left -= 1;
@@ -321,15 +324,19 @@ impl Pieces {
     #[inline]
     pub(super) fn get(&self, tag: Tag) -> Option<&Piece> {
         let slot = self.slots.get(tag.0 as usize)?;
-        (slot.piece.request != NIL).then_some(&slot.piece)
+        (slot.next_free == TAKEN).then_some(&slot.piece)
+    }
+
+    /// The piece that had a tag last.
+    pub(super) fn last(&self, tag: Tag) -> &Piece {
+        &self.slots[tag.0 as usize].piece
     }
 
     /// Frees the tag of a piece that is in flight.
     #[inline]
     pub(super) fn remove(&mut self, tag: Tag) {
         let slot = &mut self.slots[tag.0 as usize];
-        debug_assert!(slot.piece.request != NIL, "the tag is free");
-        slot.piece.request = NIL;
+        debug_assert!(slot.next_free == TAKEN, "the tag is free");
         let free = match &mut self.free[..] {
             [only] => only,
             all => &mut all[usize::from(slot.piece.queue.0)],
@@ -342,7 +349,7 @@ impl Pieces {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {
         let slots = self.slots.iter().enumerate();
         slots
-            .filter(|(_, s)| s.piece.request != NIL)
+            .filter(|(_, s)| s.next_free == TAKEN)
             .map(|(i, s)| (Tag(i as u32), &s.piece))
     }
 }
