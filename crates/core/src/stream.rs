@@ -86,8 +86,10 @@ pub(crate) struct Stream {
     pub(crate) state: State,
     /// Some group above it has a limit.
     pub(crate) limited_path: bool,
-    /// It is open and has no such group: nothing holds its requests back.
+    /// It is open, has no such group, and nobody wants to see its requests: they go straight to the elevator.
     pub(crate) straight: bool,
+    /// Somebody wants to see them.
+    pub(crate) looked_at: bool,
     /// Is to pause, and whether its driver has been told so.
     pub(crate) paused: bool,
     pub(crate) told_to_pause: bool,
@@ -111,6 +113,7 @@ impl Stream {
         state: State::Closing,
         limited_path: false,
         straight: false,
+        looked_at: false,
         paused: false,
         told_to_pause: false,
         owed_resume: false,
@@ -122,13 +125,17 @@ impl Stream {
 
     pub(crate) fn set_state(&mut self, state: State) {
         self.state = state;
-        self.straight = state == State::Open && !self.limited_path;
+        self.set_straight();
     }
 
-    /// Whether some group above it has a limit.
-    pub(crate) fn set_limits(&mut self, limited_path: bool) {
-        self.limited_path = limited_path;
-        self.straight = self.state == State::Open && !limited_path;
+    /// Whether some group above it has a limit, and whether somebody wants to see every request.
+    pub(crate) fn set_way(&mut self, limited_path: bool, looked_at: bool) {
+        (self.limited_path, self.looked_at) = (limited_path, looked_at);
+        self.set_straight();
+    }
+
+    fn set_straight(&mut self) {
+        self.straight = self.state == State::Open && !self.limited_path && !self.looked_at;
     }
 
     /// A limit holds back what it wants to send next.

@@ -32,16 +32,20 @@ impl Fifo {
         self.entered = self.entered.wrapping_add(1);
     }
 
-    /// The request that entered first of those that are here.
+    /// The request that entered first of those that are here leaves.
     #[inline]
-    pub(crate) fn first(&self) -> Option<u32> {
-        (self.left != self.entered).then(|| self.places[self.place(self.left)])
+    pub(crate) fn pop(&mut self) -> Option<u32> {
+        if self.left == self.entered {
+            return None;
+        }
+        let place = self.place(self.left);
+        self.left = self.left.wrapping_add(1);
+        Some(self.places[place])
     }
 
-    /// The [first](Self::first) leaves.
-    #[inline]
-    pub(crate) fn pop(&mut self) {
-        self.left = self.left.wrapping_add(1);
+    /// The request that left last is the first again.
+    pub(crate) fn unpop(&mut self) {
+        self.left = self.left.wrapping_sub(1);
     }
 
     /// A request leaves undispatched; those behind it move up. Nothing is kept to find it sooner, because this is rare.

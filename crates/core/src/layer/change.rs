@@ -34,7 +34,7 @@ impl Layer {
         self.config.drive.capacity = capacity;
         self.limits.set(now, &self.table.groups);
         self.latency.set(now, &self.table.groups);
-        self.set_looks_at_all();
+        self.set_ways();
         self.pass_latency(now);
         for edit in edits {
             if let Edit::SetSpace { id, size } = *edit {
@@ -42,18 +42,25 @@ impl Layer {
             }
         }
         self.elevator.change(now, edits, &self.table);
-        self.reconsider_streams();
+        self.reconsider_pauses();
         Ok(promised)
     }
 
-    /// Limits have come or gone.
-    fn reconsider_streams(&mut self) {
+    /// Limits have come or gone, or somebody who wants to see every request.
+    pub(super) fn set_ways(&mut self) {
+        self.looks_at_all = self.limits_tags || self.events.listening() || self.latency.is_in_use();
         for index in 0..self.table.streams.capacity() {
-            let Some(stream) = self.table.streams.get_mut(index) else {
-                continue;
-            };
-            stream.set_limits(self.limits.apply_to(stream.spec.group));
-            if stream.paused || stream.is_limited() {
+            if let Some(stream) = self.table.streams.get_mut(index) {
+                let limited_path = self.limits.apply_to(stream.spec.group);
+                stream.set_way(limited_path, self.looks_at_all);
+            }
+        }
+    }
+
+    fn reconsider_pauses(&mut self) {
+        for index in 0..self.table.streams.capacity() {
+            let stream = self.table.streams.get_mut(index);
+            if stream.is_some_and(|s| s.paused || s.is_limited()) {
                 self.reconsider_pause(index);
             }
         }

@@ -90,6 +90,9 @@ impl Layer {
         }
         let tagged = live.finish(now);
         self.end(now, request, tagged);
+        // What never went to the drive has been on its way there until now.
+        let live = &mut self.table.requests[request];
+        live.dispatched = live.dispatched.min(now);
     }
 
     /// A request is over: what it took up is for others.

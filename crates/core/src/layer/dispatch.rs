@@ -121,10 +121,10 @@ impl Layer {
         while !self.table.pieces.is_full() {
             match &mut self.elevator {
                 Elevator::None(fifo) => {
-                    let Some(request) = fifo.first() else { break };
+                    let Some(request) = fifo.pop() else { break };
                     let (bytes, last) = self.table.piece(request);
-                    if last {
-                        fifo.pop();
+                    if !last {
+                        fifo.unpop();
                     }
                     self.send(now, request, bytes, out);
                 }
@@ -207,7 +207,7 @@ impl Layer {
 #[inline]
 fn answer(live: &Live) -> Output {
     let ended = live.since;
-    let dispatched = live.dispatched.min(ended);
+    let dispatched = live.dispatched;
     Output::Done(Done {
         stream: live.request.stream,
         cookie: live.request.cookie,

@@ -372,12 +372,7 @@ impl Layer {
     /// From now on the events of `mask` are kept for [`Self::drain`].
     pub fn listen(&mut self, mask: Mask) {
         self.events.listen(mask);
-        self.set_looks_at_all();
-    }
-
-    /// A listener or a target of `io.latency` came or went.
-    fn set_looks_at_all(&mut self) {
-        self.looks_at_all = self.limits_tags || self.events.listening() || self.latency.is_in_use();
+        self.set_ways();
     }
 
     /// Hands the events kept so far to `listener`, oldest first. Returns how many were lost because nobody came for them.

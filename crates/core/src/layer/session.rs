@@ -26,7 +26,7 @@ impl Layer {
             state: State::Open,
             ..Stream::EMPTY
         };
-        stream.set_limits(self.limits.apply_to(spec.group));
+        stream.set_way(self.limits.apply_to(spec.group), self.looks_at_all);
         let index = self.table.streams.insert(stream).ok_or(OpenError::Full)?;
         self.table
             .groups

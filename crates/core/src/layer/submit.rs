@@ -178,7 +178,6 @@ impl Layer {
             && stream.live + 1 < limits.per_stream
             && (stream.live < limits.reserved || self.shared < self.shared_max)
             && self.tags_left > 0
-            && !self.looks_at_all
         {
             let slot = self.take_slot(now, request);
             self.tag(now, slot);
