@@ -1,0 +1,107 @@
+//! Comparisons: golden table and page, and what is left out where it is not known.
+
+mod common;
+
+use common::{golden, well_formed};
+use weir_measure::Latency;
+use weir_report::{
+    CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, compare_page, compare_table,
+};
+
+/// A cell with invented figures.
+fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
+    let points = |value: f64| (0..4).map(|t| (f64::from(t) / 2.0, value)).collect();
+    ComparedCell {
+        case: case.into(),
+        policy: policy.into(),
+        requests: (2e6 / mean) as u64,
+        latency_us: Some(Latency {
+            mean,
+            sd: mean * 0.3,
+            min: mean * 0.8,
+            max: mean * 2.0,
+            p50: mean,
+            p90: mean * 1.2,
+            p99: mean * 1.9,
+            p999: mean * 2.0,
+        }),
+        of_none: Some(mean / none),
+        target_mbps: 4096.0 / mean,
+        total_mbps: 500.0,
+        used: Some(0.97),
+        parts_us: vec![0.0, mean * 0.1, 0.0, mean * 0.7, mean * 0.2],
+        why: format!("It is so under {policy} <beside {case}>."),
+        over_time: Some(ComparedOverTime {
+            latency_us: points(mean),
+            depth: points(31.0),
+            target_mbps: points(4096.0 / mean),
+            others_mbps: points(0.0),
+        }),
+    }
+}
+
+fn report() -> CompareReport {
+    let mut drive = ComparedDrive {
+        name: "drive & co".into(),
+        about: "A drive that <nobody> has.".into(),
+        cells: Vec::new(),
+        why: vec!["readers: none 70% in the drive's queue; bfq 70% in the drive's queue, because it was invented.".into()],
+    };
+    for case in ["readers", "writers"] {
+        drive.cells.push(cell(case, "none", 39_000.0, 39_000.0));
+        drive.cells.push(cell(case, "bfq", 740.0, 39_000.0));
+    }
+    CompareReport {
+        scenario: "latency".into(),
+        load: "Some read.".into(),
+        target: "target".into(),
+        parts: ["held", "elevator", "idling", "queue", "service"]
+            .map(str::to_owned)
+            .to_vec(),
+        drives: vec![drive],
+        notes: vec!["All of this is invented.".into()],
+    }
+}
+
+#[test]
+fn the_table_fits_80_columns_and_fewer() {
+    let report = report();
+    golden("compare.txt", &compare_table(&report, 80));
+    for width in [60, 80, 120] {
+        let table = compare_table(&report, width);
+        assert!(table.lines().all(|l| l.chars().count() <= width), "{table}");
+    }
+}
+
+#[test]
+fn the_page_has_every_plot_and_asks_for_nothing() {
+    let page = compare_page(&report());
+    assert_eq!(well_formed(&page), Ok(()));
+    let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for asks in ["http:", "https:", "src=", "href=", "url(", "<link"] {
+        assert!(!body.contains(asks), "the page has {asks}");
+    }
+    // One with the bars, and four for each case.
+    assert_eq!(page.matches("<svg").count(), 1 + 2 * 4);
+    assert!(page.contains("takes 39.0 ms under none, and 740 us under bfq"));
+    assert!(page.contains("under bfq &lt;beside readers&gt;") && !page.contains("<nobody>"));
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    assert_eq!(
+        well_formed(&compare_page(&CompareReport::default())),
+        Ok(())
+    );
+    let mut report = report();
+    for cell in &mut report.drives[0].cells {
+        cell.case.clear();
+        (cell.latency_us, cell.of_none, cell.used) = (None, None, None);
+        (cell.over_time, cell.requests) = (None, 0);
+        cell.parts_us.clear();
+    }
+    let (page, table) = (compare_page(&report), compare_table(&report, 80));
+    assert_eq!(well_formed(&page), Ok(()));
+    assert!(!page.contains("NaN") && !page.contains("Beside"));
+    assert!(!table.contains("case") && table.contains("none"), "{table}");
+}
