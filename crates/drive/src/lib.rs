@@ -45,6 +45,8 @@ mod ends;
 pub mod hdd;
 mod link;
 pub mod null;
+#[cfg(test)]
+mod physics;
 mod ring;
 pub mod ssd;
 #[cfg(test)]

@@ -1,8 +1,32 @@
 //! A closed loop against any drive, for the models' tests: some clients, each with so many commands outstanding.
 
-use crate::Drive;
+use crate::{Busy, Drive, Ended};
+use std::boxed::Box;
 use std::vec::Vec;
-use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, Span, StreamId, Tag};
+use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, QueueId, SpaceId, Span, StreamId, Tag};
+
+/// Any drive, for tests that draw its kind.
+impl Drive for Box<dyn Drive> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> core::result::Result<(), Busy> {
+        self.as_mut().submit(now, command)
+    }
+
+    fn next_completion(&self) -> Option<Instant> {
+        self.as_ref().next_completion()
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Ended> {
+        self.as_mut().pop(now)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.as_ref().in_flight()
+    }
+
+    fn shape(&self) -> DriveShape {
+        self.as_ref().shape()
+    }
+}
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug)]

@@ -161,6 +161,10 @@ impl Ssd {
         self.drain(t);
         while let Some(&write) = self.held.front() {
             if write.op != Op::Flush && !self.has_room(&write) {
+                if self.buffer.leaving.is_empty() && self.buffer.partial > 0 {
+                    // Nothing else would ever make room.
+                    self.program(t);
+                }
                 break;
             }
             self.held.pop_front();

@@ -214,3 +214,16 @@ fn random_overwrites_settle_at_a_steady_rate_below_the_first_one() {
     near(settled, later, 5);
     assert!(load.drive.write_amplification() > 2 * 1024);
 }
+
+#[test]
+fn without_a_buffer_a_write_is_in_the_flash_before_the_next_one() {
+    let none = Config {
+        write_buffer: 0,
+        ..config()
+    };
+    // Three units, and four are a page.
+    let mut clients = [Client::random(Op::Write, 3 * 4096, 4)];
+    let (results, elapsed) = run(&none, &mut clients, 100);
+    let each = elapsed.as_nanos() / results[0].requests;
+    assert!(each >= none.program.as_nanos(), "{each} ns each");
+}
