@@ -7,18 +7,25 @@ use weir_config::{parameter, sheet};
 use weir_fit::{Figure, Row, compare};
 use weir_report::{Column, Table};
 
-/// `weir drives`: a line each.
+/// `weir drives`: a line each, cut where the terminal ends.
 pub(super) fn list() -> Result<(), Failure> {
-    let mut table = Table::new([
-        Column::text("drive"),
-        Column::text("kind"),
-        Column::text("what it is").dropped(1),
-    ]);
+    let (width, name) = (output::width(), |n: &str| n.len());
+    let wide = profile::names().map(name).max().unwrap_or(0);
+    let mut text = String::new();
     for name in profile::names() {
         let profile = super::find(name)?;
-        table.row([name, profile.drive.name(), profile.summary()]);
+        let line = format!(
+            "{name:wide$}  {:4}  {}",
+            profile.drive.name(),
+            profile.summary()
+        );
+        match line.char_indices().nth(width) {
+            Some(_) => text.extend(line.chars().take(width - 3).chain("...".chars())),
+            None => text += &line,
+        }
+        text.push('\n');
     }
-    output::print(&table.text(output::width()))
+    output::print(&text)
 }
 
 /// `weir drives figures`.
