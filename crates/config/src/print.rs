@@ -107,6 +107,7 @@ fn print_bfq(f: &mut Formatter<'_>, config: &bfq::Config) -> fmt::Result {
     writeln!(f, "bfq.low_latency = {}", config.low_latency)?;
     writeln!(f, "bfq.injection = {}", config.injection)?;
     writeln!(f, "bfq.merge = {}", config.merge)?;
+    writeln!(f, "bfq.stable_merge = {}", config.stable_merge)?;
     let charge = match config.charge {
         bfq::Charge::Linux => "linux",
         bfq::Charge::Service => "service",

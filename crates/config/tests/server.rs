@@ -115,6 +115,7 @@ fn every_key_of_drives_arrives() {
         low_latency: false,
         injection: false,
         merge: false,
+        stable_merge: true,
         charge: bfq::Charge::Service,
     };
     assert_eq!(linux.policy, Policy::Bfq(tuned.clone()));

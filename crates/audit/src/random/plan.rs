@@ -183,6 +183,7 @@ fn bfq(source: &mut impl Source) -> bfq::Config {
         low_latency: source.once_in(2),
         injection: !source.once_in(4),
         merge: !source.once_in(4),
+        stable_merge: source.once_in(2),
         charge: source.pick(&[bfq::Charge::Linux, bfq::Charge::Service]),
     }
     .bounded()

@@ -22,6 +22,7 @@ pub(super) const BFQ: Shape = Shape {
         "low_latency",
         "injection",
         "merge",
+        "stable_merge",
         "async_charge_factor",
         "seeky_threshold",
         "charge",
@@ -178,6 +179,7 @@ fn bfq_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, config: &mut bfq:
     flag(doc, table, "low_latency", &mut config.low_latency);
     flag(doc, table, "injection", &mut config.injection);
     flag(doc, table, "merge", &mut config.merge);
+    flag(doc, table, "stable_merge", &mut config.stable_merge);
     let charges = [
         ("linux", bfq::Charge::Linux),
         ("service", bfq::Charge::Service),

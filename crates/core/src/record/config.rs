@@ -12,7 +12,7 @@ settings! {
     Capacity { read, write, iops }
     bfq::Config {
         fifo_expire_sync, fifo_expire_async, back_seek_max, back_seek_penalty, slice_idle, max_budget, timeout_sync,
-        strict_guarantees, async_charge_factor, seeky_threshold, low_latency, injection, merge, charge,
+        strict_guarantees, async_charge_factor, seeky_threshold, low_latency, injection, merge, stable_merge, charge,
     }
     contract::Config { excess, catch_up, forget, idle_class_timeout, bound_in_flight }
 }

@@ -44,6 +44,9 @@ pub struct Config {
     /// Merges the queues of streams whose requests are near to each other, on drives that seek or do not queue. Default true; always
     /// on in Linux.
     pub merge: bool,
+    /// With `merge`: merges the queues of streams that start shortly after each other, for good, on flash too. Default false; always on
+    /// in Linux since 5.13, which is younger than the published measurements that Weir is held against.
+    pub stable_merge: bool,
     /// How a turn is charged. Not in Linux, where it is always [`Charge::Linux`].
     pub charge: Charge,
 }
@@ -64,6 +67,7 @@ impl Default for Config {
             low_latency: true,
             injection: true,
             merge: true,
+            stable_merge: false,
             charge: Charge::Linux,
         }
     }

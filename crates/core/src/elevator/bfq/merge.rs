@@ -5,10 +5,15 @@
 //! therefore given to that queue, unless either has been seeky or at it for long. Where the shared queue turns out seeky, its streams
 //! get queues of their own again and go on as they were before.
 //!
+//! Streams that start shortly after each other are likely to be one application's, and may be merged for good, whatever they ask for:
+//! `stable_merge` (Linux: `bfq_do_or_sched_stable_merge`). On flash that queues that is done at once, elsewhere once it is known that
+//! idling for the one would not pay.
+//!
 //! A stream's number leads to its queue by [`Members`](super::members::Members). What was in a queue that its streams have left stays
 //! there until it is served; then the queue's number is free.
 
 use super::Bfq;
+use super::config::Config;
 use super::entity::IDLE;
 use super::idle::{Intensity, Think};
 use super::inject::Injection;
@@ -29,6 +34,13 @@ const LATE: Span = Span::from_millis(100);
 /// A queue was parted from others only just now (Linux: `bfq_wr_min_idle_time` after `split_time`).
 const JUST_SPLIT: Span = Span::from_secs(2);
 
+/// Queues created at most so long one after the other are merged for good (Linux: `bfq_burst_interval`).
+const TOGETHER: Span = Span::from_millis(180);
+/// So long after the last one another series begins (Linux: `bfq_activation_stable_merging`).
+const SERIES: Span = Span::from_millis(600);
+/// Where it is not done at once it is done so long after creation, and after parting from others (Linux: `bfq_late_stable_merging`).
+const LATER: Span = Span::from_millis(600);
+
 /// What ties a queue to streams and other queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ties {
@@ -48,6 +60,8 @@ pub(super) struct Ties {
     split_at: Option<Instant>,
     /// When it was first served since it had nothing to send (Linux: `first_IO_time`).
     pub(super) first_served: Option<Instant>,
+    /// When it came with its first request, and which it was of all: numbers of queues are used again. Only noted for `stable_merge`.
+    created: Option<(Instant, u64)>,
 }
 
 impl Ties {
@@ -60,6 +74,7 @@ impl Ties {
         lingers: false,
         split_at: None,
         first_served: None,
+        created: None,
     };
 
     /// Its stream parted from others so short a time ago that what it does says little.
@@ -94,26 +109,39 @@ pub(super) struct Cooperation {
     by_group: Vec<Tree>,
     places: Forest,
     saved: Vec<Option<Saved>>,
+    /// Streams that start together are merged for good.
+    stable: bool,
+    /// Of each stream: it was merged for good; and the queue, with its serial number, that its own is to be merged with later.
+    stably: Vec<bool>,
+    scheduled: Vec<Option<(u32, u64)>>,
+    /// The queue of each group to which those that come are compared (Linux: `last_bfqq_created`).
+    last_created: Vec<u32>,
+    created: u64,
     /// Where the last piece of a queue in service ended (Linux: `in_serv_last_pos`).
     last_end: Place,
 }
 
 impl Cooperation {
-    pub(super) fn new(groups: u32, streams: u32, queues: u32, merge: bool) -> Self {
+    pub(super) fn new(groups: u32, streams: u32, queues: u32, config: &Config) -> Self {
         Self {
-            is_on: merge,
-            seeks: merge,
+            is_on: config.merge,
+            seeks: config.merge,
             shared: 0,
             lingering: 0,
             by_group: vec![Tree::EMPTY; groups as usize],
             places: Forest::new(queues),
             saved: vec![None; streams as usize],
+            stable: config.merge && config.stable_merge,
+            stably: vec![false; streams as usize],
+            scheduled: vec![None; streams as usize],
+            last_created: vec![NIL; groups as usize],
+            created: 0,
             last_end: Place::START,
         }
     }
 
     fn counted(&mut self) {
-        self.is_on = self.seeks || self.shared + self.lingering > 0;
+        self.is_on = self.seeks || self.stable || self.shared + self.lingering > 0;
     }
 
     /// The drive is flash that queues: cooperators are looked for no longer.
@@ -139,22 +167,22 @@ impl Bfq {
         let stream = id.index;
         let mut q = self.members.sync_queue(stream);
         let ties = self.queue(q).ties;
-        if ties.is_shared && ties.parts {
+        if ties.is_shared && ties.parts && !self.cooperation.stably[stream as usize] {
             q = self.part(now, stream, q, table);
         }
         let ties = &mut self.queues[q as usize].ties;
         if ties.users == 1 {
             ties.owner = stream;
         }
+        if self.cooperation.stable {
+            q = self.merge_stably(now, id, q);
+        }
         let at = Place {
             space: live.request.space,
             sector: (live.request.offset + u64::from(live.issued)) / 512,
         };
-        let mut into = self.cooperator(now, q, at);
-        while let Some(next) = into {
-            self.merge(now, id, q, next);
-            q = next;
-            into = Some(self.queue(q).ties.into).filter(|&next| next != NIL);
+        if let Some(into) = self.cooperator(now, q, at) {
+            q = self.merge_along(now, id, q, into);
         }
         if self.queue(q).ties.is_shared {
             self.queues[q as usize].stream = id;
@@ -206,12 +234,21 @@ impl Bfq {
         }
     }
 
+    /// A queue takes no part in weight raising: merged ones are rarely of what somebody waits for, unless they were merged because they
+    /// started together.
+    pub(super) fn is_kept_from_raising(&self, queue: &Queue) -> bool {
+        queue.ties.is_shared && !self.cooperation.stably[queue.stream.index as usize]
+    }
+
     /// A stream leaves its queue for good; all its requests are done.
     pub(super) fn leave_queues(&mut self, now: Instant, stream: u32) {
         let q = self.members.sync_queue(stream);
         self.leave_chain(now, q);
+        self.forget_created(q, NIL);
         self.leave_queue(now, q);
         self.cooperation.saved[stream as usize] = None;
+        self.cooperation.scheduled[stream as usize] = None;
+        self.cooperation.stably[stream as usize] = false;
     }
 
     /// A queue that all streams have left goes if it has nothing any more.
@@ -241,13 +278,15 @@ impl Bfq {
         }
         let current = self.turn.queue;
         if current != NIL && at.is_within(NEAR, self.cooperation.last_end) {
-            let found = self.set_up(now, q, current);
+            let found = self.may_cooperate(now, q, current);
+            let found = found.then(|| self.set_up(q, current)).flatten();
             if found.is_some() {
                 return found;
             }
         }
         let nearest = self.nearest(self.queue(q).group, at)?;
-        self.set_up(now, q, nearest)
+        let found = self.may_cooperate(now, q, nearest);
+        found.then(|| self.set_up(q, nearest)).flatten()
     }
 
     /// The queue of a group whose next request is nearest, if it is near (Linux: `bfqq_find_close`).
@@ -266,21 +305,23 @@ impl Bfq {
         both.filter(near).min_by_key(distance)
     }
 
-    /// Streams of `q` will go to `other` (or to what that merges with), if the two may cooperate
-    /// (Linux: `bfq_may_be_close_cooperator`, `bfq_setup_merge`).
-    fn set_up(&mut self, now: Instant, q: u32, other: u32) -> Option<u32> {
+    /// Linux: `bfq_may_be_close_cooperator`.
+    fn may_cooperate(&self, now: Instant, q: u32, other: u32) -> bool {
         let (a, b) = (self.queue(q), self.queue(other));
         let threshold = self.config.seeky_threshold;
-        let fits = q != other
-            && a.group == b.group
-            && a.class == b.class
+        a.class == b.class
             && a.class != IDLE
             && a.sync
             && b.sync
             && !b.ties.is_too_late(now)
             && !a.history.is_seeky(threshold)
-            && !b.history.is_seeky(threshold);
-        if !fits || b.ties.users == 0 {
+            && !b.history.is_seeky(threshold)
+    }
+
+    /// Streams of `q` will go to `other`, or to what that merges with, as they come (Linux: `bfq_setup_merge`).
+    fn set_up(&mut self, q: u32, other: u32) -> Option<u32> {
+        let (a, b) = (self.queue(q), self.queue(other));
+        if q == other || a.group != b.group || b.ties.users == 0 {
             return None;
         }
         let mut into = other;
@@ -303,6 +344,97 @@ impl Bfq {
         Some(into)
     }
 
+    /// A stream goes from queue `q` to `into` and on to whatever that merges with. Returns where it ends.
+    fn merge_along(&mut self, now: Instant, stream: StreamId, q: u32, into: u32) -> u32 {
+        let (mut from, mut to) = (q, into);
+        loop {
+            self.merge(now, stream, from, to);
+            let next = self.queue(to).ties.into;
+            if next == NIL {
+                return to;
+            }
+            (from, to) = (to, next);
+        }
+    }
+
+    /// The queue of a stream came with its first request, or may now be merged with that to which it was compared then. Returns where
+    /// the stream's requests go (Linux: `bfq_do_or_sched_stable_merge`, `bfq_setup_stable_merge`).
+    fn merge_stably(&mut self, now: Instant, stream: StreamId, q: u32) -> u32 {
+        let ties = self.queue(q).ties;
+        let found = match ties.created {
+            _ if ties.into != NIL => None,
+            None => self.created(now, stream.index, q),
+            Some((created, _)) => {
+                let since = ties.split_at.unwrap_or(created).max(created);
+                let due = ties.owner == stream.index && since + LATER < now;
+                let other = due.then(|| self.cooperation.scheduled[stream.index as usize].take());
+                let other = other.flatten().filter(|_| !self.flash_queues());
+                // It was there all the time, and idling for this one does not pay.
+                other
+                    .filter(|&(other, serial)| self.is_still(other, serial))
+                    .filter(|_| !self.idling_boosts_throughput(q))
+                    .map(|(other, _)| other)
+            }
+        };
+        let Some(into) = found.and_then(|other| self.set_up(q, other)) else {
+            return q;
+        };
+        let owner = self.queue(into).ties.owner;
+        for stream in [stream.index, owner] {
+            if stream != NIL {
+                self.cooperation.stably[stream as usize] = true;
+            }
+        }
+        self.merge_along(now, stream, q, into)
+    }
+
+    /// A queue came with its first request: the queue to merge it with at once.
+    fn created(&mut self, now: Instant, stream: u32, q: u32) -> Option<u32> {
+        self.note_created(now, q);
+        let queue = self.queue(q);
+        let group = queue.group as usize;
+        let last = self.cooperation.last_created[group];
+        let before = (last != NIL)
+            .then(|| self.queue(last))
+            .filter(|other| (other.class, other.level) == (queue.class, queue.level));
+        let before = before.and_then(|other| other.ties.created);
+        let Some((at, serial)) = before.filter(|&(at, _)| at + SERIES >= now) else {
+            self.cooperation.last_created[group] = q;
+            return None;
+        };
+        if at + TOGETHER < now {
+            return None;
+        }
+        if self.flash_queues() {
+            return Some(last);
+        }
+        self.cooperation.scheduled[stream as usize] = Some((last, serial));
+        None
+    }
+
+    fn note_created(&mut self, now: Instant, q: u32) {
+        self.cooperation.created += 1;
+        self.queues[q as usize].ties.created = Some((now, self.cooperation.created));
+    }
+
+    /// The queue of this number is still the one that it was.
+    fn is_still(&self, q: u32, serial: u64) -> bool {
+        let created = self.queue(q).ties.created;
+        created.is_some_and(|(_, own)| own == serial)
+    }
+
+    /// Others are compared to a queue no longer, but to another, or [`NIL`] (Linux: `bfq_reassign_last_bfqq`).
+    fn forget_created(&mut self, q: u32, instead: u32) {
+        let last = &mut self.cooperation.last_created[self.queues[q as usize].group as usize];
+        if *last == q {
+            *last = instead;
+        }
+    }
+
+    fn flash_queues(&self) -> bool {
+        !self.rotational && self.queueing.is_certain()
+    }
+
     /// A stream goes from queue `q` to `into` (Linux: `bfq_merge_bfqqs`).
     fn merge(&mut self, now: Instant, stream: StreamId, q: u32, into: u32) {
         self.save(now, q);
@@ -320,6 +452,7 @@ impl Bfq {
         self.wakers.inherit(into, q);
         self.inherit_raising(into, q);
         self.members.set_sync_queue(stream.index, into);
+        self.forget_created(q, into);
         self.leave_queue(now, q);
     }
 
@@ -355,6 +488,7 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         queue.ties.split_at = Some(now);
         queue.raising.after_split(now, in_large_burst);
+        self.note_created(now, q);
         self.wakers.inherit(q, shared);
         self.resume(now, stream, q);
         self.leave_chain(now, shared);

@@ -114,7 +114,7 @@ impl Bfq {
             symmetry: Symmetry::new(groups),
             burst: Burst::new(queues),
             depth: Depth::new(table, groups + queues),
-            cooperation: Cooperation::new(groups, streams, queues, config.merge),
+            cooperation: Cooperation::new(groups, streams, queues, &config),
             measurement: Measurement::NONE,
             wakers: Wakers::new(queues),
             head: Place::START,

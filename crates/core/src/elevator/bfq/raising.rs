@@ -312,6 +312,7 @@ impl Bfq {
     /// A queue that had no requests has one. True if it is raised and therefore wants the drive at once
     /// (Linux: in `bfq_bfqq_handle_idle_busy_switch`).
     pub(super) fn raise_on_activation(&mut self, now: Instant, q: u32) -> bool {
+        let is_kept = self.is_kept_from_raising(self.queue(q));
         let queue = &mut self.queues[q as usize];
         let before = queue.raising.coefficient;
         let is_quiet = queue.dispatched == 0;
@@ -323,7 +324,7 @@ impl Bfq {
                 && is_quiet
                 && !queue.history.is_all_seeky()
                 && queue.raising.earliest < now,
-            may_begin: queue.sync && !queue.ties.is_shared,
+            may_begin: queue.sync && !is_kept,
         };
         let is_just_split = queue.ties.is_just_split(now);
         let raising = &mut queue.raising;

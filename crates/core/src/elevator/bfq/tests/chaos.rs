@@ -92,6 +92,7 @@ impl Chaos {
                 low_latency: heuristics.draw(2) == 0,
                 injection: heuristics.draw(2) == 0,
                 merge: heuristics.draw(4) > 0,
+                stable_merge: heuristics.draw(2) == 0,
                 ..random.config()
             }),
         };

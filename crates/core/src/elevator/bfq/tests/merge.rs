@@ -1,10 +1,11 @@
 //! Streams whose requests interleave share a queue, and part again.
 
-use super::host::{Client, Host, KIB, SECOND, STREAMER, ms};
+use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use super::plain;
 use super::turns::{check, log};
+use crate::Priority;
 use crate::elevator;
-use crate::elevator::bfq::Config;
+use crate::elevator::bfq::{Charge, Config};
 use crate::layer::{DriveShape, Limits};
 use std::string::String;
 
@@ -91,6 +92,45 @@ fn those_who_turn_out_seeky_part() {
 }
 
 /// The same, for those who look for bugs.
+#[cfg(feature = "mutants")]
 pub(super) fn the_seeky_part() -> bool {
     after_a_second().lines().count() == 6
+}
+
+/// One who reads at random, and four more of twice its weight who start together a second later, on flash: the percentage that the
+/// first gets of all from the third second on.
+fn first_of_five(stable_merge: bool, strict_guarantees: bool) -> u64 {
+    let config = Config {
+        merge: true,
+        stable_merge,
+        strict_guarantees,
+        charge: Charge::Service,
+        ..plain()
+    };
+    let mut host = Host::new(elevator::Config::Bfq(config), &[]);
+    let reader = Client { depth: 8, ..RANDOM };
+    let first = host.add(reader);
+    host.run(SECOND);
+    for _ in 0..4 {
+        let priority = Priority {
+            level: 0,
+            ..Priority::default()
+        };
+        host.add(Client { priority, ..reader });
+    }
+    host.run(3 * SECOND);
+    let (before, all) = (host.bytes(first), host.total() * 3);
+    host.run(9 * SECOND);
+    (host.bytes(first) - before) / 10 / (host.total() * 9 - all)
+}
+
+#[test]
+fn those_who_start_together_have_one_share_if_they_are_merged_for_good() {
+    // Under strict guarantees the drive is not seen to queue, and they are merged later.
+    let (apart, merged) = (first_of_five(false, true), first_of_five(true, true));
+    assert!((10..=12).contains(&apart), "{apart} %");
+    assert!((32..=34).contains(&merged), "{merged} %");
+    // Otherwise at once. Nobody is idled for on behalf of the first, whose weight is the lowest.
+    let (apart, merged) = (first_of_five(false, false), first_of_five(true, false));
+    assert!(merged >= 4 * apart, "{apart} and {merged} %");
 }
