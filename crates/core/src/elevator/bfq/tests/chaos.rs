@@ -160,7 +160,11 @@ impl Chaos {
         };
         let spec = StreamSpec {
             group,
-            priority: self.random.priority(),
+            priority: if self.near {
+                Priority::default()
+            } else {
+                self.random.priority()
+            },
         };
         if let Ok(stream) = self.layer.open(self.at(), spec) {
             self.streams.push(stream);
