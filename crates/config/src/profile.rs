@@ -206,10 +206,14 @@ fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
         .chain(members)
 }
 
+/// The profile that comes with Weir and is of that very drive.
+pub fn name_of(drive: &Config) -> Option<&'static str> {
+    names().find(|name| find(name).is_ok_and(|p| p.drive == *drive))
+}
+
 /// A member by the name of the profile that it is as, else as a table.
 fn member(drive: &Config) -> String {
-    let same = |name: &&str| find(name).is_ok_and(|p| p.drive == *drive);
-    match names().find(same) {
+    match name_of(drive) {
         Some(name) => Quoted(name).to_string(),
         None => inline(drive),
     }

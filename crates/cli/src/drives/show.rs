@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::output;
 use weir_config::profile::{self, Profile};
 use weir_config::{parameter, sheet};
+use weir_drive::Config;
 use weir_fit::{Figure, Row, compare};
 use weir_report::{Column, Table};
 
@@ -56,6 +57,12 @@ fn parameters(profile: &Profile) -> String {
     for parameter in parameter::parameters(&profile.drive) {
         let value = parameter.text(parameter.get(&profile.drive));
         table.row([parameter.key, &value, parameter.about]);
+    }
+    if let Config::Volume(volume) = &profile.drive {
+        for (number, member) in (1..).zip(&volume.members) {
+            let name = profile::name_of(member).unwrap_or_else(|| member.name());
+            table.row([&format!("member {number}"), name, ""]);
+        }
     }
     table.text(output::width())
 }
