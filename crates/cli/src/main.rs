@@ -5,6 +5,7 @@
 mod check;
 mod compare;
 mod demo;
+mod drive;
 mod drives;
 mod failure;
 mod leftovers;

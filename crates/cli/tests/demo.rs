@@ -145,6 +145,26 @@ fn shares_and_limits_come_out_in_virtual_time() {
 }
 
 #[test]
+fn on_a_modelled_drive_promises_follow_what_it_can_do() {
+    let scratch = Scratch::new();
+    for (drive, kept) in [("plextor-px-256m5s", true), ("hitachi-hts72755", false)] {
+        let place = ["--on", "sim", "--seconds", "2", "--drive", drive];
+        let records = records(&scratch, &[&place[..], &["--policy", "contract"]].concat());
+        assert!(records.iter().all(|r| r["drive"] == drive));
+        let target = of(&records, "contract", "target");
+        let (got, promised) = (
+            number(target, "throughput_mbps"),
+            number(target, "promised_mbps"),
+        );
+        // A disk cannot, with one request of 4 KiB at a time.
+        assert_eq!(got >= promised, kept, "{drive}: {got} of {promised}");
+        assert!(
+            promised <= 10.0 && number(of(&records, "contract", "total"), "throughput_mbps") > 1.0
+        );
+    }
+}
+
+#[test]
 fn live_it_runs_a_real_server_and_real_clients() {
     let scratch = Scratch::new();
     let records = records(

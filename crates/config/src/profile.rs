@@ -183,8 +183,8 @@ pub fn print(profile: &Profile) -> String {
     text
 }
 
-/// A model as an inline table.
-pub(crate) fn inline(drive: &Config) -> String {
+/// A model as an inline table, as a server's file has it.
+pub fn inline(drive: &Config) -> String {
     let keys: Vec<_> = keys(drive).map(|(k, v)| format!("{k} = {v}")).collect();
     format!("{{ {} }}", keys.join(", "))
 }

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_client::{Fleet, Member};
-use weir_config::{Address, Server as Config};
+use weir_config::{Address, Server as Config, profile};
 use weir_measure::{Meter, Place, Record, Run, TOTAL};
 use weir_serve::Server;
 
@@ -100,13 +100,22 @@ fn config(stage: Stage<'_>, policy: Policy, socket: &Path) -> Result<Config, Fai
     let Stage {
         scenario, storage, ..
     } = stage;
-    let model = matches!(storage, Storage::Model);
     let mut text = String::from("[drive.demo]\n");
-    text += if model { "model = \"demo\"\n" } else { "" };
+    let model = match storage {
+        Storage::Model(profile) => Some(profile::inline(&profile.drive)),
+        Storage::File(_) | Storage::Device(_) => None,
+    };
+    if let Some(model) = &model {
+        text.extend(["model = ", model, "\n"]);
+    }
     text += "[listen]\nnbd = [\"unix:/nbd.sock\"]\n";
     for client in &scenario.clients {
         let size = scenario.spaces[client.space.0 as usize];
-        let memory = if model { "" } else { "memory = true\n" };
+        let memory = if model.is_some() {
+            ""
+        } else {
+            "memory = true\n"
+        };
         let written = write!(
             text,
             "[volume.{}]\ndrive = \"demo\"\nsize = \"{size}B\"\n{memory}",

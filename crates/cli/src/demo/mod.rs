@@ -15,6 +15,7 @@ pub(crate) use policy::Policy;
 pub(crate) use scenario::Scenario;
 use storage::Storage;
 
+use crate::drive;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
@@ -44,6 +45,9 @@ pub(crate) struct Options {
     /// Read this block device in place of the embedded drive; it is opened for reading only
     #[arg(long, value_name = "PATH")]
     device: Option<PathBuf>,
+    /// Play on this modelled drive instead of the embedded one: its name (see `weir drives`) or its profile's file
+    #[arg(long, value_name = "DRIVE", conflicts_with_all = ["file", "device"])]
+    drive: Option<String>,
     /// A real server in real time, or the simulator in virtual time
     #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
     on: On,
@@ -66,8 +70,7 @@ pub(crate) enum On {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let (file, device) = (options.file.as_ref(), options.device.as_ref());
-    let storage = Storage::new(file, device, options.on)?;
+    let storage = Storage::new(options)?;
     if options.html.as_os_str() == "-" {
         let reason = "--html writes a file; only --json writes to standard output";
         return Err(Failure::Usage(reason.into()));
@@ -119,13 +122,26 @@ fn scenario(
     leftovers: &Leftovers,
     progress: &mut Progress,
 ) -> Result<weir_sim::Scenario, Failure> {
-    let Some(size) = size else {
-        return Ok(options.scenario.build(options.seconds, None));
-    };
+    if let Storage::Model(profile) = storage {
+        return model(options, &profile.drive);
+    }
+    let size = size.unwrap_or_default();
     progress.name("measuring", "what the drive can do");
     let capacity = storage::measure(storage, size, leftovers, progress)?;
     let mut scenario = options.scenario.build(options.seconds, Some(capacity));
     storage::divide(&mut scenario, size);
+    Ok(scenario)
+}
+
+/// The scenario on a modelled drive.
+fn model(options: &Options, drive: &weir_drive::Config) -> Result<weir_sim::Scenario, Failure> {
+    let embedded = options.scenario.build(options.seconds, None);
+    if embedded.drive == *drive {
+        return Ok(embedded);
+    }
+    let capacity = drive::capacity(drive)?;
+    let mut scenario = options.scenario.build(options.seconds, Some(capacity));
+    scenario.drive = drive.clone();
     Ok(scenario)
 }
 
@@ -142,7 +158,7 @@ fn play(
     for (policy, number) in policies.iter().zip(1..) {
         progress.name(policy.name(), &format!("{number} of {}", policies.len()));
         let records = match played.on {
-            On::Sim => twin::play(scenario, *policy, |passed| progress.set(passed)),
+            On::Sim => twin::play(played, *policy, |passed| progress.set(passed)),
             On::Serve => {
                 let stage = live::Stage {
                     scenario,

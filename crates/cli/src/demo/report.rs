@@ -2,7 +2,8 @@
 
 use super::storage::Storage;
 use super::{On, Policy, Scenario, best, judge};
-use weir_drive::Config as Model;
+use weir_core::Span;
+use weir_drive::{Config, null};
 use weir_measure::{Record, TOTAL};
 use weir_report::number::{percent, plain};
 use weir_report::{BestFigure, DemoReport, PolicyResult};
@@ -50,14 +51,11 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
 /// Adds to records what only all runs together tell: what limited each client.
 pub(crate) fn complete(played: Played<'_>, runs: &mut [(Policy, Vec<Record>)]) {
     for client in &played.scenario.clients {
-        let unloaded = match (played.storage, &played.scenario.drive) {
-            (Storage::Model, Model::Null(drive)) => {
-                let size = judge::largest(&client.program);
-                size / best::alone(drive, size) * 1e6
-            }
-            // Nobody has told what an idle drive takes: then it takes nothing.
-            _ => 0.0,
-        };
+        // Where nobody has told what an idle drive takes it takes nothing.
+        let unloaded = linked(played).map_or(0.0, |drive| {
+            let size = judge::largest(&client.program);
+            size / best::alone(drive, size) * 1e6
+        });
         let records = runs.iter_mut().flat_map(|run| &mut run.1);
         let mut records: Vec<&mut Record> = records.filter(|r| r.client == client.name).collect();
         let least = records.iter().map(|r| r.latency_us.min);
@@ -68,6 +66,23 @@ pub(crate) fn complete(played: Played<'_>, runs: &mut [(Policy, Vec<Record>)]) {
     }
 }
 
+/// The drive if all that is to be known of it is its service and its link.
+fn linked(played: Played<'_>) -> Option<&null::Config> {
+    match (played.storage, &played.scenario.drive) {
+        (Storage::Model(_), Config::Null(drive)) => {
+            let plain = drive.tick == Span::ZERO && drive.wake == Span::ZERO;
+            (plain && drive.link > 0).then_some(drive)
+        }
+        _ => None,
+    }
+}
+
+/// True for a model whose bandwidth has no bound.
+fn unbounded(played: Played<'_>) -> bool {
+    let model = matches!(played.storage, Storage::Model(_));
+    model && matches!(&played.scenario.drive, Config::Null(drive) if drive.link == 0)
+}
+
 fn total(records: &[Record]) -> Option<f64> {
     let total = records.iter().find(|r| r.client == TOTAL);
     total.map(|r| r.throughput_mbps).filter(|t| *t > 0.0)
@@ -75,17 +90,19 @@ fn total(records: &[Record]) -> Option<f64> {
 
 /// The part used of what the drive can give: of the model's link, or of what was measured.
 fn used(played: Played<'_>, records: &[Record]) -> Option<f64> {
-    let rate = match (played.storage, &played.scenario.drive) {
-        (Storage::Model, Model::Null(drive)) => drive.link,
-        _ => played.scenario.capacity?.read,
+    let rate = match linked(played) {
+        Some(drive) => drive.link,
+        // A model without a link has no end.
+        None if unbounded(played) => return None,
+        None => played.scenario.capacity?.read,
     };
     let used = total(records)? * 1e6 / rate as f64;
     (rate > 0).then_some(used)
 }
 
 fn drive(played: Played<'_>) -> String {
-    match (played.storage, &played.scenario.drive) {
-        (Storage::Model, Model::Null(drive)) => format!(
+    match (played.storage, linked(played)) {
+        (Storage::Model(_), Some(drive)) => format!(
             "The drive is a model in {}: every command is served for {} us, {} at a time, and its data crosses a link of {} MB/s.",
             match played.on {
                 On::Serve => "real time that holds its data in memory",
@@ -94,6 +111,16 @@ fn drive(played: Played<'_>) -> String {
             plain(drive.service.as_nanos() as f64 / 1e3),
             drive.tags,
             plain(drive.link as f64 / 1e6),
+        ),
+        (Storage::Model(profile), _) => format!(
+            "The drive is a model in {}: {}. It gives {} MB/s to one client that reads in sequence, and {} requests of 4 KiB a second.",
+            match played.on {
+                On::Serve => "real time that holds its data in memory",
+                On::Sim => "virtual time",
+            },
+            profile.summary().trim_end_matches('.'),
+            plain(played.scenario.capacity.map_or(0, |c| c.read) as f64 / 1e6),
+            played.scenario.capacity.map_or(0, |c| c.iops),
         ),
         (storage, _) => {
             let rate = played.scenario.capacity.map_or(0, |c| c.read);
@@ -121,13 +148,13 @@ fn load(played: Played<'_>) -> String {
 }
 
 fn best(played: Played<'_>) -> Vec<BestFigure> {
-    match (played.storage, &played.scenario.drive) {
-        (Storage::Model, Model::Null(drive)) => {
+    match linked(played) {
+        Some(drive) => {
             let min = played.scenario.groups.first().map_or(0, |g| g.contract.min);
             best::figures(played.kind, drive, min)
         }
-        // Nothing is known of a real drive but what it gave.
-        _ => vec![BestFigure {
+        // Nothing is known of other drives but what they gave.
+        None => vec![BestFigure {
             what: "total, as measured before the runs".into(),
             value: played.scenario.capacity.map_or_else(String::new, |c| {
                 format!("{} MB/s", plain(c.read as f64 / 1e6))

@@ -1,6 +1,7 @@
 //! What the demo's clients read.
 
-use super::{On, Policy, live};
+use super::{On, Options, Policy, live};
+use crate::drive;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::progress::Progress;
@@ -9,6 +10,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_config::profile::Profile;
 use weir_core::{Capacity, Contract, Span};
 use weir_load::{Program, Region};
 use weir_measure::{Record, TOTAL};
@@ -16,13 +18,16 @@ use weir_measure::{Record, TOTAL};
 /// What the clients read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Storage {
-    /// The embedded drive.
-    Model,
+    /// A modelled drive.
+    Model(Profile),
     /// An image.
     File(PathBuf),
     /// A block device.
     Device(PathBuf),
 }
+
+/// The drive that is embedded.
+const EMBEDDED: &str = "demo";
 
 /// Bytes of an image that is created.
 const SIZE: u64 = 1 << 30;
@@ -38,18 +43,17 @@ pub(crate) const MEASURING: Duration = Duration::from_secs(5);
 
 impl Storage {
     /// What the options name, if they agree with each other.
-    pub(crate) fn new(
-        file: Option<&PathBuf>,
-        device: Option<&PathBuf>,
-        on: On,
-    ) -> Result<Self, Failure> {
-        let storage = match (file, device) {
+    pub(crate) fn new(options: &Options) -> Result<Self, Failure> {
+        let storage = match (&options.file, &options.device) {
             (Some(path), _) => Self::File(path.clone()),
             (None, Some(path)) => Self::Device(path.clone()),
-            (None, None) => return Ok(Self::Model),
+            (None, None) => {
+                let name = options.drive.as_deref().unwrap_or(EMBEDDED);
+                return Ok(Self::Model(drive::find(name)?));
+            }
         };
-        if on == On::Sim {
-            let reason = "--on sim plays the embedded drive; --file and --device need --on serve";
+        if options.on == On::Sim {
+            let reason = "--on sim plays modelled drives; --file and --device need --on serve";
             return Err(Failure::Usage(reason.into()));
         }
         Ok(storage)
@@ -58,15 +62,17 @@ impl Storage {
     /// The drive's name in results.
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Model => "null".into(),
+            // As the model is called: it was the only drive for long.
+            Self::Model(profile) if profile.name == EMBEDDED => profile.drive.name().into(),
+            Self::Model(profile) => profile.name.clone(),
             Self::File(path) | Self::Device(path) => path.display().to_string(),
         }
     }
 
-    /// Its size, after an image that is not there was made. `None` for the embedded drive, whose volumes have a size each.
+    /// Its size, after an image that is not there was made. `None` for a modelled drive, whose volumes have a size each.
     pub(crate) fn prepare(&self, leftovers: &Leftovers) -> Result<Option<u64>, Failure> {
         let (path, size) = match self {
-            Self::Model => return Ok(None),
+            Self::Model(_) => return Ok(None),
             Self::File(path) => (path, image(path, leftovers)?),
             Self::Device(path) => (path, device(path)?),
         };

@@ -1,18 +1,21 @@
 //! The demo in virtual time.
 
 use super::Policy;
+use super::report::Played;
 use crate::failure::Failure;
 use std::time::Duration;
 use weir_measure::Record;
 
 /// Plays a scenario under a policy in virtual time.
 pub(crate) fn play(
-    scenario: &weir_sim::Scenario,
+    played: Played<'_>,
     policy: Policy,
     mut progress: impl FnMut(Duration),
 ) -> Result<Vec<Record>, Failure> {
-    let policy = policy.build(scenario);
-    let run = weir_sim::Run::new(scenario, &policy, 0).map_err(Failure::run)?;
+    let policy = policy.build(played.scenario);
+    let run = weir_sim::Run::new(played.scenario, &policy, 0).map_err(Failure::run)?;
     let results = run.run(|at| progress(Duration::from_nanos(at.now.as_nanos())));
-    Ok(results.map_err(Failure::run)?.records())
+    let mut results = results.map_err(Failure::run)?;
+    results.run.drive = played.storage.name();
+    Ok(results.records())
 }
