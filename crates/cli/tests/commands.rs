@@ -98,6 +98,34 @@ fn lists() {
 }
 
 #[test]
+fn drives() {
+    let scratch = Scratch::new();
+    let stripe =
+        "kind = \"stripe\"\nmembers = [\"demo\", { kind = \"null\", service = \"1ms\" }]\n";
+    scratch.file(
+        "two.toml",
+        &format!("name = \"two\"\nabout = \"a pair\"\n{stripe}"),
+    );
+    scratch.file(
+        "bad.toml",
+        &format!("nam = \"two\"\nchunk = \"1kB\"\n{stripe}"),
+    );
+    golden(
+        "drives",
+        &scratch,
+        &[
+            &["drives", "scsi-debug"],
+            &["drives", "two.toml"],
+            &["drives", "bad.toml"],
+            &["drives", "nowhere.toml"],
+            &["drives", "samsung-970"],
+            &["drives", "floppy"],
+            &["drives", "fit", "floppy"],
+        ],
+    );
+}
+
+#[test]
 fn demo_refuses() {
     let scratch = Scratch::new();
     scratch.file("text", "not a device\n");

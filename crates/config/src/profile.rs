@@ -81,9 +81,11 @@ pub fn source(name: &str) -> Option<&'static str> {
 /// There is none of that name.
 pub fn find(name: &str) -> Result<Profile, Unknown> {
     let Some(text) = source(name) else {
+        // A part of a name is as good as a name with a wrong letter.
+        let part = |whole: &&str| name.len() >= 3 && whole.contains(&name.to_lowercase());
         return Err(Unknown {
             name: name.to_owned(),
-            nearest: nearest::name(name, names()),
+            nearest: nearest::name(name, names()).or_else(|| names().find(part)),
         });
     };
     Ok(read(text, name).expect("what comes with Weir can be read, as its tests show"))

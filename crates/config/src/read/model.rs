@@ -19,7 +19,10 @@ pub(super) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Con
     match profile::find(name) {
         Ok(profile) => Some(profile.drive),
         Err(unknown) => {
-            let help = nearest::help(name, profile::names());
+            let help = match unknown.nearest {
+                Some(near) => format!("did you mean {}?", quoted(near)),
+                None => nearest::help(name, profile::names()),
+            };
             doc.wrong(
                 entry,
                 format!("there is no drive {}", quoted(&unknown.name)),
