@@ -66,7 +66,8 @@ impl Layer {
         if held {
             // Who waits for its client takes nobody's place.
             self.latency.leave(now, request, &live.request, None);
-        } else if self.latency.is_enabled() && !self.enter_latency(now, request) {
+        } else if self.latency.is_enabled() && !live.tagged && !self.enter_latency(now, request) {
+            // What has a scheduler tag is in the drive in part and past this stage.
             return;
         }
         let live = &self.table.requests[request];

@@ -494,3 +494,65 @@ fn time_never_goes_back() {
     assert_eq!(done.waits.drive, Span::from_micros(10));
     assert_eq!(b.layer.counters().clamped, 1);
 }
+
+/// A request that was split, then held, then met `io.latency` when it came back, took its scheduler tag along for ever.
+#[test]
+fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() {
+    let limits = Limits {
+        scheduler_tags: 3,
+        ..Limits::default()
+    };
+    let mut b = Bench::new(2, limits);
+    let groups = [1, 2].map(|id| Edit::AddGroup {
+        id: GroupId(id),
+        parent: ROOT,
+        contract: Contract::DEFAULT,
+    });
+    b.layer.change(at(0), &groups).unwrap();
+    let [long, other, target] = [1, 1, 2].map(|id| b.open(GroupId(id)));
+    b.layer.submit(at(0), &[read(long, 1, 24_576)]).unwrap();
+    let pieces = b.dispatched(0);
+    assert_eq!(pieces.len(), 2);
+    let end = |b: &mut Bench, us, tag| b.layer.complete(at(us), &[Completion::ok(tag)]);
+    b.layer.hold(at(1), long, true);
+    end(&mut b, 2, pieces[0].2);
+    let strict = Edit::SetContract {
+        id: GroupId(2),
+        contract: Contract {
+            latency: Span::from_micros(1),
+            ..Contract::DEFAULT
+        },
+    };
+    b.layer.change(at(3), &[strict]).unwrap();
+    // The target's reads are slow until the others may have one request in flight; one of them has.
+    for n in 0..20 {
+        let now = 10 + n * 200_000;
+        b.layer
+            .submit(at(now), &[read(target, 100 + n, 512)])
+            .unwrap();
+        let read = b.dispatched(now);
+        end(&mut b, now + 190_000, read[0].2);
+        b.done(now + 190_000);
+    }
+    let now = 5_000_000;
+    b.layer.submit(at(now), &[read(other, 2, 512)]).unwrap();
+    let sent = b.dispatched(now);
+    b.layer.hold(at(now), long, false);
+    assert!(b.dispatched(now).is_empty() || sent.len() == 1);
+    let mut tags: Vec<Tag> = sent.iter().map(|d| d.2).chain([pieces[1].2]).collect();
+    let mut over = 0;
+    for step in 1..100 {
+        for tag in core::mem::take(&mut tags) {
+            end(&mut b, now + step * 10_000, tag);
+        }
+        for output in b.poll(now + step * 10_000) {
+            match output {
+                Output::Dispatch(d) => tags.push(d.tag),
+                Output::Done(_) => over += 1,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(over, 2, "the long one and the other one");
+    assert_eq!(b.layer.tags_left, 3);
+}
