@@ -5,10 +5,6 @@
 //! therefore given to that queue, unless either has been seeky or at it for long. Where the shared queue turns out seeky, its streams
 //! get queues of their own again and go on as they were before.
 //!
-//! Streams that start shortly after each other are likely to be one application's, and may be merged for good, whatever they ask for:
-//! `stable_merge` (Linux: `bfq_do_or_sched_stable_merge`). On flash that queues that is done at once, elsewhere once it is known that
-//! idling for the one would not pay.
-//!
 //! A stream's number leads to its queue by [`Members`](super::members::Members). What was in a queue that its streams have left stays
 //! there until it is served; then the queue's number is free.
 
@@ -20,6 +16,7 @@ use super::inject::Injection;
 use super::queue::Queue;
 use super::raising::Raising;
 use super::seek::Place;
+use super::stable::Stable;
 use crate::layer::Table;
 use crate::list::NIL;
 use crate::tree::{Forest, Tree};
@@ -34,13 +31,6 @@ const LATE: Span = Span::from_millis(100);
 /// A queue was parted from others only just now (Linux: `bfq_wr_min_idle_time` after `split_time`).
 const JUST_SPLIT: Span = Span::from_secs(2);
 
-/// Queues created at most so long one after the other are merged for good (Linux: `bfq_burst_interval`).
-const TOGETHER: Span = Span::from_millis(180);
-/// So long after the last one another series begins (Linux: `bfq_activation_stable_merging`).
-const SERIES: Span = Span::from_millis(600);
-/// Where it is not done at once it is done so long after creation, and after parting from others (Linux: `bfq_late_stable_merging`).
-const LATER: Span = Span::from_millis(600);
-
 /// What ties a queue to streams and other queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ties {
@@ -49,7 +39,7 @@ pub(super) struct Ties {
     /// Streams that send to it, or that will because their queue is to merge with it (Linux: `bfqq_process_refs`).
     pub(super) users: u32,
     /// The queue that it merges with as its streams come with their next requests, or [`NIL`] (Linux: `new_bfqq`).
-    into: u32,
+    pub(super) into: u32,
     /// Streams were merged into it (Linux: `coop`).
     pub(super) is_shared: bool,
     /// Its streams part (Linux: `split_coop`).
@@ -57,11 +47,11 @@ pub(super) struct Ties {
     /// All streams have left; it goes when what it has is served.
     lingers: bool,
     /// When its stream parted from others (Linux: `split_time`).
-    split_at: Option<Instant>,
+    pub(super) split_at: Option<Instant>,
     /// When it was first served since it had nothing to send (Linux: `first_IO_time`).
     pub(super) first_served: Option<Instant>,
     /// When it came with its first request, and which it was of all: numbers of queues are used again. Only noted for `stable_merge`.
-    created: Option<(Instant, u64)>,
+    pub(super) created: Option<(Instant, u64)>,
 }
 
 impl Ties {
@@ -109,14 +99,7 @@ pub(super) struct Cooperation {
     by_group: Vec<Tree>,
     places: Forest,
     saved: Vec<Option<Saved>>,
-    /// Streams that start together are merged for good.
-    stable: bool,
-    /// Of each stream: it was merged for good; and the queue, with its serial number, that its own is to be merged with later.
-    stably: Vec<bool>,
-    scheduled: Vec<Option<(u32, u64)>>,
-    /// The queue of each group to which those that come are compared (Linux: `last_bfqq_created`).
-    last_created: Vec<u32>,
-    created: u64,
+    pub(super) stable: Stable,
     /// Where the last piece of a queue in service ended (Linux: `in_serv_last_pos`).
     last_end: Place,
 }
@@ -131,17 +114,13 @@ impl Cooperation {
             by_group: vec![Tree::EMPTY; groups as usize],
             places: Forest::new(queues),
             saved: vec![None; streams as usize],
-            stable: config.merge && config.stable_merge,
-            stably: vec![false; streams as usize],
-            scheduled: vec![None; streams as usize],
-            last_created: vec![NIL; groups as usize],
-            created: 0,
+            stable: Stable::new(groups, streams, config),
             last_end: Place::START,
         }
     }
 
     fn counted(&mut self) {
-        self.is_on = self.seeks || self.stable || self.shared + self.lingering > 0;
+        self.is_on = self.seeks || self.stable.is_on || self.shared + self.lingering > 0;
     }
 
     /// The drive is flash that queues: cooperators are looked for no longer.
@@ -167,14 +146,14 @@ impl Bfq {
         let stream = id.index;
         let mut q = self.members.sync_queue(stream);
         let ties = self.queue(q).ties;
-        if ties.is_shared && ties.parts && !self.cooperation.stably[stream as usize] {
+        if ties.is_shared && ties.parts && !self.cooperation.stable.is_merged(stream) {
             q = self.part(now, stream, q, table);
         }
         let ties = &mut self.queues[q as usize].ties;
         if ties.users == 1 {
             ties.owner = stream;
         }
-        if self.cooperation.stable {
+        if self.cooperation.stable.is_on {
             q = self.merge_stably(now, id, q);
         }
         let at = Place {
@@ -234,12 +213,6 @@ impl Bfq {
         }
     }
 
-    /// A queue takes no part in weight raising: merged ones are rarely of what somebody waits for, unless they were merged because they
-    /// started together.
-    pub(super) fn is_kept_from_raising(&self, queue: &Queue) -> bool {
-        queue.ties.is_shared && !self.cooperation.stably[queue.stream.index as usize]
-    }
-
     /// A stream leaves its queue for good; all its requests are done.
     pub(super) fn leave_queues(&mut self, now: Instant, stream: u32) {
         let q = self.members.sync_queue(stream);
@@ -247,8 +220,7 @@ impl Bfq {
         self.forget_created(q, NIL);
         self.leave_queue(now, q);
         self.cooperation.saved[stream as usize] = None;
-        self.cooperation.scheduled[stream as usize] = None;
-        self.cooperation.stably[stream as usize] = false;
+        self.cooperation.stable.forget(stream);
     }
 
     /// A queue that all streams have left goes if it has nothing any more.
@@ -319,7 +291,7 @@ impl Bfq {
     }
 
     /// Streams of `q` will go to `other`, or to what that merges with, as they come (Linux: `bfq_setup_merge`).
-    fn set_up(&mut self, q: u32, other: u32) -> Option<u32> {
+    pub(super) fn set_up(&mut self, q: u32, other: u32) -> Option<u32> {
         let (a, b) = (self.queue(q), self.queue(other));
         if q == other || a.group != b.group || b.ties.users == 0 {
             return None;
@@ -345,7 +317,7 @@ impl Bfq {
     }
 
     /// A stream goes from queue `q` to `into` and on to whatever that merges with. Returns where it ends.
-    fn merge_along(&mut self, now: Instant, stream: StreamId, q: u32, into: u32) -> u32 {
+    pub(super) fn merge_along(&mut self, now: Instant, stream: StreamId, q: u32, into: u32) -> u32 {
         let (mut from, mut to) = (q, into);
         loop {
             self.merge(now, stream, from, to);
@@ -355,84 +327,6 @@ impl Bfq {
             }
             (from, to) = (to, next);
         }
-    }
-
-    /// The queue of a stream came with its first request, or may now be merged with that to which it was compared then. Returns where
-    /// the stream's requests go (Linux: `bfq_do_or_sched_stable_merge`, `bfq_setup_stable_merge`).
-    fn merge_stably(&mut self, now: Instant, stream: StreamId, q: u32) -> u32 {
-        let ties = self.queue(q).ties;
-        let found = match ties.created {
-            _ if ties.into != NIL => None,
-            None => self.created(now, stream.index, q),
-            Some((created, _)) => {
-                let since = ties.split_at.unwrap_or(created).max(created);
-                let due = ties.owner == stream.index && since + LATER < now;
-                let other = due.then(|| self.cooperation.scheduled[stream.index as usize].take());
-                let other = other.flatten().filter(|_| !self.flash_queues());
-                // It was there all the time, and idling for this one does not pay.
-                other
-                    .filter(|&(other, serial)| self.is_still(other, serial))
-                    .filter(|_| !self.idling_boosts_throughput(q))
-                    .map(|(other, _)| other)
-            }
-        };
-        let Some(into) = found.and_then(|other| self.set_up(q, other)) else {
-            return q;
-        };
-        let owner = self.queue(into).ties.owner;
-        for stream in [stream.index, owner] {
-            if stream != NIL {
-                self.cooperation.stably[stream as usize] = true;
-            }
-        }
-        self.merge_along(now, stream, q, into)
-    }
-
-    /// A queue came with its first request: the queue to merge it with at once.
-    fn created(&mut self, now: Instant, stream: u32, q: u32) -> Option<u32> {
-        self.note_created(now, q);
-        let queue = self.queue(q);
-        let group = queue.group as usize;
-        let last = self.cooperation.last_created[group];
-        let before = (last != NIL)
-            .then(|| self.queue(last))
-            .filter(|other| (other.class, other.level) == (queue.class, queue.level));
-        let before = before.and_then(|other| other.ties.created);
-        let Some((at, serial)) = before.filter(|&(at, _)| at + SERIES >= now) else {
-            self.cooperation.last_created[group] = q;
-            return None;
-        };
-        if at + TOGETHER < now {
-            return None;
-        }
-        if self.flash_queues() {
-            return Some(last);
-        }
-        self.cooperation.scheduled[stream as usize] = Some((last, serial));
-        None
-    }
-
-    fn note_created(&mut self, now: Instant, q: u32) {
-        self.cooperation.created += 1;
-        self.queues[q as usize].ties.created = Some((now, self.cooperation.created));
-    }
-
-    /// The queue of this number is still the one that it was.
-    fn is_still(&self, q: u32, serial: u64) -> bool {
-        let created = self.queue(q).ties.created;
-        created.is_some_and(|(_, own)| own == serial)
-    }
-
-    /// Others are compared to a queue no longer, but to another, or [`NIL`] (Linux: `bfq_reassign_last_bfqq`).
-    fn forget_created(&mut self, q: u32, instead: u32) {
-        let last = &mut self.cooperation.last_created[self.queues[q as usize].group as usize];
-        if *last == q {
-            *last = instead;
-        }
-    }
-
-    fn flash_queues(&self) -> bool {
-        !self.rotational && self.queueing.is_certain()
     }
 
     /// A stream goes from queue `q` to `into` (Linux: `bfq_merge_bfqqs`).

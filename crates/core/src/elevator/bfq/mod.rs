@@ -5,10 +5,11 @@
 //! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `seek` and `symmetry`
 //! have observed. `peak` measures the drive. `raising` multiplies the weight of queues that start something or are soft real-time,
 //! unless they are of a large `burst`. While the drive idles `inject` sends requests of others, those of `wakers` first. Where
-//! scheduler tags are few, `depth` says who may take one. `merge` lets streams whose requests interleave share a queue.
+//! scheduler tags are few, `depth` says who may take one. `merge` lets streams whose requests interleave share a queue, `stable`
+//! those that start together.
 //!
-//! - Each stream has a synchronous queue, as long as it shares none. Asynchronous requests go to a queue of their group and priority, shared by its streams:
-//!   Linux has the same 17 per group, of which only those in use exist here.
+//! - Each stream has a synchronous queue, as long as it shares none. Asynchronous requests go to a queue of their group and priority,
+//!   shared by its streams: Linux has the same 17 per group, of which only those in use exist here.
 //! - Weights: a group's is the share of its contract, 1 to 1000; a queue's, among those of its group, ten times what its level is
 //!   short of 8. Class and level are the stream's `Priority`. Of a contract nothing but the share counts here: to this elevator
 //!   every group is best effort, as in Linux.
@@ -30,6 +31,7 @@ mod peak;
 mod queue;
 mod raising;
 mod seek;
+mod stable;
 mod symmetry;
 mod turn;
 mod wakers;
