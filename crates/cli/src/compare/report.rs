@@ -168,7 +168,8 @@ fn notes(plan: &Plan) -> Vec<String> {
          them weighs by their number (n). In virtual time; drives are models."
     )];
     if plan.policies.contains(&Policy::None) {
-        notes.push("of none: the mean beside that under none.".into());
+        let beside = "of none: the mean beside that under none. left: what the others get of what they get under none.";
+        notes.push(beside.into());
     }
     notes.push(
         "MB/s: all clients together, mean of the runs; used: of what one sequential reader at full depth gets, with writers of the \
