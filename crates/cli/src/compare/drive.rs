@@ -44,9 +44,9 @@ impl Drive {
         Ok(*self.capacity.get_or_init(|| capacity))
     }
 
-    /// Bytes a second that the target of a scenario gets alone; `None` if the scenario does not ask.
-    pub(super) fn alone(&self, scenario: Scenario) -> Result<Option<u64>, Failure> {
-        let alone = scenario.alone(self);
-        alone.map(|s| Ok(drive::rates(&s)?.0)).transpose()
+    /// Bytes a second that the target of a scenario gets alone.
+    pub(super) fn alone(&self, scenario: Scenario) -> Result<u64, Failure> {
+        let (bytes, _) = drive::rates(&scenario.alone(self)?)?;
+        Ok(bytes)
     }
 }

@@ -202,14 +202,11 @@ impl Scenario {
         scenario::latency(drive.config.clone(), interferers, control, reads, FILE)
     }
 
-    /// What the target alone does on this drive; of the scenarios that promise it something there.
-    pub(super) fn alone(self, drive: &Drive) -> Option<weir_sim::Scenario> {
-        if self.demo().is_some() {
-            return None;
-        }
-        let mut scenario = self.reads(drive, None, Control::None);
-        scenario.clients.truncate(1);
-        Some(scenario)
+    /// The target alone on this drive.
+    pub(super) fn alone(self, drive: &Drive) -> Result<weir_sim::Scenario, Failure> {
+        let (mut scenario, _) = self.build(drive, None, Policy::None, Some(1))?;
+        scenario.clients.retain(|c| c.name == self.target());
+        Ok(scenario)
     }
 }
 

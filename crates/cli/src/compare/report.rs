@@ -49,11 +49,7 @@ fn one(
 ) -> Result<ComparedDrive, Failure> {
     let peak = drive.peak()? as f64 / 1e6;
     let promised = cells.iter().any(|(_, p)| p.promise.is_some());
-    let alone = if promised {
-        drive.alone(plan.scenario)?
-    } else {
-        None
-    };
+    let alone = promised.then(|| drive.alone(plan.scenario)).transpose()?;
     let shown = cells
         .iter()
         .zip(over_time)
@@ -171,6 +167,11 @@ fn notes(plan: &Plan) -> Vec<String> {
         let beside = "of none: the mean beside that under none. left: what the others get of what they get under none.";
         notes.push(beside.into());
     }
+    notes.push(
+        "behind idling: the elevator keeps the drive for the next request of the stream whose turn it is, though the drive would take \
+         more; it need not stand still meanwhile."
+            .into(),
+    );
     notes.push(
         "MB/s: all clients together, mean of the runs; used: of what one sequential reader at full depth gets, with writers of the \
          total under none."
