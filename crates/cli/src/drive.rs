@@ -1,9 +1,6 @@
-//! Modelled drives: by name or by file, and what they can do.
+//! What modelled drives can do.
 
-use crate::check;
 use crate::failure::Failure;
-use std::path::Path;
-use weir_config::profile::{self, Profile};
 use weir_core::{Capacity, Contract, Span};
 use weir_drive::Config;
 use weir_load::Program;
@@ -15,28 +12,6 @@ const DEPTH: u32 = 256;
 
 /// Bytes that are measured on: the beginning of the drive.
 const SPACE: u64 = 1 << 30;
-
-/// A drive by name, or by its profile's file, whose name ends in `.toml`.
-pub(crate) fn find(name: &str) -> Result<Profile, Failure> {
-    let path = Path::new(name);
-    if path.extension().is_some_and(|e| e == "toml") {
-        profile::load(path).map_err(|problems| check::refuse(&problems))
-    } else {
-        profile::find(name).map_err(|e| unknown(&e))
-    }
-}
-
-/// There is no such drive.
-fn unknown(unknown: &profile::Unknown) -> Failure {
-    let mut reason = unknown.to_string();
-    if unknown.nearest.is_none() {
-        let names: Vec<&str> = profile::names().collect();
-        reason = format!("{reason}; there are {}", names.join(", "));
-    }
-    Failure::Usage(format!(
-        "{reason}; a profile of your own is named by its file, NAME.toml"
-    ))
-}
 
 /// Bytes a second that one client reads in sequence with as many requests as the drive takes.
 pub(crate) fn peak(drive: &Config) -> Result<u64, Failure> {

@@ -2,6 +2,7 @@
 
 use super::kind::Scenario;
 use crate::drive;
+use crate::drives;
 use crate::failure::Failure;
 use std::sync::OnceLock;
 use weir_core::Capacity;
@@ -21,7 +22,7 @@ pub(super) struct Drive {
 impl Drive {
     /// A drive by name or by its profile's file.
     pub(super) fn find(name: &str) -> Result<Self, Failure> {
-        let profile = drive::find(name)?;
+        let profile = drives::find(name)?;
         Ok(Self {
             about: profile.summary().to_owned(),
             name: profile.name,

@@ -1,7 +1,7 @@
 //! What the demo's clients read.
 
 use super::{On, Options, Policy, live};
-use crate::drive;
+use crate::drives;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::progress::Progress;
@@ -49,7 +49,7 @@ impl Storage {
             (None, Some(path)) => Self::Device(path.clone()),
             (None, None) => {
                 let name = options.drive.as_deref().unwrap_or(EMBEDDED);
-                return Ok(Self::Model(drive::find(name)?));
+                return Ok(Self::Model(drives::find(name)?));
             }
         };
         if options.on == On::Sim {
