@@ -90,8 +90,15 @@ impl<T> Pool<T> {
     /// The value in `index` if the slot is in use and still of `generation`.
     #[inline]
     pub(crate) fn get_named(&self, index: u32, generation: u32) -> Option<&T> {
+        let value = self.get_of(index, generation)?;
+        (generation & 1 == 1).then_some(value)
+    }
+
+    /// As [`Self::get_named`], but a free slot may be named by its own generation, too: for those who can tell by what they find there.
+    #[inline]
+    pub(crate) fn get_of(&self, index: u32, generation: u32) -> Option<&T> {
         let slot = self.slots.get(index as usize)?;
-        (slot.generation == generation && generation & 1 == 1).then_some(&slot.value)
+        (slot.generation == generation).then_some(&slot.value)
     }
 }
 

@@ -173,14 +173,16 @@ impl Layer {
     fn accept(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
         let limits = &self.config.limits;
-        if let Some(stream) = self.table.streams.get_named(index, generation)
+        // What stood in a free slot was closed, and nothing goes straight from there.
+        if let Some(stream) = self.table.streams.get_of(index, generation)
             && stream.straight
             && self.table.spaces.fits(request)
             && stream.live + 1 < limits.per_stream
-            && (stream.live < limits.reserved || self.shared < self.shared_max)
+            && let shared = self.shared + u32::from(stream.live >= limits.reserved)
+            && shared <= self.shared_max
             && self.tags_left > 0
         {
-            let slot = self.take_slot(now, request);
+            let slot = self.take_slot(now, request, shared);
             self.tag(now, slot);
             return Ok(());
         }
@@ -197,11 +199,11 @@ impl Layer {
             _ => return Err(Reject::UnknownStream),
         };
         self.table.spaces.check(request)?;
-        let beyond = live >= limits.reserved;
-        if live >= limits.per_stream || (beyond && self.shared >= self.shared_max) {
+        let shared = self.shared + u32::from(live >= limits.reserved);
+        if live >= limits.per_stream || shared > self.shared_max {
             return Err(self.refuse(index, live));
         }
-        let slot = self.take_slot(now, request);
+        let slot = self.take_slot(now, request, shared);
         let passed = self.place(now, slot);
         if passed && live + 1 >= self.config.limits.per_stream {
             self.reconsider_pause(index);
@@ -209,14 +211,14 @@ impl Layer {
         Ok(())
     }
 
-    /// A slot for a request for which there is room.
+    /// A slot for a request for which there is room, and what is taken of the shared room with it.
     #[inline]
-    fn take_slot(&mut self, now: Instant, request: &Request) -> u32 {
+    fn take_slot(&mut self, now: Instant, request: &Request, shared: u32) -> u32 {
         let stream = &mut self.table.streams[request.stream.index];
         let requests = &mut self.table.requests;
         let (slot, live) = requests.take().expect("there is room");
         live.accept(request, self.counters.accepted, stream.spec.group, now);
-        self.shared += u32::from(stream.live >= self.config.limits.reserved);
+        self.shared = shared;
         stream.live += 1;
         self.counters.accepted += 1;
         slot
