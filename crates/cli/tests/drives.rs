@@ -39,7 +39,7 @@ fn drives() {
     );
     scratch.file("wrong.toml", &known.replace("to = \"1ms\"", "to = \"1MB\""));
     golden(
-        "drives",
+        "drives-fit",
         &scratch,
         &[
             &["drives"],

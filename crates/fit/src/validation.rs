@@ -52,6 +52,8 @@ pub fn validate(
     done: &(dyn Fn(usize) + Sync),
 ) -> Result<Validation, Error> {
     let rows = compare(sheet, drive)?;
+    // Where nothing is plausible but what the profile says there is one set only.
+    let sets = if sheet.plausible.is_empty() { 0 } else { sets };
     let sets = ensemble(sheet, drive, sets, jobs, &|n| done(n * 700 / sets.max(1)))?;
     let predicted = rows.iter().map(|r| r.published.within.is_none());
     let figures: Vec<_> = rows
