@@ -11,6 +11,13 @@
 
 #![forbid(unsafe_code)]
 
+/// The names and texts of files that come with Weir: those of a folder beside the sources.
+macro_rules! built_in {
+    ($folder:literal: $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../", $folder, "/", $name, ".toml")))),*]
+    };
+}
+
 mod admission;
 mod check;
 mod document;

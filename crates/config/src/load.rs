@@ -2,7 +2,7 @@
 
 use crate::Options;
 use crate::check;
-use crate::document::Document;
+use crate::document::{Document, Table};
 use crate::problem::Problem;
 use crate::read;
 use crate::server::Server;
@@ -61,6 +61,21 @@ pub fn parse(file: &str, text: &str, options: &Options) -> Result<Server, Vec<Pr
     let mut server = draft.server;
     server.places = std::mem::take(&mut doc.places);
     Ok(server)
+}
+
+/// What `read` makes of a text's outermost table, if nothing is wrong with it. `file` is its name in problems.
+pub(crate) fn whole<T>(
+    text: &str,
+    file: &str,
+    read: impl for<'a> FnOnce(&mut Document<'a>, &Table<'a>) -> Option<T>,
+) -> Result<T, Vec<Problem>> {
+    let mut doc = Document::new(file, text);
+    let table = tables(&mut doc, text);
+    let table = table.as_ref().map(|t| Table::root(t.get_ref()));
+    match table.and_then(|t| read(&mut doc, &t)) {
+        Some(value) if doc.found() == 0 => Ok(value),
+        _ => Err(doc.into_problems()),
+    }
 }
 
 /// The tables of a file; none if it is not TOML, or too long.

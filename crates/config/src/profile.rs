@@ -7,7 +7,7 @@
 //! ```
 
 use crate::document::{Document, Table, quoted};
-use crate::load::{tables, text};
+use crate::load::{text, whole};
 use crate::parameter::parameters;
 use crate::print::Quoted;
 use crate::problem::Problem;
@@ -45,14 +45,8 @@ pub struct Unknown {
     pub nearest: Option<&'static str>,
 }
 
-macro_rules! built_in {
-    ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*]
-    };
-}
-
 /// The profiles that come with Weir and their files.
-const BUILT_IN: &[(&str, &str)] = built_in! {
+const BUILT_IN: &[(&str, &str)] = built_in! { "profiles":
     "demo"
     "samsung-970-pro"
     "plextor-px-256m5s"
@@ -97,14 +91,7 @@ pub fn find(name: &str) -> Result<Profile, Unknown> {
 /// Everything that is wrong with it, in the order of the file: an unknown key with the nearest known one, a value that the model does
 /// not permit with what it does permit.
 pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
-    let mut doc = Document::new(file, text);
-    let table = tables(&mut doc, text);
-    let table = table.as_ref().map(|t| Table::root(t.get_ref()));
-    let profile = table.and_then(|t| profile(&mut doc, &t, &[]));
-    match profile {
-        Some(profile) if doc.found() == 0 => Ok(profile),
-        _ => Err(doc.into_problems()),
-    }
+    whole(text, file, |doc, table| profile(doc, table, &[]))
 }
 
 /// Reads a profile's file.

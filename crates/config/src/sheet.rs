@@ -9,7 +9,7 @@
 //! ```
 
 use crate::document::{Document, Entry, Table, quoted};
-use crate::load::{tables, text};
+use crate::load::{text, whole};
 use crate::parameter::{self, Parameter};
 use crate::problem::Problem;
 use crate::profile::{self, Profile};
@@ -72,14 +72,8 @@ const FIT: &[&str] = &["figure", "from", "to"];
 const RANGE: &[&str] = &["from", "to"];
 const FIGURE: &[&str] = &["name", "value", "within", "source", "note"];
 
-macro_rules! built_in {
-    ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../sheets/", $name, ".toml")))),*]
-    };
-}
-
 /// The sheets that come with Weir.
-const BUILT_IN: &[(&str, &str)] = built_in! {
+const BUILT_IN: &[(&str, &str)] = built_in! { "sheets":
     "samsung-970-pro"
     "plextor-px-256m5s"
     "hitachi-hts72755"
@@ -107,14 +101,7 @@ pub fn find(name: &str) -> Option<Sheet> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn read(text: &str, file: &str) -> Result<Sheet, Vec<Problem>> {
-    let mut doc = Document::new(file, text);
-    let table = tables(&mut doc, text);
-    let table = table.as_ref().map(|t| Table::root(t.get_ref()));
-    let sheet = table.and_then(|t| sheet(&mut doc, &t));
-    match sheet {
-        Some(sheet) if doc.found() == 0 => Ok(sheet),
-        _ => Err(doc.into_problems()),
-    }
+    whole(text, file, sheet)
 }
 
 /// Reads a sheet's file.
