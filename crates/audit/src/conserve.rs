@@ -4,7 +4,10 @@
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::Model;
-use weir_core::{Config, Reason, Wake, elevator};
+use weir_core::{Class, Config, Contract, Instant, Op, Reason, Span, Wake, elevator};
+
+/// A flush is held back for the sake of promises for at most this long, counted from the end of the one before it.
+const FLUSH_MOST: Span = Span::from_secs(1);
 
 /// How far an elevator keeps the drive busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +22,10 @@ enum Promise {
 #[derive(Debug)]
 pub struct Conserve {
     promise: Promise,
+    /// The elevator may hold flushes back.
+    holds_flushes: bool,
+    /// Since when none has gone or ended while one could have gone.
+    held: Option<Instant>,
 }
 
 impl Conserve {
@@ -27,17 +34,23 @@ impl Conserve {
             elevator::Config::None => Promise::Full,
             _ => Promise::Busy,
         };
-        Self { promise }
+        Self {
+            promise,
+            holds_flushes: matches!(config.elevator, elevator::Config::Contract(_)),
+            held: None,
+        }
     }
 
     #[inline]
-    fn check(&self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
+    fn check(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
         // What the drive sent back as busy is sent again first, when its time comes.
         if model.busy > 0 || model.in_flight as usize >= model.tags.len() {
             return None;
         }
-        if model.flush_sendable() {
-            return Some("a flush waits");
+        if !model.flush_sendable() {
+            self.held = None;
+        } else if let Some(wrong) = self.check_flush(model, wake) {
+            return Some(wrong);
         }
         if model.sendable == 0 || model.in_drive >= model.config.limits.scheduler_tags {
             return None;
@@ -46,10 +59,27 @@ impl Conserve {
             Promise::Full => Some("requests wait and tags are free"),
             Promise::Busy if model.in_flight > 0 => None,
             Promise::Busy => {
-                let idles = matches!(wake, Some(w) if w.reason != Reason::Retry);
+                let idles =
+                    matches!(wake, Some(w) if !matches!(w.reason, Reason::Retry | Reason::Flush));
                 (!idles).then_some("requests wait and the drive is empty")
             }
         }
+    }
+
+    /// A flush could go and did not.
+    fn check_flush(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
+        let promised = |contract: &Contract| {
+            contract.class == Class::Realtime || contract.min > 0 || contract.min_iops > 0
+        };
+        if !self.holds_flushes || !model.tree.iter().any(|g| promised(&g.1.contract)) {
+            return Some("a flush waits");
+        }
+        let end = *self.held.get_or_insert(model.now) + FLUSH_MOST;
+        if model.now >= end {
+            return Some("a flush has waited for too long");
+        }
+        let asks = wake.is_some_and(|w| w.at <= end);
+        (!asks).then_some("a flush waits, and nothing will wake it")
     }
 }
 
@@ -58,13 +88,18 @@ impl Auditor for Conserve {
 
     #[inline]
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
-        if let Fact::Polled(_, wake) = *fact
-            && let Some(wrong) = self.check(model, wake)
-        {
-            found.add(
-                Self::NAME,
-                format_args!("{wrong}: {} in the drive, {wake:?}", model.in_flight),
-            );
+        match *fact {
+            Fact::Dispatched { piece, .. } if piece.op == Op::Flush => self.held = None,
+            Fact::Returned(_, Some(flight)) if flight.dispatch.op == Op::Flush => self.held = None,
+            Fact::Polled(_, wake) => {
+                if let Some(wrong) = self.check(model, wake) {
+                    found.add(
+                        Self::NAME,
+                        format_args!("{wrong}: {} in the drive, {wake:?}", model.in_flight),
+                    );
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -22,6 +22,9 @@ pub(crate) struct Flushes {
     requests: Links,
     ready: List,
     ready_links: Links,
+    /// All that wait or run.
+    all: List,
+    all_links: Links,
 }
 
 impl Flushes {
@@ -37,6 +40,8 @@ impl Flushes {
             requests: Links::new(requests),
             ready: List::EMPTY,
             ready_links: Links::new(spaces),
+            all: List::EMPTY,
+            all_links: Links::new(requests),
         }
     }
 
@@ -44,6 +49,7 @@ impl Flushes {
     pub(crate) fn insert(&mut self, id: SpaceId, request: u32) {
         let space = &mut self.spaces[id.0 as usize];
         self.requests.push_back(&mut space.waiting, request);
+        self.all_links.push_back(&mut self.all, request);
         self.make_ready(id);
     }
 
@@ -51,9 +57,21 @@ impl Flushes {
     pub(crate) fn remove(&mut self, id: SpaceId, request: u32) {
         let space = &mut self.spaces[id.0 as usize];
         self.requests.remove(&mut space.waiting, request);
+        self.all_links.remove(&mut self.all, request);
         if space.waiting.is_empty() && self.ready_links.contains(id.0) {
             self.ready_links.remove(&mut self.ready, id.0);
         }
+    }
+
+    /// True if a flush could begin now.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Every flush that waits or runs.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.all_links.iter(&self.all)
     }
 
     /// The next flush command for the drive: it stands for every flush of its space that waits now. Gives the first of them.
@@ -76,8 +94,9 @@ impl Flushes {
         if request.is_none() && mutant::is(mutant::FLUSH_JOINS_RUNNING) {
             request = self.requests.pop_front(&mut space.waiting);
         }
-        if request.is_none() {
-            self.make_ready(id);
+        match request {
+            Some(request) => self.all_links.remove(&mut self.all, request),
+            None => self.make_ready(id),
         }
         request
     }

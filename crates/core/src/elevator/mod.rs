@@ -5,6 +5,7 @@ pub mod contract;
 mod none;
 
 use crate::event::Events;
+use crate::flush::Flushes;
 use crate::group::{Edit, GroupId};
 use crate::layer::{Piece, Table, Wake};
 use crate::{ConfigError, Instant, StreamId};
@@ -55,6 +56,11 @@ pub(crate) trait Schedule: core::fmt::Debug {
     fn remove(&mut self, now: Instant, request: u32, table: &Table);
     /// Chooses. There is a free tag.
     fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next;
+    /// A flush could begin, the first of those that are ready; there is a free tag. `None` begins it, else it is asked again then,
+    /// or after the next call. As in Linux, where flushes bypass the elevator, none is held back unless an elevator says so.
+    fn hold_flush(&mut self, _now: Instant, _flushes: &Flushes, _table: &Table) -> Option<Wake> {
+        None
+    }
     /// True if not everyone may take any scheduler tag. It stays so.
     fn limits_tags(&self) -> bool {
         false

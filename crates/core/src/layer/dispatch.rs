@@ -112,12 +112,7 @@ impl Layer {
                 self.send_again(Tag(tag), out);
             }
         }
-        while !self.table.pieces.is_full() {
-            let Some(request) = self.flushes.begin() else {
-                break;
-            };
-            self.begin_flush(now, request, out);
-        }
+        let mut held = self.begin_flushes(now, out);
         while !self.table.pieces.is_full() {
             match &mut self.elevator {
                 Elevator::None(fifo) => {
@@ -130,12 +125,34 @@ impl Layer {
                 }
                 Elevator::Other(elevator) => {
                     match elevator.next(now, &self.table, &mut self.events) {
-                        Next::Take { request, bytes } => self.send(now, request, bytes, out),
-                        Next::Wait(wake) => return Some(wake),
+                        Next::Take { request, bytes } => {
+                            self.send(now, request, bytes, out);
+                            if held.is_some() {
+                                held = self.begin_flushes(now, out);
+                            }
+                        }
+                        Next::Wait(wake) => {
+                            return Some(held.filter(|held| held.at < wake.at).unwrap_or(wake));
+                        }
                         Next::Nothing => break,
                     }
                 }
             }
+        }
+        held
+    }
+
+    /// Begins the flushes that the elevator does not hold back; when to ask it again if it does.
+    #[inline]
+    fn begin_flushes(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
+        while self.flushes.is_ready() && !self.table.pieces.is_full() {
+            if let Elevator::Other(elevator) = &mut self.elevator
+                && let Some(wake) = elevator.hold_flush(now, &self.flushes, &self.table)
+            {
+                return Some(wake);
+            }
+            let request = self.flushes.begin().expect("a flush is ready");
+            self.begin_flush(now, request, out);
         }
         None
     }

@@ -204,6 +204,8 @@ pub enum Reason {
     Latency,
     /// The drive's queue was busy and nothing is in flight that could end.
     Retry,
+    /// A flush that waits for the sake of a promise may begin, or has waited long enough.
+    Flush,
 }
 
 /// When to call [`Layer::poll`] next even if nothing happens, and why.

@@ -9,6 +9,7 @@
 
 mod config;
 mod cost;
+mod flush;
 mod reserve;
 mod share;
 mod window;
@@ -18,12 +19,14 @@ pub use config::{Config, Excess};
 use super::{Next, Schedule};
 use crate::contract::Class;
 use crate::event::{Event, Events};
-use crate::layer::{Piece, Table};
+use crate::flush::Flushes;
+use crate::layer::{Piece, Reason, Table, Wake};
 use crate::list::{Links, List, NIL};
 use crate::{GroupId, Instant, Op, ROOT, Request, Span, mutant};
 use alloc::vec;
 use alloc::vec::Vec;
 use cost::Model;
+use flush::Pace;
 use reserve::{Drive, Reservations};
 use share::Shares;
 use window::Window;
@@ -41,6 +44,7 @@ pub(super) struct Elevator {
     window: Window,
     shares: Shares,
     reservations: Reservations,
+    pace: Pace,
     queues: Vec<List>,
     links: Links,
     /// Modelled cost of what is in the drive.
@@ -58,6 +62,7 @@ impl Elevator {
             window: Window::new(),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
+            pace: Pace::new(),
             queues: vec![List::EMPTY; streams as usize],
             links: Links::new(table.requests.capacity()),
             flight: 0,
@@ -328,13 +333,33 @@ impl Schedule for Elevator {
         }
     }
 
+    fn hold_flush(&mut self, now: Instant, flushes: &Flushes, table: &Table) -> Option<Wake> {
+        let asks = |group| {
+            let mut groups = flushes.iter().map(|f| table.requests[f].group);
+            groups.any(|g| self.reservations.is_within(g, group))
+        };
+        let free = !self.config.bound_in_flight || mutant::is(mutant::BOUND_IGNORED);
+        let late = self.pace.time().filter(|_| !free).and_then(|time| {
+            self.reservations
+                .late_by_flush(now, time, self.pace.running(), asks)
+        });
+        let at = late.and_then(|late| self.pace.hold(now, late));
+        if at.is_none() {
+            self.pace.begun();
+        }
+        at.map(|at| Wake {
+            at,
+            reason: Reason::Flush,
+        })
+    }
+
     fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
         if piece.op == Op::Flush {
             // What a flush costs is known only now: the time it took.
             let stream = table.requests[piece.request].request.stream;
             let entity = self.shares.of_stream(stream.slot());
-            self.shares
-                .charge(now, entity, now.since(piece.dispatched).as_nanos());
+            let time = self.pace.ended(now, piece.dispatched);
+            self.shares.charge(now, entity, time);
             return;
         }
         let cost = self.model.cost(piece.op, u64::from(piece.length));

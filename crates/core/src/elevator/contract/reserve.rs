@@ -41,6 +41,11 @@ const LEAST: u64 = 4;
 /// So many of the tightest bounds are looked at for each piece.
 const LOOKED_AT: usize = 4;
 
+/// For the sake of at most so many that have nothing waiting a flush is held back.
+const SYNC_LOOKED_AT: usize = 32;
+/// Who has had an answer asks again within twice the time that it usually takes and this.
+const SOON: Span = Span::from_micros(100);
+
 /// One group's promise.
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
@@ -69,6 +74,8 @@ struct Reservation {
     flight: u64,
     /// The bound for others that is in force.
     bound: u64,
+    /// False if not even an idle drive would keep the promise: its client is the limit, or the drive's delay.
+    reachable: bool,
 }
 
 const NOTHING: Reservation = Reservation {
@@ -87,6 +94,7 @@ const NOTHING: Reservation = Reservation {
     seen: Instant::ZERO,
     flight: 0,
     bound: u64::MAX,
+    reachable: true,
 };
 
 impl Reservation {
@@ -206,7 +214,7 @@ impl Reservations {
     }
 
     /// True if the group is `reserved` or below it.
-    fn is_within(&self, group: GroupId, reserved: u32) -> bool {
+    pub(super) fn is_within(&self, group: GroupId, reserved: u32) -> bool {
         self.path(group).any(|g| g == reserved)
     }
 }
@@ -386,6 +394,55 @@ impl Reservations {
     }
 }
 
+/// Whom a flush would make late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Late {
+    /// An idle drive would keep the promise.
+    pub(super) reachable: bool,
+    /// Whether it asks will be known then.
+    pub(super) until: Instant,
+}
+
+/// Flushes in front of promised requests.
+impl Reservations {
+    /// A reservation that is behind, or would be beyond its deadline, while a flush that takes `time` runs after `running` others.
+    /// Of those who have nothing to be done, only who is about to ask counts, and not who waits for a flush itself (`syncs`).
+    pub(super) fn late_by_flush(
+        &self,
+        now: Instant,
+        time: u64,
+        running: u64,
+        syncs: impl Fn(u32) -> bool,
+    ) -> Option<Late> {
+        let due = now.back(self.late);
+        let wait = time.saturating_mul(running + 1);
+        let waits = self.waiting.first_eligible(&self.behind, due.as_nanos());
+        let others = self.forest.iter(&self.bounds).take(SYNC_LOOKED_AT);
+        let mut found = None;
+        for group in waits.into_iter().chain(others) {
+            let r = &self.table[group as usize];
+            let lag = due.since(r.kept).as_nanos();
+            let in_time = lag.saturating_add(wait) <= r.period / 2;
+            if in_time || (lag == 0 && running == 0) {
+                continue;
+            }
+            let mut until = Instant::MAX;
+            if r.requests == 0 {
+                until = r.idle_since + Span::from_nanos(r.think).times(2) + SOON;
+                if now >= until || syncs(group) {
+                    continue;
+                }
+            }
+            let reachable = r.reachable;
+            found = Some(Late { reachable, until });
+            if reachable {
+                break;
+            }
+        }
+        found
+    }
+}
+
 /// What a bound is computed from beside the reservation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drive<'a> {
@@ -451,7 +508,8 @@ impl Reservations {
         let own = drive.model.cost(crate::Op::Read, r.usual);
         let (speed, product) = (drive.window.speed(), drive.window.product());
         let mut done = speed.cost(period.saturating_sub(r.think));
-        if done < product + own {
+        r.reachable = done >= product + own;
+        if !r.reachable {
             // Not even an idle drive would do: its client is the limit. Others need not suffer for the time that it takes.
             done = speed.cost(period);
         }
@@ -475,7 +533,7 @@ impl Reservations {
 }
 
 /// An average that gives the newest sample an eighth.
-fn average(old: u64, sample: u64) -> u64 {
+pub(super) fn average(old: u64, sample: u64) -> u64 {
     if old == 0 {
         sample
     } else {

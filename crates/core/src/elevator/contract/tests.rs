@@ -1,6 +1,7 @@
 //! Contracts kept on a modelled drive: every request takes 30 us in parallel with the others, then its bytes cross a link of
 //! 250 MB/s one after the other.
 
+mod flush;
 mod pace;
 mod rest;
 
