@@ -1,6 +1,6 @@
 //! What Weir promises of its scenarios, in virtual time.
 
-use weir_core::Span;
+use weir_core::{Capacity, Span};
 use weir_measure::jain;
 use weir_sim::{Auditors, Policy, Results, Run, Scenario, scenario};
 
@@ -79,4 +79,32 @@ fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
             }
         }
     }
+}
+
+/// One who reads 4 KiB at a time beside fifteen who write and sync each write, on a flash drive that a flush stops for a millisecond.
+#[test]
+fn a_contract_is_kept_beside_fifteen_who_sync() {
+    use scenario::{Control, Interferers, Reads, latency};
+    let drive = weir_drive::Config::Ssd(weir_drive::ssd::Config {
+        flush: Span::from_millis(1),
+        ..weir_drive::ssd::Config::generic()
+    });
+    let play = |control: Control| {
+        let file = 64 << 20;
+        let writers = Interferers::Writers;
+        let mut scenario = latency(drive.clone(), writers, control, Reads::Continuous, file);
+        scenario.capacity = Some(Capacity {
+            read: 3_000_000_000,
+            write: 1_000_000_000,
+            iops: 100_000,
+        });
+        run(&scenario, &control.policy())
+    };
+    let (none, kept) = (play(Control::None), play(Control::Contract));
+    let judged = kept.clients[0].meter.judge(MIN);
+    assert_eq!((judged.windows, judged.met), (2, 2));
+    // Those who sync do not pay for it: more of them share each flush.
+    let others = |results: &Results| results.total.bytes() - results.clients[0].meter.bytes();
+    let (before, now) = (others(&none), others(&kept));
+    assert!(now * 10 >= before * 9, "{now} of {before}");
 }
