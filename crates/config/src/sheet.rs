@@ -90,9 +90,14 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     BUILT_IN.iter().map(|b| b.0)
 }
 
+/// The file of a sheet that comes with Weir.
+pub fn source(name: &str) -> Option<&'static str> {
+    BUILT_IN.iter().find(|b| b.0 == name).map(|b| b.1)
+}
+
 /// The sheet of a drive that comes with Weir, if it has one: a profile may be all that there is.
 pub fn find(name: &str) -> Option<Sheet> {
-    let (name, text) = BUILT_IN.iter().find(|b| b.0 == name)?;
+    let text = source(name)?;
     Some(read(text, name).expect("what comes with Weir can be read, as its tests show"))
 }
 

@@ -1,13 +1,15 @@
 //! Profiles of drives: those that come with Weir, and what is refused of others.
 
+#[path = "common/mutate.rs"]
+mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
+use mutate::{located, mutate};
 use random::Random;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use weir_config::Problem;
 use weir_config::parameter::parameters;
 use weir_config::profile::{self, Profile};
 
@@ -138,83 +140,10 @@ fn hold(text: &str) -> bool {
             true
         }
         Err(problems) => {
-            assert!(!problems.is_empty(), "refused without a reason");
-            let lines = text.lines().count() + 1;
-            for problem in problems {
-                let Problem { line, column, .. } = problem;
-                let inside = (1..=lines as u32).contains(&line) && column >= 1;
-                // That there are more problems than are shown has no place.
-                assert!(
-                    inside || problem.message.ends_with("are not shown"),
-                    "{problem:?}"
-                );
-                assert!(!problem.message.is_empty());
-            }
+            located(text, &problems);
             false
         }
     }
-}
-
-const WORDS: &[&str] = &[
-    "-1",
-    "0",
-    "1",
-    "65536",
-    "99999999999999999999",
-    "1e3",
-    "0x10",
-    "true",
-    "\"\"",
-    "\"0s\"",
-    "\"1ns\"",
-    "\"9h\"",
-    "\"16EiB\"",
-    "\"18446744073709551615B\"",
-    "\"1B/s\"",
-    "[]",
-    "{}",
-    "[\"demo\"]",
-    "{ kind = \"null\" }",
-    "\"stripe\"",
-    "\"linear\"",
-    "\"hdd\"",
-    "\"ssd\"",
-    "\"\"\"",
-    "\u{e9}",
-];
-
-/// Another value, a key with a letter changed, a line out, twice, elsewhere or of another file, a byte.
-fn mutate(random: &mut Random, all: &[String]) -> String {
-    let mut lines: Vec<String> = all[random.below(all.len())]
-        .lines()
-        .map(str::to_owned)
-        .collect();
-    for _ in 0..=random.below(3) {
-        let other: Vec<&str> = all[random.below(all.len())].lines().collect();
-        let at = random.below(lines.len());
-        match random.below(6) {
-            0 => {
-                let key = lines[at].split('=').next().unwrap_or_default().to_owned();
-                lines[at] = format!("{key}= {}", WORDS[random.below(WORDS.len())]);
-            }
-            1 => {
-                let mut letters: Vec<char> = lines[at].chars().collect();
-                if !letters.is_empty() {
-                    let letter = random.below(letters.len());
-                    letters[letter] = ['x', '=', '"', '.', '{', '\n', '\u{e9}'][random.below(7)];
-                }
-                lines[at] = letters.into_iter().collect();
-            }
-            2 if lines.len() > 1 => drop(lines.remove(at)),
-            3 => lines.insert(at, lines[at].clone()),
-            4 => {
-                let to = random.below(lines.len());
-                lines.swap(at, to);
-            }
-            _ => lines.insert(at, other[random.below(other.len())].to_owned()),
-        }
-    }
-    lines.join("\n")
 }
 
 /// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` make it another or a longer walk.
