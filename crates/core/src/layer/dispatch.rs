@@ -112,11 +112,17 @@ impl Layer {
                 self.send_again(Tag(tag), out);
             }
         }
-        let mut held = self.begin_flushes(now, out);
+        let mut held = None;
+        if self.flushes.is_ready() {
+            held = self.begin_flushes(now, out);
+        }
         while !self.table.pieces.is_full() {
             match &mut self.elevator {
                 Elevator::None(fifo) => {
-                    let Some(request) = fifo.pop() else { break };
+                    // Nothing holds flushes back here.
+                    let Some(request) = fifo.pop() else {
+                        return None;
+                    };
                     let (bytes, last) = self.table.piece(request);
                     if !last {
                         fifo.unpop();
@@ -143,7 +149,7 @@ impl Layer {
     }
 
     /// Begins the flushes that the elevator does not hold back; when to ask it again if it does.
-    #[inline]
+    #[inline(never)]
     fn begin_flushes(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         while self.flushes.is_ready() && !self.table.pieces.is_full() {
             if let Elevator::Other(elevator) = &mut self.elevator
