@@ -120,9 +120,7 @@ impl Layer {
             match &mut self.elevator {
                 Elevator::None(fifo) => {
                     // Nothing holds flushes back here.
-                    let Some(request) = fifo.pop() else {
-                        return None;
-                    };
+                    let request = fifo.pop()?;
                     let (bytes, last) = self.table.piece(request);
                     if !last {
                         fifo.unpop();
