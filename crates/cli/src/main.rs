@@ -8,6 +8,7 @@ mod demo;
 mod drive;
 mod drives;
 mod failure;
+mod jobs;
 mod leftovers;
 mod lists;
 mod log;

@@ -10,15 +10,14 @@ mod work;
 pub(crate) use kind::Scenario;
 
 use crate::failure::Failure;
+use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
 use crate::progress::Progress;
 use clap::Args;
 use drive::Drive;
 use kind::{Case, Policy};
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 use weir_measure::to_line;
 use weir_report::{CompareReport, compare_page, compare_table};
@@ -45,9 +44,8 @@ pub(crate) struct Options {
     /// Seconds measured in each run, 1 to 3600 [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
-    /// Runs at a time, 1 to 1024; results do not depend on it [default: the number of processors]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    jobs: Option<u32>,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Let the auditors watch every run
     #[arg(long)]
     audit: bool,
@@ -71,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let json = json.transpose()?;
     let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
     let page = page.transpose()?;
-    let cells = play(&plan, jobs(options))?;
+    let cells = play(&plan, options.jobs.count())?;
     let lines = json.is_some().then(|| lines(&cells));
     let report = report::report(&plan, &cells)?;
     show(&report, json, page, lines)?;
@@ -118,13 +116,6 @@ fn unique<T: PartialEq + Clone>(values: &[T]) -> Vec<T> {
         }
     }
     all
-}
-
-fn jobs(options: &Options) -> usize {
-    match options.jobs {
-        Some(jobs) => jobs as usize,
-        None => thread::available_parallelism().map_or(1, NonZero::get),
-    }
 }
 
 /// Plays everything, with a bar on a terminal. Returns what came of each cell of the plan.

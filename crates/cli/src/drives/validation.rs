@@ -1,6 +1,7 @@
 //! `weir drives validation`: every published figure beside the model's.
 
 use crate::failure::Failure;
+use crate::jobs::Jobs;
 use crate::output;
 use crate::progress::Progress;
 use clap::Args;
@@ -17,9 +18,8 @@ pub(super) struct Options {
     /// Parameter sets that fit as well as the profile, to give predictions as intervals over; 0: none
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=10_000))]
     sets: u32,
-    /// Threads [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    jobs: Option<u32>,
+    #[command(flatten)]
+    jobs: Jobs,
 }
 
 /// The bar's length for one drive: its unit is a tenth of a second.
@@ -30,8 +30,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         [] => sheet::names().collect(),
         some => some.iter().map(String::as_str).collect(),
     };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = options.jobs.map_or(processors, |jobs| jobs as usize);
+    let jobs = options.jobs.count();
     let progress = Mutex::new(Progress::new(EACH * names.len() as u32));
     let lock = || progress.lock().expect("no thread panics while it holds it");
     let mut drives = Vec::new();

@@ -1,0 +1,23 @@
+//! How much is done at a time.
+
+use clap::Args;
+use std::num::NonZero;
+use std::thread;
+
+/// How many runs are made at a time.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Jobs {
+    /// Runs at a time, 1 to 1024; results do not depend on it [default: the number of processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+}
+
+impl Jobs {
+    /// As many as were asked for, or one for each processor.
+    pub(crate) fn count(self) -> usize {
+        match self.jobs {
+            Some(jobs) => jobs as usize,
+            None => thread::available_parallelism().map_or(1, NonZero::get),
+        }
+    }
+}
