@@ -9,7 +9,7 @@ use super::*;
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
 use crate::{
-    Capacity, Completion, Contract, Edit, Flags, Max, Priority, Request, SpaceId, Span, StreamId,
+    Capacity, Completion, Contract, Edit, Flags, Max, Priority, ROOT, Request, SpaceId, Span, StreamId,
     StreamSpec, Tag,
 };
 use std::cmp::Reverse;
