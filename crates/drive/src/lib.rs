@@ -42,6 +42,7 @@ extern crate std;
 mod config;
 mod drive;
 mod ends;
+mod freeze;
 pub mod hdd;
 mod link;
 pub mod null;
@@ -55,3 +56,4 @@ pub mod volume;
 
 pub use config::{Config, ConfigError};
 pub use drive::{Busy, Drive, Ended};
+pub use freeze::{Freeze, Freezing};

@@ -19,7 +19,7 @@ use weir_core::{
     Completion, Config, Cookie, Edit, GroupId, Instant, Layer, Output, Promised, Refusal, Request,
     SpaceId, Span,
 };
-use weir_drive::Drive;
+use weir_drive::{Drive, Freezing};
 use weir_measure::Level;
 
 /// A scenario played under a policy, in virtual time.
@@ -310,7 +310,13 @@ impl<'a> Run<'a> {
 
 /// The drive behind its adapter.
 fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
-    let drive = scenario.drive.build().map_err(Error::Drive)?;
+    let mut drive = scenario.drive.build().map_err(Error::Drive)?;
+    if let Some(freeze) = scenario.freeze {
+        if !freeze.is_valid() {
+            return Err(Error::Freeze);
+        }
+        drive = Box::new(Freezing::new(drive, freeze));
+    }
     Ok(if scenario.adapter.ata {
         Box::new(Ata::new(drive))
     } else {

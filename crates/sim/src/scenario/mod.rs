@@ -23,6 +23,8 @@ pub struct Scenario {
     pub case: String,
     /// The drive.
     pub drive: weir_drive::Config,
+    /// When the drive serves nothing; `None`: it always does. A [valid](weir_drive::Freeze::is_valid) one.
+    pub freeze: Option<weir_drive::Freeze>,
     /// What the drive's owner states it can do; admission and the contract elevator count with it. `None`: unknown.
     pub capacity: Option<Capacity>,
     /// Sizes of the address spaces in bytes: the first is [`SpaceId`] 0.
@@ -137,6 +139,7 @@ impl Scenario {
             name,
             capacity: drive.capacity(),
             drive,
+            freeze: None,
             spaces: Vec::new(),
             places: Vec::new(),
             groups: Vec::new(),
