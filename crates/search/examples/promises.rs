@@ -1,16 +1,18 @@
 //! Looks for contracts that are not kept:
 //! `cargo run --release -p weir-search --example promises -- --runs 5000 --seed 1`.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 use weir_search::case::{Case, KINDS};
 use weir_search::search::{Plan, drawn, search};
-use weir_search::tally::{Failure, table, worst_of_each};
-use weir_search::{show, trial};
+use weir_search::shrink::shrink;
+use weir_search::tally::Failure;
+use weir_search::{show, tally, trial};
 
 const USAGE: &str =
     "usage: promises [--runs N] [--seed N] [--jobs N] [--kind null|ssd|hdd] [--first N] [--list]
-       promises --case SEED|TEXT [--kind null|ssd|hdd] [--seconds]";
+       promises --case SEED|TEXT [--kind null|ssd|hdd] [--seconds]
+       promises --shrink SEED|TEXT [--kind null|ssd|hdd] [--failure promise|bfq-keeps|total|latency|share|idle|finding|panic]";
 
 /// What was asked for.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ struct Asked {
     list: bool,
     case: Option<String>,
     seconds: bool,
+    shrink: Option<String>,
+    failure: Option<Failure>,
 }
 
 fn main() -> ExitCode {
@@ -30,18 +34,24 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let done = match &asked.case {
-        Some(text) => replay(text, &asked),
-        None => {
-            find(&asked);
-            Ok(())
-        }
+    // Panics are outcomes; what they say stands there.
+    std::panic::set_hook(Box::new(|_| {}));
+    let done = match (&asked.case, &asked.shrink) {
+        (_, Some(text)) => simplify(text, &asked),
+        (Some(text), None) => replay(text, &asked),
+        (None, None) => Ok(find(&asked)),
     };
-    if let Err(what) = done {
-        eprintln!("{what}");
-        return ExitCode::FAILURE;
+    match done {
+        Ok(text) => {
+            // Whoever reads may have seen enough.
+            let _ = stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            eprintln!("{what}");
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
 }
 
 fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
@@ -57,9 +67,11 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
         list: false,
         case: None,
         seconds: false,
+        shrink: None,
+        failure: None,
     };
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         let number = |text: String| text.parse().map_err(|_| format!("{text:?} is no number"));
         match word.as_str() {
             "--runs" => asked.plan.runs = number(value()?)?,
@@ -69,9 +81,16 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--kind" => {
                 let name = value()?;
                 let kind = KINDS.iter().position(|k| *k == name);
-                asked.plan.kind = Some(kind.ok_or(format!("{name:?} is no kind of drive"))?);
+                asked.plan.kind =
+                    Some(kind.ok_or_else(|| format!("{name:?} is no kind of drive"))?);
             }
             "--case" => asked.case = Some(value()?),
+            "--shrink" => asked.shrink = Some(value()?),
+            "--failure" => {
+                let name = value()?;
+                let failure = Failure::find(&name);
+                asked.failure = Some(failure.ok_or_else(|| format!("{name:?} is no failure"))?);
+            }
             "--list" => asked.list = true,
             "--seconds" => asked.seconds = true,
             _ => return Err(format!("{word} is unknown")),
@@ -80,10 +99,8 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Plays many cases and prints the table.
-fn find(asked: &Asked) {
-    // Panics are outcomes; what they say stands there.
-    std::panic::set_hook(Box::new(|_| {}));
+/// Plays many cases: the table, and the worst.
+fn find(asked: &Asked) -> String {
     let terminal = stderr().is_terminal();
     let runs = asked.plan.runs;
     let outcomes = search(&asked.plan, |done| {
@@ -94,49 +111,63 @@ fn find(asked: &Asked) {
     if terminal {
         eprintln!();
     }
-    if asked.list {
-        for outcome in &outcomes {
-            for failure in Failure::ALL {
-                if let Some(badness) = failure.badness(outcome) {
-                    let kind = KINDS[outcome.kind];
-                    let line = failure.line(outcome);
-                    println!(
-                        "{} {kind} {} {badness:.4} {line}",
-                        outcome.seed,
-                        failure.name()
-                    );
-                }
-            }
-        }
-    }
-    print!("{}", table(&outcomes));
-    let kind = asked
-        .plan
-        .kind
-        .map_or(String::new(), |k| format!(" --kind {}", KINDS[k]));
-    for (failure, worst) in worst_of_each(&outcomes, asked.first) {
-        if !worst.is_empty() {
-            println!("\n{}", failure.name());
-        }
-        for outcome in worst {
-            println!("  --case {}{kind}  {}", outcome.seed, failure.line(outcome));
-        }
+    let list = if asked.list {
+        tally::list(&outcomes)
+    } else {
+        String::new()
+    };
+    let kind = asked.plan.kind.map(|k| format!(" --kind {}", KINDS[k]));
+    let worst = tally::worst(&outcomes, asked.first, &kind.unwrap_or_default());
+    list + &tally::table(&outcomes) + &worst
+}
+
+/// The case of a seed, or of a text.
+fn case(text: &str, asked: &Asked) -> Result<Case, String> {
+    match text.parse() {
+        Ok(seed) => drawn(seed, asked.plan.kind),
+        Err(_) => text.parse().map_err(|e| format!("{e}")),
     }
 }
 
-/// Plays a case and prints all about it.
-fn replay(text: &str, asked: &Asked) -> Result<(), String> {
-    let case = match text.parse() {
-        Ok(seed) => drawn(seed, asked.plan.kind)?,
-        Err(_) => text.parse::<Case>().map_err(|e| e.to_string())?,
-    };
-    println!("{case}\n");
-    print!("{}", show::case(&case));
-    let trial = trial::trial(&case, true)?;
-    println!("\n{}", show::trial(&case, &trial));
-    if asked.seconds {
-        println!("{}", show::seconds(&trial));
+/// A case made simpler while it fails in the same way.
+fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
+    let case = case(text, asked)?;
+    let came = trial::outcome(&case, true);
+    let mut ways = Failure::ALL.into_iter();
+    let first = ways.find(|f| f.badness(&came).is_some());
+    let failure = asked.failure.or(first).ok_or("it does not fail")?;
+    let terminal = stderr().is_terminal();
+    let small = shrink(&case, failure, |case| {
+        if terminal {
+            let clients = case.clients.len();
+            eprint!("\r{clients} clients, {} s   ", case.seconds);
+        }
+    });
+    if terminal {
+        eprintln!();
     }
-    print!("{}", show::outcome(&trial.outcome(&case)));
-    Ok(())
+    let line = failure.line(&trial::outcome(&small, true));
+    let head = format!("{}: {line}\n--case '{small}'\n\n", failure.name());
+    let played = match trial::trial(&small, false) {
+        Ok(trial) => show::trial(&small, &trial),
+        Err(why) => why + "\n",
+    };
+    Ok(head + &show::case(&small) + "\n" + &played)
+}
+
+/// All about a case.
+fn replay(text: &str, asked: &Asked) -> Result<String, String> {
+    let case = case(text, asked)?;
+    let mut text = format!("{case}\n\n{}\n", show::case(&case));
+    let outcome = trial::outcome(&case, true);
+    if let Some(why) = &outcome.broken {
+        return Ok(text + why + "\n");
+    }
+    let trial = trial::trial(&case, true)?;
+    text += &show::trial(&case, &trial);
+    if asked.seconds {
+        text += "\n";
+        text += &show::seconds(&trial);
+    }
+    Ok(text + "\n" + &show::outcome(&outcome))
 }

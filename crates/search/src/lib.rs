@@ -15,6 +15,7 @@ mod draw;
 pub mod judge;
 pub mod search;
 pub mod show;
+pub mod shrink;
 pub mod tally;
 pub mod text;
 pub mod trial;

@@ -85,8 +85,9 @@ fn clients(case: &Case, trial: &Trial) -> String {
     );
     let rate = |played: &Played, c: usize| played.clients[c].bytes / case.seconds;
     for index in 0..case.clients.len() {
-        let alone = trial.alone[index].map_or("-".into(), |a| format!("{a:.0}"));
-        let realtime = trial.realtime[index].map_or("-".into(), |ns| (ns / 1000).to_string());
+        let alone = trial.alone[index].map_or_else(|| "-".into(), |a| format!("{a:.0}"));
+        let realtime =
+            trial.realtime[index].map_or_else(|| "-".into(), |ns| (ns / 1000).to_string());
         let _ = writeln!(
             text,
             "{index:>6} {:>5} {:>12} {:>12} {:>12} {alone:>12} {:>11} {:>11} {realtime:>11}",
@@ -131,8 +132,10 @@ fn fared(judged: &[Judged], group: GroupId) -> (String, String) {
         .filter(|j| j.group == group)
         .collect();
     let kept = own.iter().filter(|j| j.is_kept()).count();
-    let worst =
-        judge::worst(&own).map_or("-".into(), |j| format!("{:.3} ({} s)", j.ratio(), j.second));
+    let worst = judge::worst(&own).map_or_else(
+        || "-".into(),
+        |j| format!("{:.3} ({} s)", j.ratio(), j.second),
+    );
     (format!("{kept} of {}", own.len()), worst)
 }
 
@@ -160,7 +163,7 @@ pub fn seconds(trial: &Trial) -> String {
 
 /// The outcome's figures in lines.
 pub fn outcome(outcome: &Outcome) -> String {
-    let number = |n: Option<f64>| n.map_or("-".into(), |n| format!("{n:.3}"));
+    let number = |n: Option<f64>| n.map_or_else(|| "-".into(), |n| format!("{n:.3}"));
     let latency: Vec<String> = outcome.latency.iter().map(|l| format!("{l:.2}")).collect();
     format!(
         "feasible {}, kept {}, worst {:.3}, bfq keeps {}\ntotal / none {}, realtime p99 / alone {}, shares off {}, idle waited {} ms\nfindings {} {}\n",

@@ -1,4 +1,4 @@
-//! What many cases come to: the table, and the worst of each kind of failure.
+//! What many cases come to: the table, and the worst of each way to fail.
 
 use crate::case::KINDS;
 use crate::trial::Outcome;
@@ -58,14 +58,19 @@ impl Failure {
         }
     }
 
+    /// The one of that name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|f| f.name() == name)
+    }
+
     /// How bad it is with an outcome, more being worse; `None` if it does not fail in this way.
     pub fn badness(self, outcome: &Outcome) -> Option<f64> {
         let kind = outcome.kind;
         let broken = outcome.feasible && !outcome.kept();
         let rt = worst_latency(outcome);
         match self {
-            Self::Broken => broken.then(|| 1.0 - outcome.worst),
-            Self::BfqKeeps => (broken && outcome.bfq_keeps).then(|| 1.0 - outcome.worst),
+            Self::Broken => broken.then_some(1.0 - outcome.worst),
+            Self::BfqKeeps => (broken && outcome.bfq_keeps).then_some(1.0 - outcome.worst),
             Self::Total => {
                 let total = outcome.total.filter(|t| *t < [0.95, 0.9, 0.8][kind]);
                 total.map(|t| 1.0 - t)
@@ -138,10 +143,10 @@ const ROWS: &[Row] = &[
         kept(&some)
     }),
     Row("worst second / min, 1st percentile", ">= .9", |all| {
-        worst(all, 10)
+        least(all, 10)
     }),
     Row("worst second / min, 5th percentile", ">= .99", |all| {
-        worst(all, 50)
+        least(all, 50)
     }),
     Row("bfq keeps and contract breaks", "0", |all| {
         count(all, Failure::BfqKeeps)
@@ -192,10 +197,10 @@ fn count(all: &[&Outcome], failure: Failure) -> String {
 }
 
 fn figure(values: Vec<f64>, thousandths: usize) -> String {
-    quantile(values, thousandths).map_or("-".into(), |v| format!("{v:.3}"))
+    quantile(values, thousandths).map_or_else(|| "-".into(), |v| format!("{v:.3}"))
 }
 
-fn worst(all: &[&Outcome], thousandths: usize) -> String {
+fn least(all: &[&Outcome], thousandths: usize) -> String {
     // More than the min is as good as the min.
     figure(
         feasible(all).iter().map(|o| o.worst.min(1.0)).collect(),
@@ -234,15 +239,36 @@ pub fn table(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// The worst outcomes of each way to fail, the worst first, at most `most` of each.
-pub fn worst_of_each(outcomes: &[Outcome], most: usize) -> Vec<(Failure, Vec<&Outcome>)> {
-    let of = |failure: Failure| {
+/// A line for each failure of each outcome: seed, kind of drive, failure, how bad, and what happened.
+pub fn list(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        let (seed, kind) = (outcome.seed, KINDS[outcome.kind]);
+        for failure in Failure::ALL {
+            if let Some(badness) = failure.badness(outcome) {
+                let (name, line) = (failure.name(), failure.line(outcome));
+                let _ = writeln!(text, "{seed} {kind} {name} {badness:.4} {line}");
+            }
+        }
+    }
+    text
+}
+
+/// The worst outcomes of each way to fail, the worst first, at most `most` of each, as arguments that play them again, `with` others.
+pub fn worst(outcomes: &[Outcome], most: usize, with: &str) -> String {
+    let mut text = String::new();
+    for failure in Failure::ALL {
         let mut found: Vec<(f64, &Outcome)> = (outcomes.iter())
             .filter_map(|o| Some((failure.badness(o)?, o)))
             .collect();
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
-        found.truncate(most);
-        (failure, found.into_iter().map(|(_, o)| o).collect())
-    };
-    Failure::ALL.map(of).into_iter().collect()
+        if !found.is_empty() {
+            let _ = writeln!(text, "\n{}: {}", failure.name(), found.len());
+        }
+        for (_, outcome) in found.iter().take(most) {
+            let line = failure.line(outcome);
+            let _ = writeln!(text, "  --case {}{with}  {line}", outcome.seed);
+        }
+    }
+    text
 }

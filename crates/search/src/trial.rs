@@ -4,7 +4,7 @@ use crate::case::{Case, Client};
 use crate::judge::{self, Judged};
 use crate::watch::Watch;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use weir_core::{Class, Instant, Span};
+use weir_core::{Class, Instant, Limits, Span};
 use weir_sim::{Auditors, Observer, Policy, Results, Run};
 
 /// A run of a case and what was seen of it.
@@ -97,6 +97,9 @@ pub struct Trial {
 /// Different programs that are played alone, at most.
 const ALONE: usize = 8;
 
+/// Events that a layer holds for auditors: more than any call publishes.
+const EVENTS: u32 = 1 << 16;
+
 /// Seconds for which they are.
 const ALONE_SECONDS: u64 = 2;
 
@@ -108,7 +111,13 @@ pub type Broken = String;
 /// # Errors
 /// What is wrong with the case, in words.
 pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broken> {
-    let scenario = case.scenario(policy);
+    let mut scenario = case.scenario(policy);
+    if audited {
+        scenario.limits = Some(Limits {
+            events: EVENTS,
+            ..scenario.limits()
+        });
+    }
     let mut watch = Watch::new(case);
     let mut auditors = audited.then(Auditors::new);
     let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];

@@ -104,5 +104,8 @@ fn within(case: &mut Case) {
         if client.arrives >= end {
             client.arrives = Span::ZERO;
         }
+        if client.program.start >= end {
+            (client.program.start, client.program.stop) = (Span::ZERO, None);
+        }
     }
 }

@@ -21,7 +21,11 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
         .map(|_| program(dice, kind))
         .collect();
     let even_shares = dice.chance(1, 2);
-    let tenants = dice.chance(1, 5).then(|| dice.range(1, 2)).unwrap_or(0);
+    let tenants = if dice.chance(1, 5) {
+        dice.range(1, 2)
+    } else {
+        0
+    };
     let mut left = if case.clones { number.min(6) } else { number };
     if case.clones {
         clones(dice, case, kind, size);
@@ -90,8 +94,9 @@ fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
         for _ in 0..dice.range(1, 2) {
             let (mut program, buffered) = program(dice, kind);
             program.depth = if buffered { 1 } else { program.depth.min(4) };
-            (program.start, program.stop) = (Span::ZERO, None);
-            program.sync = SyncMode::Never;
+            if !buffered {
+                program.sync = SyncMode::Never;
+            }
             let own = group(dice, case, ROOT, true);
             // Its max comes when it is known what it gets alone.
             case.groups[own.0 as usize - 1].contract.class = Class::Realtime;

@@ -14,7 +14,7 @@ pub(super) fn choice(dice: &mut Dice, kind: usize) -> DriveChoice {
             profile.drive.name() == KINDS[kind]
         };
         let names: Vec<&'static str> = profile::names().filter(of_kind).collect();
-        return DriveChoice::Profile(*dice.pick::<&'static str>(&names));
+        return DriveChoice::Profile(dice.pick::<&'static str>(&names));
     }
     let drawn = match KINDS[kind] {
         "null" => Config::Null(null(dice)),
@@ -24,20 +24,21 @@ pub(super) fn choice(dice: &mut Dice, kind: usize) -> DriveChoice {
     DriveChoice::Drawn(drawn)
 }
 
-/// Fifteen hundred to 150 000 commands a second, on links that bound some of them.
+/// A drive of up to 150 000 commands a second, most on links that bound them further.
 fn null(dice: &mut Dice) -> null::Config {
     let tags = dice.log(1, 64);
     let least = (tags * 1_000_000 / 150_000).max(20);
+    let linked = dice.chance(3, 4);
     null::Config {
-        service: dice.micros(least, least.max(1) * 16),
+        service: dice.micros(least, least * 16),
         tags: tags as u16,
         queues: if dice.chance(1, 5) { 2 } else { 1 },
-        link: if dice.chance(1, 4) {
-            0
-        } else {
+        link: if linked {
             dice.log(10_000, 1_000_000) * 1000
+        } else {
+            0
         },
-        tick: if dice.chance(1, 10) {
+        tick: if linked && dice.chance(1, 10) {
             Span::from_millis(dice.range(1, 20))
         } else {
             Span::ZERO
@@ -47,21 +48,6 @@ fn null(dice: &mut Dice) -> null::Config {
         } else {
             Span::ZERO
         },
-    }
-    .linked()
-}
-
-trait Linked {
-    fn linked(self) -> Self;
-}
-
-impl Linked for null::Config {
-    /// Ticks mean something on a link only.
-    fn linked(mut self) -> Self {
-        if self.link == 0 {
-            self.tick = Span::ZERO;
-        }
-        self
     }
 }
 
