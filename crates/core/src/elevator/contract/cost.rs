@@ -1,8 +1,8 @@
 //! What a request costs the drive, learned from the drive.
 //!
 //! Four kinds of pieces: reads and writes, each *near* (it goes on where the piece before it ended) or *far*. A kind costs so much a
-//! request and so much a byte, in nanoseconds of a busy drive. At the beginning both follow from the stated capacity; from then on
-//! every round of 10 ms or more in which the drive was never idle says that what ended in it took as long as the round. The error is
+//! request, and reads and writes cost so much a byte, in nanoseconds of a busy drive. At the beginning all follows from the stated
+//! capacity; from then on every round of 10 ms or more in which the drive was never idle says that what ended in it took as long as the round. The error is
 //! shared out in proportion to what each part explains (normalised least mean squares; Widrow, Hoff, 1960), so requests that never
 //! occur alone are told apart as soon as their mixture changes.
 //!
@@ -16,21 +16,32 @@ use crate::{Capacity, Instant, Op, Span};
 
 /// Fraction bits of nanoseconds a byte.
 const SHIFT: u32 = 20;
-/// Of a drive of unknown capacity: bytes a second.
+/// Of a drive of unknown capacity: bytes a second. And of one of which less is stated than any drive does: what is stated is what can
+/// be counted on, and may be little.
 const UNKNOWN: u64 = 1_000_000_000;
+const SLOWEST: u64 = 100_000_000;
 /// A far request is first taken to cost as much as so many bytes.
 const FAR_BYTES: u64 = 32 << 10;
 /// A near one as so many.
 const NEAR_BYTES: u64 = 2 << 10;
+/// Pieces are cut to no less.
+const PIECE: u64 = 16 << 10;
 /// A round lasts at least this long and has so many ends in it, or lasts this long at the most.
 const ROUND: Span = Span::from_millis(10);
 const ENDS: u32 = 8;
 const LONGEST: Span = Span::from_millis(100);
-/// In so many rounds at the beginning everything is believed.
+/// In so many rounds at the beginning of each kind everything is believed.
 const NEW: u32 = 12;
-/// What a part can cost: 50 ns to 10 s a request; a byte up to 256 times more or less than at the beginning.
+/// What a request can cost, in nanoseconds; and a byte, as so many times more or less than at the beginning.
 const REQUEST: core::ops::RangeInclusive<u64> = 50..=10_000_000_000;
-const BYTE: u64 = 256;
+const BYTE: u64 = 16;
+/// How much of an error is corrected in a round: of what is new, and of what was thought too dear or too cheap. A byte's cost hardly
+/// changes, a request's does: it takes a quarter of that.
+const NEWS: i64 = ONE / 2;
+const CHEAPER: i64 = ONE / 2;
+const CHEAPER_WRITE: i64 = ONE / 8;
+const DEARER: i64 = ONE / 4;
+const DEARER_UNTOLD: i64 = ONE / 512;
 /// Fraction bits of ratios.
 const RATIO: u32 = 16;
 const ONE: i64 = 1 << RATIO;
@@ -44,30 +55,6 @@ pub(super) enum Place {
     Far,
 }
 
-/// What one kind of piece costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
-    /// Nanoseconds a request.
-    request: u64,
-    /// Nanoseconds a byte, with [`SHIFT`] fraction bits.
-    byte: u64,
-}
-
-impl Line {
-    #[inline]
-    fn moved(&self, bytes: u64) -> u64 {
-        match bytes.checked_mul(self.byte) {
-            Some(product) => product >> SHIFT,
-            None => mul_div_floor(bytes, self.byte, 1 << SHIFT),
-        }
-    }
-
-    #[inline]
-    fn cost(&self, bytes: u64) -> u64 {
-        self.request.saturating_add(self.moved(bytes))
-    }
-}
-
 /// What ended in the round, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
@@ -78,8 +65,10 @@ struct Ended {
 /// The model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
-    lines: [Line; 4],
-    /// Nanoseconds a byte at the beginning, of reads and of writes.
+    /// Nanoseconds a request, by kind.
+    requests: [u64; 4],
+    /// Nanoseconds a byte with [`SHIFT`] fraction bits, of reads and of writes; and the same at the beginning.
+    bytes: [u64; 2],
     stated: [u64; 2],
     ended: [Ended; 4],
     ends: u32,
@@ -90,7 +79,8 @@ pub(super) struct Model {
     area: u64,
     /// Something ended whose cost is not learned here.
     spoilt: bool,
-    rounds: u32,
+    /// Rounds in which there was something of a kind.
+    rounds: [u32; 4],
 }
 
 const fn kind(op: Op, place: Place) -> usize {
@@ -115,24 +105,20 @@ impl Model {
             write: UNKNOWN,
             iops: 0,
         });
-        let byte = |rate: u64| ((1_000_000_000u64 << SHIFT) / rate.max(1)).max(1);
-        let line = |byte: u64, bytes: u64| Line {
-            request: (bytes * byte >> SHIFT).max(*REQUEST.start()),
-            byte,
-        };
+        let byte = |rate: u64| ((1_000_000_000u64 << SHIFT) / rate.max(SLOWEST)).max(1);
         let stated = [byte(c.read), byte(c.write)];
-        let mut lines = [NEAR_BYTES, FAR_BYTES, NEAR_BYTES, FAR_BYTES];
-        let mut kinds = [line(1, 0); 4];
-        for (i, bytes) in lines.iter_mut().enumerate() {
-            kinds[i] = line(stated[i / 2], *bytes);
-            if let Some(request) = 1_000_000_000u64.checked_div(c.iops)
-                && i % 2 == 1
-            {
-                kinds[i].request = request.max(*REQUEST.start());
-            }
-        }
+        let request = |kind: usize| {
+            let far = kind % 2 == 1;
+            let bytes = if far { FAR_BYTES } else { NEAR_BYTES };
+            let request = match 1_000_000_000u64.checked_div(c.iops) {
+                Some(request) if far => request,
+                _ => moved(bytes, stated[kind / 2]),
+            };
+            request.max(*REQUEST.start())
+        };
         Self {
-            lines: kinds,
+            requests: [request(0), request(1), request(2), request(3)],
+            bytes: stated,
             stated,
             ended: [Ended::default(); 4],
             ends: 0,
@@ -140,7 +126,7 @@ impl Model {
             until: Instant::ZERO,
             area: 0,
             spoilt: false,
-            rounds: 0,
+            rounds: [0; 4],
         }
     }
 
@@ -152,7 +138,8 @@ impl Model {
             Op::Discard => 512,
             Op::Flush => 0,
         };
-        self.lines[kind(op, place)].cost(bytes)
+        let kind = kind(op, place);
+        self.requests[kind].saturating_add(moved(bytes, self.bytes[kind / 2]))
     }
 
     /// What it costs to go elsewhere: how much more a far piece of usual length costs than a near one.
@@ -164,15 +151,16 @@ impl Model {
 
     /// The bytes of a piece that costs no more than `nanos`.
     pub(super) fn bytes_in(&self, op: Op, nanos: u64) -> u64 {
-        let line = self.lines[kind(op, Place::Far)];
-        mul_div_floor(nanos.saturating_sub(line.request), 1 << SHIFT, line.byte)
+        let kind = kind(op, Place::Far);
+        let left = nanos.saturating_sub(self.requests[kind]);
+        mul_div_floor(left, 1 << SHIFT, self.bytes[kind / 2])
     }
 
     /// The bytes below which a piece costs the drive mostly what every request costs: cut smaller it is not done much sooner, and the
     /// drive does less.
     pub(super) fn efficient(&self, op: Op) -> u64 {
-        let line = self.lines[kind(op, Place::Far)];
-        mul_div_floor(line.request, 2 << SHIFT, line.byte)
+        let kind = kind(op, Place::Far);
+        mul_div_floor(self.requests[kind], 2 << SHIFT, self.bytes[kind / 2]).max(PIECE)
     }
 
     /// A piece goes to the drive, which has nothing else.
@@ -214,12 +202,12 @@ impl Model {
         }
     }
 
-    /// What the model says that each part of what ended took: by kind, first the requests, then the bytes.
-    fn parts(&self) -> [u64; 8] {
-        let mut parts = [0; 8];
-        for (i, (ended, line)) in self.ended.iter().zip(&self.lines).enumerate() {
-            parts[2 * i] = ended.requests.saturating_mul(line.request).min(1 << 40);
-            parts[2 * i + 1] = line.moved(ended.bytes).min(1 << 40);
+    /// What the model says that each part of what ended took: requests by kind, then the bytes read and written.
+    fn parts(&self) -> [u64; 6] {
+        let mut parts = [0; 6];
+        for (kind, ended) in self.ended.iter().enumerate() {
+            parts[kind] = ended.requests.saturating_mul(self.requests[kind]).min(1 << 40);
+            parts[4 + kind / 2] += moved(ended.bytes, self.bytes[kind / 2]).min(1 << 40);
         }
         parts
     }
@@ -239,30 +227,48 @@ impl Model {
         let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
         let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40) as i64;
         let error = ratio(self.busy, all) - ONE;
-        self.rounds = self.rounds.saturating_add(1);
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
-            let write = i >= 4;
-            let belief = if self.rounds <= NEW || (error < 0 && !write) {
-                2
-            } else if error < 0 {
-                8
-            } else if telling {
-                4
-            } else {
-                64
-            };
             let explains = (u128::from(part) * u128::from(all) << RATIO) / squares.max(1);
             let explains = i64::try_from(explains).unwrap_or(ONE).min(8 * ONE);
-            let step = i128::from(error) * i128::from(explains) / i128::from(belief * ONE);
-            let factor = (i128::from(ONE) + step).clamp(i128::from(ONE / 2), i128::from(4 * ONE)) as u64;
-            let line = &mut self.lines[i / 2];
-            let scaled = |value: u64| mul_div_floor(value, factor, ONE as u64);
-            if i % 2 == 0 {
-                line.request = scaled(line.request).clamp(*REQUEST.start(), *REQUEST.end());
+            let belief = self.belief(i, error, telling);
+            let step = i128::from(error) * i128::from(explains) * i128::from(belief) >> (2 * RATIO);
+            let factor = (i128::from(ONE) + step).clamp(i128::from(ONE / 2), i128::from(4 * ONE));
+            let scaled = |value: u64| mul_div_floor(value, factor as u64, ONE as u64);
+            if let Some(byte) = i.checked_sub(4) {
+                let stated = self.stated[byte];
+                let range = (stated / BYTE).max(1)..=stated.saturating_mul(BYTE);
+                self.bytes[byte] = scaled(self.bytes[byte]).clamp(*range.start(), *range.end());
             } else {
-                let stated = self.stated[i / 4];
-                line.byte = scaled(line.byte).clamp((stated / BYTE).max(1), stated.saturating_mul(BYTE));
+                self.requests[i] = scaled(self.requests[i]).clamp(*REQUEST.start(), *REQUEST.end());
+                self.rounds[i] = self.rounds[i].saturating_add(1);
             }
         }
+    }
+
+    /// How much of the error is corrected in a part.
+    fn belief(&self, part: usize, error: i64, telling: bool) -> i64 {
+        let (kind, byte) = match part.checked_sub(4) {
+            Some(byte) => (2 * byte + 1, true),
+            None => (part, false),
+        };
+        let belief = if self.rounds[kind] <= NEW {
+            NEWS
+        } else if error < 0 {
+            if kind >= 2 { CHEAPER_WRITE } else { CHEAPER }
+        } else if telling {
+            DEARER
+        } else {
+            DEARER_UNTOLD
+        };
+        if byte { belief / 4 } else { belief }
+    }
+}
+
+/// What moving so many bytes costs at so much a byte.
+#[inline]
+fn moved(bytes: u64, byte: u64) -> u64 {
+    match bytes.checked_mul(byte) {
+        Some(product) => product >> SHIFT,
+        None => mul_div_floor(bytes, byte, 1 << SHIFT),
     }
 }

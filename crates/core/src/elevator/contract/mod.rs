@@ -242,10 +242,12 @@ impl Elevator {
 
     /// The next piece of a reservation that has something to send.
     fn reserved(&mut self, now: Instant, group: u32, table: &Table) -> Offer {
-        let stream = self.shares.pick(group).expect("it has something to send");
+        let by_share = self.shares.pick(group).expect("it has something to send");
+        let near = self.goes_on(now, table);
+        let within = near.filter(|&s| self.reservations.is_within(table.streams[s].spec.group, group));
         Offer {
             top: group,
-            ..self.offer(now, stream, table)
+            ..self.offer(now, within.unwrap_or(by_share), table)
         }
     }
 
@@ -313,26 +315,26 @@ impl Elevator {
         Ok(offer)
     }
 
+    /// The stream whose turn it is, if it has something to send that goes on where the drive is.
+    fn goes_on(&self, now: Instant, table: &Table) -> Option<u32> {
+        let holder = self.turn.holder(now, &self.model)?;
+        let live = &table.requests[self.queues[holder as usize].first()?];
+        let offset = live.request.offset + u64::from(live.issued);
+        let place = self.turn.place(live.request.op, live.request.space, offset);
+        (place == Place::Near).then_some(holder)
+    }
+
     /// Whoever keeps the drive, or else the stream whose turn it is by share.
     fn stay(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
-        if let Some(holder) = self.turn.holder(now, &self.model) {
-            if let Some(request) = self.queues[holder as usize].first() {
-                let live = &table.requests[request];
-                let offset = live.request.offset + u64::from(live.issued);
-                if self.turn.place(live.request.op, live.request.space, offset) == Place::Near {
-                    return Ok(holder);
-                }
-            } else {
-                self.wait_for(now, holder)?;
-            }
-        } else if let Some(last) = self.turn.stream
-            && last != by_share
-            && self.queues[last as usize].is_empty()
-        {
-            let [one, other] = [last, by_share].map(|s| self.shares.of_stream(s));
-            if self.shares.owes(one, other) {
-                self.wait_for(now, last)?;
-            }
+        if let Some(holder) = self.goes_on(now, table) {
+            return Ok(holder);
+        }
+        let Some(last) = self.turn.stream.filter(|&s| self.queues[s as usize].is_empty()) else {
+            return Ok(by_share);
+        };
+        let [one, other] = [last, by_share].map(|s| self.shares.of_stream(s));
+        if self.turn.holder(now, &self.model).is_some() || self.shares.owes(one, other) {
+            self.wait_for(now, last)?;
         }
         Ok(by_share)
     }
@@ -516,16 +518,27 @@ impl Schedule for Elevator {
         }
         match self.choose(now, table, events) {
             Ok(offer) => {
+                #[cfg(weir_debug)]
+                {
+                    extern crate std;
+                    let l = &table.requests[offer.request];
+                    std::eprintln!("{:?} send stream {} group {} {:?} {} +{} of {} {:?} cost {} flight {} behind {:?} served {}", now, offer.stream, l.group.0, l.request.op, l.request.offset, offer.bytes, l.request.length, offer.place, offer.cost, self.flight, offer.top, self.served);
+                }
                 self.take(now, offer, table);
                 Next::Take {
                     request: offer.request,
                     bytes: offer.bytes,
                 }
             }
-            Err(Held { until: Some(at) }) => Next::Wait(Wake {
+            Err(Held { until: Some(at) }) => {
+                #[cfg(weir_debug)]
+                {
+                    extern crate std;
+                    std::eprintln!("{:?} wait until {:?} flight {} awaited {:?} held {:?}", now, at, self.flight, self.awaited, self.held);
+                } Next::Wait(Wake {
                 at,
                 reason: Reason::Idling,
-            }),
+            })}
             Err(Held { until: None }) => Next::Nothing,
         }
     }
@@ -568,7 +581,8 @@ impl Schedule for Elevator {
         let sent = *sent;
         let bytes = u64::from(piece.length);
         let round = self.model.ends(now, piece.op, sent.place, bytes, self.flight);
-        self.window.complete(now, piece, sent.place, cost, self.flight, &self.model);
+        let alone = (self.window)
+            .complete(now, piece, sent.place, cost, self.flight, &self.model);
         self.flight = self.flight.saturating_sub(cost);
         if !piece.op.is_read() {
             self.writes = self.writes.saturating_sub(cost);
@@ -577,6 +591,7 @@ impl Schedule for Elevator {
         let drive = Drive {
             time: now.since(piece.dispatched).as_nanos(),
             front: sent.front,
+            alone,
         };
         if self.reservations.completed(now, live.group, bytes, cost, last, drive) {
             self.afterwork.hides(now);
@@ -614,6 +629,11 @@ impl Elevator {
         self.window.settle_round(now, &self.model);
         self.afterwork.settle(now);
         let away = self.model.away(Op::Read).max(self.model.away(Op::Write));
+        #[cfg(weir_debug)]
+        {
+            extern crate std;
+            std::eprintln!("{:?} flight {} round {:?} telling {telling} {:?} delay {} away {away} {:?}", now, self.flight, round, self.model, self.window.delay(), self.afterwork);
+        }
         let away = if away >= turn::PAYS { away } else { 0 };
         self.reservations.set_ahead(away, self.window.largest());
     }

@@ -175,16 +175,18 @@ impl Window {
         self.full = false;
     }
 
-    /// A piece of `cost` came back of `flight`, its own included.
+    /// A piece of `cost` came back of `flight`, its own included. True if it had the drive to itself all the time.
     #[inline]
-    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, place: Place, cost: u64, flight: u64, model: &Model) {
+    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, place: Place, cost: u64, flight: u64, model: &Model) -> bool {
+        let mut alone = false;
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // Somebody was told that there is enough in the drive, and now it has nothing.
                 self.late = (2 * self.late).clamp(LATE_FIRST, LATE_MOST);
                 self.settle(model);
             }
-            if core::mem::take(&mut self.alone) {
+            alone = core::mem::take(&mut self.alone);
+            if alone {
                 self.add(now, piece, place);
                 self.settle(model);
             }
@@ -193,6 +195,7 @@ impl Window {
             self.largest.add(now, cost);
             self.settle(model);
         }
+        alone
     }
 
     fn add(&mut self, now: Instant, piece: &Piece, place: Place) {

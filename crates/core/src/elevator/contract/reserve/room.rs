@@ -43,6 +43,8 @@ pub(in super::super) struct Drive {
     pub(in super::super) time: u64,
     /// The modelled cost that others had in the drive when it went there.
     pub(in super::super) front: u64,
+    /// It had the drive to itself all the time.
+    pub(in super::super) alone: bool,
 }
 
 /// A piece that would like to go.
@@ -85,8 +87,8 @@ impl Reservation {
     /// A piece of it came back. True if it took so much longer than it does alone, with nothing in front of it, that the drive must
     /// have had something else to do.
     pub(super) fn took(&mut self, drive: Drive) -> bool {
-        let Drive { time, front } = drive;
-        let hidden = front == 0 && self.own > 0 && time > 2 * self.own + HIDDEN;
+        let Drive { time, front, alone } = drive;
+        let hidden = alone && self.own > 0 && time > 2 * self.own + HIDDEN;
         if self.own == 0 {
             self.own = time;
         } else if time < self.own {
@@ -109,7 +111,8 @@ impl Reservation {
     /// True if others may have `others` and a piece of `way` in the drive.
     fn leaves_room(&self, now: Instant, late: Span, others: u64, way: &Way) -> bool {
         if self.realtime {
-            return others == 0 || others + way.cost <= self.own.max(way.delay);
+            let others = way.flight.saturating_sub(self.flight);
+            return others == 0 || others + way.cost <= 2 * self.own.max(way.delay);
         }
         let front = (others + way.cost).saturating_mul(self.delayed) / WHOLLY;
         let allowed = self.allowed();
@@ -184,7 +187,7 @@ impl Reservations {
         let found = first.take(LOOKED_AT).find(|&g| !self.is_within(group, g))?;
         let r = &self.table[found as usize];
         let room = if r.realtime {
-            r.own.max(delay)
+            r.own + delay
         } else if r.reachable {
             r.allowed().saturating_sub(r.own).saturating_mul(WHOLLY) / r.delayed
         } else {
@@ -196,7 +199,7 @@ impl Reservations {
     /// When to look again whether a reservation that has nothing to be done still has to be waited for.
     pub(in super::super) fn expected(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
-        (r.requests == 0).then(|| r.expected() + Span::from_nanos(1))
+        (r.requests == 0 && !r.realtime && (r.reachable || r.fills)).then(|| r.expected() + Span::from_nanos(1))
     }
 
     /// What others may have in flight for its sake when it is on time, in nanoseconds.
