@@ -49,6 +49,8 @@ const PIECE_MAX: u64 = 2_000_000;
 /// can, a single piece after a longer one.
 const HELD_MAX: Span = Span::from_millis(150);
 const SLICE: Span = Span::from_millis(10);
+/// A realtime client lets others pass who are behind by more than this.
+const YIELD: Span = Span::from_millis(10);
 const HELD_LONGEST: Span = Span::from_millis(400);
 
 /// What a request has in the drive.
@@ -86,8 +88,9 @@ pub(super) struct Elevator {
     /// Modelled cost of what is in the drive, and of the writes in it.
     flight: u64,
     writes: u64,
-    /// The reservation that is being served ahead; or [`NIL`].
+    /// The reservation that is being served, or [`NIL`]; and up to where its clock goes before another's turn comes.
     served: u32,
+    goal: Instant,
     /// Since when somebody has been held back for the sake of a promise, with nobody getting past.
     held: Option<Instant>,
     /// The stream for whose next request the drive is kept.
@@ -139,6 +142,7 @@ impl Elevator {
             flight: 0,
             writes: 0,
             served: NIL,
+            goal: Instant::ZERO,
             held: None,
             awaited: None,
             published: (NIL, 0),
@@ -155,10 +159,14 @@ impl Elevator {
         let (most, last) = table.piece(request);
         let live = &table.requests[request];
         let op = live.request.op;
-        if u64::from(most) <= GRAIN || !matches!(op, Op::Read | Op::Write) || self.queued == 1 && self.reservations.is_idle() {
+        let whole = u64::from(most) <= GRAIN
+            || !matches!(op, Op::Read | Op::Write)
+            || self.turn.pays(&self.model)
+            || self.queued == 1 && self.reservations.is_idle();
+        if whole {
             return (most, last);
         }
-        let portion = if self.bounds_hold() {
+        let portion = if self.bounds_hold() && !self.reservations.is_urgent(live.group) {
             self.reservations.portion(now, live.group, self.window.delay())
         } else {
             None
@@ -209,7 +217,7 @@ impl Elevator {
             overdue: waited >= HELD_MAX,
         };
         let found = self.reservations.in_the_way(now, &way)?;
-        if waited >= HELD_LONGEST || (waited >= HELD_MAX + SLICE && way.overdue) {
+        if waited >= HELD_LONGEST {
             self.held = None;
             return None;
         }
@@ -221,8 +229,11 @@ impl Elevator {
             let stream = self.shares.pick(group).expect("it has something to send");
             return Ok(self.offer(now, stream, table));
         }
-        if let Some(group) = self.reservations.urgent() {
-            return Ok(self.reserved(now, group, table));
+        if let Some(group) = self.reservations.urgent()
+            && !self.is_late_for(now, group)
+        {
+            let offer = self.reserved(now, group, table);
+            return Ok(offer);
         }
         if let Some(served) = self.serve_on(now, table)? {
             return Ok(served);
@@ -231,13 +242,30 @@ impl Elevator {
             let offer = self.reserved(now, group, table);
             return match self.in_the_way(now, &offer, group, table) {
                 None => {
-                    self.served = group;
+                    self.serve(now, group);
                     Ok(offer)
                 }
                 Some(other) => self.instead(now, offer, other, table, events),
             };
         }
         self.choose_by_share(now, table, events)
+    }
+
+    /// True if somebody is behind its promise by far, and by more than a realtime client is behind its max: the drive is too slow for
+    /// both, and gives each its part.
+    fn is_late_for(&mut self, now: Instant, realtime: u32) -> bool {
+        let Some(behind) = self.reservations.behind(now) else {
+            return false;
+        };
+        let lag = self.reservations.lag(now, behind);
+        lag > YIELD && lag > self.reservations.lag(now, realtime)
+    }
+
+    /// A reservation is served, from now on until it has had as much at one go as it may.
+    fn serve(&mut self, now: Instant, group: u32) {
+        if self.served != group {
+            (self.served, self.goal) = (group, self.reservations.goal(now, group));
+        }
     }
 
     /// The next piece of a reservation that has something to send.
@@ -257,18 +285,20 @@ impl Elevator {
         if group == NIL {
             return Ok(None);
         }
-        let over = !self.turn.pays(&self.model) || self.reservations.is_ahead(now, group);
-        if !over {
-            if self.shares.is_active(group) {
+        let holder = self.turn.holder(now, &self.model);
+        let holder = holder.filter(|&s| self.reservations.is_within(table.streams[s].spec.group, group));
+        if let Some(stream) = holder
+            && !self.reservations.has_reached(group, self.goal)
+        {
+            if self.goes_on(now, table).is_some() {
                 let offer = self.reserved(now, group, table);
-                if self.in_the_way(now, &offer, group, table).is_none() {
-                    return Ok(Some(offer));
+                // For realtime clients only it is too much.
+                match self.in_the_way(now, &offer, group, table) {
+                    Some(other) if self.reservations.is_realtime(other) => {}
+                    _ => return Ok(Some(offer)),
                 }
-            } else if let Some(stream) = self.turn.stream {
-                let whose = table.streams[stream].spec.group;
-                if self.reservations.is_within(whose, group) {
-                    self.wait_for(now, stream)?;
-                }
+            } else if self.queues[stream as usize].is_empty() {
+                self.wait_for(now, stream)?;
             }
         }
         self.served = NIL;
@@ -309,7 +339,7 @@ impl Elevator {
         if !self.window.has_room(now, self.flight, offer.cost) {
             return Err(Held::NOTHING);
         }
-        if self.held.is_some_and(|held| now.since(held) < HELD_MAX) {
+        if self.held.is_some_and(|held| now.since(held) < HELD_MAX || now.since(held) >= HELD_MAX + SLICE) {
             self.held = None;
         }
         Ok(offer)
@@ -344,7 +374,7 @@ impl Elevator {
     fn instead(&mut self, now: Instant, offer: Offer, group: u32, table: &Table, events: &mut Events) -> Result<Offer, Held> {
         self.publish(now, group, events);
         if self.shares.is_active(group) && !self.reservations.is_ahead(now, group) {
-            self.served = group;
+            self.serve(now, group);
             return Ok(self.reserved(now, group, table));
         }
         let expected = self.reservations.expected(group).filter(|&at| at > now);

@@ -172,6 +172,21 @@ impl Reservations {
         Some(group)
     }
 
+    /// By how much a reservation is behind its promise.
+    pub(in super::super) fn lag(&self, now: Instant, group: u32) -> Span {
+        now.back(self.late).since(self.table[group as usize].kept)
+    }
+
+    /// Where a reservation's clock is to be when it has been served as far ahead as may be at one go.
+    pub(in super::super) fn goal(&self, now: Instant, group: u32) -> Instant {
+        self.table[group as usize].kept.min(now.back(self.late)) + self.ahead
+    }
+
+    /// True if a reservation has been served as far as that.
+    pub(in super::super) fn has_reached(&self, group: u32, goal: Instant) -> bool {
+        self.table[group as usize].kept >= goal
+    }
+
     /// True if a reservation has been served as far ahead of its promise as it may be.
     pub(in super::super) fn is_ahead(&self, now: Instant, group: u32) -> bool {
         self.table[group as usize].kept >= now.back(self.late) + self.ahead

@@ -225,6 +225,16 @@ impl Reservations {
         self.path(group).any(|g| g == reserved)
     }
 
+    /// True if the group's own promise is a realtime one.
+    pub(super) fn is_urgent(&self, group: GroupId) -> bool {
+        let nearest = self.nearest[group.0 as usize];
+        nearest != NIL && self.is_realtime(nearest)
+    }
+
+    pub(super) fn is_realtime(&self, group: u32) -> bool {
+        self.table[group as usize].realtime
+    }
+
     /// True if nobody has a reservation that is alive.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {

@@ -122,7 +122,7 @@ impl Reservation {
         }
         if !self.reachable {
             if self.fills {
-                return way.overdue;
+                return way.overdue || front <= self.kept.since(due).as_nanos();
             }
             let least = way.delay + (way.delay / 4).max(way.cost);
             return others + way.cost <= least.max(self.period / 8 * 7);
