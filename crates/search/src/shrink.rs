@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Client, DriveChoice};
 use crate::tally::Failure;
-use crate::trial::{Outcome, outcome};
+use crate::trial::outcome;
 use weir_core::{Contract, Span};
 use weir_drive::{Config, hdd, null, ssd};
 use weir_load::{Arrival, Pattern, Size, SyncMode};
@@ -11,19 +11,21 @@ use weir_load::{Arrival, Pattern, Size, SyncMode};
 /// `progress` of every simpler case. Nothing is random in it.
 pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) -> Case {
     let mut best = case.clone();
-    let Some(badness) = failure.badness(&outcome(&best, true)) else {
+    let came = outcome(&best, true);
+    let Some(badness) = failure.badness(&came) else {
         return best;
     };
+    let broken = came.broken.as_deref().map(without_numbers);
     let least = if badness.is_finite() {
         badness / 2.0
     } else {
         1.0
     };
     let fails = |case: &Case| {
-        // A case that cannot be played at all is no simpler form of one that can.
-        let came: Outcome = outcome(case, failure == Failure::Finding);
-        let whole = came.broken.is_none() || failure == Failure::Panic;
-        whole && failure.badness(&came).is_some_and(|b| b >= least)
+        let came = outcome(case, failure == Failure::Finding);
+        // What cannot be played for another reason is no simpler form of it.
+        let same = came.broken.as_deref().map(without_numbers) == broken;
+        same && failure.badness(&came).is_some_and(|b| b >= least)
     };
     loop {
         let before = best.clone();
@@ -43,6 +45,11 @@ pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) ->
             return best;
         }
     }
+}
+
+/// What went wrong, with whichever client and whatever amount.
+fn without_numbers(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 /// A way to make a case simpler at a place in it. `None`: there is no such place. At a place where it changes nothing it gives the same

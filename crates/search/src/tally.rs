@@ -272,3 +272,82 @@ pub fn worst(outcomes: &[Outcome], most: usize, with: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(worst: f64) -> Outcome {
+        Outcome {
+            promised: true,
+            feasible: true,
+            worst,
+            total: Some(1.0),
+            ..Outcome::default()
+        }
+    }
+
+    fn row(outcomes: &[Outcome], name: &str) -> Vec<String> {
+        let table = table(outcomes);
+        let row = table.lines().find(|l| l.starts_with(name)).expect("a row");
+        let figures = row[40..].split_whitespace();
+        figures.take(3).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn quantiles_by_nearest_rank() {
+        let of = |n: u32, thousandths| quantile((1..=n).map(f64::from).collect(), thousandths);
+        assert_eq!(
+            [of(200, 10), of(200, 50), of(3, 500)],
+            [2.0, 10.0, 2.0].map(Some)
+        );
+        assert_eq!((of(1, 10), of(0, 10)), (Some(1.0), None));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_counted_in_totals_only() {
+        let mut all = vec![outcome(1.2), outcome(0.5), outcome(0.7)];
+        all[2].feasible = false;
+        all[2].total = Some(0.25);
+        assert_eq!(row(&all, "feasible"), ["2", "0", "0"]);
+        assert_eq!(row(&all, "kept, % of feasible"), ["50.00", "-", "-"]);
+        assert_eq!(row(&all, "worst second / min, 5th"), ["0.500", "-", "-"]);
+        assert_eq!(row(&all, "total / none, 5th"), ["0.250", "-", "-"]);
+    }
+
+    #[test]
+    fn every_failure_has_a_name_and_the_worst_stands_first() {
+        for failure in Failure::ALL {
+            assert_eq!(Failure::find(failure.name()), Some(failure));
+        }
+        let mut all: Vec<Outcome> = [0.9, 0.1, 1.0].map(outcome).into();
+        for (seed, outcome) in (0..).zip(&mut all) {
+            outcome.seed = seed;
+        }
+        let text = worst(&all, 9, " --kind null");
+        let order: Vec<&str> = text
+            .lines()
+            .filter_map(|l| l.strip_prefix("  --case "))
+            .collect();
+        assert!(
+            order[0].starts_with("1 --kind null") && order[1].starts_with("0 --kind"),
+            "{text}"
+        );
+        assert_eq!(list(&all).lines().count(), 2);
+        assert!(worst(&all, 1, "").contains("promise: 2"));
+    }
+
+    #[test]
+    fn each_measure_fails_beyond_its_bound() {
+        let mut good = outcome(1.0);
+        (good.share_off, good.idle_wait) = (Some(0.1), Some(400.0));
+        good.latency = vec![4.0];
+        assert!(Failure::ALL.iter().all(|f| f.badness(&good).is_none()));
+        let mut bad = outcome(0.9);
+        (bad.share_off, bad.idle_wait) = (Some(0.11), Some(401.0));
+        (bad.latency, bad.total) = (vec![1.0, 4.1], Some(0.94));
+        (bad.bfq_keeps, bad.findings.0) = (true, 1);
+        bad.broken = Some("panic".into());
+        assert!(Failure::ALL.iter().all(|f| f.badness(&bad).is_some()));
+    }
+}

@@ -253,3 +253,31 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::case::Case;
+    use crate::trial::play;
+    use weir_sim::Policy;
+
+    #[test]
+    fn the_idle_class_starves_while_the_drive_takes_nothing() {
+        let starved = |depth: u32, class: &str| {
+            // One command at a time, 10 ms each, and nothing for the second from 500 ms on.
+            let text = format!(
+                "case name=x seconds=2 drive=null:service=10000000,tags=1,link=0 freeze=500ms,1s,9s capacity=1GB/s,1GB/s,0; \
+                 group{class}; client group=1 size=4KiB depth={depth}"
+            );
+            let case: Case = text.parse().expect("a case");
+            let played = play(&case, &Policy::none(), false).expect("it can be played");
+            played.watch.starved().map(|ns| ns / 1_000_000)
+        };
+        assert_eq!(starved(4, " class=idle"), Some(1010));
+        assert_eq!(
+            starved(1, " class=idle"),
+            Some(0),
+            "what is in the drive is not waiting"
+        );
+        assert_eq!(starved(4, ""), None);
+    }
+}

@@ -18,7 +18,7 @@ pub(super) fn choice(dice: &mut Dice, kind: usize) -> DriveChoice {
     }
     let drawn = match KINDS[kind] {
         "null" => Config::Null(null(dice)),
-        "ssd" => Config::Ssd(flash(dice)),
+        "ssd" => Config::Ssd(in_few_blocks(flash(dice))),
         _ => Config::Hdd(disk(dice)),
     };
     DriveChoice::Drawn(drawn)
@@ -96,6 +96,14 @@ fn flash(dice: &mut Dice) -> ssd::Config {
         spare: dice.range(70, 280) as u16,
         filled: *dice.pick(&[0, 50, 100]),
     }
+}
+
+/// Small blocks of few dies can be more than the model takes.
+fn in_few_blocks(mut drive: ssd::Config) -> ssd::Config {
+    while drive.validate().is_err_and(|e| e.key == "block") {
+        drive.block *= 2;
+    }
+    drive
 }
 
 fn disk(dice: &mut Dice) -> hdd::Config {

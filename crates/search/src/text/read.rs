@@ -2,6 +2,7 @@
 
 use super::TextError;
 use crate::case::{Case, Change, Client, DriveChoice};
+use std::fmt::Display;
 use std::str::FromStr;
 use weir_config::units::{Rate, Size as Bytes, Time};
 use weir_config::{parameter, profile};
@@ -95,11 +96,11 @@ impl<'a> Words<'a> {
         self.take(key)?.1
     }
 
-    fn number<T: FromStr>(&mut self, key: &str) -> Result<Option<T>> {
+    fn number<T: FromStr<Err: Display>>(&mut self, key: &str) -> Result<Option<T>> {
         self.text(key).map(|text| value(key, text)).transpose()
     }
 
-    fn needed<T: FromStr>(&mut self, key: &str) -> Result<T> {
+    fn needed<T: FromStr<Err: Display>>(&mut self, key: &str) -> Result<T> {
         match self.number(key)? {
             Some(value) => Ok(value),
             None => wrong(format!("{} needs {key}=", self.what)),
@@ -115,7 +116,7 @@ impl<'a> Words<'a> {
     }
 
     /// Values apart by commas.
-    fn list<T: FromStr>(&mut self, key: &str) -> Result<Vec<T>> {
+    fn list<T: FromStr<Err: Display>>(&mut self, key: &str) -> Result<Vec<T>> {
         let text = self.text(key).unwrap_or_default();
         let parts = text.split(',').filter(|p| !p.is_empty());
         parts.map(|part| value(key, part)).collect()
@@ -242,9 +243,9 @@ impl<'a> Words<'a> {
     }
 }
 
-fn value<T: FromStr>(key: &str, text: &str) -> Result<T> {
+fn value<T: FromStr<Err: Display>>(key: &str, text: &str) -> Result<T> {
     let read = text.parse();
-    read.or_else(|_| wrong(format!("{key}={text} cannot be read")))
+    read.map_err(|e: T::Err| TextError(format!("{key}={text}: {e}")))
 }
 
 impl FromStr for DriveChoice {

@@ -11,7 +11,7 @@ use crate::parts::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
 use crate::timers::Timers;
-use crate::{ClientSpec, Error, Policy, Scenario};
+use crate::{Error, Policy, Scenario};
 use std::collections::VecDeque;
 use std::fmt;
 use weir_core::record::{Observed, Observer};
@@ -125,7 +125,8 @@ impl<'a> Run<'a> {
                 Guest::new(scenario, spec, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let outstanding = scenario.clients.iter().map(ClientSpec::outstanding);
+        let transfer = scenario.drive.shape().max_transfer;
+        let outstanding = scenario.clients.iter().map(|c| c.outstanding(transfer));
         let outstanding = outstanding.fold(0, u32::saturating_add);
         Ok(Self {
             scenario,

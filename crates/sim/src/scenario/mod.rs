@@ -93,10 +93,10 @@ pub struct ClientSpec {
 }
 
 impl ClientSpec {
-    /// Requests that it has in the layer at most.
-    pub fn outstanding(&self) -> u32 {
+    /// Requests that it has in the layer at most, on a drive whose largest command is `transfer` bytes.
+    pub fn outstanding(&self, transfer: u32) -> u32 {
         match &self.buffered {
-            Some(buffered) => Process::outstanding(&self.program, buffered),
+            Some(buffered) => Process::outstanding(&self.program, buffered, transfer),
             None => self.program.depth,
         }
     }
@@ -231,7 +231,8 @@ impl Scenario {
         if let Some(limits) = self.limits {
             return limits;
         }
-        let depths = self.clients.iter().map(ClientSpec::outstanding);
+        let transfer = self.drive.shape().max_transfer;
+        let depths = self.clients.iter().map(|c| c.outstanding(transfer));
         let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
         Limits {
