@@ -34,6 +34,7 @@ pub(crate) fn capacity(drive: &Config) -> Result<Capacity, Failure> {
         read: measure(drive, reads)?.0,
         write: measure(drive, writes)?.0,
         iops: measure(drive, Program::random_reads(4096, 1))?.1,
+        ..Capacity::NONE
     })
 }
 

@@ -33,6 +33,7 @@ fn the_example_of_the_design() {
         read: 160_000_000,
         write: 120_000_000,
         iops: 0,
+        ..Capacity::NONE
     };
     assert_eq!(drive.capacity, Some(capacity));
     let listeners = [
@@ -86,7 +87,11 @@ fn every_key_of_drives_arrives() {
         (4, 64, 1 << 20)
     );
     assert!(disk.rotational);
-    assert_eq!(disk.capacity.unwrap().iops, 20_000);
+    let capacity = disk.capacity.unwrap();
+    assert_eq!(
+        [capacity.iops, capacity.read_iops, capacity.write_iops],
+        [20_000, 30_000, 20_000]
+    );
     assert_eq!(
         (disk.limits.requests, disk.limits.scheduler_tags),
         (8192, 512)

@@ -24,7 +24,7 @@ pub(super) const DRIVE: Shape = Shape {
 
 pub(super) const CAPACITY: Shape = Shape {
     name: "capacity = { ... }",
-    keys: &["read", "write", "iops"],
+    keys: &["read", "write", "iops", "read_iops", "write_iops"],
 };
 
 pub(super) const DRIVE_LIMITS: Shape = Shape {
@@ -138,14 +138,17 @@ fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
     let write = doc.required(&table, "write", help);
     let read = read.and_then(|e| e.rate(doc));
     let write = write.and_then(|e| e.rate(doc));
-    let iops = match table.entry("iops") {
+    let mut requests = |key| match table.entry(key) {
         Some(entry) => entry.integer(doc, 1..=IOPS_MAX),
         None => Some(0),
     };
+    let [iops, read_iops, write_iops] = ["iops", "read_iops", "write_iops"].map(&mut requests);
     Some(Capacity {
         read: read?,
         write: write?,
         iops: iops?,
+        read_iops: read_iops?,
+        write_iops: write_iops?,
     })
 }
 

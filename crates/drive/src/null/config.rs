@@ -134,6 +134,7 @@ impl Config {
             read: bytes,
             write: bytes,
             iops,
+            ..Capacity::NONE
         })
     }
 

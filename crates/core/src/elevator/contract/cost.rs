@@ -21,6 +21,7 @@ impl Model {
             read: 1_000_000_000,
             write: 1_000_000_000,
             iops: 1_000_000,
+            ..Capacity::NONE
         });
         let byte = |rate: u64| (1_000_000_000u64 << SHIFT) / rate.max(1);
         Self {
@@ -66,6 +67,7 @@ mod tests {
             read: 250_000_000,
             write: 125_000_000,
             iops: 50_000,
+            ..Capacity::NONE
         }));
         assert_eq!(model.cost(Op::Read, 4096), 20_000);
         assert_eq!(model.cost(Op::Read, 131_072), 524_288);

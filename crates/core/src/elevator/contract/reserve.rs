@@ -578,6 +578,7 @@ mod tests {
             read: 250_000_000,
             write: 250_000_000,
             iops: 0,
+            ..Capacity::NONE
         }));
         let drive = Drive {
             model: &model,
