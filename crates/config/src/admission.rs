@@ -173,10 +173,10 @@ fn over_capacity(promised: Promised, capacity: Capacity) -> String {
     }
     let of = capacity.requests();
     if promised.iops > 0 && of > 0 {
-        let kind = match of {
-            _ if of == capacity.iops || capacity.read_iops == capacity.write_iops => "requests/s",
-            _ if of == capacity.read_iops => "reads/s",
-            _ => "writes/s",
+        let kind = match (of == capacity.read_iops, of == capacity.write_iops) {
+            (true, false) => "reads/s",
+            (false, true) => "writes/s",
+            _ => "requests/s",
         };
         parts.push(format!("{} of its {of} {kind}", promised.iops));
     }
@@ -375,7 +375,7 @@ fn clear(edits: &mut [Edit], group: GroupId) {
 }
 
 /// A layer with the plan's groups, spaces and policy, and next to nothing else.
-fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> {
+pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> {
     Layer::new(Config {
         limits: Limits {
             requests: 1,

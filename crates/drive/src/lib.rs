@@ -44,6 +44,7 @@ mod drive;
 mod ends;
 pub mod hdd;
 mod link;
+mod measure;
 pub mod null;
 #[cfg(test)]
 mod physics;
