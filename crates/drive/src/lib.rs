@@ -45,6 +45,7 @@ mod ends;
 mod freeze;
 pub mod hdd;
 mod link;
+mod measure;
 pub mod null;
 #[cfg(test)]
 mod physics;

@@ -85,6 +85,7 @@ const CAPACITY: Option<Capacity> = Some(Capacity {
     read: LINK,
     write: LINK,
     iops: 0,
+    ..Capacity::NONE
 });
 
 impl Scene {

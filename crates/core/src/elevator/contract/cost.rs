@@ -103,14 +103,15 @@ impl Model {
         let c = capacity.unwrap_or(Capacity {
             read: UNKNOWN,
             write: UNKNOWN,
-            iops: 0,
+            ..Capacity::NONE
         });
         let byte = |rate: u64| ((1_000_000_000u64 << SHIFT) / rate.max(SLOWEST)).max(1);
         let stated = [byte(c.read), byte(c.write)];
         let request = |kind: usize| {
             let far = kind % 2 == 1;
             let bytes = if far { FAR_BYTES } else { NEAR_BYTES };
-            let request = match 1_000_000_000u64.checked_div(c.iops) {
+            let iops = c.iops.max([c.read_iops, c.write_iops][kind / 2]);
+            let request = match 1_000_000_000u64.checked_div(iops) {
                 Some(request) if far => request,
                 _ => moved(bytes, stated[kind / 2]),
             };
