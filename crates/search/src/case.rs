@@ -191,8 +191,11 @@ impl Case {
         let room = |sum: u64| sum.saturating_mul(20) / 9 + 1;
         let fits = |c: &Capacity| {
             let part = |amount: u64, of: u64| amount as u128 * 1_000_000 / of.max(1) as u128 + 1;
-            let requests = if c.iops == 0 { 0 } else { part(iops, c.iops) };
-            part(bytes, c.read.min(c.write)) + requests <= 900_000
+            let requests = match c.requests() {
+                0 => 0,
+                most => part(iops, most),
+            };
+            part(bytes, c.bytes()) + requests <= 900_000
         };
         let own = self.drive.config().capacity();
         own.filter(fits).unwrap_or_else(|| {
@@ -201,6 +204,7 @@ impl Case {
                 read: rate,
                 write: rate,
                 iops: if iops > 0 { room(iops) } else { 0 },
+                ..Capacity::NONE
             }
         })
     }

@@ -33,7 +33,7 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
         capacity: Capacity {
             read: 1_000_000_000_000_000,
             write: 1_000_000_000_000_000,
-            iops: 0,
+            ..Capacity::NONE
         },
         groups: Vec::new(),
         clients: Vec::new(),

@@ -31,7 +31,9 @@ impl std::error::Error for TextError {}
 
 impl Display for Case {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Capacity { read, write, iops } = self.capacity;
+        let Capacity {
+            read, write, iops, ..
+        } = self.capacity;
         write!(
             f,
             "case name={} seconds={} drive={}",

@@ -155,6 +155,7 @@ impl<'a> Words<'a> {
                 read: value::<Rate>("capacity", read)?.0,
                 write: value::<Rate>("capacity", write)?.0,
                 iops: value("capacity", iops)?,
+                ..Capacity::NONE
             },
             groups: Vec::new(),
             clients: Vec::new(),
