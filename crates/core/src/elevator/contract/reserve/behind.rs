@@ -96,7 +96,6 @@ impl Reservations {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let r = &mut self.table[at as usize];
-            r.flight = r.flight.saturating_sub(cost);
             if last {
                 r.usual = average(r.usual, r.outstanding);
                 r.usual_requests = average(r.usual_requests << 3, r.requests << 3) >> 3;
@@ -104,6 +103,7 @@ impl Reservations {
                 r.period = r.time_for(r.usual, r.usual_requests);
             }
             hidden |= r.took(drive);
+            r.flight = r.flight.saturating_sub(cost);
             let above = r.above;
             self.left(now, at, bytes, last);
             self.bind(at);
