@@ -578,10 +578,12 @@ impl Schedule for Elevator {
             let mut groups = flushes.iter().map(|f| table.requests[f].group);
             groups.any(|g| self.reservations.is_within(g, group))
         };
-        let free = !self.config.bound_in_flight || mutant::is(mutant::BOUND_IGNORED);
+        let lags = flushes.iter().map(|f| self.reservations.most_lag(now, table.requests[f].group));
+        let behind = lags.max().unwrap_or(Span::ZERO);
+        let free = !self.bounds_hold();
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations
-                .late_by_flush(now, time, self.pace.running(), asks)
+                .late_by_flush(now, time, self.pace.running(), behind, asks)
         });
         let at = late.and_then(|late| self.pace.hold(now, late));
         if at.is_none() {
@@ -602,6 +604,7 @@ impl Schedule for Elevator {
             let entity = self.shares.of_stream(stream);
             let time = self.pace.ended(now, piece.dispatched);
             self.shares.charge(now, entity, time, NIL);
+            self.reservations.flushed(now, live.group);
             self.model.spoil();
             return;
         }

@@ -172,6 +172,22 @@ impl Reservations {
         Some(group)
     }
 
+    /// A flush of a group has ended: its client waited for it, and did not think.
+    pub(in super::super) fn flushed(&mut self, now: Instant, group: GroupId) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let r = &mut self.table[at as usize];
+            (r.idle_since, r.seen) = (now, now);
+            at = r.above;
+        }
+    }
+
+    /// By how much the reservations of a group are behind, the one that is so most.
+    pub(in super::super) fn most_lag(&self, now: Instant, group: GroupId) -> Span {
+        let lags = self.path(group).map(|g| self.lag(now, g));
+        lags.max().unwrap_or(Span::ZERO)
+    }
+
     /// By how much a reservation is behind its promise.
     pub(in super::super) fn lag(&self, now: Instant, group: u32) -> Span {
         now.back(self.late).since(self.table[group as usize].kept)

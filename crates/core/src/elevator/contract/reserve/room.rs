@@ -269,12 +269,14 @@ pub(in super::super) struct Late {
 /// Flushes in front of promised requests.
 impl Reservations {
     /// A reservation that is behind, or would be beyond its deadline, while a flush that takes `time` runs after `running` others.
-    /// Of those who have nothing to be done, only who is about to ask counts, and not who waits for a flush itself (`syncs`).
+    /// Of those who have nothing to be done, only who is about to ask counts, and not who waits for a flush itself (`syncs`); nor
+    /// anybody who is less behind than one of those.
     pub(in super::super) fn late_by_flush(
         &self,
         now: Instant,
         time: u64,
         running: u64,
+        behind: Span,
         syncs: impl Fn(u32) -> bool,
     ) -> Option<Late> {
         let due = now.back(self.late);
@@ -286,7 +288,7 @@ impl Reservations {
             let r = &self.table[group as usize];
             let lag = due.since(r.kept).as_nanos();
             let in_time = lag.saturating_add(wait) <= r.period / 2;
-            if in_time || (lag == 0 && running == 0) {
+            if in_time || (lag == 0 && running == 0) || (lag > 0 && lag <= behind.as_nanos()) {
                 continue;
             }
             let mut until = Instant::MAX;
