@@ -88,13 +88,14 @@ impl Reservation {
     /// have had something else to do.
     pub(super) fn took(&mut self, drive: Drive) -> bool {
         let Drive { time, front, alone } = drive;
-        let hidden = alone && self.own > 0 && time > 2 * self.own + HIDDEN;
+        let far = if alone { 2 } else { 3 };
+        let hidden = front == 0 && self.own > 0 && time > far * self.own + HIDDEN;
         if self.own == 0 {
             self.own = time;
         } else if time < self.own {
             self.own -= (self.own - time) / 2;
         } else if front == 0 {
-            self.own += (time - self.own).min(self.own) / 16;
+            self.own += (time - self.own).min(self.own) / if hidden { 64 } else { 16 };
         }
         if front > self.own / 8 {
             let sample = time.saturating_sub(self.own).saturating_mul(WHOLLY) / front;
