@@ -213,6 +213,7 @@ impl Elevator {
             flight: self.flight,
             hidden: self.afterwork.left(now, self.writes),
             delay: self.window.delay(),
+            serial: self.turn.pays(&self.model),
             behind,
             overdue: waited >= HELD_MAX,
         };

@@ -59,6 +59,8 @@ pub(in super::super) struct Way {
     pub(in super::super) hidden: u64,
     /// How long the drive takes for a piece beyond what it costs.
     pub(in super::super) delay: u64,
+    /// The drive does one thing after the other: whomever it lets pass, all that is there has to be done.
+    pub(in super::super) serial: bool,
     /// It goes for the sake of this reservation, which is behind; or [`NIL`].
     pub(in super::super) behind: u32,
     /// Those who cannot be served in time must let it pass; or all must.
@@ -115,7 +117,8 @@ impl Reservation {
             let others = way.flight.saturating_sub(self.flight);
             return others == 0 || others + way.cost <= 2 * self.own.max(way.delay);
         }
-        let front = (others + way.cost).saturating_mul(self.delayed) / WHOLLY;
+        let delayed = if way.serial { self.delayed.max(WHOLLY) } else { self.delayed };
+        let front = (others + way.cost).saturating_mul(delayed) / WHOLLY;
         let allowed = self.allowed();
         let due = now.back(late);
         if self.requests == 0 && now > self.expected() {
