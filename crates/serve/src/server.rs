@@ -124,11 +124,12 @@ impl Server {
         let listeners = listen(config)?;
         let records = start_records(config, options, &mut opened.shards)?;
         let addresses = listeners.iter().map(Listener::address).collect();
-        let shards = start_shards(config, options, opened.shards)?;
+        let clock = Clock::start();
+        let shards = start_shards(config, options, opened.shards, clock)?;
         let boxes: Vec<_> = shards.iter().map(shard::Handle::address).collect();
         let exports = opened.exports;
         let table = Table::new(exports.clone());
-        let started = acceptor::spawn(listeners, table, boxes.clone(), config.limits);
+        let started = acceptor::spawn(listeners, table, boxes.clone(), config.limits, clock);
         let mut server = Self {
             config: config.clone(),
             plans: opened.plans,
@@ -313,13 +314,13 @@ fn start_shards(
     config: &weir_config::Server,
     options: &Options,
     setups: Vec<Vec<DriveSetup>>,
+    clock: Clock,
 ) -> Result<Vec<shard::Handle>, StartError> {
     if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
         return Err(StartError::TooMuch(format!(
             "a shard serves at most {DRIVES_MAX} drives"
         )));
     }
-    let clock = Clock::start();
     let mut shards: Vec<shard::Handle> = Vec::new();
     for (number, drives) in setups.into_iter().enumerate() {
         let setup = Setup {

@@ -57,6 +57,24 @@ impl Shard {
         self.ended(slot);
     }
 
+    /// A connection has lost its place to another peer's: no further request is taken from it.
+    pub(super) fn evict(&mut self, id: u64) {
+        let slots = self.connections.slots();
+        let Some(slot) = slots.into_iter().find(|s| self.connections[*s].id == id) else {
+            return;
+        };
+        let connection = &mut self.connections[slot];
+        if connection.state != State::Open {
+            return;
+        }
+        connection.state = State::Leaving;
+        if crate::log::allowed() {
+            let Connection { id, peer, .. } = connection;
+            tracing::warn!(connection = id, %peer, "the connection was at rest and makes room for another peer's (limits.connections)");
+        }
+        self.look_at(slot);
+    }
+
     /// Ends a connection that is leaving once everything is answered, and forgets one of which nothing is left.
     pub(super) fn ended(&mut self, slot: u32) {
         let Some(connection) = self.connections.get(slot) else {

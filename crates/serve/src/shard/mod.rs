@@ -64,6 +64,8 @@ pub(crate) struct Arrival {
 pub(crate) enum Mail {
     /// A client.
     Arrival(Box<Arrival>),
+    /// A connection has lost its place: answer what was taken from it and end it.
+    Evict(u64),
     /// Take no further request, answer what was taken, make everything durable, end. At the latest after this long what is not
     /// answered is given up.
     Drain(Duration),

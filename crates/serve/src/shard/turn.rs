@@ -96,6 +96,7 @@ impl Shard {
         while let Ok(mail) = self.mail.try_recv() {
             match mail {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
+                Mail::Evict(connection) => self.evict(connection),
                 Mail::Drain(within) => self.begin_drain(within),
                 Mail::Snapshot(wanted) => {
                     let drives = self.drives.iter_mut();
@@ -128,7 +129,7 @@ impl Shard {
         let count = completion.result.unwrap_or(0);
         connection.arrived(count, completion.payload.bytes());
         connection.restore(completion.payload, count);
-        connection.moved = self.now;
+        connection.move_on(self.now);
         if count > 0 && connection.state != State::Gone {
             return self.look_at(slot);
         }
@@ -138,7 +139,7 @@ impl Shard {
 
     fn sent(&mut self, slot: u32, completion: Completion) {
         let connection = &mut self.connections[slot];
-        connection.moved = self.now;
+        connection.move_on(self.now);
         let output = &mut connection.output;
         output.sending = None;
         if let Some(mut segments) = completion.payload.into_segments() {
