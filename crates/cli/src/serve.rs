@@ -65,8 +65,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             _ => break,
         }
     }
-    tracing::info!("ending: answering what is under way");
+    tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
     notify("STOPPING=1");
+    end_at_once_when_told_again(signals)?;
     if server.shutdown() {
         Ok(())
     } else {
@@ -75,6 +76,20 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
                 .into(),
         ))
     }
+}
+
+/// Watches for another signal to end by, while what is in flight is finished.
+fn end_at_once_when_told_again(mut signals: Signals) -> Result<(), Failure> {
+    let watch = move || {
+        if signals.forever().any(|signal| signal != SIGHUP) {
+            tracing::error!("a second signal: ending at once, requests in flight are not answered");
+            std::process::exit(1);
+        }
+    };
+    let thread = std::thread::Builder::new().name("weir-signals".into());
+    let started = thread.spawn(watch);
+    started.map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
+    Ok(())
 }
 
 /// Reads the file again and puts it in force, or says why not and leaves everything as it is.

@@ -23,7 +23,8 @@ pub struct Options {
     pub ring: RingKind,
     /// Threads that serve drives; at most as many as there are drives are started. `None`: as many as there are processors.
     pub shards: Option<usize>,
-    /// How long [`Server::shutdown`] waits for what clients have under way, and [`Server::reload`] for those of volumes that go.
+    /// How long [`Server::shutdown`] waits for the answers to what was taken from clients, and then as long again for the storage to
+    /// make everything durable; and how long [`Server::reload`] waits for clients of volumes that go.
     pub drain: Duration,
     /// Where to write the calls into each drive's core and what they decided ([`weir_core::record`]). With one drive that is the
     /// file; with several, each has one of this name with `.` and the drive's name appended. The record ends early, with a line
@@ -217,8 +218,9 @@ impl Server {
         receiver
     }
 
-    /// Ends the server: accepts nobody any more, answers what was taken from clients (at most as long as
-    /// [`Options::drain`] says), makes every volume durable. Returns whether every shard ended as it should.
+    /// Ends the server: accepts nobody and takes no request any more, answers what was taken from clients, makes every volume
+    /// durable; [`Options::drain`] bounds both. A request that was not taken gets no answer but the end of its connection: clients
+    /// that connect again send it again. Returns whether every shard ended as it should.
     pub fn shutdown(mut self) -> bool {
         self.end()
     }

@@ -83,8 +83,10 @@ impl Bench {
             }
             // It is not to wait for clients, which are this thread.
             self.shard.ring.waker().wake();
-            count +=
-                allocation_counter::measure(|| assert!(self.shard.turn().unwrap())).count_total;
+            count += allocation_counter::measure(|| {
+                assert_eq!(self.shard.turn().unwrap(), leave::Drained::No)
+            })
+            .count_total;
         }
         assert!(got.iter().all(|&got| got == expected));
         count

@@ -66,8 +66,8 @@ pub(crate) enum Mail {
     Arrival(Box<Arrival>),
     /// A connection has lost its place: answer what was taken from it and end it.
     Evict(u64),
-    /// Take no further request, answer what was taken, make everything durable, end. At the latest after this long what is not
-    /// answered is given up.
+    /// Take no further request, answer what was taken, make everything durable, end. After this long what is not answered is given
+    /// up, and after as long again what is not durable.
     Drain(Duration),
     /// Say how things stand.
     Snapshot(Sender<Vec<DriveSnapshot>>),

@@ -8,6 +8,7 @@ use weir_uring::{Completion, Fill, MAX_PIECES, Reason, Ring, Segment};
 use weir_wire::nbd::{Command, Errno};
 
 use super::connection::{INPUT, INPUT_LARGE, Load, SPARSE, State, Stop, Target};
+use super::leave::Drained;
 use super::token::{self, Token};
 use super::{Mail, Shard};
 use crate::backend::Answer;
@@ -24,7 +25,7 @@ impl Shard {
         // ends this shard's connections, and `Server::wait` says so.
         let ended = catch_unwind(AssertUnwindSafe(|| self.turns()));
         match ended {
-            Ok(Ok(())) => true,
+            Ok(Ok(durable)) => durable,
             Ok(Err(error)) => {
                 tracing::error!(%error, "the ring of a shard failed: the shard ends");
                 false
@@ -36,13 +37,23 @@ impl Shard {
         }
     }
 
-    fn turns(&mut self) -> std::io::Result<()> {
-        while self.turn()? {}
-        Ok(())
+    fn turns(&mut self) -> std::io::Result<bool> {
+        loop {
+            match self.turn()? {
+                Drained::No => {}
+                Drained::Yes => return Ok(true),
+                Drained::GivenUp => {
+                    tracing::error!(
+                        "the storage did not answer before the server's deadline: what was not flushed may be lost"
+                    );
+                    return Ok(false);
+                }
+            }
+        }
     }
 
-    /// Waits for something to do and does it; false once the shard may end.
-    pub(super) fn turn(&mut self) -> std::io::Result<bool> {
+    /// Waits for something to do and does it; whether the shard may end then.
+    pub(super) fn turn(&mut self) -> std::io::Result<Drained> {
         let timeout = self.timeout();
         self.write_records(timeout.is_none());
         self.ring.submit_and_wait(timeout)?;
@@ -61,10 +72,10 @@ impl Shard {
         self.send_all();
         self.change();
         let drained = self.drained();
-        if drained {
+        if drained != Drained::No {
             self.write_records(true);
         }
-        Ok(!drained)
+        Ok(drained)
     }
 
     /// How long there is nothing to do if nothing arrives.
@@ -73,7 +84,7 @@ impl Shard {
             return Some(Duration::ZERO);
         }
         let drives = self.drives.iter().filter_map(super::Drive::next_due);
-        let drain = self.drain.as_ref().and_then(super::leave::Drain::deadline);
+        let drain = self.drain.as_ref().map(super::leave::Drain::deadline);
         let changes = self.changes.iter().map(|change| change.deadline);
         let next = drives
             .chain(drain)
