@@ -8,6 +8,9 @@ use crate::metrics::{Tally, Terms, VolumeSnapshot};
 /// Linux's EIO.
 pub(super) const EIO: u16 = 5;
 
+/// Linux's ENOTSUP.
+const ENOTSUP: u16 = 95;
+
 /// A volume of a drive.
 #[derive(Debug)]
 pub(crate) struct Volume {
@@ -71,6 +74,10 @@ impl Volume {
 
     /// The storage failed a piece.
     pub(super) fn failed(&mut self, op: Op, flags: Flags, errno: u16) {
+        if errno == ENOTSUP && flags.has(Flags::FAST_ZERO) {
+            // What the client asked: whether zeroing is faster than writing here. It is not.
+            return;
+        }
         self.tally.failed(op);
         let syncs = op == Op::Flush || flags.has(Flags::FUA) && errno == EIO;
         if syncs && !self.sync_failed {
