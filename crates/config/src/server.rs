@@ -43,6 +43,11 @@ impl Server {
         self.places.problem(&join(&volume, key), message, None)
     }
 
+    /// True if a key (as `limits.arena`) stands in the file; otherwise its value is the usual one.
+    pub fn is_written(&self, key: &str) -> bool {
+        self.places.keys.contains_key(key)
+    }
+
     /// The drive of that name.
     pub fn drive(&self, name: &str) -> Option<&Drive> {
         self.drives.iter().find(|d| d.name == name)

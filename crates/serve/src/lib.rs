@@ -12,6 +12,7 @@ mod acceptor;
 pub mod backend;
 mod clock;
 mod log;
+mod memory;
 mod metrics;
 mod record;
 mod server;

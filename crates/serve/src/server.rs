@@ -120,6 +120,7 @@ impl Server {
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
         check(config)?;
         let shards = shard_count(config, options);
+        let config = &fitted(config, shards)?;
         let mut opened = setup::open(config, shards)?;
         // Before anything of a client's can come in.
         let listeners = listen(config)?;
@@ -272,6 +273,26 @@ fn check(config: &weir_config::Server) -> Result<(), StartError> {
         return Err(StartError::TooMuch(message));
     }
     Ok(())
+}
+
+/// The configuration with buffers for which there is memory.
+fn fitted(config: &weir_config::Server, shards: usize) -> Result<weir_config::Server, StartError> {
+    let written = config.is_written("limits.arena");
+    let arena = crate::memory::arena(
+        &config.limits,
+        written,
+        shards as u64,
+        crate::memory::permitted(),
+    );
+    let mut fitted = config.clone();
+    fitted.limits.arena = arena.map_err(StartError::TooMuch)?;
+    if fitted.limits.arena < config.limits.arena {
+        let arena = weir_config::units::Size(fitted.limits.arena);
+        tracing::warn!(
+            "limits.arena is {arena}, as the control group's memory permits: each client is sure of less than usual"
+        );
+    }
+    Ok(fitted)
 }
 
 fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
