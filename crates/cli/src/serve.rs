@@ -4,6 +4,7 @@ use crate::check;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsStr;
@@ -32,6 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for warning in weir_config::warnings(&config) {
         tracing::warn!("{warning}");
     }
+    raise_open_files();
     // Before anything runs, so that no signal finds the process without them.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])
         .map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
@@ -75,6 +77,19 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             "a part of the server ended by a fault of its own; its last words are in the log"
                 .into(),
         ))
+    }
+}
+
+/// Every connection and volume takes open files: as many as the system permits at all, not as it permits by default (for the sake of
+/// select(2), which nothing here uses).
+fn raise_open_files() {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limits.maximum,
+        ..limits
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("cannot have as many open files as the hard limit permits: {error}");
     }
 }
 

@@ -210,6 +210,13 @@ impl Shard {
             tracing::warn!(%errno, "timers of this shard may be late by 50 us");
         }
         let ring = AnyRing::open(&setup.ring).map_err(|error| error.to_string())?;
+        if let Some(refusal) = ring.refusal().filter(|_| setup.number == 0) {
+            tracing::warn!(
+                "the system refuses io_uring ({refusal}; kernel.io_uring_disabled, a container or seccomp may forbid it, and kernel 6.1 is \
+                 needed): using poll(2), where every read, write and flush of a file or device holds up all clients of its shard until the \
+                 drive has answered"
+            );
+        }
         let now = setup.clock.now();
         let mut drives = Vec::with_capacity(setup.drives.len());
         for (number, drive) in setup.drives.into_iter().enumerate() {
