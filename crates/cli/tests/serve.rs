@@ -179,6 +179,16 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     let said = run(&scratch, &["replay", "cut"]);
     assert_eq!(said.status, Some(1), "{}", said.out);
     assert!(said.err.contains("cut off"), "{}", said.err);
+    // Killed between two calls: all but the end is there.
+    std::fs::write(scratch.path("cut"), &record[..record.len() - 4]).unwrap();
+    let said = run(&scratch, &["replay", "cut"]);
+    assert_eq!(said.status, Some(1), "{}", said.out);
+    assert!(
+        said.out.contains("identical as far as it goes"),
+        "{}",
+        said.out
+    );
+    assert!(said.err.contains("the record is cut here"), "{}", said.err);
 }
 
 #[test]

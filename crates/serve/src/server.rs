@@ -27,8 +27,8 @@ pub struct Options {
     /// make everything durable; and how long [`Server::reload`] waits for clients of volumes that go.
     pub drain: Duration,
     /// Where to write the calls into each drive's core and what they decided ([`weir_core::record`]). With one drive that is the
-    /// file; with several, each has one of this name with `.` and the drive's name appended. The record ends early, with a line
-    /// in the log, if the file is slower than the clients for more than 16 MiB.
+    /// file; with several, each has one of this name with `.` and the drive's name appended. The record is cut, with a line
+    /// in the log, if the file is slower than the clients for more than 64 MiB; a replay says so.
     pub record: Option<PathBuf>,
 }
 
@@ -230,11 +230,24 @@ impl Server {
         self.acceptor.stop();
         self.metrics = None;
         let ended = end_shards(&mut self.shards, self.drain);
-        for record in self.records.drain(..) {
+        end_records(&mut self.records, self.drain);
+        ended
+    }
+}
+
+/// Waits for the threads that write records, so long.
+fn end_records(records: &mut Vec<JoinHandle<()>>, within: Duration) {
+    let begun = std::time::Instant::now();
+    for record in records.drain(..) {
+        while !record.is_finished() && begun.elapsed() < within {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if record.is_finished() {
             // What it failed with it has said.
             let _ = record.join();
+        } else {
+            tracing::error!("a record's file does not take its end: the record is cut");
         }
-        ended
     }
 }
 

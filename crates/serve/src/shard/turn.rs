@@ -55,7 +55,7 @@ impl Shard {
     /// Waits for something to do and does it; whether the shard may end then.
     pub(super) fn turn(&mut self) -> std::io::Result<Drained> {
         let timeout = self.timeout();
-        self.write_records(timeout.is_none());
+        self.write_records();
         self.ring.submit_and_wait(timeout)?;
         self.now = self.clock.now();
         for _ in 0..COMPLETIONS {
@@ -73,7 +73,7 @@ impl Shard {
         self.change();
         let drained = self.drained();
         if drained != Drained::No {
-            self.write_records(true);
+            self.end_records();
         }
         Ok(drained)
     }
@@ -86,19 +86,33 @@ impl Shard {
         let drives = self.drives.iter().filter_map(super::Drive::next_due);
         let drain = self.drain.as_ref().map(super::leave::Drain::deadline);
         let changes = self.changes.iter().map(|change| change.deadline);
+        let records = self.drives.iter().filter_map(|drive| {
+            let (tape, recorder) = (drive.tape.as_ref()?, drive.layer.observer().as_ref()?);
+            tape.due(recorder)
+        });
         let next = drives
             .chain(drain)
             .chain(changes)
+            .chain(records)
             .chain(self.pressed)
             .min()?;
         Some(until(self.now, next))
     }
 
     /// Hands over what was recorded.
-    fn write_records(&mut self, idle: bool) {
+    fn write_records(&mut self) {
         for drive in &mut self.drives {
             if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.observer_mut()) {
-                tape.take(recorder, idle);
+                tape.take(recorder, self.now);
+            }
+        }
+    }
+
+    /// Hands over the rest: nothing more happens.
+    fn end_records(&mut self) {
+        for drive in &mut self.drives {
+            if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.observer_mut()) {
+                tape.end(recorder);
             }
         }
     }
