@@ -5,6 +5,8 @@
 
 mod common;
 
+use std::fmt::Write;
+
 use common::running::{Running, start};
 use common::{Scratch, run, weir};
 use std::time::Duration;
@@ -20,7 +22,10 @@ fn config(scratch: &Scratch) {
         socket.display()
     );
     for n in 0..CLIENTS {
-        text += &format!("[volume.v{n}]\ndrive = \"fast\"\nmemory = true\nsize = \"16MiB\"\n");
+        let _ = write!(
+            text,
+            "[volume.v{n}]\ndrive = \"fast\"\nmemory = true\nsize = \"16MiB\"\n"
+        );
     }
     scratch.file("weir.toml", &text);
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::acceptor::{self, Listener, Table};
 use crate::clock::Clock;
 use crate::metrics;
 use crate::setup;
-use crate::shard::{self, Change, DRIVES_MAX, DriveSetup, Mail, Setup};
+use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
 
 /// How a server is run, beside its configuration.
 #[derive(Clone, Debug)]
@@ -78,38 +77,20 @@ pub enum StartError {
     },
 }
 
-/// Why a changed configuration was not put in force.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReloadError {
-    /// It changes what cannot change while the server runs. Everything is as it was.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Refused(Vec<Problem>),
-    /// The drives cannot keep its promises. Everything is as it was.
-    #[error("{0}")]
-    Promises(String),
-    /// A volume that comes cannot be opened. Everything is as it was.
-    #[error("{0}")]
-    Volume(Problem),
-    /// A shard that has failed before, or a fault: some drives may have changed and others not.
-    #[error("{0}")]
-    Shard(String),
-}
-
 /// A running server. Dropping it ends it as [`Server::shutdown`] does.
 #[derive(Debug)]
 pub struct Server {
-    config: weir_config::Server,
+    pub(crate) config: weir_config::Server,
     /// Of each drive, in the order of the configuration.
-    plans: Vec<Plan>,
-    places: Vec<acceptor::Place>,
-    exports: Vec<acceptor::Export>,
-    acceptor: acceptor::Handle,
+    pub(crate) plans: Vec<Plan>,
+    pub(crate) places: Vec<acceptor::Place>,
+    pub(crate) exports: Vec<acceptor::Export>,
+    pub(crate) acceptor: acceptor::Handle,
     metrics: Option<metrics::Handle>,
-    shards: Vec<shard::Handle>,
+    pub(crate) shards: Vec<shard::Handle>,
     addresses: Vec<Address>,
     records: Vec<JoinHandle<()>>,
-    drain: Duration,
+    pub(crate) drain: Duration,
 }
 
 impl Server {
@@ -173,50 +154,6 @@ impl Server {
     /// Whether every shard runs. One that does not has failed and said so in the log; its drives are not served any more.
     pub fn is_running(&self) -> bool {
         self.shards.iter().all(shard::Handle::is_running)
-    }
-
-    /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Connections stay,
-    /// but for those to volumes that go: these get the answers to what they have under way (at most for [`Options::drain`]) and
-    /// are closed. Returns when everything is in force.
-    ///
-    /// # Errors
-    /// Why it is not; see there for what is in force then.
-    pub fn reload(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
-        let reload =
-            weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
-        let mut changes = setup::changes(config, &self.config, reload, &self.places)?;
-        let removed = |name: &String| {
-            let mut changes = changes.iter();
-            changes.any(|(_, change)| change.reload.removed.contains(name))
-        };
-        self.exports.retain(|export| !removed(&export.info.name));
-        self.acceptor.offer(Table::new(self.exports.clone()));
-        for (_, change) in &mut changes {
-            change.patience = self.drain;
-            self.exports.append(&mut change.exports);
-        }
-        self.exports.sort_by(|a, b| a.info.name.cmp(&b.info.name));
-        let plans = changes.iter().map(|(_, change)| change.reload.plan.clone());
-        self.plans = plans.collect();
-        let results: Vec<_> = changes
-            .into_iter()
-            .map(|(shard, change)| self.tell(shard, change))
-            .collect();
-        for result in results {
-            let ended = || Err("a shard has ended".to_owned());
-            let result = result.recv().unwrap_or_else(|_| ended());
-            result.map_err(ReloadError::Shard)?;
-        }
-        self.acceptor.offer(Table::new(self.exports.clone()));
-        self.config = config.clone();
-        Ok(())
-    }
-
-    fn tell(&self, shard: usize, change: Change) -> std::sync::mpsc::Receiver<Result<(), String>> {
-        let (sender, receiver) = channel();
-        let mail = Mail::Change(Box::new(change), sender);
-        self.shards[shard].address().tell(mail);
-        receiver
     }
 
     /// Ends the server: accepts nobody and takes no request any more, answers what was taken from clients, makes every volume

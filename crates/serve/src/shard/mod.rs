@@ -71,8 +71,14 @@ pub(crate) enum Mail {
     Drain(Duration),
     /// Say how things stand.
     Snapshot(Sender<Vec<DriveSnapshot>>),
-    /// Put a changed configuration of a drive in force, and say whether that was possible.
+    /// Prepare a changed configuration of a drive, and say whether it can be put in force.
     Change(Box<Change>, Sender<Result<(), String>>),
+    /// Put what was prepared for a drive in force, or throw it away, and say when that is done.
+    Decide {
+        drive: usize,
+        in_force: bool,
+        done: Sender<()>,
+    },
 }
 
 /// What a drive is made from, on the shard's thread.
@@ -202,6 +208,8 @@ struct Shard {
     spare: Vec<Vec<Buf>>,
     drain: Option<leave::Drain>,
     changes: Vec<change::Pending>,
+    /// What is ready to be put in force, if all other drives' is.
+    prepared: Vec<change::Prepared>,
 }
 
 impl Shard {
@@ -241,6 +249,7 @@ impl Shard {
             spare: Vec::new(),
             drain: None,
             changes: Vec::new(),
+            prepared: Vec::new(),
         })
     }
 }
@@ -268,10 +277,9 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         .map_err(|error| in_drive(&error))?;
     let mut drive = Drive::new(name, number, layer, plan, model, tape);
     for setup in volumes {
-        let volume = setup.name.clone();
-        drive
-            .add(setup)
-            .map_err(|error| format!("volume {volume}: {error}"))?;
+        let name = setup.name.clone();
+        let started = setup.start(&drive.plan);
+        drive.add(started.map_err(|error| format!("volume {name}: {error}"))?);
     }
     Ok(drive)
 }

@@ -129,6 +129,15 @@ impl Shard {
                     let _ = wanted.send(drives.map(|d| d.snapshot(self.now)).collect());
                 }
                 Mail::Change(change, result) => self.begin_change(*change, result),
+                Mail::Decide {
+                    drive,
+                    in_force,
+                    done,
+                } => {
+                    self.decide(drive, in_force);
+                    // Whoever asked waits for this.
+                    let _ = done.send(());
+                }
             }
         }
         for drive in &mut self.drives {

@@ -1,5 +1,6 @@
 //! A volume as its shard sees it.
 
+use weir_config::Plan;
 use weir_core::{Contract, Flags, GroupId, Instant, Op};
 
 use crate::backend::{Backend, Prepare, Traits};
@@ -46,6 +47,39 @@ pub(crate) struct VolumeSetup {
     pub(crate) name: String,
     pub(crate) sold: Sold,
     pub(crate) storage: Box<dyn Prepare>,
+}
+
+/// A volume whose storage belongs to the shard, before it belongs to its drive.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// The number of its space.
+    pub(crate) space: u32,
+    pub(crate) size: u64,
+    pub(crate) volume: Volume,
+}
+
+impl VolumeSetup {
+    /// Gives the storage to the thread that calls it, for the slots that the plan has for the volume.
+    pub(super) fn start(self, plan: &Plan) -> std::io::Result<Started> {
+        let slot = plan.volumes[&self.name];
+        Ok(Started {
+            space: slot.space.0,
+            size: self.storage.size(),
+            volume: Volume {
+                name: self.name,
+                traits: self.storage.traits(),
+                terms: self.sold,
+                group: slot.group,
+                backend: self.storage.start()?,
+                sync_failed: false,
+                unsynced: false,
+                unfinished: false,
+                leaving: false,
+                connections: 0,
+                tally: Tally::new(),
+            },
+        })
+    }
 }
 
 impl Volume {
