@@ -3,13 +3,13 @@
 mod common;
 
 use common::Scratch;
-use common::running::start;
+use common::running::{Running, start};
 use std::process::Command;
 
-fn config(scratch: &Scratch) {
+fn config(scratch: &Scratch, rest: &str) {
     let socket = scratch.path("nbd.sock");
     let text = format!(
-        "[drive.fast]\n[listen]\nnbd = [\"unix:{}\"]\n[volume.alpha]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\n",
+        "[drive.fast]\n[listen]\nnbd = [\"unix:{}\"]\n[volume.alpha]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\n{rest}",
         socket.display()
     );
     scratch.file("weir.toml", &text);
@@ -45,7 +45,7 @@ fn a_refused_io_uring_is_said_once_with_the_consequence() {
         return;
     }
     let scratch = Scratch::new();
-    config(&scratch);
+    config(&scratch, "");
     let server = start(&mut behind(&scratch, &["python3", "-c", NO_URING]));
     common::wait("it is said", || server.says("refuses io_uring"));
     let log = server.log.lock().unwrap().clone();
@@ -58,12 +58,57 @@ fn a_refused_io_uring_is_said_once_with_the_consequence() {
 #[test]
 fn it_has_as_many_open_files_as_the_system_permits() {
     let scratch = Scratch::new();
-    config(&scratch);
+    config(&scratch, "");
     let low = "ulimit -Sn 64; exec \"$0\" \"$@\"";
     let server = start(&mut behind(&scratch, &["sh", "-c", low]));
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
     let line = limits.lines().find(|l| l.starts_with("Max open files"));
     let numbers: Vec<&str> = line.unwrap().split_whitespace().skip(3).collect();
     assert_eq!(numbers[0], numbers[1], "{line:?}");
+    server.end();
+}
+
+/// How nice each of a process's shards is.
+fn nice(server: &Running) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    let stats = tasks.map(|t| std::fs::read_to_string(t.unwrap().path().join("stat")).unwrap());
+    let shards = stats.filter(|stat| stat.contains("(weir-shard"));
+    // Field 19 of proc(5); the first behind the name is the third.
+    let field = |stat: String| {
+        let rest = stat.rsplit_once(')').unwrap().1;
+        rest.split_whitespace().nth(16).unwrap().parse().unwrap()
+    };
+    shards.map(field).collect()
+}
+
+#[test]
+fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
+    let scratch = Scratch::new();
+    config(&scratch, "[drive.other]\n[server]\npriority = \"high\"\n");
+    let server = start(&mut common::weir(&scratch, &["serve", "weir.toml"]));
+    let refused = server.says("server.priority");
+    let nice_raised = nice(&server);
+    assert!(!nice_raised.is_empty());
+    assert!(
+        refused || nice_raised.iter().all(|n| *n == -10),
+        "{nice_raised:?}"
+    );
+    server.end();
+    let without = ["setpriv", "--bounding-set=-sys_nice"];
+    if refused
+        || Command::new(without[0])
+            .args(&without[1..])
+            .arg("true")
+            .output()
+            .is_err()
+    {
+        return;
+    }
+    let server = start(&mut behind(&scratch, &without));
+    common::wait("it is said", || server.says("server.priority"));
+    let log = server.log.lock().unwrap().clone();
+    assert_eq!(log.matches("server.priority").count(), 1, "{log}");
+    assert!(log.contains("make clients wait"), "{log}");
+    assert!(nice(&server).iter().all(|n| *n > -10));
     server.end();
 }

@@ -300,6 +300,7 @@ fn start_shards(
             number,
             clock,
             limits: config.limits,
+            priority: config.priority,
             ring: ring(config, options, &drives),
             drives,
         };

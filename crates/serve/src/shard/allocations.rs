@@ -29,6 +29,7 @@ impl Bench {
             number: 0,
             clock: Clock::start(),
             limits: config.limits,
+            priority: config.priority,
             ring: RingConfig {
                 backend: Backend::Uring,
                 arena_bytes: 16 << 20,

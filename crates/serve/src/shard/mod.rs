@@ -26,7 +26,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_config::{Limits, Plan};
+use weir_config::{Limits, Plan, ThreadPriority};
 use weir_core::record::{Recorded, Recorder};
 use weir_core::{Instant, Layer, Output, Request};
 use weir_uring::{AnyRing, Buf, Config as RingConfig, Ring, Waker};
@@ -97,6 +97,7 @@ pub(crate) struct Setup {
     pub(crate) number: usize,
     pub(crate) clock: Clock,
     pub(crate) limits: Limits,
+    pub(crate) priority: ThreadPriority,
     pub(crate) ring: RingConfig,
     pub(crate) drives: Vec<DriveSetup>,
 }
@@ -217,6 +218,8 @@ impl Shard {
         if let Err(errno) = weir_uring::precise_timers() {
             tracing::warn!(%errno, "timers of this shard may be late by 50 us");
         }
+        // Before the ring: the kernel's own threads for it are as the thread that opened it.
+        raise(setup.priority, setup.number);
         let ring = AnyRing::open(&setup.ring).map_err(|error| error.to_string())?;
         if let Some(refusal) = ring.refusal().filter(|_| setup.number == 0) {
             tracing::warn!(
@@ -251,6 +254,25 @@ impl Shard {
             changes: Vec::new(),
             prepared: Vec::new(),
         })
+    }
+}
+
+/// What [`ThreadPriority::High`] is.
+const HIGH: i32 = -10;
+
+/// Gives the calling thread its priority, or says why not, once for all shards.
+fn raise(priority: ThreadPriority, number: usize) {
+    if priority == ThreadPriority::Normal {
+        return;
+    }
+    // Of the thread alone: on Linux each has its own.
+    if let Err(errno) = rustix::process::setpriority_process(None, HIGH)
+        && number == 0
+    {
+        tracing::warn!(
+            "server.priority = \"high\" is not permitted ({errno}; it takes CAP_SYS_NICE, or LimitNICE=-10 of systemd): serving at the \
+             usual priority, so other programs that keep the processors busy make clients wait"
+        );
     }
 }
 
