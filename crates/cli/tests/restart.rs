@@ -40,8 +40,9 @@ fn planned_restarts_are_no_errors_for_a_client_that_reconnects() {
         return;
     }
     let scratch = Scratch::new();
-    // So that there are requests in flight at every end, and the client is not done before the last.
-    let max = "cache = \"host\"\nmax = { iops = 1000 }\n";
+    // So that at every end there are requests in flight and requests that were sent and not taken (QEMU has 16 on their way), and the
+    // client is not done before the last.
+    let max = "cache = \"host\"\nmax = { iops = 500 }\n[limits]\nrequests_per_connection = 4\n";
     config(&scratch, &scratch.path("image"), max);
     let mut server = serve(&scratch);
     let image = format!(
@@ -52,7 +53,7 @@ fn planned_restarts_are_no_errors_for_a_client_that_reconnects() {
         "bench",
         "-w",
         "-c",
-        "3000",
+        "2000",
         "-d",
         "64",
         "-s",

@@ -378,6 +378,7 @@ fn the_server_ends_while_it_is_attacked() {
     let stalled: Vec<Raw> = (0..20).map(|_| deaf(&site, "v", 64 << 10)).collect();
     let begun = Instant::now();
     assert!(site.server.shutdown());
+    println!("ended after {:.1?}", begun.elapsed());
     // The drain's five seconds, for those that stall.
     assert!(begun.elapsed() < Duration::from_secs(15));
     drop(stalled);
