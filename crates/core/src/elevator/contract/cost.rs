@@ -150,6 +150,11 @@ impl Model {
         far.saturating_sub(near)
     }
 
+    /// True once enough has been seen of far pieces.
+    pub(super) fn is_settled(&self) -> bool {
+        self.rounds[1].max(self.rounds[3]) > NEW
+    }
+
     /// The bytes of a piece that costs no more than `nanos`.
     pub(super) fn bytes_in(&self, op: Op, nanos: u64) -> u64 {
         let kind = kind(op, Place::Far);
