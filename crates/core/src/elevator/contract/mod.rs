@@ -26,7 +26,7 @@ use super::{Next, Schedule};
 use crate::contract::Class;
 use crate::event::{Event, Events};
 use crate::flush::Flushes;
-use crate::layer::{Piece, Reason, Table, Wake};
+use crate::layer::{At, Piece, Reason, Table, Wake};
 use crate::list::{Links, List, NIL};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, mutant};
 use afterwork::Afterwork;
@@ -647,12 +647,19 @@ impl Schedule for Elevator {
     fn settle(&mut self, now: Instant, table: &Table) {
         self.reservations.set(now, &table.groups);
         let sent = &self.sent;
-        let flights = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush).map(|(_, p)| {
-            let live = &table.requests[p.request];
-            let cost = sent[p.request as usize].cost;
-            (live.group, cost / u64::from(live.pieces.max(1)))
+        let requests = table.requests.iter().filter(|(_, live)| {
+            matches!(live.at, At::Elevator | At::Drive) && live.request.op != Op::Flush
         });
-        self.reservations.recount(flights);
+        let requests = requests.map(|(slot, live)| (live.group, u64::from(table.left(slot))));
+        let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
+        let pieces = pieces.map(|(_, p)| {
+            let live = &table.requests[p.request];
+            let cost = sent[p.request as usize].cost / u64::from(live.pieces.max(1));
+            (live.group, cost, u64::from(p.length))
+        });
+        self.reservations.recount(requests, pieces);
+        let shares = &self.shares;
+        self.reservations.wait_all(now, |g| shares.is_active(g));
     }
 
     fn idles_for(&self) -> Option<StreamId> {
