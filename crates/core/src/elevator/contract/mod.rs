@@ -44,7 +44,7 @@ const STREAM_WEIGHT: u32 = 100;
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
 const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
-const PIECE_MAX: u64 = 2_000_000;
+const PIECE_MAX: u64 = 250_000;
 /// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait; who is held back for one that
 /// can, a single piece after a longer one.
 const HELD_MAX: Span = Span::from_millis(150);
@@ -189,7 +189,7 @@ impl Elevator {
         let (bytes, last) = self.piece(now, request, table);
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
-        let place = self.turn.place(live.op, live.space, offset);
+        let place = self.turn.place(live.space, offset);
         Offer {
             stream,
             request,
@@ -356,7 +356,7 @@ impl Elevator {
         let holder = self.turn.holder(now, &self.model)?;
         let live = &table.requests[self.queues[holder as usize].first()?];
         let offset = live.request.offset + u64::from(live.issued);
-        let place = self.turn.place(live.request.op, live.request.space, offset);
+        let place = self.turn.place(live.request.space, offset);
         (place == Place::Near).then_some(holder)
     }
 
@@ -416,8 +416,8 @@ impl Elevator {
             self.model.begins(now);
         }
         self.window.sent(self.flight);
-        let offset = request.offset + u64::from(live.issued);
-        self.turn.sent(now, offer.stream, request.op, request.space, offset, offer.bytes, offer.place);
+        let end = request.offset + u64::from(live.issued) + u64::from(offer.bytes);
+        self.turn.sent(now, offer.stream, request.space, end, offer.place);
         let sent = &mut self.sent[offer.request as usize];
         if live.pieces == 0 {
             sent.cost = 0;
@@ -674,7 +674,7 @@ impl Elevator {
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
         self.afterwork.settle(now);
-        let away = self.model.away(Op::Read).max(self.model.away(Op::Write));
+        let away = self.model.away();
         #[cfg(weir_debug)]
         {
             extern crate std;

@@ -261,8 +261,7 @@ impl Window {
         let known = self.delays.iter().filter_map(|d| d.delay(model));
         self.delay = known.max().or(self.least.get()).unwrap_or(0);
         let needed = self.delay.saturating_add(self.largest.get());
-        let away = model.away(Op::Read).max(model.away(Op::Write));
-        self.bound = if away >= CHOOSES && model.is_settled() {
+        self.bound = if model.away() >= CHOOSES && model.is_settled() {
             u64::MAX
         } else {
             (GAIN * needed).max(FLOOR) + self.late
