@@ -47,11 +47,11 @@ const GRAIN: u64 = 4096;
 const PIECE_MAX: u64 = 250_000;
 /// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait; who is held back for one that
 /// can, a single piece after a longer one.
-const HELD_MAX: Span = Span::from_millis(150);
+const HELD_MAX: Span = Span::from_millis(300);
 const SLICE: Span = Span::from_millis(10);
 /// A realtime client lets others pass who are behind by more than this.
 const YIELD: Span = Span::from_millis(10);
-const HELD_LONGEST: Span = Span::from_millis(400);
+const HELD_LONGEST: Span = Span::from_millis(600);
 
 /// What a request has in the drive.
 #[derive(Clone, Copy, Debug)]
@@ -631,6 +631,7 @@ impl Schedule for Elevator {
             time: now.since(piece.dispatched).as_nanos(),
             front: sent.front,
             alone,
+            serial: self.turn.pays(&self.model),
         };
         if self.reservations.completed(now, live.group, bytes, cost, last, drive) {
             self.afterwork.hides(now);
