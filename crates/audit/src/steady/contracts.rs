@@ -1,0 +1,421 @@
+//! Scenes of contracts: promises in requests and of tenants, class realtime, class idle, and unrest.
+
+use super::kinds::{LINK, MS, SIZES, base, greedy, link, share};
+use super::{Client, Scene, Step, Watch};
+use crate::random::{Random, Source};
+use weir_core::elevator::{self, contract};
+use weir_core::{Capacity, Class, Contract, GroupId, Instant, Max, ROOT, Span};
+
+/// As much of the drive may be promised, in millionths.
+const PROMISABLE: u64 = 900_000;
+/// A client with one request at a time is promised no more than so many of them a second: a drive that takes 30 us and the link's time
+/// for each leaves others some of it.
+const ONE_AT_A_TIME: u64 = 4_000;
+
+/// A scene that is being drawn, and what may still be promised in it, in millionths of the drive.
+struct Draft<'a> {
+    random: &'a mut Random,
+    scene: Scene,
+    capacity: Capacity,
+    left: u64,
+}
+
+impl<'a> Draft<'a> {
+    /// A drive that does `speed` hundredths of the capacity that it is said to have.
+    fn new(random: &'a mut Random, speed: u64, watch: Vec<Watch>) -> Self {
+        let config = contract::Config {
+            excess: random.pick(&[contract::Excess::Time, contract::Excess::Bytes]),
+            ..contract::Config::default()
+        };
+        let config = elevator::Config::Contract(config);
+        let mut scene = base(random, config, Watch::Idle);
+        let capacity = Capacity {
+            read: LINK,
+            write: random.pick(&[LINK, LINK / 2]),
+            iops: random.pick(&[20_000, 40_000]),
+        };
+        scene.watch = watch;
+        scene.config.limits.streams = 64;
+        scene.config.limits.groups = 64;
+        scene.config.drive.tags = 32;
+        scene.config.drive.capacity = Some(capacity);
+        scene.duration = Span::from_millis(2_500);
+        scene.drive.service = Span::from_micros(30);
+        scene.drive.read_ns_per_kib = link(capacity.read) * 100 / speed;
+        scene.drive.write_ns_per_kib = link(capacity.write) * 100 / speed;
+        scene.drive.request_ns = 1_000_000_000 / capacity.iops * 100 / speed;
+        Self {
+            random,
+            scene,
+            capacity,
+            left: PROMISABLE,
+        }
+    }
+
+    /// A part of what may still be promised, at most `most` millionths of the drive.
+    fn take(&mut self, most: u64) -> u64 {
+        let part = self.random.below(most.min(self.left) + 1);
+        self.left -= part;
+        part
+    }
+
+    fn bytes(&self, part: u64) -> u64 {
+        self.capacity.read.min(self.capacity.write) / 1_000_000 * part
+    }
+
+    fn iops(&self, part: u64) -> u64 {
+        self.capacity.iops * part / 1_000_000
+    }
+
+    fn group(&mut self, parent: GroupId, contract: Contract) -> GroupId {
+        self.scene.groups.push((parent, contract));
+        GroupId(self.scene.groups.len() as u32)
+    }
+
+    /// A client that reads, or writes now and then.
+    fn client(&mut self, group: GroupId, size: u32, depth: u32) -> &mut Client {
+        let write_in = self.random.pick(&[0, 0, 1, 2, 8]);
+        let random = self.random.once_in(2);
+        self.scene.clients.push(Client {
+            group: group.0,
+            size,
+            depth,
+            think: 0,
+            random,
+            on: 0,
+            off: 0,
+            write_in,
+        });
+        self.scene.clients.last_mut().expect("it was just added")
+    }
+
+    /// A client that asks for much at a time.
+    fn streams(&mut self, group: GroupId) -> &mut Client {
+        let size = self.random.pick(&[64 << 10, 128 << 10]);
+        let depth = 3 + self.random.below(3) as u32;
+        self.client(group, size, depth)
+    }
+
+    /// A client that always has more to ask than the drive takes.
+    fn greedy(&mut self, group: GroupId) {
+        let client = greedy(self.random, group.0, 32);
+        self.scene.clients.push(client);
+    }
+
+    /// A share as others have it.
+    fn share(&mut self) -> Contract {
+        share(50 + self.random.below(100))
+    }
+
+    /// A client with a min in bytes and much at a time.
+    fn promised_stream(&mut self, most: u64) {
+        let min = self.take(most);
+        let contract = Contract {
+            min: self.bytes(min),
+            ..self.share()
+        };
+        let group = self.group(ROOT, contract);
+        self.streams(group);
+    }
+
+    /// A client with a min in requests, one at a time or several.
+    fn promised_requests(&mut self, most: u64, depth: u32) {
+        let most = if depth == 1 {
+            most.min(1_000_000 * ONE_AT_A_TIME / self.capacity.iops)
+        } else {
+            most
+        };
+        let min = self.take(most);
+        let contract = Contract {
+            min_iops: self.iops(min),
+            ..self.share()
+        };
+        let group = self.group(ROOT, contract);
+        // As small as what the drive's requests a second are stated for.
+        self.client(group, 4096, depth);
+    }
+
+    /// A realtime client with a max in bytes or in requests.
+    fn realtime(&mut self, most: u64, burst: Span) {
+        let part = self.take(most).max(10_000);
+        let (max, size) = if self.random.once_in(2) {
+            let bandwidth = self.bytes(part);
+            let max = Max {
+                bandwidth,
+                burst,
+                ..Max::NONE
+            };
+            (max, self.random.pick(&SIZES))
+        } else {
+            let iops = self.iops(part);
+            let max = Max {
+                iops,
+                burst,
+                ..Max::NONE
+            };
+            (max, 4096)
+        };
+        let contract = Contract {
+            max,
+            class: Class::Realtime,
+            ..self.share()
+        };
+        let group = self.group(ROOT, contract);
+        let depth = 1 + self.random.below(8) as u32;
+        self.client(group, size, depth);
+    }
+
+    fn idle(&mut self, parent: GroupId) {
+        let contract = Contract {
+            class: Class::Idle,
+            ..self.share()
+        };
+        let group = self.group(parent, contract);
+        self.greedy(group);
+    }
+
+    fn watch_realtime(&mut self) {
+        // While the drive does all that it may have been given before, and a piece of each promised client.
+        let pieces = u64::from(self.scene.config.drive.tags) + self.scene.groups.len() as u64;
+        let drive = &self.scene.drive;
+        let piece = 128 * drive.read_ns_per_kib.max(drive.write_ns_per_kib);
+        let bound = drive.service.as_nanos() + pieces * piece;
+        let bound = Span::from_nanos(bound);
+        self.scene.watch.push(Watch::Realtime { bound });
+    }
+}
+
+const fn promises(least: u64) -> Watch {
+    Watch::Promises {
+        from: Instant::ZERO,
+        least,
+    }
+}
+
+/// A drive that does what it should, or more.
+fn fast_enough(random: &mut Random) -> u64 {
+    random.pick(&[100, 100, 200, 400])
+}
+
+pub(super) fn requests(random: &mut Random) -> Scene {
+    let speed = fast_enough(random);
+    let mut draft = Draft::new(random, speed, vec![promises(990)]);
+    draft.promised_requests(300_000, 1);
+    for _ in 0..2 + draft.random.below(6) {
+        match draft.random.below(4) {
+            0 => draft.promised_requests(100_000, 1),
+            1 => {
+                let depth = 2 + draft.random.below(7) as u32;
+                draft.promised_requests(300_000, depth);
+            }
+            2 => draft.promised_stream(300_000),
+            _ => {
+                let contract = draft.share();
+                let group = draft.group(ROOT, contract);
+                draft.greedy(group);
+            }
+        }
+    }
+    draft.scene
+}
+
+/// A tenant with members, some with a min of their own; the tenant's is no less than theirs together.
+fn tenant(draft: &mut Draft<'_>, most: u64) {
+    let part = draft.take(most);
+    let (min, own) = (draft.bytes(part), draft.share());
+    let tenant = draft.group(ROOT, Contract { min, ..own });
+    let mut left = min;
+    for member in 0..1 + draft.random.below(3) {
+        let min = if draft.random.once_in(2) {
+            draft.random.below(left / 2 + 1)
+        } else {
+            0
+        };
+        left -= min;
+        let own = draft.share();
+        let group = draft.group(tenant, Contract { min, ..own });
+        let pauses = draft.random.once_in(3);
+        let (on, off) = (
+            MS * (50 + draft.random.below(200)),
+            MS * (50 + draft.random.below(200)),
+        );
+        let client = draft.streams(group);
+        if pauses && member > 0 {
+            (client.on, client.off) = (on, off);
+        }
+    }
+}
+
+pub(super) fn tenants(random: &mut Random) -> Scene {
+    let speed = fast_enough(random);
+    let mut draft = Draft::new(random, speed, vec![promises(990)]);
+    for _ in 0..1 + draft.random.below(3) {
+        tenant(&mut draft, 500_000);
+    }
+    for _ in 0..1 + draft.random.below(3) {
+        if draft.random.once_in(2) {
+            draft.promised_requests(200_000, 1);
+        }
+        let contract = draft.share();
+        let group = draft.group(ROOT, contract);
+        draft.greedy(group);
+    }
+    draft.scene
+}
+
+pub(super) fn realtime(random: &mut Random) -> Scene {
+    let speed = fast_enough(random);
+    let mut draft = Draft::new(random, speed, vec![promises(990)]);
+    for _ in 0..1 + draft.random.below(2) {
+        let burst = draft.random.pick(&[0, 0, 10, 100]);
+        draft.realtime(400_000, Span::from_millis(burst));
+    }
+    draft.promised_requests(200_000, 1);
+    for _ in 0..1 + draft.random.below(3) {
+        draft.promised_stream(400_000);
+        let contract = draft.share();
+        let group = draft.group(ROOT, contract);
+        draft.greedy(group);
+    }
+    draft.watch_realtime();
+    draft.scene
+}
+
+pub(super) fn slow_drive(random: &mut Random) -> Scene {
+    let speed = random.pick(&[25, 50]);
+    let mut draft = Draft::new(random, speed, vec![]);
+    draft.realtime(600_000, Span::ZERO);
+    for _ in 0..1 + draft.random.below(3) {
+        draft.promised_stream(400_000);
+    }
+    let contract = draft.share();
+    let group = draft.group(ROOT, contract);
+    draft.greedy(group);
+    // All that is promised goes slower in proportion. That a promise gets half of its proportion at the least is to say that nobody
+    // starves, not that it is exact.
+    let promised = (PROMISABLE - draft.left).max(1);
+    let proportion = (speed * 10 * 1_000_000 / promised / 1_000).min(1_000) * 1_000 / 1_000;
+    draft.scene.watch.push(promises(proportion / 2));
+    draft.scene
+}
+
+/// Tenants of like share, each with an ordinary client and one of the idle class.
+pub(super) fn idle_members(random: &mut Random) -> Scene {
+    let speed = fast_enough(random);
+    let mut draft = Draft::new(random, speed, vec![Watch::Idle]);
+    for _ in 0..2 + draft.random.below(2) {
+        let contract = draft.share();
+        let tenant = draft.group(ROOT, contract);
+        let contract = draft.share();
+        let group = draft.group(tenant, contract);
+        draft.greedy(group);
+        draft.idle(tenant);
+    }
+    draft.scene
+}
+
+pub(super) fn idle_deep(random: &mut Random) -> Scene {
+    let speed = random.pick(&[50, 100, 200]);
+    let mut draft = Draft::new(random, speed, vec![Watch::Idle]);
+    for _ in 0..1 + draft.random.below(3) {
+        let class = draft.random.pick(&[Class::BestEffort, Class::Idle]);
+        let own = draft.random.pick(&[1, 100, 10_000]);
+        let tenant = draft.group(
+            ROOT,
+            Contract {
+                class,
+                ..share(own)
+            },
+        );
+        let contract = draft.share();
+        let group = draft.group(tenant, contract);
+        draft.greedy(group);
+        for _ in 0..1 + draft.random.below(2) {
+            draft.idle(tenant);
+        }
+    }
+    if draft.random.once_in(2) {
+        draft.realtime(500_000, Span::ZERO);
+    }
+    for _ in 0..1 + draft.random.below(2) {
+        draft.promised_stream(600_000);
+    }
+    draft.scene
+}
+
+pub(super) fn unrest(random: &mut Random) -> Scene {
+    let speed = fast_enough(random);
+    let mut draft = Draft::new(random, speed, vec![promises(990)]);
+    draft.scene.drive.error_in = draft.random.pick(&[0, 50, 1_000]);
+    draft.scene.drive.busy_in = draft.random.pick(&[0, 1_000]);
+    draft.scene.duration = Span::from_millis(4_000);
+    draft.promised_requests(100_000, 1);
+    tenant(&mut draft, 300_000);
+    for _ in 0..1 + draft.random.below(3) {
+        match draft.random.below(5) {
+            0 => draft.realtime(200_000, Span::ZERO),
+            1 => draft.promised_requests(200_000, 4),
+            2 => draft.promised_stream(300_000),
+            3 => draft.idle(ROOT),
+            _ => tenant(&mut draft, 200_000),
+        }
+    }
+    let contract = draft.share();
+    let group = draft.group(ROOT, contract);
+    draft.greedy(group);
+    for client in &mut draft.scene.clients {
+        if draft.random.once_in(4) {
+            client.think = draft.random.magnitude(MS / 10);
+        }
+    }
+    draft.watch_realtime();
+    disturb(&mut draft);
+    draft.scene
+}
+
+/// What else happens: a few of each.
+fn disturb(draft: &mut Draft<'_>) {
+    let Draft { random, scene, .. } = draft;
+    let end = scene.duration.as_nanos() / MS;
+    let at = |ms: u64| Span::from_millis(ms);
+    for client in 0..scene.clients.len() as u32 {
+        let (from, to) = (random.below(end), random.below(end));
+        let (from, to) = (from.min(to), from.max(to));
+        match random.below(6) {
+            0 => {
+                scene.script.push((at(from), Step::Leave(client)));
+                scene.script.push((at(to), Step::Come(client)));
+            }
+            1 => {
+                scene.script.push((at(from), Step::Hold(client, true)));
+                scene.script.push((at(to), Step::Hold(client, false)));
+            }
+            2 => {
+                for _ in 0..20 {
+                    let when = random.below(end);
+                    scene.script.push((at(when), Step::Cancel(client)));
+                }
+            }
+            _ => {}
+        }
+    }
+    // Whose min changes is sold what it was sold at first or less: more may have gone to others. A tenant's members have theirs of it.
+    for (i, &(parent, contract)) in scene.groups.iter().enumerate() {
+        let id = GroupId(i as u32 + 1);
+        let has_members = scene.groups.iter().any(|g| g.0 == id);
+        if has_members || parent != ROOT || random.once_in(2) {
+            continue;
+        }
+        for _ in 0..3 {
+            let other = Contract {
+                min: random.below(contract.min + 1),
+                min_iops: random.below(contract.min_iops + 1),
+                share: 50 + random.below(100) as u16,
+                ..contract
+            };
+            let (when, back) = (random.below(end), random.below(end));
+            scene.script.push((at(when), Step::Change(id, other)));
+            scene.script.push((at(back), Step::Change(id, contract)));
+        }
+    }
+}
