@@ -3,7 +3,9 @@
 //! In every stretch of a second a client or a tenant gets its min, less the time in which it asked for nothing: time counts while
 //! some member of it has a request in the elevator or in the drive. What its limits hold back and what is held for another's
 //! latency does not count as asking, nor does a stream on hold, a request that was given up, or a flush. No time counts while the
-//! drive refuses what it is given. A contract that changes within the second is owed its part before and its part after.
+//! drive refuses what it is given. A contract that changes within the second is owed its part before and its part after. Who comes
+//! back after so long that the elevator has forgotten it (`forget`) finds the drive full of what others were given meanwhile: the time
+//! until that is done does not count either.
 //!
 //! Bytes count when their piece comes back, whatever the drive made of it, a request when it is done; what a client gives up counts
 //! as if it had been served. A second may lack the one piece that was under way at its end, and with 99 % of the min it is no
@@ -18,7 +20,7 @@ use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Model, State, Stream};
 use crate::promised::{Rate, Units, mark, moved};
-use weir_core::{GroupId, Instant, Op};
+use weir_core::{Dispatch, GroupId, Instant, Op, Span, Tag, elevator};
 
 /// A second with so many thousandths of the min is no violation.
 pub(crate) const KEPT: u64 = 990;
@@ -30,6 +32,10 @@ struct Promised {
     account: Account,
     /// The most that a piece of it counted.
     longest: u64,
+    /// When it asked for something last.
+    asked: Instant,
+    /// Tags of others that were out when it came back after a long pause, and still are.
+    before: Vec<Tag>,
 }
 
 /// See the module's documentation.
@@ -37,6 +43,8 @@ struct Promised {
 pub struct Promise {
     groups: Vec<Promised>,
     asking: Vec<bool>,
+    /// After a pause longer than this it comes back as one who is new.
+    forget: Span,
     /// Until here all is accounted for.
     last: Instant,
     /// Seconds that begin before this are not looked at: the elevator has yet to know the drive.
@@ -53,8 +61,13 @@ impl Promise {
     pub fn new(model: &Model, from: Instant, least: u64) -> Self {
         let mut groups = Vec::new();
         groups.resize_with(model.config.limits.groups as usize, Promised::default);
+        let forget = match model.config.elevator {
+            elevator::Config::Contract(config) => config.forget,
+            _ => Span::ZERO,
+        };
         let mut promise = Self {
             groups,
+            forget,
             asking: Vec::new(),
             last: model.now,
             from,
@@ -95,11 +108,16 @@ impl Promise {
             let Some(rate) = promised.rate else {
                 continue;
             };
-            let owed = if self.asking[i] && model.busy == 0 {
-                rate.a_second
-            } else {
-                0
-            };
+            let mut owed = 0;
+            if self.asking[i] {
+                if self.last.since(promised.asked) > self.forget {
+                    promised.before = others_out(model, GroupId(i as u32));
+                }
+                promised.asked = model.now;
+                if model.busy == 0 && promised.before.is_empty() {
+                    owed = rate.a_second;
+                }
+            }
             promised.account.pass(self.last, model.now, owed);
             self.check(i, rate.units, model.now, found);
         }
@@ -147,6 +165,16 @@ impl Promise {
     }
 }
 
+/// Tags that are out for others than a group.
+fn others_out(model: &Model, group: GroupId) -> Vec<Tag> {
+    let is_other = |piece: &Dispatch| {
+        let stream = model.stream(piece.stream);
+        stream.is_none_or(|s| model.tree.path(s.group).all(|g| g != group))
+    };
+    let out = model.tags.iter().flatten().map(|flight| flight.dispatch);
+    out.filter(is_other).map(|piece| piece.tag).collect()
+}
+
 /// A stream has a request in the elevator or in the drive that somebody waits for.
 fn asks(model: &Model, stream: &Stream) -> bool {
     stream.state == State::Open
@@ -166,6 +194,9 @@ impl Auditor for Promise {
             Fact::Changed(_, Ok(_)) => self.set(model),
             Fact::Returned(completion, Some(flight)) if completion.outcome.is_some() => {
                 let piece = &flight.dispatch;
+                for promised in &mut self.groups {
+                    promised.before.retain(|&tag| tag != piece.tag);
+                }
                 if let Some(stream) = model.stream(piece.stream)
                     && piece.op != Op::Flush
                 {

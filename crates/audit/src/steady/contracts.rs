@@ -135,8 +135,9 @@ impl<'a> Draft<'a> {
         self.client(group, 4096, depth);
     }
 
-    /// A realtime client with a max in bytes or in requests.
-    fn realtime(&mut self, most: u64, burst: Span) {
+    /// A realtime client with a max in bytes or in requests. With one in bytes it asks for so much at a time that the drive's bytes are
+    /// its limit, as admission takes it; or else for so little that its requests are.
+    fn realtime(&mut self, most: u64, burst: Span, large: bool) {
         let part = self.take(most).max(10_000);
         let (max, size) = if self.random.once_in(2) {
             let bandwidth = self.bytes(part);
@@ -145,7 +146,14 @@ impl<'a> Draft<'a> {
                 burst,
                 ..Max::NONE
             };
-            (max, self.random.pick(&SIZES))
+            (
+                max,
+                if large {
+                    self.random.pick(&SIZES[1..])
+                } else {
+                    4096
+                },
+            )
         } else {
             let iops = self.iops(part);
             let max = Max {
@@ -268,7 +276,7 @@ pub(super) fn realtime(random: &mut Random) -> Scene {
     let mut draft = Draft::new(random, speed, vec![promises(990)]);
     for _ in 0..1 + draft.random.below(2) {
         let burst = draft.random.pick(&[0, 0, 10, 100]);
-        draft.realtime(400_000, Span::from_millis(burst));
+        draft.realtime(400_000, Span::from_millis(burst), true);
     }
     draft.promised_requests(200_000, 1);
     for _ in 0..1 + draft.random.below(3) {
@@ -281,10 +289,23 @@ pub(super) fn realtime(random: &mut Random) -> Scene {
     draft.scene
 }
 
+/// A realtime client that its limit lets take the whole drive: promised bytes in the smallest of requests.
+pub(super) fn realtime_small(random: &mut Random) -> Scene {
+    let mut draft = Draft::new(random, 100, vec![promises(990)]);
+    draft.realtime(600_000, Span::ZERO, false);
+    for client in &mut draft.scene.clients {
+        client.depth = 32;
+    }
+    for _ in 0..1 + draft.random.below(3) {
+        draft.promised_stream(300_000);
+    }
+    draft.scene
+}
+
 pub(super) fn slow_drive(random: &mut Random) -> Scene {
     let speed = random.pick(&[25, 50]);
     let mut draft = Draft::new(random, speed, vec![]);
-    draft.realtime(600_000, Span::ZERO);
+    draft.realtime(600_000, Span::ZERO, true);
     for _ in 0..1 + draft.random.below(3) {
         draft.promised_stream(400_000);
     }
@@ -294,7 +315,7 @@ pub(super) fn slow_drive(random: &mut Random) -> Scene {
     // All that is promised goes slower in proportion. That a promise gets half of its proportion at the least is to say that nobody
     // starves, not that it is exact.
     let promised = (PROMISABLE - draft.left).max(1);
-    let proportion = (speed * 10 * 1_000_000 / promised / 1_000).min(1_000) * 1_000 / 1_000;
+    let proportion = (speed * 10 * 1_000_000 / promised).min(1_000);
     draft.scene.watch.push(promises(proportion / 2));
     draft.scene
 }
@@ -310,6 +331,11 @@ pub(super) fn idle_members(random: &mut Random) -> Scene {
         let group = draft.group(tenant, contract);
         draft.greedy(group);
         draft.idle(tenant);
+    }
+    // Alike in what they ask for at a time, so that turns are.
+    let size = draft.random.pick(&SIZES);
+    for client in &mut draft.scene.clients {
+        client.size = size;
     }
     draft.scene
 }
@@ -335,7 +361,7 @@ pub(super) fn idle_deep(random: &mut Random) -> Scene {
         }
     }
     if draft.random.once_in(2) {
-        draft.realtime(500_000, Span::ZERO);
+        draft.realtime(500_000, Span::ZERO, true);
     }
     for _ in 0..1 + draft.random.below(2) {
         draft.promised_stream(600_000);
@@ -353,7 +379,7 @@ pub(super) fn unrest(random: &mut Random) -> Scene {
     tenant(&mut draft, 300_000);
     for _ in 0..1 + draft.random.below(3) {
         match draft.random.below(5) {
-            0 => draft.realtime(200_000, Span::ZERO),
+            0 => draft.realtime(200_000, Span::ZERO, true),
             1 => draft.promised_requests(200_000, 4),
             2 => draft.promised_stream(300_000),
             3 => draft.idle(ROOT),

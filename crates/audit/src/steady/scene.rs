@@ -107,7 +107,9 @@ pub enum Kind {
     Tenants,
     /// Realtime clients among promised and greedy ones.
     Realtime,
-    /// The same on a drive slower than its stated capacity: all get less, in proportion.
+    /// A realtime client that asks for so little at a time that its limit, in bytes, lets it take the whole drive.
+    RealtimeSmall,
+    /// Realtime and promised clients on a drive slower than its stated capacity: all get less, in proportion.
     SlowDrive,
     /// Clients of the idle class in tenants that have their turn often.
     IdleMembers,
@@ -121,7 +123,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::BfqShares,
         Self::ContractShares,
         Self::BfqWaits,
@@ -130,6 +132,7 @@ impl Kind {
         Self::Requests,
         Self::Tenants,
         Self::Realtime,
+        Self::RealtimeSmall,
         Self::SlowDrive,
         Self::IdleMembers,
         Self::IdleDeep,
@@ -149,6 +152,7 @@ impl Scene {
             Kind::Requests => contracts::requests(random),
             Kind::Tenants => contracts::tenants(random),
             Kind::Realtime => contracts::realtime(random),
+            Kind::RealtimeSmall => contracts::realtime_small(random),
             Kind::SlowDrive => contracts::slow_drive(random),
             Kind::IdleMembers => contracts::idle_members(random),
             Kind::IdleDeep => contracts::idle_deep(random),
