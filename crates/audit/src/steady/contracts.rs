@@ -12,6 +12,9 @@ const PROMISABLE: u64 = 900_000;
 /// for each leaves others some of it.
 const ONE_AT_A_TIME: u64 = 4_000;
 
+/// Of these requests the drive does as many bytes as it is said to do, and none takes it long.
+const FITTING: &[u32] = &[16 << 10];
+
 /// A scene that is being drawn, and what may still be promised in it, in millionths of the drive.
 struct Draft<'a> {
     random: &'a mut Random,
@@ -29,10 +32,12 @@ impl<'a> Draft<'a> {
         };
         let config = elevator::Config::Contract(config);
         let mut scene = base(random, config, Watch::Idle);
+        // Either way 4 KiB cost no more than the request that they come in.
+        let (write, iops) = random.pick(&[(LINK, 40_000), (LINK / 2, 20_000)]);
         let capacity = Capacity {
             read: LINK,
-            write: random.pick(&[LINK, LINK / 2]),
-            iops: random.pick(&[20_000, 40_000]),
+            write,
+            iops,
         };
         scene.watch = watch;
         scene.config.limits.streams = 64;
@@ -135,9 +140,8 @@ impl<'a> Draft<'a> {
         self.client(group, 4096, depth);
     }
 
-    /// A realtime client with a max in bytes or in requests. With one in bytes it asks for so much at a time that the drive's bytes are
-    /// its limit, as admission takes it; or else for so little that its requests are.
-    fn realtime(&mut self, most: u64, burst: Span, large: bool) {
+    /// A realtime client with a max in requests, or in bytes, for so many of which it asks at a time.
+    fn realtime(&mut self, most: u64, burst: Span, sizes: &[u32]) {
         let part = self.take(most).max(10_000);
         let (max, size) = if self.random.once_in(2) {
             let bandwidth = self.bytes(part);
@@ -146,14 +150,7 @@ impl<'a> Draft<'a> {
                 burst,
                 ..Max::NONE
             };
-            (
-                max,
-                if large {
-                    self.random.pick(&SIZES[1..])
-                } else {
-                    4096
-                },
-            )
+            (max, self.random.pick(sizes))
         } else {
             let iops = self.iops(part);
             let max = Max {
@@ -271,12 +268,13 @@ pub(super) fn tenants(random: &mut Random) -> Scene {
     draft.scene
 }
 
-pub(super) fn realtime(random: &mut Random) -> Scene {
+/// Realtime clients among others: how much each may send at once, and how much each asks for at a time.
+fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &[u32]) -> Scene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, vec![promises(990)]);
+    let mut draft = Draft::new(random, speed, watch);
     for _ in 0..1 + draft.random.below(2) {
-        let burst = draft.random.pick(&[0, 0, 10, 100]);
-        draft.realtime(400_000, Span::from_millis(burst), true);
+        let burst = draft.random.pick(bursts);
+        draft.realtime(400_000, Span::from_millis(burst), sizes);
     }
     draft.promised_requests(200_000, 1);
     for _ in 0..1 + draft.random.below(3) {
@@ -285,14 +283,33 @@ pub(super) fn realtime(random: &mut Random) -> Scene {
         let group = draft.group(ROOT, contract);
         draft.greedy(group);
     }
-    draft.watch_realtime();
+    if bursts == [0] {
+        // Who sends no faster than it was promised waits for nobody's promise.
+        draft.watch_realtime();
+    }
     draft.scene
+}
+
+pub(super) fn realtime(random: &mut Random) -> Scene {
+    among_others(random, vec![], &[0], FITTING)
+}
+
+pub(super) fn realtime_beside(random: &mut Random) -> Scene {
+    among_others(random, vec![promises(990)], &[0], FITTING)
+}
+
+pub(super) fn realtime_bursts(random: &mut Random) -> Scene {
+    among_others(random, vec![promises(990)], &[10, 100], FITTING)
+}
+
+pub(super) fn realtime_large(random: &mut Random) -> Scene {
+    among_others(random, vec![promises(990)], &[0], &SIZES[3..])
 }
 
 /// A realtime client that its limit lets take the whole drive: promised bytes in the smallest of requests.
 pub(super) fn realtime_small(random: &mut Random) -> Scene {
     let mut draft = Draft::new(random, 100, vec![promises(990)]);
-    draft.realtime(600_000, Span::ZERO, false);
+    draft.realtime(600_000, Span::ZERO, &[4096]);
     for client in &mut draft.scene.clients {
         client.depth = 32;
     }
@@ -302,10 +319,13 @@ pub(super) fn realtime_small(random: &mut Random) -> Scene {
     draft.scene
 }
 
-pub(super) fn slow_drive(random: &mut Random) -> Scene {
+/// Promised clients, and perhaps one of class realtime, on a drive slower than it is said to be.
+fn slow(random: &mut Random, realtime: bool) -> Scene {
     let speed = random.pick(&[25, 50]);
     let mut draft = Draft::new(random, speed, vec![]);
-    draft.realtime(600_000, Span::ZERO, true);
+    if realtime {
+        draft.realtime(600_000, Span::ZERO, FITTING);
+    }
     for _ in 0..1 + draft.random.below(3) {
         draft.promised_stream(400_000);
     }
@@ -320,6 +340,14 @@ pub(super) fn slow_drive(random: &mut Random) -> Scene {
     draft.scene
 }
 
+pub(super) fn slow_drive(random: &mut Random) -> Scene {
+    slow(random, false)
+}
+
+pub(super) fn slow_realtime(random: &mut Random) -> Scene {
+    slow(random, true)
+}
+
 /// Tenants of like share, each with an ordinary client and one of the idle class.
 pub(super) fn idle_members(random: &mut Random) -> Scene {
     let speed = fast_enough(random);
@@ -331,6 +359,9 @@ pub(super) fn idle_members(random: &mut Random) -> Scene {
         let group = draft.group(tenant, contract);
         draft.greedy(group);
         draft.idle(tenant);
+    }
+    if draft.random.once_in(2) {
+        draft.idle(ROOT);
     }
     // Alike in what they ask for at a time, so that turns are.
     let size = draft.random.pick(&SIZES);
@@ -361,7 +392,7 @@ pub(super) fn idle_deep(random: &mut Random) -> Scene {
         }
     }
     if draft.random.once_in(2) {
-        draft.realtime(500_000, Span::ZERO, true);
+        draft.realtime(500_000, Span::ZERO, FITTING);
     }
     for _ in 0..1 + draft.random.below(2) {
         draft.promised_stream(600_000);
@@ -379,7 +410,7 @@ pub(super) fn unrest(random: &mut Random) -> Scene {
     tenant(&mut draft, 300_000);
     for _ in 0..1 + draft.random.below(3) {
         match draft.random.below(5) {
-            0 => draft.realtime(200_000, Span::ZERO, true),
+            0 => draft.realtime(200_000, Span::ZERO, FITTING),
             1 => draft.promised_requests(200_000, 4),
             2 => draft.promised_stream(300_000),
             3 => draft.idle(ROOT),

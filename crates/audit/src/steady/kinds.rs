@@ -249,7 +249,6 @@ pub(super) fn contract_waits(random: &mut Random) -> Scene {
         elevator::Config::Contract(config),
         Watch::Waits { bound },
     );
-    scene.watch.push(Watch::Idle);
     let tags = scene.config.drive.tags;
     for class in [Class::BestEffort, Class::BestEffort, Class::Idle] {
         scene.groups.push((

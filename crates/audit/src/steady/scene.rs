@@ -105,12 +105,20 @@ pub enum Kind {
     Requests,
     /// Mins of tenants, and of some of their members.
     Tenants,
-    /// Realtime clients among promised and greedy ones.
+    /// Realtime clients among promised and greedy ones: whether they are served at once.
     Realtime,
+    /// The same: whether promises are kept beside them.
+    RealtimeBeside,
+    /// The same, with limits that let them send at once what they would in a tenth of a second.
+    RealtimeBursts,
+    /// The same, with requests that take the drive longer than a promised client can wait.
+    RealtimeLarge,
     /// A realtime client that asks for so little at a time that its limit, in bytes, lets it take the whole drive.
     RealtimeSmall,
-    /// Realtime and promised clients on a drive slower than its stated capacity: all get less, in proportion.
+    /// Promised clients on a drive slower than its stated capacity: all get less, in proportion.
     SlowDrive,
+    /// The same with a realtime client.
+    SlowRealtime,
     /// Clients of the idle class in tenants that have their turn often.
     IdleMembers,
     /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and realtime
@@ -123,7 +131,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::BfqShares,
         Self::ContractShares,
         Self::BfqWaits,
@@ -132,8 +140,12 @@ impl Kind {
         Self::Requests,
         Self::Tenants,
         Self::Realtime,
+        Self::RealtimeBeside,
+        Self::RealtimeBursts,
+        Self::RealtimeLarge,
         Self::RealtimeSmall,
         Self::SlowDrive,
+        Self::SlowRealtime,
         Self::IdleMembers,
         Self::IdleDeep,
         Self::Unrest,
@@ -152,8 +164,12 @@ impl Scene {
             Kind::Requests => contracts::requests(random),
             Kind::Tenants => contracts::tenants(random),
             Kind::Realtime => contracts::realtime(random),
+            Kind::RealtimeBeside => contracts::realtime_beside(random),
+            Kind::RealtimeBursts => contracts::realtime_bursts(random),
+            Kind::RealtimeLarge => contracts::realtime_large(random),
             Kind::RealtimeSmall => contracts::realtime_small(random),
             Kind::SlowDrive => contracts::slow_drive(random),
+            Kind::SlowRealtime => contracts::slow_realtime(random),
             Kind::IdleMembers => contracts::idle_members(random),
             Kind::IdleDeep => contracts::idle_deep(random),
             Kind::Unrest => contracts::unrest(random),

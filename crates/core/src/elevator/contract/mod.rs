@@ -135,7 +135,8 @@ impl Elevator {
     }
 
     fn choose(&mut self, now: Instant, table: &Table, events: &mut Events) -> Option<Offer> {
-        if let Some(group) = self.reservations.urgent() {
+        let urgent = self.reservations.urgent();
+        if let Some(group) = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT)) {
             let stream = self
                 .shares
                 .pick(now, group)
@@ -143,6 +144,7 @@ impl Elevator {
             return self.offer(now, stream, table, Rule::Urgent).ok();
         }
         let behind = self.reservations.behind(now);
+        let behind = behind.filter(|_| !mutant::is(mutant::BEHIND_IGNORED));
         let (group, rule) = behind.map_or((ROOT.0, Rule::Share), |group| (group, Rule::Behind));
         let stream = self.shares.pick(now, group)?;
         let (group, held) = match self.offer(now, stream, table, rule) {

@@ -172,6 +172,7 @@ impl Shares {
             let idle = self.forest.first(&node.idle_children);
             let overdue = self.idle_timeout > Span::ZERO
                 && now.since(node.idle_served) >= self.idle_timeout
+                && !(at != 0 && mutant::is(mutant::IDLE_MEMBER_STARVED))
                 && !mutant::is(mutant::IDLE_CLASS_STARVED);
             let first = match (self.forest.first(&node.children), idle) {
                 (Some(_), Some(idle)) if overdue => idle,
