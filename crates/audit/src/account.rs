@@ -10,8 +10,9 @@ const STEP: Span = Span::from_millis(1);
 /// A running account in units (bytes or requests), both sides exact: a rate is owed for as long as somebody asks.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Units times nanoseconds a second.
+    /// Units times nanoseconds a second: what was owed, what would have been owed had somebody asked all the time, what was served.
     owed: u128,
+    whole: u128,
     got: u128,
     points: VecDeque<Point>,
 }
@@ -21,6 +22,7 @@ pub(crate) struct Account {
 struct Point {
     at: Instant,
     owed: u128,
+    whole: u128,
     got: u128,
 }
 
@@ -30,21 +32,27 @@ pub(crate) struct Stretch {
     pub(crate) from: Instant,
     /// Units, rounded down.
     pub(crate) owed: u64,
+    /// What would have been owed had somebody asked throughout.
+    pub(crate) whole: u64,
     pub(crate) got: u64,
 }
 
 impl Account {
-    /// Time passes; `rate` units a second are owed for it.
-    pub(crate) fn pass(&mut self, from: Instant, to: Instant, rate: u64) {
+    /// Time passes; `rate` units a second are owed for it if somebody `asks`.
+    pub(crate) fn pass(&mut self, from: Instant, to: Instant, rate: u64, asks: bool) {
         if self.points.back().is_none_or(|p| from.since(p.at) >= STEP) {
-            let (owed, got) = (self.owed, self.got);
             self.points.push_back(Point {
                 at: from,
-                owed,
-                got,
+                owed: self.owed,
+                whole: self.whole,
+                got: self.got,
             });
         }
-        self.owed += u128::from(rate) * u128::from(to.since(from).as_nanos());
+        let whole = u128::from(rate) * u128::from(to.since(from).as_nanos());
+        self.whole += whole;
+        if asks {
+            self.owed += whole;
+        }
     }
 
     /// So many units were served.
@@ -63,6 +71,7 @@ impl Account {
         Some(Stretch {
             from: begin.at,
             owed: units(self.owed - begin.owed).unwrap_or(u64::MAX),
+            whole: units(self.whole - begin.whole).unwrap_or(u64::MAX),
             got: units(self.got - begin.got).unwrap_or(u64::MAX),
         })
     }
@@ -84,14 +93,17 @@ mod tests {
     #[test]
     fn a_pause_takes_its_part_of_what_is_owed() {
         let mut account = Account::default();
-        account.pass(at(0), at(250), 1_000);
+        account.pass(at(0), at(250), 1_000, true);
         account.serve(200);
         assert!(account.stretch(at(250)).is_none());
-        account.pass(at(250), at(750), 0);
-        account.pass(at(750), at(1_000), 1_000);
+        account.pass(at(250), at(750), 1_000, false);
+        account.pass(at(750), at(1_000), 1_000, true);
         let stretch = account.stretch(at(1_000)).expect("a second has passed");
-        assert_eq!((stretch.owed, stretch.got), (500, 200));
-        account.pass(at(1_000), at(1_500), 2_000);
+        assert_eq!(
+            (stretch.owed, stretch.whole, stretch.got),
+            (500, 1_000, 200)
+        );
+        account.pass(at(1_000), at(1_500), 2_000, true);
         let stretch = account.stretch(at(1_500)).expect("a second has passed");
         assert_eq!(stretch.from, at(250));
         assert_eq!((stretch.owed, stretch.got), (1_250, 0));
@@ -101,7 +113,7 @@ mod tests {
     fn a_stretch_is_not_much_longer_than_a_second_where_much_happens() {
         let mut account = Account::default();
         for ms in 0..3_000 {
-            account.pass(at(ms), at(ms + 1), 1_000);
+            account.pass(at(ms), at(ms + 1), 1_000, true);
             account.serve(1);
         }
         let stretch = account.stretch(at(3_000)).expect("a second has passed");

@@ -119,8 +119,8 @@ impl Audit {
         self.starvation = Some(Starvation::new(&self.model, bound));
     }
 
-    /// From now on also watches that `least` thousandths of each min (990 at the most) are kept in every second that begins at
-    /// `from` or later.
+    /// From now on also watches that `least` thousandths of what is owed of each min are kept in every second that begins at `from`
+    /// or later.
     pub fn watch_promises(&mut self, from: Instant, least: u64) {
         self.promise = Some(Promise::new(&self.model, from, least));
     }

@@ -10,9 +10,11 @@ use crate::account::{Account, Stretch};
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::Model;
-use crate::promise::KEPT;
 use crate::promised::{Rate, counts, crowded, mark};
 use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, elevator};
+
+/// So many thousandths of the min suffice.
+const KEPT: u64 = 990;
 
 /// A group with a min.
 #[derive(Debug)]
@@ -76,7 +78,7 @@ impl Precedence {
                 promised.account.restart();
             } else if model.now > self.last {
                 let rate = promised.rate.a_second;
-                promised.account.pass(self.last, model.now, rate);
+                promised.account.pass(self.last, model.now, rate, true);
             }
         }
         self.last = model.now;

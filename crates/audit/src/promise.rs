@@ -8,8 +8,8 @@
 //! until that is done does not count either.
 //!
 //! Bytes count when their piece comes back, whatever the drive made of it, a request when it is done; what a client gives up counts
-//! as if it had been served. A second may lack the one piece that was under way at its end, and with 99 % of the min it is no
-//! violation.
+//! as if it had been served. A second may lack the one piece that was under way at its end, and a hundredth of the min: of all of it,
+//! however short a part of the second somebody asked, for a promise by the second says little of ten milliseconds.
 //!
 //! Whether that holds is a matter of the drive and the clients, too: the drive must do what its capacity says, and a client must ask for
 //! enough at a time. So this auditor is on request, for [`crate::steady`]; among random operations, where the drive answers at
@@ -22,8 +22,8 @@ use crate::model::{Model, State, Stream};
 use crate::promised::{Rate, Units, mark, moved};
 use weir_core::{Dispatch, GroupId, Instant, Op, Span, Tag, elevator};
 
-/// A second with so many thousandths of the min is no violation.
-pub(crate) const KEPT: u64 = 990;
+/// A second that lacks this part of the min is no violation.
+const LACKING: u64 = 100;
 
 /// One group.
 #[derive(Debug, Default)]
@@ -49,15 +49,15 @@ pub struct Promise {
     last: Instant,
     /// Seconds that begin before this are not looked at: the elevator has yet to know the drive.
     from: Instant,
-    /// What has to be kept of each second's min, in thousandths.
+    /// What has to be kept of what a second is owed, in thousandths.
     least: u64,
     /// The worst second there was, in thousandths of the min.
     worst: u64,
 }
 
 impl Promise {
-    /// Watches that in seconds that begin at `from` or later `least` thousandths of each min are kept, 990 if the drive can keep its
-    /// promises and the clients can use them.
+    /// Watches that in seconds that begin at `from` or later `least` thousandths of what is owed are kept: 1000 if the drive can keep
+    /// its promises and the clients can use them.
     pub fn new(model: &Model, from: Instant, least: u64) -> Self {
         let mut groups = Vec::new();
         groups.resize_with(model.config.limits.groups as usize, Promised::default);
@@ -71,7 +71,7 @@ impl Promise {
             asking: Vec::new(),
             last: model.now,
             from,
-            least: least.min(KEPT),
+            least,
             worst: u64::MAX,
         };
         promise.set(model);
@@ -108,17 +108,16 @@ impl Promise {
             let Some(rate) = promised.rate else {
                 continue;
             };
-            let mut owed = 0;
+            let mut counts = false;
             if self.asking[i] {
                 if self.last.since(promised.asked) > self.forget {
                     promised.before = others_out(model, GroupId(i as u32));
                 }
                 promised.asked = model.now;
-                if model.busy == 0 && promised.before.is_empty() {
-                    owed = rate.a_second;
-                }
+                counts = model.busy == 0 && promised.before.is_empty();
             }
-            promised.account.pass(self.last, model.now, owed);
+            let account = &mut promised.account;
+            account.pass(self.last, model.now, rate.a_second, counts);
             self.check(i, rate.units, model.now, found);
         }
         self.last = model.now;
@@ -133,7 +132,9 @@ impl Promise {
         if stretch.owed == 0 || stretch.from < self.from {
             return;
         }
-        let kept = (stretch.got + promised.longest) * 1_000 / stretch.owed;
+        let got = stretch.got + promised.longest + stretch.whole / LACKING;
+        let kept = u128::from(got) * 1_000 / u128::from(stretch.owed);
+        let kept = u64::try_from(kept).unwrap_or(u64::MAX);
         self.worst = self.worst.min(kept);
         if kept < self.least {
             found.add(

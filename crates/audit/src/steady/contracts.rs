@@ -1,194 +1,10 @@
 //! Scenes of contracts: promises in requests and of tenants, class realtime, class idle, and unrest.
 
-use super::kinds::{LINK, MS, SIZES, base, greedy, link, share};
-use super::{Client, Scene, Step, Watch};
+use super::draft::{Draft, FITTING, PROMISABLE};
+use super::kinds::{MS, SIZES, share};
+use super::{Scene, Step, Watch};
 use crate::random::{Random, Source};
-use weir_core::elevator::{self, contract};
-use weir_core::{Capacity, Class, Contract, GroupId, Instant, Max, ROOT, Span};
-
-/// As much of the drive may be promised, in millionths.
-const PROMISABLE: u64 = 900_000;
-/// A client with one request at a time is promised no more than so many of them a second: a drive that takes 30 us and the link's time
-/// for each leaves others some of it.
-const ONE_AT_A_TIME: u64 = 4_000;
-
-/// Of these requests the drive does as many bytes as it is said to do, and none takes it long.
-const FITTING: &[u32] = &[16 << 10];
-
-/// A scene that is being drawn, and what may still be promised in it, in millionths of the drive.
-struct Draft<'a> {
-    random: &'a mut Random,
-    scene: Scene,
-    capacity: Capacity,
-    left: u64,
-}
-
-impl<'a> Draft<'a> {
-    /// A drive that does `speed` hundredths of the capacity that it is said to have.
-    fn new(random: &'a mut Random, speed: u64, watch: Vec<Watch>) -> Self {
-        let config = contract::Config {
-            excess: random.pick(&[contract::Excess::Time, contract::Excess::Bytes]),
-            ..contract::Config::default()
-        };
-        let config = elevator::Config::Contract(config);
-        let mut scene = base(random, config, Watch::Idle);
-        // Either way 4 KiB cost no more than the request that they come in.
-        let (write, iops) = random.pick(&[(LINK, 40_000), (LINK / 2, 20_000)]);
-        let capacity = Capacity {
-            read: LINK,
-            write,
-            iops,
-        };
-        scene.watch = watch;
-        scene.config.limits.streams = 64;
-        scene.config.limits.groups = 64;
-        scene.config.drive.tags = 32;
-        scene.config.drive.capacity = Some(capacity);
-        scene.duration = Span::from_millis(2_500);
-        scene.drive.service = Span::from_micros(30);
-        scene.drive.read_ns_per_kib = link(capacity.read) * 100 / speed;
-        scene.drive.write_ns_per_kib = link(capacity.write) * 100 / speed;
-        scene.drive.request_ns = 1_000_000_000 / capacity.iops * 100 / speed;
-        Self {
-            random,
-            scene,
-            capacity,
-            left: PROMISABLE,
-        }
-    }
-
-    /// A part of what may still be promised, at most `most` millionths of the drive.
-    fn take(&mut self, most: u64) -> u64 {
-        let part = self.random.below(most.min(self.left) + 1);
-        self.left -= part;
-        part
-    }
-
-    fn bytes(&self, part: u64) -> u64 {
-        self.capacity.read.min(self.capacity.write) / 1_000_000 * part
-    }
-
-    fn iops(&self, part: u64) -> u64 {
-        self.capacity.iops * part / 1_000_000
-    }
-
-    fn group(&mut self, parent: GroupId, contract: Contract) -> GroupId {
-        self.scene.groups.push((parent, contract));
-        GroupId(self.scene.groups.len() as u32)
-    }
-
-    /// A client that reads, or writes now and then.
-    fn client(&mut self, group: GroupId, size: u32, depth: u32) -> &mut Client {
-        let write_in = self.random.pick(&[0, 0, 1, 2, 8]);
-        let random = self.random.once_in(2);
-        self.scene.clients.push(Client {
-            group: group.0,
-            size,
-            depth,
-            think: 0,
-            random,
-            on: 0,
-            off: 0,
-            write_in,
-        });
-        self.scene.clients.last_mut().expect("it was just added")
-    }
-
-    /// A client that asks for much at a time.
-    fn streams(&mut self, group: GroupId) -> &mut Client {
-        let size = self.random.pick(&[64 << 10, 128 << 10]);
-        let depth = 3 + self.random.below(3) as u32;
-        self.client(group, size, depth)
-    }
-
-    /// A client that always has more to ask than the drive takes.
-    fn greedy(&mut self, group: GroupId) {
-        let client = greedy(self.random, group.0, 32);
-        self.scene.clients.push(client);
-    }
-
-    /// A share as others have it.
-    fn share(&mut self) -> Contract {
-        share(50 + self.random.below(100))
-    }
-
-    /// A client with a min in bytes and much at a time.
-    fn promised_stream(&mut self, most: u64) {
-        let min = self.take(most);
-        let contract = Contract {
-            min: self.bytes(min),
-            ..self.share()
-        };
-        let group = self.group(ROOT, contract);
-        self.streams(group);
-    }
-
-    /// A client with a min in requests, one at a time or several.
-    fn promised_requests(&mut self, most: u64, depth: u32) {
-        let most = if depth == 1 {
-            most.min(1_000_000 * ONE_AT_A_TIME / self.capacity.iops)
-        } else {
-            most
-        };
-        let min = self.take(most);
-        let contract = Contract {
-            min_iops: self.iops(min),
-            ..self.share()
-        };
-        let group = self.group(ROOT, contract);
-        // As small as what the drive's requests a second are stated for.
-        self.client(group, 4096, depth);
-    }
-
-    /// A realtime client with a max in requests, or in bytes, for so many of which it asks at a time.
-    fn realtime(&mut self, most: u64, burst: Span, sizes: &[u32]) {
-        let part = self.take(most).max(10_000);
-        let (max, size) = if self.random.once_in(2) {
-            let bandwidth = self.bytes(part);
-            let max = Max {
-                bandwidth,
-                burst,
-                ..Max::NONE
-            };
-            (max, self.random.pick(sizes))
-        } else {
-            let iops = self.iops(part);
-            let max = Max {
-                iops,
-                burst,
-                ..Max::NONE
-            };
-            (max, 4096)
-        };
-        let contract = Contract {
-            max,
-            class: Class::Realtime,
-            ..self.share()
-        };
-        let group = self.group(ROOT, contract);
-        let depth = 1 + self.random.below(8) as u32;
-        self.client(group, size, depth);
-    }
-
-    fn idle(&mut self, parent: GroupId) {
-        let contract = Contract {
-            class: Class::Idle,
-            ..self.share()
-        };
-        let group = self.group(parent, contract);
-        self.greedy(group);
-    }
-
-    fn watch_realtime(&mut self) {
-        // While the drive does all that it may have been given before, and a piece of each promised client.
-        let pieces = u64::from(self.scene.config.drive.tags) + self.scene.groups.len() as u64;
-        let drive = &self.scene.drive;
-        let piece = 128 * drive.read_ns_per_kib.max(drive.write_ns_per_kib);
-        let bound = drive.service.as_nanos() + pieces * piece;
-        let bound = Span::from_nanos(bound);
-        self.scene.watch.push(Watch::Realtime { bound });
-    }
-}
+use weir_core::{Class, Contract, GroupId, Instant, ROOT, Span};
 
 const fn promises(least: u64) -> Watch {
     Watch::Promises {
@@ -204,7 +20,7 @@ fn fast_enough(random: &mut Random) -> u64 {
 
 pub(super) fn requests(random: &mut Random) -> Scene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, vec![promises(990)]);
+    let mut draft = Draft::new(random, speed, vec![promises(1_000)]);
     draft.promised_requests(300_000, 1);
     for _ in 0..2 + draft.random.below(6) {
         match draft.random.below(4) {
@@ -230,7 +46,7 @@ fn tenant(draft: &mut Draft<'_>, most: u64) {
     let (min, own) = (draft.bytes(part), draft.share());
     let tenant = draft.group(ROOT, Contract { min, ..own });
     let mut left = min;
-    for member in 0..1 + draft.random.below(3) {
+    for member in 0..=draft.random.below(3) {
         let min = if draft.random.once_in(2) {
             draft.random.below(left / 2 + 1)
         } else {
@@ -253,11 +69,11 @@ fn tenant(draft: &mut Draft<'_>, most: u64) {
 
 pub(super) fn tenants(random: &mut Random) -> Scene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, vec![promises(990)]);
-    for _ in 0..1 + draft.random.below(3) {
+    let mut draft = Draft::new(random, speed, vec![promises(1_000)]);
+    for _ in 0..=draft.random.below(3) {
         tenant(&mut draft, 500_000);
     }
-    for _ in 0..1 + draft.random.below(3) {
+    for _ in 0..=draft.random.below(3) {
         if draft.random.once_in(2) {
             draft.promised_requests(200_000, 1);
         }
@@ -272,12 +88,12 @@ pub(super) fn tenants(random: &mut Random) -> Scene {
 fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &[u32]) -> Scene {
     let speed = fast_enough(random);
     let mut draft = Draft::new(random, speed, watch);
-    for _ in 0..1 + draft.random.below(2) {
+    for _ in 0..=draft.random.below(2) {
         let burst = draft.random.pick(bursts);
         draft.realtime(400_000, Span::from_millis(burst), sizes);
     }
     draft.promised_requests(200_000, 1);
-    for _ in 0..1 + draft.random.below(3) {
+    for _ in 0..=draft.random.below(3) {
         draft.promised_stream(400_000);
         let contract = draft.share();
         let group = draft.group(ROOT, contract);
@@ -295,25 +111,25 @@ pub(super) fn realtime(random: &mut Random) -> Scene {
 }
 
 pub(super) fn realtime_beside(random: &mut Random) -> Scene {
-    among_others(random, vec![promises(990)], &[0], FITTING)
+    among_others(random, vec![promises(1_000)], &[0], FITTING)
 }
 
 pub(super) fn realtime_bursts(random: &mut Random) -> Scene {
-    among_others(random, vec![promises(990)], &[10, 100], FITTING)
+    among_others(random, vec![promises(1_000)], &[10, 100], FITTING)
 }
 
 pub(super) fn realtime_large(random: &mut Random) -> Scene {
-    among_others(random, vec![promises(990)], &[0], &SIZES[3..])
+    among_others(random, vec![promises(1_000)], &[0], &SIZES[3..])
 }
 
 /// A realtime client that its limit lets take the whole drive: promised bytes in the smallest of requests.
 pub(super) fn realtime_small(random: &mut Random) -> Scene {
-    let mut draft = Draft::new(random, 100, vec![promises(990)]);
+    let mut draft = Draft::new(random, 100, vec![promises(1_000)]);
     draft.realtime(600_000, Span::ZERO, &[4096]);
     for client in &mut draft.scene.clients {
         client.depth = 32;
     }
-    for _ in 0..1 + draft.random.below(3) {
+    for _ in 0..=draft.random.below(3) {
         draft.promised_stream(300_000);
     }
     draft.scene
@@ -326,7 +142,7 @@ fn slow(random: &mut Random, realtime: bool) -> Scene {
     if realtime {
         draft.realtime(600_000, Span::ZERO, FITTING);
     }
-    for _ in 0..1 + draft.random.below(3) {
+    for _ in 0..=draft.random.below(3) {
         draft.promised_stream(400_000);
     }
     let contract = draft.share();
@@ -374,7 +190,7 @@ pub(super) fn idle_members(random: &mut Random) -> Scene {
 pub(super) fn idle_deep(random: &mut Random) -> Scene {
     let speed = random.pick(&[50, 100, 200]);
     let mut draft = Draft::new(random, speed, vec![Watch::Idle]);
-    for _ in 0..1 + draft.random.below(3) {
+    for _ in 0..=draft.random.below(3) {
         let class = draft.random.pick(&[Class::BestEffort, Class::Idle]);
         let own = draft.random.pick(&[1, 100, 10_000]);
         let tenant = draft.group(
@@ -387,33 +203,34 @@ pub(super) fn idle_deep(random: &mut Random) -> Scene {
         let contract = draft.share();
         let group = draft.group(tenant, contract);
         draft.greedy(group);
-        for _ in 0..1 + draft.random.below(2) {
+        for _ in 0..=draft.random.below(2) {
             draft.idle(tenant);
         }
     }
     if draft.random.once_in(2) {
         draft.realtime(500_000, Span::ZERO, FITTING);
     }
-    for _ in 0..1 + draft.random.below(2) {
+    for _ in 0..=draft.random.below(2) {
         draft.promised_stream(600_000);
     }
     draft.scene
 }
 
-pub(super) fn unrest(random: &mut Random) -> Scene {
+/// Contracts of all kinds, those of class realtime and idle only if `classes` says so, and all that may happen to them.
+fn restless(random: &mut Random, classes: bool) -> Scene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, vec![promises(990)]);
+    let mut draft = Draft::new(random, speed, vec![promises(1_000), Watch::Idle]);
     draft.scene.drive.error_in = draft.random.pick(&[0, 50, 1_000]);
     draft.scene.drive.busy_in = draft.random.pick(&[0, 1_000]);
     draft.scene.duration = Span::from_millis(4_000);
     draft.promised_requests(100_000, 1);
     tenant(&mut draft, 300_000);
-    for _ in 0..1 + draft.random.below(3) {
+    for _ in 0..=draft.random.below(3) {
         match draft.random.below(5) {
-            0 => draft.realtime(200_000, Span::ZERO, FITTING),
+            0 if classes => draft.realtime(200_000, Span::ZERO, FITTING),
+            3 if classes => draft.idle(ROOT),
             1 => draft.promised_requests(200_000, 4),
             2 => draft.promised_stream(300_000),
-            3 => draft.idle(ROOT),
             _ => tenant(&mut draft, 200_000),
         }
     }
@@ -428,6 +245,14 @@ pub(super) fn unrest(random: &mut Random) -> Scene {
     draft.watch_realtime();
     disturb(&mut draft);
     draft.scene
+}
+
+pub(super) fn unrest(random: &mut Random) -> Scene {
+    restless(random, false)
+}
+
+pub(super) fn unrest_of_classes(random: &mut Random) -> Scene {
+    restless(random, true)
 }
 
 /// What else happens: a few of each.

@@ -273,7 +273,7 @@ pub(super) fn promises(random: &mut Random) -> Scene {
     };
     let watch = Watch::Promises {
         from: Instant::ZERO,
-        least: 990,
+        least: 1_000,
     };
     let mut scene = base(random, elevator::Config::Contract(config), watch);
     scene.config.drive.tags = 32;

@@ -6,6 +6,7 @@
 //! sold other contracts, and the drive fails now and then.
 
 mod contracts;
+mod draft;
 mod host;
 mod kinds;
 mod scene;

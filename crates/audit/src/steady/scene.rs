@@ -124,14 +124,16 @@ pub enum Kind {
     /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and realtime
     /// ones that may take the whole drive.
     IdleDeep,
-    /// Contracts of all kinds while clients come and go, pause, are put on hold, give up and are sold other contracts, on a drive that
+    /// Promises of all kinds while clients come and go, pause, are put on hold, give up and are sold other contracts, on a drive that
     /// fails and is busy now and then.
     Unrest,
+    /// The same with clients of the classes realtime and idle among them.
+    UnrestOfClasses,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::BfqShares,
         Self::ContractShares,
         Self::BfqWaits,
@@ -149,6 +151,7 @@ impl Kind {
         Self::IdleMembers,
         Self::IdleDeep,
         Self::Unrest,
+        Self::UnrestOfClasses,
     ];
 }
 
@@ -173,6 +176,7 @@ impl Scene {
             Kind::IdleMembers => contracts::idle_members(random),
             Kind::IdleDeep => contracts::idle_deep(random),
             Kind::Unrest => contracts::unrest(random),
+            Kind::UnrestOfClasses => contracts::unrest_of_classes(random),
         }
     }
 }
