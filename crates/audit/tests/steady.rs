@@ -54,19 +54,19 @@ fn contract_serves_realtime_clients_at_once() {
 }
 
 #[test]
-#[ignore = "a realtime client's requests in flight hold back those who are behind, be it to nothing"]
+#[ignore = "for a realtime client's sake pieces are cut so small that the drive does less than is promised, and who is behind is held back"]
 fn contract_keeps_promises_beside_realtime_clients() {
     drawn(Kind::RealtimeBeside, 48);
 }
 
 #[test]
-#[ignore = "what a realtime client sends at once goes before all promises, however much it is"]
+#[ignore = "for a realtime client's sake pieces are cut so small that the drive does less than is promised, and who is behind is held back"]
 fn contract_keeps_promises_beside_bursts_of_realtime_clients() {
     drawn(Kind::RealtimeBursts, 24);
 }
 
 #[test]
-#[ignore = "pieces of realtime clients are not bounded for the sake of promises"]
+#[ignore = "for a realtime client's sake pieces are cut so small that the drive does less than is promised, and who is behind is held back"]
 fn contract_keeps_promises_beside_large_realtime_requests() {
     drawn(Kind::RealtimeLarge, 48);
 }
@@ -105,7 +105,7 @@ fn contract_keeps_promises_through_unrest() {
 }
 
 #[test]
-#[ignore = "the idle class comes after promises; a realtime client's requests in flight hold back those who are behind"]
+#[ignore = "the idle class comes after promises and realtime clients, whatever its time is"]
 fn contract_keeps_all_contracts_through_unrest() {
     drawn(Kind::UnrestOfClasses, 48);
 }
