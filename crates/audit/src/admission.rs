@@ -142,9 +142,17 @@ fn ceiling(both: u64, read: u64, write: u64) -> u128 {
 
 /// At most so many millionths of the drive, `bytes / worst + iops / most`, in whole numbers.
 fn fits(sum: Sum, capacity: Capacity, millionths: u128) -> bool {
+    // Whatever kind of request the promised ones turn out to be.
+    [capacity.iops, capacity.read_iops, capacity.write_iops]
+        .into_iter()
+        .all(|most| fits_kind(sum, capacity, most, millionths))
+}
+
+/// Likewise, with at most `most` requests a second.
+fn fits_kind(sum: Sum, capacity: Capacity, most: u64, millionths: u128) -> bool {
     let worst = u128::from(capacity.read.min(capacity.write));
     // A drive that never runs out of requests takes nothing for them.
-    let (iops, most) = match capacity.iops {
+    let (iops, most) = match most {
         0 => (0, 1),
         most => (sum.iops, u128::from(most)),
     };

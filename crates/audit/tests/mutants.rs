@@ -37,7 +37,13 @@ fn kinds(auditor: &str) -> &'static [Kind] {
     match auditor {
         "fair" => &[Kind::BfqShares, Kind::ContractShares],
         "starvation" => &[Kind::BfqWaits, Kind::ContractWaits],
-        "promise" => &[Kind::Promises, Kind::Requests, Kind::Tenants, Kind::Unrest],
+        "promise" => &[
+            Kind::Promises,
+            Kind::Requests,
+            Kind::Tenants,
+            Kind::Unrest,
+            Kind::SlowRealtime,
+        ],
         "realtime" | "precedence" => &[Kind::Realtime],
         "idle" => &[Kind::IdleMembers],
         _ => &[],

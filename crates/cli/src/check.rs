@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use weir_config::units::Rate;
 use weir_config::{Problem, Server, Storage, Test, Volume, plan};
-use weir_core::{Instant, Layer, Promised};
+use weir_core::{Capacity, Instant, Layer, Promised};
 use weir_report::{Column, Table};
 use weir_serve::backend::{self, OpenError};
 
@@ -36,6 +36,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     if problems > 0 {
         return Err(counted(problems));
+    }
+    for note in weir_config::notes(&config) {
+        output::tell(&format!("note: {note}"));
     }
     output::print(&summary(&config)?)
 }
@@ -113,9 +116,7 @@ fn summary(config: &Server) -> Result<String, Failure> {
     ]);
     for drive in &config.drives {
         let promised = promised(config, &drive.name)?;
-        let capacity = drive
-            .capacity
-            .map(|c| Rate(c.read.min(c.write)).to_string());
+        let capacity = drive.capacity.map(|c| against(promised, c));
         let part = drive.capacity.map(|_| part(promised.millionths));
         let tenants = config.tenants.iter().filter(|t| t.drive == drive.name);
         table.row([
@@ -147,6 +148,15 @@ fn amount(promised: Promised) -> String {
         (bytes, 0) => Rate(bytes).to_string(),
         (0, iops) => format!("{iops} requests/s"),
         (bytes, iops) => format!("{} and {iops} requests/s", Rate(bytes)),
+    }
+}
+
+/// What promises are held against, as far as there are any of its kind.
+fn against(promised: Promised, capacity: Capacity) -> String {
+    let bytes = Rate(capacity.bytes());
+    match (promised.iops, capacity.requests()) {
+        (0, _) | (_, 0) => bytes.to_string(),
+        (_, requests) => format!("{bytes} and {requests} requests/s"),
     }
 }
 

@@ -15,41 +15,24 @@ const SPACE: u64 = 1 << 30;
 
 /// Bytes a second that one client reads in sequence with as many requests as the drive takes.
 pub(crate) fn peak(drive: &Config) -> Result<u64, Failure> {
-    let (bytes, _) = measure(drive, Program::sequential_reads(128 * 1024, 1))?;
-    Ok(bytes)
-}
-
-/// What it can do, as far as contracts count with it: sequential reads and writes, and random reads of 4 KiB, at full depth. Of drives
-/// whose model has no bound of its own, measured in virtual time.
-pub(crate) fn capacity(drive: &Config) -> Result<Capacity, Failure> {
-    if let Some(capacity) = drive.capacity() {
-        return Ok(capacity);
-    }
-    let reads = Program::sequential_reads(128 * 1024, 1);
-    let writes = Program {
-        writes: 100,
-        ..reads
-    };
-    Ok(Capacity {
-        read: measure(drive, reads)?.0,
-        write: measure(drive, writes)?.0,
-        iops: measure(drive, Program::random_reads(4096, 1))?.1,
-    })
-}
-
-/// Bytes and requests a second of one client that does nothing else, at full depth.
-fn measure(drive: &Config, program: Program) -> Result<(u64, u64), Failure> {
     let shape = drive.shape();
     let tags = u32::from(shape.tags) * u32::from(shape.queues);
     let size = drive.size().map_or(SPACE, |size| size.min(SPACE));
     let mut scenario = Scenario::new("probe", drive.clone(), TIME);
     scenario.warm_up = TIME;
-    let program = Program {
-        depth: tags.min(DEPTH),
-        ..program
-    };
+    let program = Program::sequential_reads(128 * 1024, tags.min(DEPTH));
     scenario.tenant("probe", Contract::DEFAULT, size, program);
-    rates(&scenario)
+    let (bytes, _) = rates(&scenario)?;
+    Ok(bytes)
+}
+
+/// What it can do at the least where clients are, as far as contracts count with it.
+pub(crate) fn capacity(drive: &Config) -> Result<Capacity, Failure> {
+    let least = drive.least(SPACE).map_err(Failure::run)?;
+    least.ok_or_else(|| {
+        let reason = "the drive has no bound that anything could be promised of: it needs a link or a service time";
+        Failure::Run(reason.into())
+    })
 }
 
 /// Bytes and requests a second of all clients of a scenario, under no policy.
@@ -61,4 +44,61 @@ pub(crate) fn rates(scenario: &Scenario) -> Result<(u64, u64), Failure> {
         u64::try_from(second).unwrap_or(u64::MAX)
     };
     Ok((second(total.bytes()), second(total.requests())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_config::units::{Rate, Size};
+    use weir_config::{notes, parse, profile};
+
+    /// What random requests of a length, all over the drive, come to in bytes a second.
+    fn at_random(drive: &Config, length: u32, writes: u8) -> u64 {
+        let shape = drive.shape();
+        let tags = u32::from(shape.tags) * u32::from(shape.queues);
+        let mut scenario = Scenario::new("random", drive.clone(), Span::from_secs(20));
+        scenario.warm_up = Span::from_secs(5);
+        let program = Program {
+            writes,
+            ..Program::random_reads(length, tags.min(DEPTH))
+        };
+        let size = drive.size().unwrap_or(SPACE);
+        scenario.tenant("random", Contract::DEFAULT, size, program);
+        rates(&scenario).unwrap().0
+    }
+
+    /// The length from which on the requests of that kind are told to come to `min`.
+    fn told(model: &str, min: Rate, kind: &str) -> u32 {
+        let text = format!(
+            "drive.d.model = \"{model}\"\nlisten.nbd = [\"127.0.0.1:0\"]\nvolume.v = {{ drive = \"d\", size = \"1GiB\", min = \"{min}\" }}"
+        );
+        let server = parse("", &text, &weir_config::Options::default()).unwrap();
+        let note = notes(&server)[0].to_string();
+        let line = note.lines().find_map(|l| {
+            let length = l.trim_start().strip_prefix(kind)?;
+            length.strip_prefix(" of at least ")?.split(';').next()
+        });
+        let length: Size = line.expect(&note).parse().unwrap();
+        u32::try_from(length.0).unwrap()
+    }
+
+    /// `weir check` says from which length on random requests come to what is promised: on the models they do, and those of 4 KiB do not.
+    #[test]
+    fn a_disk_comes_to_a_promise_from_the_length_on_that_is_told() {
+        for name in ["hitachi-hts72755", "wd-wd10jpvx", "seagate-st3808110as"] {
+            let drive = profile::find(name).unwrap().drive;
+            let min = drive.least(u64::MAX).unwrap().unwrap().bytes() / 3;
+            for (kind, writes) in [("reads", 0), ("writes", 100)] {
+                let length = told(name, Rate(min), kind);
+                let got = at_random(&drive, length, writes);
+                println!("{name} {kind} of {length}: {got} of {min}");
+                assert!(
+                    got * 20 >= min * 19,
+                    "{name}, {kind} of {length}: {got} of {min}"
+                );
+                let small = at_random(&drive, 4096, writes);
+                assert!(small * 4 < min, "{name}, {kind} of 4096: {small} of {min}");
+            }
+        }
+    }
 }

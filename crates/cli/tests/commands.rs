@@ -160,6 +160,33 @@ fn demo_refuses() {
     assert_eq!(scratch.names(), ["text"], "nothing is left");
 }
 
+/// Promises on a disk, in bytes and in requests; its capacity is the model's.
+const MODELLED: &str = r#"
+[drive.disk]
+model = "hitachi-hts72755"
+
+[drive.stated]
+rotational = true
+capacity = { read = "160MB/s", write = "120MB/s", read_iops = 170, write_iops = 300 }
+
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+
+[volume.alpha]
+drive = "disk"
+size = "1GiB"
+min = "10MB/s"
+[volume.beta]
+drive = "disk"
+size = "1GiB"
+min_iops = 50
+[volume.gamma]
+drive = "stated"
+memory = true
+size = "1GiB"
+min = "10MB/s"
+"#;
+
 #[test]
 fn check() {
     let scratch = Scratch::new();
@@ -171,6 +198,11 @@ fn check() {
         "[drive.plain]\npolicy = \"bfq\"\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }",
     );
     scratch.file("warned.toml", &(kept + "min = \"10MB/s\"\n"));
+    scratch.file("modelled.toml", MODELLED);
+    let beyond = MODELLED
+        .replace("min_iops = 50", "min_iops = 120")
+        .replace("rotational = true", "model = \"hitachi-hts72755\"");
+    scratch.file("beyond.toml", &beyond.replace("memory = true\n", ""));
     // Images that are there, that can be made, and that cannot be had.
     scratch.file("alpha.img", &"x".repeat(8192));
     let here = scratch.path("").display().to_string();
@@ -203,6 +235,8 @@ fn check() {
             &["check", "bad.toml"],
             &["check", "full.toml"],
             &["check", "warned.toml"],
+            &["check", "modelled.toml"],
+            &["check", "beyond.toml"],
             &["check", "files.toml"],
             &["check", "lost.toml"],
             &["check", "missing.toml"],

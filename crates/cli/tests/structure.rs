@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "weir-core",
     "weir-measure",
     "weir-wire",
@@ -18,6 +18,7 @@ const ORDER: [&str; 14] = [
     "weir-report",
     "weir-sim",
     "weir-fit",
+    "weir-search",
     "weir-client",
     "weir-serve",
     "weir",

@@ -20,6 +20,7 @@ const ENDLESS: Capacity = Capacity {
     read: u64::MAX,
     write: u64::MAX,
     iops: u64::MAX,
+    ..Capacity::NONE
 };
 
 /// Keeps a problem for each contract that contradicts itself, and for promises that cannot be kept together.
@@ -158,7 +159,7 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
 fn over_capacity(promised: Promised, capacity: Capacity) -> String {
     let mut parts = Vec::new();
     if promised.bytes > 0 {
-        let of = capacity.read.min(capacity.write);
+        let of = capacity.bytes();
         let side = match capacity.read.cmp(&capacity.write) {
             std::cmp::Ordering::Less => " that it reads",
             std::cmp::Ordering::Equal => "",
@@ -170,11 +171,14 @@ fn over_capacity(promised: Promised, capacity: Capacity) -> String {
             Rate(of)
         ));
     }
-    if promised.iops > 0 && capacity.iops > 0 {
-        parts.push(format!(
-            "{} of its {} requests/s",
-            promised.iops, capacity.iops
-        ));
+    let of = capacity.requests();
+    if promised.iops > 0 && of > 0 {
+        let kind = match (of == capacity.read_iops, of == capacity.write_iops) {
+            (true, false) => "reads/s",
+            (false, true) => "writes/s",
+            _ => "requests/s",
+        };
+        parts.push(format!("{} of its {of} {kind}", promised.iops));
     }
     format!(
         "{} are promised: {} % of the drive, and at most 90 % can be",
@@ -371,7 +375,7 @@ fn clear(edits: &mut [Edit], group: GroupId) {
 }
 
 /// A layer with the plan's groups, spaces and policy, and next to nothing else.
-fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> {
+pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> {
     Layer::new(Config {
         limits: Limits {
             requests: 1,

@@ -56,8 +56,13 @@ fn print_drive(f: &mut Formatter<'_>, drive: &Drive) -> fmt::Result {
     if let Some(capacity) = drive.capacity {
         let (read, write) = (Rate(capacity.read), Rate(capacity.write));
         write!(f, "capacity = {{ read = \"{read}\", write = \"{write}\"")?;
-        if capacity.iops > 0 {
-            write!(f, ", iops = {}", capacity.iops)?;
+        let requests = [
+            ("iops", capacity.iops),
+            ("read_iops", capacity.read_iops),
+            ("write_iops", capacity.write_iops),
+        ];
+        for (key, stated) in requests.into_iter().filter(|r| r.1 > 0) {
+            write!(f, ", {key} = {stated}")?;
         }
         writeln!(f, " }}")?;
     }

@@ -71,7 +71,7 @@ pub struct Drive {
     pub name: String,
     /// How its time is shared.
     pub policy: Policy,
-    /// What it can do at the least, if stated or, for a model, computed.
+    /// What it can do at the least, if stated or, for a model, found by running it.
     pub capacity: Option<Capacity>,
     /// Hardware queues: 1 to 1024.
     pub queues: u16,

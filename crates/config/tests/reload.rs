@@ -76,7 +76,7 @@ fn contracts_and_capacity_change() {
     let to = [
         ("min = \"30MB/s\"", "share = 200"),
         ("min = \"50MB/s\"", "min = \"60MB/s\""),
-        ("read = \"100MB/s\"", "read = \"90MB/s\""),
+        ("read = \"100MB/s\"", "read = \"90MB/s\", write_iops = 300"),
     ];
     let drives = after(&to).unwrap();
     assert_eq!(drives[0].changed, ["a"]);
@@ -95,7 +95,7 @@ fn contracts_and_capacity_change() {
     else {
         panic!("{:?}", drives[0].edits)
     };
-    assert_eq!(capacity.read, 90_000_000);
+    assert_eq!((capacity.read, capacity.write_iops), (90_000_000, 300));
     assert_eq!((t, of_t.min), (drives[0].plan.tenants["t"], 60_000_000));
     assert_eq!(
         (a, of_a.min, of_a.share),

@@ -33,6 +33,7 @@ fn the_example_of_the_design() {
         read: 160_000_000,
         write: 120_000_000,
         iops: 0,
+        ..Capacity::NONE
     };
     assert_eq!(drive.capacity, Some(capacity));
     let listeners = [
@@ -86,7 +87,11 @@ fn every_key_of_drives_arrives() {
         (4, 64, 1 << 20)
     );
     assert!(disk.rotational);
-    assert_eq!(disk.capacity.unwrap().iops, 20_000);
+    let capacity = disk.capacity.unwrap();
+    assert_eq!(
+        [capacity.iops, capacity.read_iops, capacity.write_iops],
+        [20_000, 30_000, 20_000]
+    );
     assert_eq!(
         (disk.limits.requests, disk.limits.scheduler_tags),
         (8192, 512)
@@ -427,4 +432,76 @@ fn very_many_problems() {
             .message
             .ends_with("more problems are not shown")
     );
+}
+
+#[test]
+fn a_model_says_what_it_can_do_unless_that_is_stated() {
+    let server = |model: &str, stated: &str| {
+        let text = format!(
+            "[drive.d]\nmodel = \"{model}\"\n{stated}\n[listen]\nnbd = [\"127.0.0.1:0\"]\n"
+        );
+        parse("", &text, &Options::default()).unwrap()
+    };
+    let stated = "capacity = { read = \"1MB/s\", write = \"1MB/s\", read_iops = 5 }";
+    for name in weir_config::profile::names() {
+        let given = server(name, "");
+        let capacity = given.drives[0].capacity.expect(name);
+        assert!(capacity.bytes() > 1_000_000, "{name}: {capacity:?}");
+        // What it came to is written down as if it had been stated, and that is possible.
+        assert_eq!(
+            parse("", &given.to_string(), &Options::default()),
+            Ok(given),
+            "{name}"
+        );
+        let capacity = server(name, stated).drives[0].capacity.unwrap();
+        let parts = [
+            capacity.read,
+            capacity.write,
+            capacity.iops,
+            capacity.read_iops,
+            capacity.write_iops,
+        ];
+        assert_eq!(parts, [1_000_000, 1_000_000, 0, 5, 0], "{name}");
+    }
+    let disk = server("hitachi-hts72755", "").drives[0].capacity.unwrap();
+    assert_eq!(disk.iops, disk.read_iops.min(disk.write_iops));
+    // Its inner zone has 60 MB/s.
+    assert!(
+        disk.read <= 60_000_000 && disk.read > 57_000_000,
+        "{disk:?}"
+    );
+}
+
+#[test]
+fn what_the_drive_does_is_noted_where_it_keeps_promises() {
+    let notes = |policy: &str, capacity: &str, min: &str| {
+        let rotational = !capacity.contains("50000");
+        let text = format!(
+            "drive.d = {{ rotational = {rotational}, policy = \"{policy}\", capacity = {{ read = \"100MB/s\", write = \"100MB/s\"{capacity} }} }}\n\
+             listen.nbd = [\"127.0.0.1:0\"]\nvolume.v = {{ drive = \"d\", memory = true, size = \"1GiB\", {min} }}"
+        );
+        let server = parse("", &text, &Options::default()).unwrap();
+        let notes = weir_config::notes(&server).into_iter();
+        notes.map(|n| n.message).collect::<Vec<_>>()
+    };
+    let disk = ", read_iops = 100";
+    let slow = "min = \"10MB/s\"";
+    // 9 ms a request and 10 ns a byte beyond 4 KiB: 110 KiB take 10.96 ms and 9 % of the time is left.
+    assert_eq!(
+        notes("contract", disk, slow),
+        [
+            "the 10MB/s promised in bytes are kept at random places for\n  reads of at least 112KiB; those of 4KiB come to 409kB/s"
+        ]
+    );
+    assert_eq!(notes("none", disk, slow), [""; 0]);
+    assert_eq!(notes("contract", "", slow), [""; 0], "nothing is known");
+    let flash = ", iops = 50000";
+    assert_eq!(notes("contract", flash, slow), [""; 0], "4 KiB will do");
+    // A request every 12.5 ms: 10 ms to get there, 2.5 ms for 244 KiB and the first 4.
+    assert_eq!(
+        notes("contract", ", iops = 100", "min_iops = 80"),
+        ["the 80 requests/s promised are kept at random places for\n  requests of up to 248KiB"]
+    );
+    // Longer ones reach the drive in parts of 128 KiB.
+    assert_eq!(notes("contract", flash, "min_iops = 80"), [""; 0]);
 }

@@ -140,8 +140,38 @@ pub struct Capacity {
     pub read: u64,
     /// Bytes written a second, likewise.
     pub write: u64,
-    /// Requests a second, likewise. Zero: never the limit.
+    /// Requests a second whatever their kind, likewise. Zero: not stated.
     pub iops: u64,
+    /// Read requests a second, likewise. Zero: not stated.
+    pub read_iops: u64,
+    /// Write requests a second, likewise. Zero: not stated.
+    pub write_iops: u64,
+}
+
+impl Capacity {
+    /// A drive that can do nothing.
+    pub const NONE: Self = Self {
+        read: 0,
+        write: 0,
+        iops: 0,
+        read_iops: 0,
+        write_iops: 0,
+    };
+
+    /// Bytes a second that promises are held against: a contract does not say which way they go, so those of the slower one.
+    pub const fn bytes(&self) -> u64 {
+        if self.read < self.write {
+            self.read
+        } else {
+            self.write
+        }
+    }
+
+    /// Requests a second that promises are held against, likewise: the least that is stated. Zero: requests are never the limit.
+    pub fn requests(&self) -> u64 {
+        let stated = [self.iops, self.read_iops, self.write_iops];
+        stated.into_iter().filter(|n| *n > 0).min().unwrap_or(0)
+    }
 }
 
 /// Bytes and requests a second.
@@ -214,18 +244,7 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OverCapacity { promised, capacity } => write!(
-                f,
-                "promises add up to {}.{:01} % of the drive ({} bytes/s and {} requests/s of read {} bytes/s, write {} bytes/s, \
-                 {} requests/s); at most 90 % can be promised",
-                promised.millionths / 10_000,
-                promised.millionths / 1_000 % 10,
-                promised.bytes,
-                promised.iops,
-                capacity.read,
-                capacity.write,
-                capacity.iops
-            ),
+            Self::OverCapacity { promised, capacity } => over_capacity(f, promised, capacity),
             Self::CapacityUnknown(g) => {
                 write!(
                     f,
@@ -259,8 +278,38 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
+/// The sums: what is promised, and what it is held against.
+fn over_capacity(
+    f: &mut fmt::Formatter<'_>,
+    promised: &Promised,
+    capacity: &Capacity,
+) -> fmt::Result {
+    // Rounded up: what is too much must not look as if it fitted.
+    let tenths = promised.millionths.div_ceil(1_000);
+    write!(
+        f,
+        "promises add up to {}.{} % of the drive ({} bytes/s and {} requests/s of read {} bytes/s, write {} bytes/s",
+        tenths / 10,
+        tenths % 10,
+        promised.bytes,
+        promised.iops,
+        capacity.read,
+        capacity.write
+    )?;
+    let requests = [
+        (capacity.iops, "requests/s"),
+        (capacity.read_iops, "read requests/s"),
+        (capacity.write_iops, "write requests/s"),
+    ];
+    for (stated, what) in requests.into_iter().filter(|r| r.0 > 0) {
+        write!(f, ", {stated} {what}")?;
+    }
+    f.write_str("); at most 90 % can be promised")
+}
+
 /// Checks every contract of the tree by itself and against its parent, adds the promises up and holds them against the drive
-/// (max of the realtime clients plus min of the others at most 0.9 of the capacity).
+/// (max of the realtime clients plus min of the others at most 0.9 of the capacity). What is promised in bytes and what is promised in
+/// requests take the drive's time one beside the other, so their parts of it are added.
 pub(crate) fn admit(groups: &Groups, capacity: Option<Capacity>) -> Result<Promised, Refusal> {
     for (id, group) in groups.iter() {
         check_alone(id, &group.contract)?;
@@ -327,10 +376,9 @@ fn millionths(rates: Rates, capacity: Capacity) -> u64 {
         (_, 0) => u64::MAX,
         (amount, of) => mul_div_ceil(amount, 1_000_000, of),
     };
-    let iops = if capacity.iops == 0 {
-        0
-    } else {
-        part(rates.iops, capacity.iops)
+    let iops = match capacity.requests() {
+        0 => 0,
+        requests => part(rates.iops, requests),
     };
-    part(rates.bytes, capacity.read.min(capacity.write)).saturating_add(iops)
+    part(rates.bytes, capacity.bytes()).saturating_add(iops)
 }

@@ -199,6 +199,7 @@ mod tests {
         read: 100,
         write: 200,
         iops: 50,
+        ..Capacity::NONE
     });
 
     fn min(min: u64) -> Contract {
@@ -267,6 +268,36 @@ mod tests {
         assert_eq!(
             tree(&[add(G1, ROOT, endless)]).unwrap().admit(DISK),
             Err(Refusal::RealtimeWithoutMax(G1))
+        );
+    }
+
+    #[test]
+    fn promised_requests_are_held_against_the_least_that_is_stated_of_any_kind() {
+        let requests = |min_iops| Contract {
+            min_iops,
+            ..Contract::DEFAULT
+        };
+        let part = |iops, read_iops, write_iops| {
+            let capacity = Capacity {
+                iops,
+                read_iops,
+                write_iops,
+                ..DISK.unwrap()
+            };
+            let groups = tree(&[add(G1, ROOT, requests(9)), add(G2, ROOT, min(10))]).unwrap();
+            groups.admit(Some(capacity)).map(|p| p.millionths)
+        };
+        assert_eq!(part(50, 0, 0), Ok(280_000));
+        assert_eq!(part(0, 20, 0), Ok(550_000));
+        assert_eq!(part(50, 20, 30), Ok(550_000));
+        assert_eq!(part(50, 30, 12), Ok(850_000));
+        assert_eq!(part(0, 0, 0), Ok(100_000));
+        let refusal = part(50, 11, 20).unwrap_err();
+        let text = alloc::format!("{refusal}");
+        assert_eq!(
+            text,
+            "promises add up to 91.9 % of the drive (10 bytes/s and 9 requests/s of read 100 bytes/s, write 200 bytes/s, \
+             50 requests/s, 11 read requests/s, 20 write requests/s); at most 90 % can be promised"
         );
     }
 

@@ -57,6 +57,7 @@ mutants! {
     32 BEHIND_IGNORED "who is behind its promise is served by its share" "precedence"
     33 REALTIME_NOT_URGENT "a realtime client is served by its share" "realtime"
     34 IDLE_MEMBER_STARVED "the idle class is promoted only at the root" "idle"
+    35 REALTIME_STARVES_PROMISES "realtime clients let nobody pass who is behind its promise by far" "promise"
 }
 
 #[cfg(feature = "mutants")]

@@ -42,8 +42,10 @@ extern crate std;
 mod config;
 mod drive;
 mod ends;
+mod freeze;
 pub mod hdd;
 mod link;
+mod measure;
 pub mod null;
 #[cfg(test)]
 mod physics;
@@ -55,3 +57,4 @@ pub mod volume;
 
 pub use config::{Config, ConfigError};
 pub use drive::{Busy, Drive, Ended};
+pub use freeze::{Freeze, Freezing};

@@ -9,6 +9,11 @@ pub enum Error {
     /// A parameter of the drive is out of range.
     #[error("drive: {0}")]
     Drive(weir_drive::ConfigError),
+    /// The drive is frozen for no time at all, or for as long as from one freeze to the next.
+    #[error(
+        "drive: a freeze is longer than nothing and shorter than the time from one to the next"
+    )]
+    Freeze,
     /// The layer's tables cannot be of this size.
     #[error("layer: {0}")]
     Layer(weir_core::ConfigError),

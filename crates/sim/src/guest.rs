@@ -45,7 +45,7 @@ impl Guest {
             stream: None,
             ready: false,
             paused: false,
-            unread: VecDeque::with_capacity(spec.outstanding() as usize),
+            unread: VecDeque::with_capacity(spec.outstanding(transfer) as usize),
             space: spec.space,
             flags: spec.flags,
         })

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Output, Span, StreamId};
 use weir_drive::{Config, null, ssd};
-use weir_load::Program;
+use weir_load::{Program, SyncMode};
 use weir_sim::scenario::{Control, Interferers, Reads, latency};
-use weir_sim::{Auditors, Buffered, Observer, Results, Run, Scenario};
+use weir_sim::{Auditors, Buffered, Observer, Policy, Results, Run, Scenario};
 
 const MIB: u64 = 1 << 20;
 const FILE: u64 = 64 * MIB;
@@ -285,4 +285,20 @@ fn tags_follow_the_drive_and_the_elevator() {
     });
     // Flushes are alone in an ATA drive, and one for each queue of the other.
     assert_eq!(adapters, [(true, 1), (false, 8), (true, 1), (true, 1)]);
+}
+
+#[test]
+fn calls_that_write_more_than_a_command_takes_have_room_for_all_their_commands() {
+    let drive = Config::Null(null::Config::demo());
+    let transfer = drive.shape().max_transfer;
+    let mut scenario = Scenario::new("large", drive, Span::from_secs(2));
+    let mut program = Program::random_reads(1 << 20, 1);
+    (program.writes, program.sync) = (100, SyncMode::Fdatasync(64));
+    let client = scenario.tenant("one", Contract::DEFAULT, 1 << 30, program);
+    client.buffered = Some(Buffered::default());
+    // 64 times as many commands as a call needs, and more for reads and the flush.
+    assert!(client.outstanding(transfer) > 64 * (1 << 20) / transfer);
+    let run = Run::new(&scenario, &Policy::none(), 0).unwrap();
+    let results = run.run(|_| {}).unwrap();
+    assert!(results.clients[0].meter.bytes() > 256 << 20);
 }

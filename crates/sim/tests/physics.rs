@@ -1,9 +1,9 @@
 //! What can be worked out by hand.
 
 use weir_core::{Contract, Instant, Span};
-use weir_drive::null;
+use weir_drive::{Freeze, null};
 use weir_load::{Arrival, Program, SyncMode};
-use weir_sim::{Path, Policy, Results, Run, Scenario, Stall};
+use weir_sim::{Error, Path, Policy, Results, Run, Scenario, Stall};
 
 fn idle() -> Scenario {
     let drive = weir_drive::Config::Null(null::Config::demo());
@@ -176,5 +176,31 @@ fn time_that_stands_still_is_noticed() {
         ..null::Config::demo()
     });
     let error = Run::new(&scenario, &Policy::none(), 0).unwrap().run(|_| {});
-    assert!(matches!(error, Err(weir_sim::Error::Stuck { .. })));
+    assert!(matches!(error, Err(Error::Stuck { .. })));
+}
+
+#[test]
+fn a_drive_that_freezes_serves_nothing_meanwhile() {
+    let mut scenario = one(Program::random_reads(4096, 1));
+    scenario.freeze = Some(Freeze {
+        first: Span::from_millis(300),
+        length: Span::from_millis(200),
+        every: Span::from_millis(400),
+    });
+    let results = run(&scenario);
+    let meter = &results.clients[0].meter;
+    // Frozen from 300 to 500 ms and from 700 to 900 ms.
+    let tenths = meter.plot().complete(meter.end_ns());
+    let served: Vec<bool> = tenths.iter().map(|w| w.requests > 0).collect();
+    let frozen = [3, 4, 7, 8];
+    assert!(
+        (0..10).all(|n| served[n] != frozen.contains(&n)),
+        "{served:?}"
+    );
+    assert!((599_000_000 / 46_384..=601_000_000 / 46_384).contains(&meter.requests()));
+    assert_eq!(meter.latency().max(), 200_046_384);
+    let freeze = scenario.freeze.as_mut().unwrap();
+    freeze.length = freeze.every;
+    let refused = Run::new(&scenario, &Policy::none(), 0);
+    assert_eq!(refused.unwrap_err(), Error::Freeze);
 }

@@ -97,6 +97,7 @@ fn a_contract_is_kept_beside_fifteen_who_sync() {
             read: 3_000_000_000,
             write: 1_000_000_000,
             iops: 100_000,
+            ..Capacity::NONE
         });
         run(&scenario, &control.policy())
     };

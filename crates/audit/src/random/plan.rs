@@ -226,14 +226,19 @@ pub(super) fn add_group(source: &mut impl Source, config: &Config, id: u32) -> E
 }
 
 pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
-    (!source.once_in(8)).then(|| Capacity {
-        read: source.magnitude(1 << 34),
-        write: source.magnitude(1 << 34),
-        iops: if source.once_in(2) {
-            0
-        } else {
-            source.magnitude(1 << 22)
-        },
+    (!source.once_in(8)).then(|| {
+        let (read, write) = (source.magnitude(1 << 34), source.magnitude(1 << 34));
+        let mut requests = |seldom| {
+            let stated = source.once_in(seldom);
+            if stated { source.magnitude(1 << 22) } else { 0 }
+        };
+        Capacity {
+            read,
+            write,
+            iops: requests(2),
+            read_iops: requests(4),
+            write_iops: requests(4),
+        }
     })
 }
 

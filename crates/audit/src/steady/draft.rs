@@ -38,6 +38,7 @@ impl<'a> Draft<'a> {
             read: LINK,
             write,
             iops,
+            ..Capacity::NONE
         };
         scene.watch = watch;
         scene.config.limits.streams = 64;

@@ -16,6 +16,7 @@ const CAPACITY: Option<Capacity> = Some(Capacity {
     read: LINK,
     write: LINK,
     iops: 0,
+    ..Capacity::NONE
 });
 
 pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch) -> Scene {

@@ -171,6 +171,7 @@ mod tests {
             read: rate,
             write: rate,
             iops: 0,
+            ..Capacity::NONE
         };
         let min = |rate| {
             Scenario::Contract.build(1, Some(capacity(rate))).groups[0]

@@ -130,6 +130,7 @@ pub(crate) fn measure(
         // Nothing is written.
         write: rate,
         iops: (random.requests as f64 / random.seconds.max(1e-3)) as u64,
+        ..Capacity::NONE
     })
 }
 

@@ -3,7 +3,9 @@
 use super::{model, policy};
 use crate::document::{Document, Entry, Shape, Table};
 use crate::listen::Limits;
+use crate::measured::{self, rounded};
 use crate::server::{Drive, DriveLimits, Policy};
+use crate::units::Rate;
 use weir_core::{Capacity, DriveShape};
 
 pub(super) const DRIVE: Shape = Shape {
@@ -24,7 +26,7 @@ pub(super) const DRIVE: Shape = Shape {
 
 pub(super) const CAPACITY: Shape = Shape {
     name: "capacity = { ... }",
-    keys: &["read", "write", "iops"],
+    keys: &["read", "write", "iops", "read_iops", "write_iops"],
 };
 
 pub(super) const DRIVE_LIMITS: Shape = Shape {
@@ -80,7 +82,7 @@ pub(super) fn drive<'a>(
     drive
 }
 
-/// The drive is this model: its shape and, unless stated, its capacity are the model's.
+/// The drive is this model: its shape and, unless stated, its capacity are the model's. What is stated must be possible.
 pub(super) fn set_model(doc: &mut Document<'_>, drive: &mut Drive, model: weir_drive::Config) {
     let path = super::path("drive", &drive.name);
     for key in SHAPE_KEYS {
@@ -96,12 +98,51 @@ pub(super) fn set_model(doc: &mut Document<'_>, drive: &mut Drive, model: weir_d
     drive.tags = shape.tags;
     drive.max_transfer = shape.max_transfer;
     drive.rotational = shape.rotational;
-    drive.capacity = drive.capacity.or_else(|| model.capacity());
+    match drive.capacity {
+        Some(stated) => possible(doc, &path, stated, &model),
+        None => drive.capacity = measured::least(&model),
+    }
     drive.model = Some(model);
     let places = u64::from(shape.queues) * u64::from(shape.tags);
     if places > PLACES_MAX {
         let what = format!("has {places} tags in all; at most {PLACES_MAX} are permitted");
         doc.keep(doc.places.problem(&format!("{path}.model"), what, None));
+    }
+}
+
+/// Keeps a problem for each part of a stated capacity that is beyond the model even where it is fastest.
+fn possible(doc: &mut Document<'_>, drive: &str, stated: Capacity, model: &weir_drive::Config) {
+    let Some(most) = measured::most(model) else {
+        return;
+    };
+    let parts = [
+        ("read", stated.read, most.read, "read in sequence"),
+        ("write", stated.write, most.write, "written in sequence"),
+        ("iops", stated.iops, most.iops, "requests/s"),
+        ("read_iops", stated.read_iops, most.read_iops, "reads/s"),
+        ("write_iops", stated.write_iops, most.write_iops, "writes/s"),
+    ];
+    for (key, stated, most, what) in parts {
+        // Zero is no bound, or not stated. What is measured is exact to a hundredth.
+        if most == 0 || stated <= most.saturating_add(most / 100) {
+            continue;
+        }
+        let best = rounded(most);
+        let what = match key {
+            "read" | "write" => {
+                format!(
+                    "{} is more than the model does at its best: {} {what}",
+                    Rate(stated),
+                    Rate(best)
+                )
+            }
+            _ => format!(
+                "{stated} is more than the model does at its best: {best} {what} of 4KiB at random places"
+            ),
+        };
+        let help = "without a capacity, what the model does at its worst counts".to_owned();
+        let at = format!("{drive}.capacity.{key}");
+        doc.keep(doc.places.problem(&at, what, Some(help)));
     }
 }
 
@@ -138,14 +179,17 @@ fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
     let write = doc.required(&table, "write", help);
     let read = read.and_then(|e| e.rate(doc));
     let write = write.and_then(|e| e.rate(doc));
-    let iops = match table.entry("iops") {
+    let mut requests = |key| match table.entry(key) {
         Some(entry) => entry.integer(doc, 1..=IOPS_MAX),
         None => Some(0),
     };
+    let [iops, read_iops, write_iops] = ["iops", "read_iops", "write_iops"].map(&mut requests);
     Some(Capacity {
         read: read?,
         write: write?,
         iops: iops?,
+        read_iops: read_iops?,
+        write_iops: write_iops?,
     })
 }
 

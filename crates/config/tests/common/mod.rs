@@ -57,7 +57,12 @@ fn draw_drive(random: &mut Random, text: &mut String, model: bool) {
     let policy = random.pick(&["contract", "none", "bfq"]);
     writeln!(text, "policy = \"{policy}\"").unwrap();
     if random.below(8) > 0 {
-        let iops = random.pick(&["", ", iops = 50000", ", iops = 1"]);
+        let iops = random.pick(&[
+            "",
+            ", iops = 50000",
+            ", iops = 1, read_iops = 7",
+            ", write_iops = 300",
+        ]);
         let write = random.pick(&["200MB/s", "1.5GiB/s", "123456789B/s"]);
         writeln!(
             text,

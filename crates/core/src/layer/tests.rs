@@ -439,6 +439,7 @@ fn a_refused_change_leaves_everything_as_it_was() {
         read: 100,
         write: 100,
         iops: 0,
+        ..Capacity::NONE
     });
     let add = |id| Edit::AddGroup {
         id: GroupId(id),

@@ -9,7 +9,7 @@ settings! {
     Config { limits, drive, elevator }
     Limits { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
     DriveShape { queues, tags, max_transfer, rotational, capacity }
-    Capacity { read, write, iops }
+    Capacity { read, write, iops, read_iops, write_iops }
     bfq::Config {
         fifo_expire_sync, fifo_expire_async, back_seek_max, back_seek_penalty, slice_idle, max_budget, timeout_sync,
         strict_guarantees, async_charge_factor, seeky_threshold, low_latency, injection, merge, stable_merge, charge,

@@ -24,6 +24,8 @@ fn config() -> Config {
                 read: 1 << 30,
                 write: 1 << 29,
                 iops: 0,
+                read_iops: 40_000,
+                write_iops: 300,
             }),
             ..DriveShape::default()
         },
@@ -222,14 +224,15 @@ fn changed_bytes_never_panic_and_never_take_much_memory() {
 #[test]
 fn a_header_of_another_version_or_with_other_settings_is_refused() {
     let good = run(1);
-    let mut version = good.clone();
-    version[8] += 1;
+    let [mut older, mut newer] = [good.clone(), good.clone()];
+    older[8] -= 1;
+    newer[8] += 1;
     let mut settings = good.clone();
     // After the magic, the version, the frame's length and the number of the header's parts: the number of limits.
     settings[8 + 4 + 4 + 1] += 1;
     let mut magic = good.clone();
     magic[0] = b'w';
-    for (bytes, offset) in [(version, 8), (settings, 18), (magic, 0)] {
+    for (bytes, offset) in [(older, 8), (newer, 8), (settings, 18), (magic, 0)] {
         let Err(ReplayError::Malformed(m)) = replay(&bytes) else {
             panic!("malformed")
         };

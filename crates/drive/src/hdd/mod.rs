@@ -28,7 +28,7 @@ use seek::Curve;
 use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 
 /// Ranges in the write cache at most; one more write waits.
-const DIRTY_MAX: usize = 256;
+pub(crate) const DIRTY_MAX: usize = 256;
 
 /// The disk. See the module's documentation.
 #[derive(Debug)]

@@ -115,6 +115,18 @@ impl Config {
     ///
     /// A drive without service time has no bound on requests, which [`Capacity`] writes as zero.
     pub fn capacity(&self) -> Option<Capacity> {
+        let least = self.bound(SMALL);
+        (least.read > 0).then_some(least)
+    }
+
+    /// What it can do at the most: the bandwidth with the longest requests. Zero is no bound.
+    pub(crate) fn most(&self) -> Capacity {
+        self.bound(MAX_TRANSFER.into())
+    }
+
+    /// What service time, places and link leave of requests of `size` bytes, and of their number however short they are. Zero is no
+    /// bound.
+    fn bound(&self, size: u64) -> Capacity {
         let at_once = u64::from(self.tags) * u64::from(self.queues);
         let iops = match self.awake(self.service.as_nanos()) {
             0 => 0,
@@ -125,16 +137,16 @@ impl Config {
             (link, 0) => link,
             (_, tick) => self.lump() * SECOND / tick,
         };
-        let bytes = match (iops.saturating_mul(SMALL), link) {
-            (0, 0) => return None,
+        let bytes = match (iops.saturating_mul(size), link) {
             (0, bound) | (bound, 0) => bound,
             (served, link) => served.min(link),
         };
-        Some(Capacity {
+        Capacity {
             read: bytes,
             write: bytes,
             iops,
-        })
+            ..Capacity::NONE
+        }
     }
 
     /// When the drive looks next at `nanos` or after it.

@@ -132,6 +132,8 @@ impl Config {
             read: least(|c| c.read),
             write: least(|c| c.write),
             iops: least(|c| c.iops),
+            read_iops: least(|c| c.read_iops),
+            write_iops: least(|c| c.write_iops),
         })
     }
 

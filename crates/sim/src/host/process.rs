@@ -112,10 +112,15 @@ impl Process {
         })
     }
 
-    /// Requests that such a process has in the layer at most.
-    pub(crate) fn outstanding(program: &Program, buffered: &Buffered) -> u32 {
+    /// Requests that such a process has in the layer at most, on a drive whose largest command is `transfer` bytes.
+    pub(crate) fn outstanding(program: &Program, buffered: &Buffered, transfer: u32) -> u32 {
+        let (Size::Fixed(most) | Size::Range { max: most, .. }) = program.size;
+        // What one call wrote may leave as several commands.
+        let each = most.div_ceil((transfer / PAGE as u32).max(1) * PAGE as u32);
         let writes = match program.sync {
-            SyncMode::Fdatasync(every) | SyncMode::Flush(every) if program.writes > 0 => every,
+            SyncMode::Fdatasync(every) | SyncMode::Flush(every) if program.writes > 0 => {
+                every.saturating_mul(each)
+            }
             _ => 0,
         };
         reads(program, buffered)

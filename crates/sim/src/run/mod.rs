@@ -11,7 +11,7 @@ use crate::parts::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
 use crate::timers::Timers;
-use crate::{ClientSpec, Error, Policy, Scenario};
+use crate::{Error, Policy, Scenario};
 use std::collections::VecDeque;
 use std::fmt;
 use weir_core::record::{Observed, Observer};
@@ -19,7 +19,7 @@ use weir_core::{
     Completion, Config, Cookie, Edit, GroupId, Instant, Layer, Output, Promised, Refusal, Request,
     SpaceId, Span,
 };
-use weir_drive::Drive;
+use weir_drive::{Drive, Freezing};
 use weir_measure::Level;
 
 /// A scenario played under a policy, in virtual time.
@@ -125,7 +125,8 @@ impl<'a> Run<'a> {
                 Guest::new(scenario, spec, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let outstanding = scenario.clients.iter().map(ClientSpec::outstanding);
+        let transfer = scenario.drive.shape().max_transfer;
+        let outstanding = scenario.clients.iter().map(|c| c.outstanding(transfer));
         let outstanding = outstanding.fold(0, u32::saturating_add);
         Ok(Self {
             scenario,
@@ -310,7 +311,13 @@ impl<'a> Run<'a> {
 
 /// The drive behind its adapter.
 fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
-    let drive = scenario.drive.build().map_err(Error::Drive)?;
+    let mut drive = scenario.drive.build().map_err(Error::Drive)?;
+    if let Some(freeze) = scenario.freeze {
+        if !freeze.is_valid() {
+            return Err(Error::Freeze);
+        }
+        drive = Box::new(Freezing::new(drive, freeze));
+    }
     Ok(if scenario.adapter.ata {
         Box::new(Ata::new(drive))
     } else {

@@ -23,6 +23,8 @@ pub struct Scenario {
     pub case: String,
     /// The drive.
     pub drive: weir_drive::Config,
+    /// When the drive serves nothing; `None`: it always does. A [valid](weir_drive::Freeze::is_valid) one.
+    pub freeze: Option<weir_drive::Freeze>,
     /// What the drive's owner states it can do; admission and the contract elevator count with it. `None`: unknown.
     pub capacity: Option<Capacity>,
     /// Sizes of the address spaces in bytes: the first is [`SpaceId`] 0.
@@ -91,10 +93,10 @@ pub struct ClientSpec {
 }
 
 impl ClientSpec {
-    /// Requests that it has in the layer at most.
-    pub fn outstanding(&self) -> u32 {
+    /// Requests that it has in the layer at most, on a drive whose largest command is `transfer` bytes.
+    pub fn outstanding(&self, transfer: u32) -> u32 {
         match &self.buffered {
-            Some(buffered) => Process::outstanding(&self.program, buffered),
+            Some(buffered) => Process::outstanding(&self.program, buffered, transfer),
             None => self.program.depth,
         }
     }
@@ -137,6 +139,7 @@ impl Scenario {
             name,
             capacity: drive.capacity(),
             drive,
+            freeze: None,
             spaces: Vec::new(),
             places: Vec::new(),
             groups: Vec::new(),
@@ -228,7 +231,8 @@ impl Scenario {
         if let Some(limits) = self.limits {
             return limits;
         }
-        let depths = self.clients.iter().map(ClientSpec::outstanding);
+        let transfer = self.drive.shape().max_transfer;
+        let depths = self.clients.iter().map(|c| c.outstanding(transfer));
         let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
         Limits {

@@ -1,77 +1,275 @@
-//! What a request costs the drive: a linear model from the capacity that was stated or measured.
+//! What a request costs the drive, learned from the drive.
+//!
+//! Four kinds of pieces: reads and writes, each *near* (it goes on where the piece before it ended) or *far*. A kind costs so much a
+//! request, and reads and writes cost so much a byte, in nanoseconds of a busy drive. At the beginning all follows from the stated
+//! capacity; from then on every round of 10 ms or more in which the drive was never idle says that what ended in it took as long as the round. The error is
+//! shared out in proportion to what each part explains (normalised least mean squares; Widrow, Hoff, 1960), so requests that never
+//! occur alone are told apart as soon as their mixture changes.
+//!
+//! A drive that does many things at once shows what it can do only when it has enough to do. So "cheaper than thought" is believed at
+//! once, and "dearer" at once only if there was enough in flight that pieces waited for one another. What is believed too dear lets
+//! less into the drive, never nothing, and what there is shows it to be cheaper: cost is the time from one end to the next, and so the
+//! modelled cost of all that is in flight is the time until it is done (Little's law).
 
-use crate::{Capacity, Op};
+use crate::time::mul_div_floor;
+use crate::{Capacity, Instant, Op, Span};
 
 /// Fraction bits of nanoseconds a byte.
 const SHIFT: u32 = 20;
+/// Of a drive of unknown capacity: bytes a second. And of one of which less is stated than any drive does: what is stated is what can
+/// be counted on, and may be little.
+const UNKNOWN: u64 = 1_000_000_000;
+const SLOWEST: u64 = 100_000_000;
+/// A far request is first taken to cost as much as so many bytes.
+const FAR_BYTES: u64 = 128 << 10;
+/// A near one as so many.
+const NEAR_BYTES: u64 = 2 << 10;
+/// Pieces are cut to no less.
+const PIECE: u64 = 16 << 10;
+/// A round lasts at least this long and has so many ends in it, or lasts this long at the most.
+const ROUND: Span = Span::from_millis(10);
+const ENDS: u32 = 8;
+const LONGEST: Span = Span::from_millis(100);
+/// In so many rounds at the beginning of each kind everything is believed.
+const NEW: u32 = 12;
+/// What a request can cost, in nanoseconds; and a byte, as so many times more or less than at the beginning.
+const REQUEST: core::ops::RangeInclusive<u64> = 50..=10_000_000_000;
+const BYTE: u64 = 16;
+/// How much of an error is corrected in a round: of what is new, and of what was thought too dear or too cheap. A byte's cost hardly
+/// changes, a request's does: it takes a quarter of that.
+const NEWS: i64 = ONE / 2;
+const CHEAPER: i64 = ONE / 2;
+const CHEAPER_WRITE: i64 = ONE / 8;
+const DEARER: i64 = ONE / 4;
+const DEARER_UNTOLD: i64 = ONE / 512;
+/// Fraction bits of ratios.
+const RATIO: u32 = 16;
+const ONE: i64 = 1 << RATIO;
 
-/// Nanoseconds of drive time by operation and length: the larger of its part of the requests and its part of the bytes that the
-/// drive can do in a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a piece is, as seen from the piece that went to the drive before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// It goes on where that one ended.
+    Near,
+    /// Somewhere else.
+    Far,
+}
+
+/// What ended in the round, by kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ended {
+    requests: u64,
+    bytes: u64,
+}
+
+/// The model.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
-    request: u64,
-    read_byte: u64,
-    write_byte: u64,
+    /// Nanoseconds a request, by kind.
+    requests: [u64; 4],
+    /// Nanoseconds a byte with [`SHIFT`] fraction bits, of reads and of writes; and the same at the beginning.
+    bytes: [u64; 2],
+    stated: [u64; 2],
+    ended: [Ended; 4],
+    ends: u32,
+    /// The drive has been busy for so long in this round, up to `until`.
+    busy: u64,
+    until: Instant,
+    /// What was in flight times how long it was.
+    area: u64,
+    /// Something ended whose cost is not learned here.
+    spoilt: bool,
+    /// Rounds in which there was something of a kind.
+    rounds: [u32; 4],
+}
+
+const fn kind(op: Op, place: Place) -> usize {
+    let write = !matches!(op, Op::Read);
+    (write as usize) << 1 | matches!(place, Place::Far) as usize
+}
+
+/// What a finished round was like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Round {
+    /// Modelled cost in flight, on average.
+    pub(super) flight: u64,
+    /// Modelled cost of the average piece.
+    pub(super) piece: u64,
 }
 
 impl Model {
-    /// The model of a drive; of one whose capacity is unknown, 1 GB/s and a million requests a second, so that costs compare.
+    /// The model of a drive of which no more is known than what is stated.
     pub(super) fn new(capacity: Option<Capacity>) -> Self {
         let c = capacity.unwrap_or(Capacity {
-            read: 1_000_000_000,
-            write: 1_000_000_000,
-            iops: 1_000_000,
+            read: UNKNOWN,
+            write: UNKNOWN,
+            ..Capacity::NONE
         });
-        let byte = |rate: u64| (1_000_000_000u64 << SHIFT) / rate.max(1);
+        let byte = |rate: u64| ((1_000_000_000u64 << SHIFT) / rate.max(SLOWEST)).max(1);
+        let stated = [byte(c.read), byte(c.write)];
+        let request = |kind: usize| {
+            let far = kind % 2 == 1;
+            let bytes = if far { FAR_BYTES } else { NEAR_BYTES };
+            let iops = c.iops.max([c.read_iops, c.write_iops][kind / 2]);
+            let request = match 1_000_000_000u64.checked_div(iops) {
+                Some(request) if far => request,
+                _ => moved(bytes, stated[kind / 2]),
+            };
+            request.max(*REQUEST.start())
+        };
         Self {
-            request: 1_000_000_000u64.checked_div(c.iops).unwrap_or(0),
-            read_byte: byte(c.read),
-            write_byte: byte(c.write),
+            requests: [request(0), request(1), request(2), request(3)],
+            bytes: stated,
+            stated,
+            ended: [Ended::default(); 4],
+            ends: 0,
+            busy: 0,
+            until: Instant::ZERO,
+            area: 0,
+            spoilt: false,
+            rounds: [0; 4],
         }
     }
 
-    /// The cost of moving `bytes` in one request, at least one nanosecond.
+    /// The cost of moving `bytes` in one piece, at least one nanosecond.
     #[inline]
-    pub(super) fn cost(&self, op: Op, bytes: u64) -> u64 {
-        let (byte, bytes) = match op {
-            Op::Read => (self.read_byte, bytes),
-            Op::Write | Op::WriteZeroes => (self.write_byte, bytes),
-            Op::Discard => (self.write_byte, 512),
-            Op::Flush => (self.write_byte, 0),
+    pub(super) fn cost(&self, op: Op, place: Place, bytes: u64) -> u64 {
+        let bytes = match op {
+            Op::Read | Op::Write | Op::WriteZeroes => bytes,
+            Op::Discard => 512,
+            Op::Flush => 0,
         };
-        let moved =
-            u64::try_from((u128::from(bytes) * u128::from(byte)) >> SHIFT).unwrap_or(u64::MAX >> 1);
-        moved.max(self.request).max(1)
+        let kind = kind(op, place);
+        self.requests[kind].saturating_add(moved(bytes, self.bytes[kind / 2]))
     }
 
-    /// The bytes that cost no more than the request they come in: cutting them smaller costs the drive more and frees it no sooner.
-    pub(super) fn indivisible(&self) -> u64 {
-        self.bytes_in(self.request)
+    /// What it costs to go elsewhere: how much more a far piece of usual length costs than a near one.
+    pub(super) fn away(&self, op: Op) -> u64 {
+        const USUAL: u64 = 64 << 10;
+        let [near, far] = [Place::Near, Place::Far].map(|p| self.cost(op, p, USUAL));
+        far.saturating_sub(near)
     }
 
-    /// The bytes whose reading or writing takes `nanos`, whichever is fewer.
-    pub(super) fn bytes_in(&self, nanos: u64) -> u64 {
-        let byte = self.read_byte.max(self.write_byte).max(1);
-        u64::try_from((u128::from(nanos) << SHIFT) / u128::from(byte)).unwrap_or(u64::MAX)
+    /// The bytes of a piece that costs no more than `nanos`.
+    pub(super) fn bytes_in(&self, op: Op, nanos: u64) -> u64 {
+        let kind = kind(op, Place::Far);
+        let left = nanos.saturating_sub(self.requests[kind]);
+        mul_div_floor(left, 1 << SHIFT, self.bytes[kind / 2])
+    }
+
+    /// The bytes below which a piece costs the drive mostly what every request costs: cut smaller it is not done much sooner, and the
+    /// drive does less.
+    pub(super) fn efficient(&self, op: Op) -> u64 {
+        let kind = kind(op, Place::Far);
+        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2]).max(PIECE)
+    }
+
+    /// A piece goes to the drive, which has nothing else.
+    #[inline]
+    pub(super) fn begins(&mut self, now: Instant) {
+        self.until = now;
+    }
+
+    /// The drive works on something that is not to be learned from.
+    pub(super) fn spoil(&mut self) {
+        self.spoilt = true;
+    }
+
+    /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
+    #[inline]
+    pub(super) fn ends(&mut self, now: Instant, op: Op, place: Place, bytes: u64, flight: u64) -> Option<Round> {
+        let passed = now.since(self.until).as_nanos();
+        self.until = now;
+        self.busy += passed;
+        self.area = self.area.saturating_add(passed.saturating_mul(flight));
+        self.spoilt |= !matches!(op, Op::Read | Op::Write);
+        let ended = &mut self.ended[kind(op, place)];
+        ended.requests += 1;
+        ended.bytes += bytes;
+        self.ends += 1;
+        let enough = self.ends >= ENDS || self.busy >= LONGEST.as_nanos();
+        if self.busy < ROUND.as_nanos() || !enough {
+            return None;
+        }
+        Some(self.close())
+    }
+
+    fn close(&self) -> Round {
+        let parts = self.parts();
+        let all: u64 = parts.iter().sum();
+        Round {
+            flight: self.area / self.busy.max(1),
+            piece: all / u64::from(self.ends.max(1)),
+        }
+    }
+
+    /// What the model says that each part of what ended took: requests by kind, then the bytes read and written.
+    fn parts(&self) -> [u64; 6] {
+        let mut parts = [0; 6];
+        for (kind, ended) in self.ended.iter().enumerate() {
+            parts[kind] = ended.requests.saturating_mul(self.requests[kind]).min(1 << 40);
+            parts[4 + kind / 2] += moved(ended.bytes, self.bytes[kind / 2]).min(1 << 40);
+        }
+        parts
+    }
+
+    /// The round is over: what is learned from it, if pieces waited for one another in it (`telling`). The next one begins.
+    pub(super) fn learn(&mut self, telling: bool) {
+        if !core::mem::take(&mut self.spoilt) {
+            self.adjust(telling);
+        }
+        self.ended = [Ended::default(); 4];
+        (self.ends, self.busy, self.area) = (0, 0, 0);
+    }
+
+    fn adjust(&mut self, telling: bool) {
+        let parts = self.parts();
+        let all: u64 = parts.iter().sum::<u64>().max(1);
+        let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
+        let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40) as i64;
+        let error = ratio(self.busy, all) - ONE;
+        for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
+            let explains = (u128::from(part) * u128::from(all) << RATIO) / squares.max(1);
+            let explains = i64::try_from(explains).unwrap_or(ONE).min(8 * ONE);
+            let belief = self.belief(i, error, telling);
+            let step = i128::from(error) * i128::from(explains) * i128::from(belief) >> (2 * RATIO);
+            let factor = (i128::from(ONE) + step).clamp(i128::from(ONE / 2), i128::from(4 * ONE));
+            let scaled = |value: u64| mul_div_floor(value, factor as u64, ONE as u64);
+            if let Some(byte) = i.checked_sub(4) {
+                let stated = self.stated[byte];
+                let range = (stated / BYTE).max(1)..=stated.saturating_mul(BYTE);
+                self.bytes[byte] = scaled(self.bytes[byte]).clamp(*range.start(), *range.end());
+            } else {
+                self.requests[i] = scaled(self.requests[i]).clamp(*REQUEST.start(), *REQUEST.end());
+                self.rounds[i] = self.rounds[i].saturating_add(1);
+            }
+        }
+    }
+
+    /// How much of the error is corrected in a part.
+    fn belief(&self, part: usize, error: i64, telling: bool) -> i64 {
+        let (kind, byte) = match part.checked_sub(4) {
+            Some(byte) => (2 * byte + 1, true),
+            None => (part, false),
+        };
+        let belief = if self.rounds[kind] <= NEW {
+            NEWS
+        } else if error < 0 {
+            if kind >= 2 { CHEAPER_WRITE } else { CHEAPER }
+        } else if telling {
+            DEARER
+        } else {
+            DEARER_UNTOLD
+        };
+        if byte { belief / 4 } else { belief }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_requests_cost_their_part_of_the_requests_large_ones_of_the_bytes() {
-        let model = Model::new(Some(Capacity {
-            read: 250_000_000,
-            write: 125_000_000,
-            iops: 50_000,
-        }));
-        assert_eq!(model.cost(Op::Read, 4096), 20_000);
-        assert_eq!(model.cost(Op::Read, 131_072), 524_288);
-        assert_eq!(model.cost(Op::Write, 131_072), 1_048_576);
-        assert_eq!(model.cost(Op::Discard, 1 << 30), 20_000);
-        assert_eq!(model.bytes_in(524_288), 65_536);
-        assert_eq!(model.indivisible(), 2_500);
+/// What moving so many bytes costs at so much a byte.
+#[inline]
+fn moved(bytes: u64, byte: u64) -> u64 {
+    match bytes.checked_mul(byte) {
+        Some(product) => product >> SHIFT,
+        None => mul_div_floor(bytes, byte, 1 << SHIFT),
     }
 }

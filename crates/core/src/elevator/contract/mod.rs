@@ -1,17 +1,23 @@
 //! Keeps contracts: min, share, class, tenants.
 //!
 //! Three questions for each piece that goes to the drive. *Who?* A realtime client with something to send; else of the
-//! reservations that are behind their promise the most pressing (`reserve`); else whoever's turn it is by share (`share`). *How
-//! much may be in the drive?* What keeps it busy and no more (`window`), and of others only what leaves a promised client's next
-//! request in time. *In what portions?* Pieces small enough that several fit under that bound, so that the drive does not run dry.
+//! reservations that are behind their promise the most pressing (`reserve`); else whoever's turn it is by share (`share`), and on a
+//! drive where it costs time to go elsewhere, whoever goes on where the drive is, for a while (`turn`). *How much may be in the drive?*
+//! What keeps it busy and no more (`window`), and of others only what is done before a promised client's next request has to be
+//! begun with (`reserve::room`). *In what portions?* Pieces small enough that several fit under that bound, so that the drive does not
+//! run dry, and not so small that the drive does less (`cost`).
 //!
-//! It never waits with the drive empty, so it sets no timer; there is no idling for anybody.
+//! All that is assumed of the drive is learned from it: what a piece costs by kind, size and place, how long it takes for one, what it
+//! hides (`afterwork`). The drive is left idle in two cases only: for a promised client that is behind and about to ask, and on a drive
+//! with turns for who goes on there or has had less than its share.
 
+mod afterwork;
 mod config;
 mod cost;
 mod flush;
 mod reserve;
 mod share;
+mod turn;
 mod window;
 
 pub use config::{Config, Excess};
@@ -22,19 +28,46 @@ use crate::event::{Event, Events};
 use crate::flush::Flushes;
 use crate::layer::{Piece, Reason, Table, Wake};
 use crate::list::{Links, List, NIL};
-use crate::{GroupId, Instant, Op, ROOT, Request, Span, mutant};
+use crate::{GroupId, Instant, Op, Request, Span, StreamId, mutant};
+use afterwork::Afterwork;
 use alloc::vec;
 use alloc::vec::Vec;
-use cost::Model;
+use cost::{Model, Place};
 use flush::Pace;
-use reserve::{Drive, Reservations};
+use reserve::{Drive, Reservations, Way};
 use share::Shares;
+use turn::Turn;
 use window::Window;
 
 /// Streams of one group are alike.
 const STREAM_WEIGHT: u32 = 100;
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
 const GRAIN: u64 = 4096;
+/// While others wait, no piece of a read or write costs more than this if it can be cut.
+const PIECE_MAX: u64 = 2_000_000;
+/// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait; who is held back for one that
+/// can, a single piece after a longer one.
+const HELD_MAX: Span = Span::from_millis(150);
+const SLICE: Span = Span::from_millis(10);
+/// A realtime client lets others pass who are behind by more than this.
+const YIELD: Span = Span::from_millis(10);
+const HELD_LONGEST: Span = Span::from_millis(400);
+
+/// What a request has in the drive.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// Modelled cost of its pieces there.
+    cost: u64,
+    /// Others had so much there when the last one went.
+    front: u64,
+    place: Place,
+}
+
+const UNSENT: Sent = Sent {
+    cost: 0,
+    front: 0,
+    place: Place::Far,
+};
 
 /// The elevator.
 #[derive(Debug)]
@@ -42,15 +75,52 @@ pub(super) struct Elevator {
     config: Config,
     model: Model,
     window: Window,
+    afterwork: Afterwork,
+    turn: Turn,
     shares: Shares,
     reservations: Reservations,
     pace: Pace,
     queues: Vec<List>,
     links: Links,
-    /// Modelled cost of what is in the drive.
+    sent: Vec<Sent>,
+    /// Requests in the queues.
+    queued: u32,
+    /// Modelled cost of what is in the drive, and of the writes in it.
     flight: u64,
+    writes: u64,
+    /// The reservation that is being served, or [`NIL`]; and up to where its clock goes before another's turn comes.
+    served: u32,
+    goal: Instant,
+    /// Since when somebody has been held back for the sake of a promise, with nobody getting past.
+    held: Option<Instant>,
+    /// The stream for whose next request the drive is kept.
+    awaited: Option<u32>,
     /// The bound that was published last: whose, and its length.
     published: (u32, u64),
+}
+
+/// A piece that might go.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    stream: u32,
+    request: u32,
+    bytes: u32,
+    last: bool,
+    place: Place,
+    cost: u64,
+    /// The entity up to which it is charged; [`NIL`]: all the way.
+    top: u32,
+}
+
+/// Nothing goes now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Held {
+    /// When to look again, if nothing happens before.
+    until: Option<Instant>,
+}
+
+impl Held {
+    const NOTHING: Self = Self { until: None };
 }
 
 impl Elevator {
@@ -60,34 +130,50 @@ impl Elevator {
             config: *config,
             model: Model::new(table.capacity()),
             window: Window::new(),
+            afterwork: Afterwork::new(),
+            turn: Turn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
             pace: Pace::new(),
             queues: vec![List::EMPTY; streams as usize],
             links: Links::new(table.requests.capacity()),
+            sent: vec![UNSENT; table.requests.capacity() as usize],
+            queued: 0,
             flight: 0,
+            writes: 0,
+            served: NIL,
+            goal: Instant::ZERO,
+            held: None,
+            awaited: None,
             published: (NIL, 0),
         }
     }
 
     /// True if what others have in flight is bounded for the sake of promises.
     fn bounds_hold(&self) -> bool {
-        self.config.bound_in_flight && !self.window.probing() && !mutant::is(mutant::BOUND_IGNORED)
+        self.config.bound_in_flight && !mutant::is(mutant::BOUND_IGNORED)
     }
 
     /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
     fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
         let (most, last) = table.piece(request);
         let live = &table.requests[request];
-        if !matches!(live.request.op, Op::Read | Op::Write) || !self.bounds_hold() {
+        let op = live.request.op;
+        let whole = u64::from(most) <= GRAIN
+            || !matches!(op, Op::Read | Op::Write)
+            || self.turn.pays(&self.model)
+            || self.queued == 1 && self.reservations.is_idle();
+        if whole {
             return (most, last);
         }
-        let product = self.window.product();
-        let Some(portion) = self.reservations.portion(now, live.group, product) else {
-            return (most, last);
+        let portion = if self.bounds_hold() && !self.reservations.is_urgent(live.group) {
+            self.reservations.portion(now, live.group, self.window.delay())
+        } else {
+            None
         };
-        let room = self.model.bytes_in(portion).max(self.model.indivisible());
-        let within = (room / GRAIN).max(1) * GRAIN;
+        let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX);
+        let room = self.model.bytes_in(op, portion).max(self.model.efficient(op));
+        let within = room.div_ceil(GRAIN).max(1) * GRAIN;
         if within >= u64::from(most) {
             return (most, last);
         }
@@ -95,74 +181,217 @@ impl Elevator {
         ((within - past) as u32, false)
     }
 
-    /// The next piece of a stream if it may go now; otherwise what is in its way.
-    fn offer(
-        &mut self,
-        now: Instant,
-        stream: u32,
-        table: &Table,
-        rule: Rule,
-    ) -> Result<Offer, Held> {
+    /// The next piece of a stream.
+    fn offer(&mut self, now: Instant, stream: u32, table: &Table) -> Offer {
         let request = self.queues[stream as usize]
             .first()
             .expect("an active stream has a request");
         let (bytes, last) = self.piece(now, request, table);
-        let live = &table.requests[request];
-        let cost = self.model.cost(live.request.op, u64::from(bytes));
-        let offer = Offer {
+        let live = &table.requests[request].request;
+        let offset = live.offset + u64::from(table.requests[request].issued);
+        let place = self.turn.place(live.op, live.space, offset);
+        Offer {
             stream,
             request,
             bytes,
             last,
-            cost,
+            place,
+            cost: self.model.cost(live.op, place, u64::from(bytes)),
+            top: NIL,
+        }
+    }
+
+    /// The reservation for whose sake a piece must wait; `behind` is whose it is if it goes because that is behind.
+    fn in_the_way(&mut self, now: Instant, offer: &Offer, behind: u32, table: &Table) -> Option<u32> {
+        if !self.bounds_hold() {
+            return None;
+        }
+        let waited = self.held.map_or(Span::ZERO, |held| now.since(held));
+        let way = Way {
+            group: table.requests[offer.request].group,
+            cost: offer.cost,
+            flight: self.flight,
+            hidden: self.afterwork.left(now, self.writes),
+            delay: self.window.delay(),
+            behind,
+            overdue: waited >= HELD_MAX,
         };
-        if rule == Rule::Urgent {
+        let found = self.reservations.in_the_way(now, &way)?;
+        if waited >= HELD_LONGEST {
+            self.held = None;
+            return None;
+        }
+        Some(found)
+    }
+
+    fn choose(&mut self, now: Instant, table: &Table, events: &mut Events) -> Result<Offer, Held> {
+        if let Some(group) = self.shares.overdue(now) {
+            let stream = self.shares.pick(group).expect("it has something to send");
+            return Ok(self.offer(now, stream, table));
+        }
+        let urgent = self.reservations.urgent();
+        if let Some(group) = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT))
+            && !self.is_late_for(now, group)
+        {
+            let offer = self.reserved(now, group, table);
             return Ok(offer);
         }
-        if self.bounds_hold()
-            && let Some(group) = self.reservations.in_the_way(live.group, cost, self.flight)
-        {
-            self.window.held();
-            return Err(Held::ForSakeOf(group, request));
+        if let Some(served) = self.serve_on(now, table)? {
+            return Ok(served);
         }
-        if (rule == Rule::Share || self.window.probing() || self.window.measuring(now))
-            && self.flight > 0
-            && self.flight + cost > self.window.bound(now, cost)
+        let behind = self.reservations.behind(now);
+        if let Some(group) = behind.filter(|_| !mutant::is(mutant::BEHIND_IGNORED)) {
+            let offer = self.reserved(now, group, table);
+            return match self.in_the_way(now, &offer, group, table) {
+                None => {
+                    self.serve(now, group);
+                    Ok(offer)
+                }
+                Some(other) => self.instead(now, offer, other, table, events),
+            };
+        }
+        self.choose_by_share(now, table, events)
+    }
+
+    /// True if somebody is behind its promise by far, and by more than a realtime client is behind its max: the drive is too slow for
+    /// both, and gives each its part.
+    fn is_late_for(&mut self, now: Instant, realtime: u32) -> bool {
+        let Some(behind) = self.reservations.behind(now) else {
+            return false;
+        };
+        let lag = self.reservations.lag(now, behind);
+        lag > YIELD
+            && lag > self.reservations.lag(now, realtime)
+            && !mutant::is(mutant::REALTIME_STARVES_PROMISES)
+    }
+
+    /// A reservation is served, from now on until it has had as much at one go as it may.
+    fn serve(&mut self, now: Instant, group: u32) {
+        if self.served != group {
+            (self.served, self.goal) = (group, self.reservations.goal(now, group));
+        }
+    }
+
+    /// The next piece of a reservation that has something to send.
+    fn reserved(&mut self, now: Instant, group: u32, table: &Table) -> Offer {
+        let by_share = self.shares.pick(group).expect("it has something to send");
+        let near = self.goes_on(now, table);
+        let within = near.filter(|&s| self.reservations.is_within(table.streams[s].spec.group, group));
+        Offer {
+            top: group,
+            ..self.offer(now, within.unwrap_or(by_share), table)
+        }
+    }
+
+    /// The reservation that was served last is served on, on a drive where turns pay, until it is as far ahead as it may be.
+    fn serve_on(&mut self, now: Instant, table: &Table) -> Result<Option<Offer>, Held> {
+        let group = self.served;
+        if group == NIL {
+            return Ok(None);
+        }
+        let holder = self.turn.holder(now, &self.model);
+        let holder = holder.filter(|&s| self.reservations.is_within(table.streams[s].spec.group, group));
+        if let Some(stream) = holder
+            && !self.reservations.has_reached(group, self.goal)
         {
-            return Err(Held::DriveIsBusy);
+            if self.goes_on(now, table).is_some() {
+                let offer = self.reserved(now, group, table);
+                // For realtime clients only it is too much.
+                match self.in_the_way(now, &offer, group, table) {
+                    Some(other) if self.reservations.is_realtime(other) => {}
+                    _ => return Ok(Some(offer)),
+                }
+            } else if self.queues[stream as usize].is_empty() {
+                self.wait_for(now, stream)?;
+            }
+        }
+        self.served = NIL;
+        Ok(None)
+    }
+
+    /// Holds the drive for a stream that has nothing queued, if that is worth it.
+    fn wait_for(&mut self, now: Instant, stream: u32) -> Result<(), Held> {
+        if self.turn.is_in_flight(stream) {
+            return Err(Held::NOTHING);
+        }
+        match self.turn.awaited(now, stream, &self.model) {
+            Some(until) => {
+                self.awaited = Some(stream);
+                Err(Held { until: Some(until) })
+            }
+            None => {
+                if self.awaited.take() == Some(stream) {
+                    self.turn.in_vain(stream);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn choose_by_share(&mut self, now: Instant, table: &Table, events: &mut Events) -> Result<Offer, Held> {
+        let Some(mut stream) = self.shares.pick(0) else {
+            return Err(Held::NOTHING);
+        };
+        if self.turn.pays(&self.model) {
+            stream = self.stay(now, stream, table)?;
+        }
+        let offer = self.offer(now, stream, table);
+        if let Some(group) = self.in_the_way(now, &offer, NIL, table) {
+            self.held.get_or_insert(now);
+            return self.instead(now, offer, group, table, events);
+        }
+        if !self.window.has_room(now, self.flight, offer.cost) {
+            return Err(Held::NOTHING);
+        }
+        if self.held.is_some_and(|held| now.since(held) < HELD_MAX || now.since(held) >= HELD_MAX + SLICE) {
+            self.held = None;
         }
         Ok(offer)
     }
 
-    fn choose(&mut self, now: Instant, table: &Table, events: &mut Events) -> Option<Offer> {
-        let urgent = self.reservations.urgent();
-        if let Some(group) = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT)) {
-            let stream = self
-                .shares
-                .pick(now, group)
-                .expect("an urgent group has something to send");
-            return self.offer(now, stream, table, Rule::Urgent).ok();
+    /// The stream whose turn it is, if it has something to send that goes on where the drive is.
+    fn goes_on(&self, now: Instant, table: &Table) -> Option<u32> {
+        let holder = self.turn.holder(now, &self.model)?;
+        let live = &table.requests[self.queues[holder as usize].first()?];
+        let offset = live.request.offset + u64::from(live.issued);
+        let place = self.turn.place(live.request.op, live.request.space, offset);
+        (place == Place::Near).then_some(holder)
+    }
+
+    /// Whoever keeps the drive, or else the stream whose turn it is by share.
+    fn stay(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
+        if let Some(holder) = self.goes_on(now, table) {
+            return Ok(holder);
         }
-        let behind = self.reservations.behind(now);
-        let behind = behind.filter(|_| !mutant::is(mutant::BEHIND_IGNORED));
-        let (group, rule) = behind.map_or((ROOT.0, Rule::Share), |group| (group, Rule::Behind));
-        let stream = self.shares.pick(now, group)?;
-        let (group, held) = match self.offer(now, stream, table, rule) {
-            Ok(offer) => return Some(offer),
-            Err(Held::DriveIsBusy) => return None,
-            Err(Held::ForSakeOf(group, held)) => (group, held),
+        let Some(last) = self.turn.stream.filter(|&s| self.queues[s as usize].is_empty()) else {
+            return Ok(by_share);
         };
-        self.publish(now, group, events);
-        // Who is behind goes next. Of the others, whoever they are held for may go first, if it is ahead of its share by no more
-        // than the request that it passes.
-        let may_pass = rule == Rule::Share
-            && self.shares.is_active(group)
-            && self.shares.ahead(group) <= self.charge(&table.requests[held].request);
-        if !may_pass {
-            return None;
+        let [one, other] = [last, by_share].map(|s| self.shares.of_stream(s));
+        if self.turn.holder(now, &self.model).is_some() || self.shares.owes(one, other) {
+            self.wait_for(now, last)?;
         }
-        let stream = self.shares.pick(now, group)?;
-        self.offer(now, stream, table, Rule::Share).ok()
+        Ok(by_share)
+    }
+
+    /// A piece must wait for the sake of `group`, which goes first if it has something to send. The drive is left empty only while
+    /// somebody is about to ask.
+    fn instead(&mut self, now: Instant, offer: Offer, group: u32, table: &Table, events: &mut Events) -> Result<Offer, Held> {
+        self.publish(now, group, events);
+        if self.shares.is_active(group) && !self.reservations.is_ahead(now, group) {
+            self.serve(now, group);
+            return Ok(self.reserved(now, group, table));
+        }
+        let expected = self.reservations.expected(group).filter(|&at| at > now);
+        if self.flight == 0 && expected.is_none() {
+            return Ok(offer);
+        }
+        let mut until = expected;
+        if let Some(held) = self.held {
+            let over = held + HELD_MAX;
+            let over = if now < over { over } else { held + HELD_LONGEST };
+            until = Some(until.unwrap_or(over).min(over)).filter(|&at| at > now);
+        }
+        Err(Held { until })
     }
 
     /// Says for whose sake others are held, when that or the bound has changed.
@@ -180,25 +409,41 @@ impl Elevator {
     /// Accounts for a piece that goes.
     fn take(&mut self, now: Instant, offer: Offer, table: &Table) {
         let live = &table.requests[offer.request];
-        let group = live.group;
+        let (request, group) = (&live.request, live.group);
+        if self.flight == 0 {
+            self.model.begins(now);
+        }
+        self.window.sent(self.flight);
+        let offset = request.offset + u64::from(live.issued);
+        self.turn.sent(now, offer.stream, request.op, request.space, offset, offer.bytes, offer.place);
+        let sent = &mut self.sent[offer.request as usize];
+        if live.pieces == 0 {
+            sent.cost = 0;
+        }
+        sent.cost += offer.cost;
+        sent.front = self.reservations.others(group, self.flight);
+        sent.place = offer.place;
+        self.flight += offer.cost;
+        if !request.op.is_read() {
+            self.writes += offer.cost;
+            self.afterwork.sent(now, offer.cost);
+        }
         if offer.last {
+            self.queued -= 1;
             self.links
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
-        self.flight += offer.cost;
-        let bytes = u64::from(if live.request.op == Op::Discard {
+        let bytes = u64::from(if request.op == Op::Discard {
             512
         } else {
             offer.bytes
         });
-        let free = mutant::is(mutant::RESERVATION_NOT_CHARGED)
-            && (self.reservations.urgent().is_some() || self.reservations.behind(now).is_some());
         self.reservations
             .sent(now, group, bytes, offer.cost, offer.last);
         let entity = self.shares.of_stream(offer.stream);
-        if !free {
-            self.shares
-                .charge(now, entity, self.share_cost(offer, table));
+        if offer.top == NIL || !mutant::is(mutant::RESERVATION_NOT_CHARGED) {
+            let cost = self.share_cost(offer, request);
+            self.shares.charge(now, entity, cost, offer.top);
         }
         if self.queues[offer.stream as usize].is_empty() {
             self.shares.deactivate(entity);
@@ -210,52 +455,22 @@ impl Elevator {
 
     /// What a piece is charged in its share: its part of what the request is charged whole, so that splitting costs the client
     /// nothing.
-    fn share_cost(&self, offer: Offer, table: &Table) -> u64 {
-        let request = &table.requests[offer.request].request;
-        let whole = self.charge(request);
-        match self.config.excess {
-            Excess::Bytes => whole.min(u64::from(offer.bytes)),
-            Excess::Time if offer.last && offer.bytes == request.length => whole,
-            Excess::Time => {
-                crate::time::mul_div_ceil(whole, u64::from(offer.bytes), u64::from(request.length))
-            }
+    fn share_cost(&self, offer: Offer, request: &Request) -> u64 {
+        if self.config.excess == Excess::Bytes {
+            return u64::from(request.charge().min(offer.bytes));
         }
+        if offer.bytes == request.length {
+            return offer.cost;
+        }
+        let whole = self.model.cost(request.op, offer.place, u64::from(request.length));
+        crate::time::mul_div_ceil(whole, u64::from(offer.bytes), u64::from(request.length))
     }
 
-    /// What a request is charged in its share.
-    fn charge(&self, request: &Request) -> u64 {
-        match self.config.excess {
-            Excess::Bytes => u64::from(request.charge()),
-            Excess::Time => self.model.cost(request.op, u64::from(request.length)),
-        }
+    /// A request entered or left a queue.
+    fn gone(&mut self, now: Instant, request: u32, table: &Table) {
+        let live = &table.requests[request];
+        self.turn.answered(now, live.request.stream.slot());
     }
-}
-
-/// A piece that might go.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
-    stream: u32,
-    request: u32,
-    bytes: u32,
-    last: bool,
-    cost: u64,
-}
-
-/// Why a piece may not go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Held {
-    /// The drive has enough to be busy with.
-    DriveIsBusy,
-    /// The next request of a promised client would come too late behind it: whose, and the request it is of.
-    ForSakeOf(u32, u32),
-}
-
-/// On whose behalf a piece is offered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rule {
-    Urgent,
-    Behind,
-    Share,
 }
 
 impl Schedule for Elevator {
@@ -264,11 +479,13 @@ impl Schedule for Elevator {
         let entity = self.shares.of_stream(stream);
         self.shares
             .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
+        self.turn.open(stream);
     }
 
     fn close(&mut self, _now: Instant, stream: u32, _table: &Table) {
         let entity = self.shares.of_stream(stream);
         self.shares.forget(entity);
+        self.turn.close(stream);
     }
 
     fn set_group(&mut self, now: Instant, id: GroupId, table: &Table) {
@@ -285,12 +502,13 @@ impl Schedule for Elevator {
 
     fn remove_group(&mut self, _now: Instant, id: GroupId, _table: &Table) {
         self.shares.forget(id.0);
+        if self.served == id.0 {
+            self.served = NIL;
+        }
     }
 
     fn set_capacity(&mut self, _now: Instant, table: &Table) {
         self.model = Model::new(table.capacity());
-        // The speed was one of the old model.
-        self.window = Window::new();
     }
 
     fn insert(&mut self, now: Instant, request: u32, table: &Table) {
@@ -299,10 +517,13 @@ impl Schedule for Elevator {
         let queue = &mut self.queues[stream as usize];
         let first = queue.is_empty();
         self.links.push_back(queue, request);
+        self.queued += 1;
         if first {
             let entity = self.shares.of_stream(stream);
             self.shares.activate(now, entity);
+            self.awaited = None;
         }
+        self.turn.asked(now, stream);
         self.reservations
             .arrived(now, live.group, u64::from(table.left(request)));
     }
@@ -312,10 +533,12 @@ impl Schedule for Elevator {
         let stream = live.request.stream.slot();
         self.links
             .remove(&mut self.queues[stream as usize], request);
+        self.queued -= 1;
         if self.queues[stream as usize].is_empty() {
             let entity = self.shares.of_stream(stream);
             self.shares.deactivate(entity);
         }
+        self.gone(now, request, table);
         self.reservations
             .removed(now, live.group, u64::from(table.left(request)));
         let shares = &self.shares;
@@ -324,14 +547,33 @@ impl Schedule for Elevator {
     }
 
     fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
-        let Some(offer) = self.choose(now, table, events) else {
+        if self.queued == 0 {
             return Next::Nothing;
-        };
-        self.window.sent(now, self.flight);
-        self.take(now, offer, table);
-        Next::Take {
-            request: offer.request,
-            bytes: offer.bytes,
+        }
+        match self.choose(now, table, events) {
+            Ok(offer) => {
+                #[cfg(weir_debug)]
+                {
+                    extern crate std;
+                    let l = &table.requests[offer.request];
+                    std::eprintln!("{:?} send stream {} group {} {:?} {} +{} of {} {:?} cost {} flight {} behind {:?} served {}", now, offer.stream, l.group.0, l.request.op, l.request.offset, offer.bytes, l.request.length, offer.place, offer.cost, self.flight, offer.top, self.served);
+                }
+                self.take(now, offer, table);
+                Next::Take {
+                    request: offer.request,
+                    bytes: offer.bytes,
+                }
+            }
+            Err(Held { until: Some(at) }) => {
+                #[cfg(weir_debug)]
+                {
+                    extern crate std;
+                    std::eprintln!("{:?} wait until {:?} flight {} awaited {:?} held {:?}", now, at, self.flight, self.awaited, self.held);
+                } Next::Wait(Wake {
+                at,
+                reason: Reason::Idling,
+            })}
+            Err(Held { until: None }) => Next::Nothing,
         }
     }
 
@@ -340,14 +582,17 @@ impl Schedule for Elevator {
             let mut groups = flushes.iter().map(|f| table.requests[f].group);
             groups.any(|g| self.reservations.is_within(g, group))
         };
-        let free = !self.config.bound_in_flight || mutant::is(mutant::BOUND_IGNORED);
+        let lags = flushes.iter().map(|f| self.reservations.most_lag(now, table.requests[f].group));
+        let behind = lags.max().unwrap_or(Span::ZERO);
+        let free = !self.bounds_hold();
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations
-                .late_by_flush(now, time, self.pace.running(), asks)
+                .late_by_flush(now, time, self.pace.running(), behind, asks)
         });
         let at = late.and_then(|late| self.pace.hold(now, late));
         if at.is_none() {
             self.pace.begun();
+            self.model.spoil();
         }
         at.map(|at| Wake {
             at,
@@ -356,43 +601,78 @@ impl Schedule for Elevator {
     }
 
     fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
+        let live = &table.requests[piece.request];
+        let stream = live.request.stream.slot();
         if piece.op == Op::Flush {
             // What a flush costs is known only now: the time it took.
-            let stream = table.requests[piece.request].request.stream;
-            let entity = self.shares.of_stream(stream.slot());
+            let entity = self.shares.of_stream(stream);
             let time = self.pace.ended(now, piece.dispatched);
-            self.shares.charge(now, entity, time);
+            self.shares.charge(now, entity, time, NIL);
+            self.reservations.flushed(now, live.group);
+            self.model.spoil();
             return;
         }
-        let cost = self.model.cost(piece.op, u64::from(piece.length));
-        self.window.complete(now, piece, cost, self.flight);
+        let sent = &mut self.sent[piece.request as usize];
+        let cost = sent.cost / u64::from(live.pieces.max(1));
+        sent.cost -= cost;
+        let sent = *sent;
+        let bytes = u64::from(piece.length);
+        let round = self.model.ends(now, piece.op, sent.place, bytes, self.flight);
+        let alone = (self.window)
+            .complete(now, piece, sent.place, cost, self.flight, &self.model);
         self.flight = self.flight.saturating_sub(cost);
-        let live = &table.requests[piece.request];
+        if !piece.op.is_read() {
+            self.writes = self.writes.saturating_sub(cost);
+        }
         let last = live.pieces == 1 && live.issued == live.request.length;
         let drive = Drive {
-            model: &self.model,
-            window: &self.window,
+            time: now.since(piece.dispatched).as_nanos(),
+            front: sent.front,
+            alone,
         };
-        self.reservations
-            .completed(now, live.group, u64::from(piece.length), cost, last, drive);
+        if self.reservations.completed(now, live.group, bytes, cost, last, drive) {
+            self.afterwork.hides(now);
+        }
+        if last {
+            self.gone(now, piece.request, table);
+        }
+        if let Some(round) = round {
+            self.learn(now, round);
+        }
     }
 
     /// Takes the promises and what is in flight anew.
     fn settle(&mut self, now: Instant, table: &Table) {
         self.reservations.set(now, &table.groups);
-        let model = &self.model;
-        let flights = || {
-            table
-                .pieces
-                .iter()
-                .filter(|(_, p)| p.op != Op::Flush)
-                .map(|(_, p)| {
-                    let group = table.requests[p.request].group;
-                    (group, model.cost(p.op, u64::from(p.length)))
-                })
-        };
-        self.flight = flights().map(|f| f.1).sum();
-        self.reservations.recount(flights());
+        let sent = &self.sent;
+        let flights = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush).map(|(_, p)| {
+            let live = &table.requests[p.request];
+            let cost = sent[p.request as usize].cost;
+            (live.group, cost / u64::from(live.pieces.max(1)))
+        });
+        self.reservations.recount(flights);
+    }
+
+    fn idles_for(&self) -> Option<StreamId> {
+        None
+    }
+}
+
+impl Elevator {
+    /// A round of learning is over.
+    fn learn(&mut self, now: Instant, round: cost::Round) {
+        let telling = self.window.is_telling(round);
+        self.model.learn(telling);
+        self.window.settle_round(now, &self.model);
+        self.afterwork.settle(now);
+        let away = self.model.away(Op::Read).max(self.model.away(Op::Write));
+        #[cfg(weir_debug)]
+        {
+            extern crate std;
+            std::eprintln!("{:?} flight {} round {:?} telling {telling} {:?} delay {} away {away} {:?}", now, self.flight, round, self.model, self.window.delay(), self.afterwork);
+        }
+        let away = if away >= turn::PAYS { away } else { 0 };
+        self.reservations.set_ahead(away, self.window.largest());
     }
 }
 

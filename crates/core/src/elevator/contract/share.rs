@@ -5,10 +5,10 @@
 //! the present, owed nothing for it. Two entities that wait all the time differ in service / weight by at most one piece of each
 //! (Goyal, Vin, Cheng: "Start-time fair queueing", 1996), whatever the drive's speed does.
 
+use crate::heap::Heap;
 use crate::list::NIL;
 use crate::mutant;
-use crate::time::mul_div_floor;
-use crate::tree::{Forest, Tree, before};
+use crate::tree::{Sorted, Tree, before};
 use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,21 +31,27 @@ struct Entity {
     active: bool,
 }
 
+/// The idle class has a virtual time of its own: what is left to it now and then moves nobody else's.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     children: Tree,
     idle_children: Tree,
     now: u64,
-    /// When the idle class was served last, or began to wait.
-    idle_served: Instant,
+    idle_now: u64,
 }
 
 const NODE: Node = Node {
     children: Tree::EMPTY,
     idle_children: Tree::EMPTY,
     now: 0,
-    idle_served: Instant::ZERO,
+    idle_now: 0,
 };
+
+impl Node {
+    fn now(&self, idle_class: bool) -> u64 {
+        if idle_class { self.idle_now } else { self.now }
+    }
+}
 
 /// The trees of all groups. An entity's number is a group's slot, or the number of groups plus a stream's slot.
 #[derive(Debug)]
@@ -53,7 +59,9 @@ pub(super) struct Shares {
     groups: u32,
     entities: Vec<Entity>,
     nodes: Vec<Node>,
-    forest: Forest,
+    forest: Sorted,
+    /// Groups of the idle class, at whatever level, that have something to send: by when they must be served.
+    overdue: Heap,
     idle_timeout: Span,
 }
 
@@ -70,7 +78,8 @@ impl Shares {
             groups,
             entities: vec![entity; (groups + streams) as usize],
             nodes: vec![NODE; groups as usize],
-            forest: Forest::new(groups + streams),
+            forest: Sorted::new(groups + streams),
+            overdue: Heap::new(groups),
             idle_timeout,
         }
     }
@@ -94,7 +103,7 @@ impl Shares {
         }
         let e = &mut self.entities[entity as usize];
         if e.parent != parent {
-            e.start = self.nodes[parent as usize].now;
+            e.start = self.nodes[parent as usize].now(idle_class);
         }
         (e.parent, e.weight, e.idle_class) = (parent, weight, idle_class);
         if active {
@@ -118,12 +127,12 @@ impl Shares {
             }
             e.active = true;
             let parent = e.parent;
-            let node = &mut self.nodes[parent as usize];
-            if before(e.start, node.now) {
-                e.start = node.now;
+            let present = self.nodes[parent as usize].now(e.idle_class);
+            if before(e.start, present) {
+                e.start = present;
             }
-            if e.idle_class && node.idle_children.is_empty() {
-                node.idle_served = now;
+            if e.idle_class {
+                self.served_idle(now, at);
             }
             self.link(at);
             at = parent;
@@ -140,6 +149,9 @@ impl Shares {
             }
             self.unlink(at);
             self.entities[at as usize].active = false;
+            if self.entities[at as usize].idle_class {
+                self.overdue.clear(at);
+            }
             let node = &self.nodes[parent as usize];
             if !node.children.is_empty() || !node.idle_children.is_empty() {
                 return;
@@ -148,36 +160,36 @@ impl Shares {
         }
     }
 
-    /// The service by which a group is ahead of its share of its parent.
-    pub(super) fn ahead(&self, group: u32) -> u64 {
-        let e = &self.entities[group as usize];
-        let now = self.nodes[e.parent as usize].now;
-        if before(now, e.start) {
-            mul_div_floor(e.start.wrapping_sub(now), u64::from(e.weight), 1 << SHIFT)
-        } else {
-            0
-        }
-    }
-
     /// True if the entity or a stream below it has something to send.
     pub(super) fn is_active(&self, entity: u32) -> bool {
         self.entities[entity as usize].active
     }
 
+    /// The group of the idle class that has waited too long, if one has.
+    #[inline]
+    pub(super) fn overdue(&self, now: Instant) -> Option<u32> {
+        let (at, group) = self.overdue.first()?;
+        (at <= now && !mutant::is(mutant::IDLE_CLASS_STARVED)).then_some(group)
+    }
+
+    /// A group of the idle class is served, or begins to wait.
+    fn served_idle(&mut self, now: Instant, group: u32) {
+        let starved = self.entities[group as usize].parent != 0 && mutant::is(mutant::IDLE_MEMBER_STARVED);
+        if self.idle_timeout > Span::ZERO && !starved {
+            let ticket = self.overdue.ticket();
+            self.overdue.set(group, now + self.idle_timeout, ticket);
+        }
+    }
+
     /// The stream whose turn it is below `group`; `None` if nobody there has anything to send.
-    pub(super) fn pick(&self, now: Instant, group: u32) -> Option<u32> {
+    #[inline]
+    pub(super) fn pick(&self, group: u32) -> Option<u32> {
         let mut at = group;
         loop {
             let node = &self.nodes[at as usize];
-            let idle = self.forest.first(&node.idle_children);
-            let overdue = self.idle_timeout > Span::ZERO
-                && now.since(node.idle_served) >= self.idle_timeout
-                && !(at != 0 && mutant::is(mutant::IDLE_MEMBER_STARVED))
-                && !mutant::is(mutant::IDLE_CLASS_STARVED);
-            let first = match (self.forest.first(&node.children), idle) {
-                (Some(_), Some(idle)) if overdue => idle,
-                (Some(normal), _) => normal,
-                (None, idle) => idle?,
+            let first = match self.forest.first(&node.children) {
+                Some(normal) => normal,
+                None => self.forest.first(&node.idle_children)?,
             };
             if first >= self.groups {
                 return Some(first - self.groups);
@@ -186,40 +198,62 @@ impl Shares {
         }
     }
 
-    /// `cost` was spent on the stream: it and every group above it move on.
-    pub(super) fn charge(&mut self, now: Instant, entity: u32, cost: u64) {
+    /// `cost` was spent on the stream: it and the groups above it move on, up to and including `top`; all of them if that is not
+    /// among them.
+    pub(super) fn charge(&mut self, now: Instant, entity: u32, cost: u64, top: u32) {
         let mut at = entity;
         while self.entities[at as usize].parent != NIL {
-            let e = self.entities[at as usize];
-            let node = &mut self.nodes[e.parent as usize];
-            if e.idle_class {
-                node.idle_served = now;
+            self.charge_one(at, cost);
+            if self.entities[at as usize].idle_class && self.entities[at as usize].active {
+                self.served_idle(now, at);
             }
-            let tree = if e.idle_class {
-                &mut node.idle_children
-            } else {
-                &mut node.children
-            };
-            // Virtual time follows those whose turn it was, not those served ahead of it for the sake of a promise.
-            if e.active && self.forest.first(tree) == Some(at) && before(node.now, e.start) {
-                node.now = e.start;
+            if at == top {
+                return;
             }
-            let weight = u64::from(e.weight);
-            let furthest = node.now.wrapping_add((AHEAD_MAX << SHIFT) / weight);
-            let mut next = e.start.wrapping_add((cost.min(COST_MAX) << SHIFT) / weight);
-            if before(furthest, next) {
-                next = if before(e.start, furthest) {
-                    furthest
-                } else {
-                    e.start
-                };
-            }
-            self.entities[at as usize].start = next;
-            if e.active {
-                self.forest.postpone(tree, at, next);
-            }
-            at = e.parent;
+            at = self.entities[at as usize].parent;
         }
+    }
+
+    fn charge_one(&mut self, at: u32, cost: u64) {
+        let e = self.entities[at as usize];
+        let node = &mut self.nodes[e.parent as usize];
+        let (tree, present) = if e.idle_class {
+            (&mut node.idle_children, &mut node.idle_now)
+        } else {
+            (&mut node.children, &mut node.now)
+        };
+        // Virtual time follows those whose turn it was, not those served ahead of it for the sake of a promise.
+        if e.active && before(*present, e.start) && self.forest.first(tree) == Some(at) {
+            *present = e.start;
+        }
+        let weight = u64::from(e.weight);
+        let furthest = present.wrapping_add((AHEAD_MAX << SHIFT) / weight);
+        let mut next = e.start.wrapping_add((cost.min(COST_MAX) << SHIFT) / weight);
+        if before(furthest, next) {
+            next = if before(e.start, furthest) {
+                furthest
+            } else {
+                e.start
+            };
+        }
+        self.entities[at as usize].start = next;
+        if e.active {
+            self.forest.postpone(tree, at, next);
+        }
+    }
+
+    /// True if the stream `one` has had less than its share beside the stream `other`, at the level at which their ways part.
+    pub(super) fn owes(&self, one: u32, other: u32) -> bool {
+        let parent = |at: u32| self.entities[at as usize].parent;
+        let above = |at: u32| core::iter::successors(Some(at), move |&at| Some(parent(at)).filter(|&p| p != NIL));
+        for a in above(one) {
+            let found = above(other).find(|&b| parent(b) == parent(a));
+            if let Some(b) = found {
+                let [a, b] = [a, b].map(|at| &self.entities[at as usize]);
+                return !a.idle_class && (b.idle_class || before(a.start, b.start));
+            }
+        }
+        false
     }
 
     fn link(&mut self, at: u32) {
@@ -260,10 +294,10 @@ mod tests {
             shares.activate(NOW, entity);
         }
         for cost in [1 << 47, 1 << 48, (1 << 48) - 1, u64::MAX >> 1] {
-            let stream = shares.pick(NOW, 0).unwrap();
+            let stream = shares.pick(0).unwrap();
             let entity = shares.of_stream(stream);
             let before_it = shares.entities[entity as usize].start;
-            shares.charge(NOW, entity, cost);
+            shares.charge(NOW, entity, cost, NIL);
             assert!(!before(shares.entities[entity as usize].start, before_it));
         }
     }
@@ -271,9 +305,9 @@ mod tests {
     fn served(shares: &mut Shares, turns: u32, cost: u64) -> [u32; 4] {
         let mut count = [0; 4];
         for _ in 0..turns {
-            let stream = shares.pick(NOW, 0).unwrap();
+            let stream = shares.pick(0).unwrap();
             count[stream as usize] += 1;
-            shares.charge(NOW, shares.of_stream(stream), cost);
+            shares.charge(NOW, shares.of_stream(stream), cost, NIL);
         }
         count
     }
@@ -315,7 +349,7 @@ mod tests {
         let entity = shares.of_stream(0);
         // Twenty pieces out of turn: of the next eighty turns the other tenant gets all that its share makes up.
         for _ in 0..20 {
-            shares.charge(NOW, entity, 1_000);
+            shares.charge(NOW, entity, 1_000, NIL);
         }
         let count = served(&mut shares, 60, 1_000);
         assert_eq!(count[0], 0);
@@ -328,9 +362,10 @@ mod tests {
         shares.set(NOW, 1, 0, 100, true);
         assert_eq!(served(&mut shares, 30, 1_000)[0], 0);
         let late = Instant::ZERO + Span::from_millis(200);
-        assert_eq!(shares.pick(late, 0), Some(0));
+        assert_eq!(shares.overdue(late), Some(1));
         let entity = shares.of_stream(0);
-        shares.charge(late, entity, 1_000);
-        assert_ne!(shares.pick(late, 0), Some(0));
+        shares.charge(late, entity, 1_000, NIL);
+        assert_eq!(shares.overdue(late), None);
+        assert_ne!(shares.pick(0), Some(0));
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
 use crate::{
-    Capacity, Completion, Contract, Edit, Flags, Max, Priority, Request, SpaceId, Span, StreamId,
+    Capacity, Completion, Contract, Edit, Flags, Max, Priority, ROOT, Request, SpaceId, Span, StreamId,
     StreamSpec, Tag,
 };
 use std::cmp::Reverse;
@@ -24,6 +24,7 @@ const CAPACITY: Capacity = Capacity {
     read: LINK,
     write: LINK,
     iops: 0,
+    ..Capacity::NONE
 };
 
 /// The drive, and what is stated of it.
@@ -451,6 +452,7 @@ fn what_costs_a_request_however_small_is_not_cut_smaller() {
         read: 140_000_000,
         write: 140_000_000,
         iops: 8_000,
+        ..Capacity::NONE
     };
     let mut host = Host::new(elevator::Config::Contract(Config::default()), PIPE, &[], 1);
     let group = |id, contract| Edit::AddGroup {

@@ -1,34 +1,34 @@
 //! How much must be in flight to keep the drive busy, and no more: then it is the elevator that decides, not the drive's queue.
 //!
 //! As a sender finds a network's capacity (BBR: Cardwell et al., "BBR: congestion-based congestion control", 2016): the drive is a
-//! pipe of a *speed* and a *delay*, and less than their product in flight leaves it idle, more only waits in it. The bound is
-//! twice that, so that while more in flight still means more done, the speed rises and the bound with it.
+//! pipe with a *delay*, and less than that much work in flight leaves it idle, more only waits in it. The bound is twice the
+//! delay and the largest piece. Costs are learned (`cost`) and follow the speed, so that while more in flight means more done, costs
+//! fall and the bound lets in more.
 //!
-//! The speed is the most that was done in a while, in modelled cost by time: one if the drive does what its capacity says, four on
-//! a drive four times as fast. What was done with too little in flight to wait for one another says nothing about the drive,
-//! unless it is more than was known (BBR's application-limited samples). Where promises leave so little for long, they are set
-//! aside for one round in fifty, and at the beginning, and for as long as that shows a higher speed (BBR's probing). Only a piece
-//! that has the drive to itself shows the delay, so at the beginning three are sent one by one, and where none has been alone for
-//! long the drive is let run dry for one.
+//! Only a piece that has the drive to itself shows the delay, so at the beginning a few are sent one by one, and where none has been
+//! alone for long the drive is let run dry for one; neither for longer than 50 ms, and whoever is promised something passes meanwhile.
+//!
+//! A drive on which places matter chooses better among more: there is no bound. A driver that is late (its thread waits for a processor)
+//! finds the drive dry: then more is sent ahead, until that happens no longer.
 
+use super::cost::{Model, Place, Round};
 use crate::layer::Piece;
-use crate::time::mul_div_floor;
-use crate::{Instant, Span};
+use crate::{Instant, Op, Span};
 
-/// Twice the product: room to grow into.
+/// Twice the delay: room to grow into.
 const GAIN: u64 = 2;
-/// The bound is never below what the drive does in this long: a live host is this late now and then.
+/// The bound is never below this: a live host is this late now and then.
 const FLOOR: u64 = 250_000;
-/// The speed is averaged over rounds of this length.
-const ROUND: Span = Span::from_millis(10);
-/// A probe goes on while it finds the speed higher by this part.
-const MORE: u64 = 4;
-/// The speed and the largest piece are forgotten after one to two of these; so long it is from one probe to the next.
+/// The largest piece is forgotten after one to two of these.
 const MEMORY: Span = Span::from_millis(500);
-/// The delay is measured on purpose when it has not been for so long.
+/// The delay is measured on purpose when it has not been for so long; and given up after so long.
 const MEASURE: Span = Span::from_secs(5);
-/// Speed one.
-const UNIT: u64 = 1 << 10;
+const PATIENCE: Span = Span::from_millis(50);
+/// Going elsewhere costs a drive so much if it is one that is better left to choose.
+const CHOOSES: u64 = 1_000_000;
+/// A late driver is allowed for by so much more in flight at first and at most.
+const LATE_FIRST: u64 = 100_000;
+const LATE_MOST: u64 = 10_000_000;
 
 /// The most of the last one to two spans of memory.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +59,19 @@ impl Most {
     }
 }
 
-/// The last three pieces that had the drive to themselves: the time each took, and its modelled cost.
+/// A piece that had the drive to itself.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    time: u64,
+    op: Op,
+    place: Place,
+    bytes: u64,
+}
+
+/// The last three of them.
 #[derive(Clone, Copy, Debug)]
 struct Alone {
-    samples: [Option<(u64, u64)>; 3],
+    samples: [Option<Sample>; 3],
     next: usize,
 }
 
@@ -72,36 +81,16 @@ impl Alone {
         next: 0,
     };
 
-    fn add(&mut self, time: u64, cost: u64) {
-        self.samples[self.next] = Some((time, cost));
+    fn add(&mut self, sample: Sample) {
+        self.samples[self.next] = Some(sample);
         self.next = (self.next + 1) % self.samples.len();
     }
 
-    /// The least time beyond what the cost takes at a speed: a late driver or a hiccup of the drive only adds to it (as BBR takes the
-    /// least round trip).
-    fn delay(&self, speed: Speed) -> u64 {
-        let delay = |s: &(u64, u64)| s.0.saturating_sub(speed.time(s.1));
-        let samples = self.samples.iter().flatten();
-        samples.map(delay).min().unwrap_or(u64::MAX)
-    }
-}
-
-/// Modelled cost done in time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Speed(u64);
-
-impl Speed {
-    /// What the stated capacity says.
-    pub(super) const STATED: Self = Self(UNIT);
-
-    /// The cost that is done in `time`.
-    pub(super) fn cost(self, time: u64) -> u64 {
-        mul_div_floor(time, self.0, UNIT)
-    }
-
-    /// The time in which `cost` is done.
-    fn time(self, cost: u64) -> u64 {
-        mul_div_floor(cost, UNIT, self.0.max(1))
+    /// The least time beyond what the piece costs: a late driver or a hiccup of the drive only adds to it (as BBR takes the least
+    /// round trip).
+    fn delay(&self, model: &Model) -> Option<u64> {
+        let delay = |s: &Sample| s.time.saturating_sub(model.cost(s.op, s.place, s.bytes));
+        self.samples.iter().flatten().map(delay).min()
     }
 }
 
@@ -110,28 +99,17 @@ impl Speed {
 pub(super) struct Window {
     /// For reads and for the rest.
     delays: [Alone; 2],
-    speeds: Most,
     /// Costs of pieces.
     largest: Most,
     /// A piece is in the drive and nothing else has been since it was sent.
     alone: bool,
-    /// So many pieces more are to be sent alone, and when the last one was.
+    /// So many pieces more are to be sent alone; when the last one was, and since when one is to be.
     unmeasured: u32,
     measured: Instant,
-    /// The round: when it began, the cost done in it, how many pieces came back and the sum of what was in
-    /// flight then, whether promises held any back.
-    round: Instant,
-    done: u64,
-    pieces: u64,
-    flights: u64,
-    held: bool,
-    /// Promises are set aside to find the speed; and when that or else the drive's work showed it last.
-    probing: bool,
-    shown: Instant,
-    /// What follows.
-    speed: Speed,
+    /// Somebody was held back for want of room in the window since the last piece was sent.
+    full: bool,
+    late: u64,
     delay: u64,
-    product: u64,
     bound: u64,
 }
 
@@ -139,129 +117,120 @@ impl Window {
     pub(super) const fn new() -> Self {
         Self {
             delays: [Alone::NONE; 2],
-            speeds: Most::NONE,
             largest: Most::NONE,
             alone: false,
             unmeasured: 3,
             measured: Instant::ZERO,
-            round: Instant::ZERO,
-            done: 0,
-            pieces: 0,
-            flights: 0,
-            held: false,
-            probing: true,
-            shown: Instant::ZERO,
-            speed: Speed::STATED,
+            full: false,
+            late: 0,
             delay: 0,
-            product: 0,
             bound: u64::MAX,
         }
     }
 
-    /// The most modelled cost in flight that the drive needs, with one more piece of `cost`, in nanoseconds; zero to let it run dry.
+    /// True if a piece of `cost` may join `flight`.
     #[inline]
-    pub(super) fn bound(&self, now: Instant, cost: u64) -> u64 {
-        if self.measuring(now) {
+    pub(super) fn has_room(&mut self, now: Instant, flight: u64, cost: u64) -> bool {
+        let bound = if self.measuring(now) {
             0
         } else {
             // The piece may be the first that is so large.
-            self.bound.max(GAIN * (self.product + cost))
-        }
+            self.bound.max(GAIN * (self.delay + cost))
+        };
+        let room = flight == 0 || flight.saturating_add(cost) <= bound;
+        self.full |= !room;
+        room
     }
 
-    /// True while pieces are sent one by one, whoever is behind.
+    /// True while pieces are sent one by one.
     #[inline]
-    pub(super) fn measuring(&self, now: Instant) -> bool {
-        self.unmeasured > 0 || now.since(self.measured) > MEASURE
+    fn measuring(&mut self, now: Instant) -> bool {
+        let since = now.since(self.measured);
+        if self.unmeasured == 0 && since <= MEASURE {
+            return false;
+        }
+        let begun = if self.unmeasured > 0 { Span::ZERO } else { MEASURE };
+        if since > begun + PATIENCE {
+            // It does not run dry: there are others who must not wait.
+            (self.unmeasured, self.measured) = (0, now);
+            return false;
+        }
+        true
     }
 
-    /// The speed at which the drive does what it has.
-    pub(super) fn speed(&self) -> Speed {
-        self.speed
+    /// How long the drive takes for a piece beyond what it costs: it does that for many at a time.
+    pub(super) fn delay(&self) -> u64 {
+        self.delay
     }
 
-    /// The modelled cost that the drive works on at a time, however little waits in it: its speed times its delay.
-    pub(super) fn product(&self) -> u64 {
-        self.product
+    /// The cost of the largest piece of late.
+    pub(super) fn largest(&self) -> u64 {
+        self.largest.get()
     }
 
     /// A piece goes to the drive, which has so much.
     #[inline]
-    pub(super) fn sent(&mut self, now: Instant, flight: u64) {
+    pub(super) fn sent(&mut self, flight: u64) {
         self.alone = flight == 0;
-        if self.alone {
-            self.begin(now);
-        }
+        self.full = false;
     }
 
-    /// Somebody was held back for the sake of a promise.
-    pub(super) fn held(&mut self) {
-        self.held = true;
+    /// A piece of `cost` came back of `flight`, its own included. True if it had the drive to itself all the time.
+    #[inline]
+    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, place: Place, cost: u64, flight: u64, model: &Model) -> bool {
+        let mut alone = false;
+        if flight == cost {
+            if core::mem::take(&mut self.full) {
+                // Somebody was told that there is enough in the drive, and now it has nothing.
+                self.late = (2 * self.late).clamp(LATE_FIRST, LATE_MOST);
+                self.settle(model);
+            }
+            alone = core::mem::take(&mut self.alone);
+            if alone {
+                self.add(now, piece, place);
+                self.settle(model);
+            }
+        }
+        if cost > self.largest.now {
+            self.largest.add(now, cost);
+            self.settle(model);
+        }
+        alone
     }
 
-    /// True while promises are set aside to find the speed.
-    pub(super) fn probing(&self) -> bool {
-        self.probing
-    }
-
-    /// A piece of `cost` came back of `flight`, its own included.
-    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, cost: u64, flight: u64) {
-        self.pieces += 1;
-        self.flights = self.flights.saturating_add(flight);
-        self.done += cost;
-        let round = now.since(self.round);
-        let alone = self.alone && flight == cost;
-        if !alone && round < ROUND && cost <= self.largest.now {
-            return;
-        }
-        if alone {
-            let time = now.since(piece.dispatched).as_nanos();
-            self.delays[usize::from(!piece.op.is_read())].add(time, cost);
-            self.alone = false;
-            self.unmeasured = self.unmeasured.saturating_sub(1);
-            self.measured = now;
-        }
-        self.largest.add(now, cost);
-        if round >= ROUND {
-            self.end(now, mul_div_floor(self.done, UNIT, round.as_nanos()));
-            self.begin(now);
-        }
-        self.settle();
-    }
-
-    fn begin(&mut self, now: Instant) {
-        self.round = now;
-        self.done = 0;
-        (self.pieces, self.flights, self.held) = (0, 0, false);
-    }
-
-    /// A round ends in which the drive did its work at `speed`.
-    fn end(&mut self, now: Instant, speed: u64) {
-        let known = self.speed.0;
-        // Pieces took twice the delay: they waited for one another, not for somebody to ask.
-        let pieces = self.pieces.max(1);
-        let enough = GAIN * Speed(speed).cost(self.delay) + self.done / pieces;
-        let telling = self.flights / pieces >= enough;
-        if telling || speed > known {
-            self.speeds.add(now, speed);
-            self.speed = Speed(self.speeds.get());
-        }
-        if telling || self.probing {
-            self.shown = now;
-        }
-        self.probing = if self.probing {
-            speed > known + known / MORE
-        } else {
-            self.held && now.since(self.shown) >= MEMORY
+    fn add(&mut self, now: Instant, piece: &Piece, place: Place) {
+        let sample = Sample {
+            time: now.since(piece.dispatched).as_nanos(),
+            op: piece.op,
+            place,
+            bytes: piece.length.into(),
         };
+        self.delays[usize::from(!piece.op.is_read())].add(sample);
+        self.unmeasured = self.unmeasured.saturating_sub(1);
+        self.measured = now;
     }
 
-    fn settle(&mut self) {
-        let known = self.delays.map(|d| d.delay(self.speed));
-        let known = known.into_iter().filter(|&d| d != u64::MAX).max();
-        self.delay = known.unwrap_or(0);
-        self.product = self.speed.cost(self.delay);
-        let needed = self.product.saturating_add(self.largest.get());
-        self.bound = needed.saturating_mul(GAIN).max(self.speed.cost(FLOOR));
+    /// True if pieces waited for one another in a round, instead of for somebody to ask.
+    pub(super) fn is_telling(&self, round: Round) -> bool {
+        round.flight >= GAIN * self.delay + round.piece
+    }
+
+    /// A round has ended: costs are others now.
+    pub(super) fn settle_round(&mut self, now: Instant, model: &Model) {
+        self.late -= self.late / 32;
+        self.largest.add(now, 0);
+        self.settle(model);
+    }
+
+    fn settle(&mut self, model: &Model) {
+        let known = self.delays.iter().filter_map(|d| d.delay(model));
+        self.delay = known.max().unwrap_or(0);
+        let needed = self.delay.saturating_add(self.largest.get());
+        let away = model.away(Op::Read).max(model.away(Op::Write));
+        self.bound = if away >= CHOOSES {
+            u64::MAX
+        } else {
+            (GAIN * needed).max(FLOOR) + self.late
+        };
     }
 }

@@ -1,0 +1,95 @@
+//! What a model can do, found by running it: once for each model that the process meets.
+
+use std::sync::{Mutex, PoisonError};
+use weir_core::Capacity;
+use weir_drive::Config;
+
+/// Models that are remembered; the one met longest ago goes first.
+const REMEMBERED: usize = 16;
+
+/// What was found out about models.
+struct Known<T>(Mutex<Vec<(Config, T)>>);
+
+static LEAST: Known<Option<Capacity>> = Known(Mutex::new(Vec::new()));
+static MOST: Known<Option<Capacity>> = Known(Mutex::new(Vec::new()));
+
+/// What it can do at the least anywhere on it ([`Config::least`]); `None` if it has no bound.
+pub(crate) fn least(model: &Config) -> Option<Capacity> {
+    LEAST.get(model, |m| {
+        let least = m.least(u64::MAX).ok().flatten()?;
+        let measured = m.capacity().is_none();
+        let part = |n| if measured { rounded(n) } else { n };
+        Some(Capacity {
+            read: part(least.read),
+            write: part(least.write),
+            iops: part(least.iops),
+            read_iops: part(least.read_iops),
+            write_iops: part(least.write_iops),
+        })
+    })
+}
+
+/// What it can do at the most ([`Config::most`]), zero for what has no bound; `None` of a model that cannot be.
+pub(crate) fn most(model: &Config) -> Option<Capacity> {
+    MOST.get(model, |m| m.most().ok())
+}
+
+/// Three digits of a figure, rounded down: in what is measured the others say nothing.
+pub(crate) fn rounded(figure: u64) -> u64 {
+    let digits = figure.checked_ilog10().unwrap_or(0);
+    let unit = 10u64.pow(digits.saturating_sub(2));
+    figure / unit * unit
+}
+
+impl<T: Clone> Known<T> {
+    fn get(&self, model: &Config, find: impl FnOnce(&Config) -> T) -> T {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = lock().iter().find(|k| k.0 == *model) {
+            return known.clone();
+        }
+        let found = find(model);
+        let mut known = lock();
+        if known.len() == REMEMBERED {
+            known.remove(0);
+        }
+        known.push((model.clone(), found.clone()));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_kept() {
+        let cases = [
+            (0, 0),
+            (7, 7),
+            (999, 999),
+            (1_239, 1_230),
+            (u64::MAX, 18_400_000_000_000_000_000),
+        ];
+        for (figure, digits) in cases {
+            assert_eq!(rounded(figure), digits);
+        }
+    }
+
+    #[test]
+    fn a_model_is_run_once_and_few_are_remembered() {
+        let known = Known(Mutex::new(Vec::new()));
+        let model = |tags| {
+            Config::Null(weir_drive::null::Config {
+                tags,
+                ..weir_drive::null::Config::demo()
+            })
+        };
+        for tags in 0..40 {
+            assert_eq!(known.get(&model(tags), |_| tags), tags);
+            assert_eq!(known.get(&model(tags), |_| 99), tags);
+            assert!(known.0.lock().unwrap().len() <= REMEMBERED);
+        }
+        assert_eq!(known.get(&model(0), |_| 99), 99, "long gone");
+        assert_eq!(known.get(&model(39), |_| 99), 39);
+    }
+}

@@ -1,0 +1,166 @@
+//! What promises come to that admission accepts: it cannot know what clients will ask for, and their requests decide it.
+
+use crate::admission::scratch;
+use crate::measured::rounded;
+use crate::plan::plan;
+use crate::problem::Problem;
+use crate::read::path;
+use crate::server::{Drive, Policy, Server};
+use crate::units::{Rate, Size};
+use weir_core::{Capacity, Instant, Op, Promised};
+use weir_drive::Config;
+
+/// The request that a drive's requests a second are stated of, bytes.
+const SMALL: u64 = 4096;
+
+/// What the promises of each drive whose requests a second are known come to at random places: the shortest requests that promises in
+/// bytes are kept for, and the longest that promises in requests are.
+///
+/// The drive as a whole is meant: what is promised to all together, everyone asking for the like, as many at a time as the drive takes.
+pub fn notes(server: &Server) -> Vec<Problem> {
+    let drives = server.drives.iter();
+    // Under another policy no promise is kept, which is a warning.
+    let drives = drives.filter(|d| matches!(d.policy, Policy::Contract(_)));
+    let of = |drive: &Drive| {
+        let promised = promised(server, drive)?;
+        let texts = [in_bytes(promised, drive), in_requests(promised, drive)];
+        let key = path("drive", &drive.name);
+        let note = move |(what, help): (String, &str)| {
+            server.places.problem(&key, what, Some(help.to_owned()))
+        };
+        Some(texts.into_iter().flatten().map(note))
+    };
+    drives.filter_map(of).flatten().collect()
+}
+
+/// A direction.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// What its requests are called.
+    name: &'static str,
+    op: Op,
+    /// How many of 4 KiB at random places are done in a second, and how many bytes in sequence.
+    requests: u64,
+    rate: u64,
+}
+
+/// The shortest requests, in bytes and whole 4 KiB, that come to what is promised in bytes: what a request has beyond 4 KiB is counted as
+/// moved at the rate of a sequence. `None` if there are none that do.
+fn kept_from(promised: Promised, kind: Kind) -> Option<u64> {
+    let [bytes, beside, requests, rate] =
+        [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
+    // s bytes take 1 / requests + (s - SMALL) / rate seconds of those that the promised requests leave.
+    let left = 1.0 - beside / requests - bytes / rate;
+    let small = SMALL as f64;
+    let length = bytes * (1.0 / requests - small / rate) / left;
+    (left > 0.0 && length.is_finite()).then(|| {
+        let blocks = (length / small).ceil().max(1.0);
+        (blocks as u64).saturating_mul(SMALL)
+    })
+}
+
+/// Likewise on a modelled drive, which is asked: longer writes find less room in a cache to be put in order in.
+fn kept_from_on(model: &Config, promised: Promised, kind: Kind) -> Option<u64> {
+    let mut length = kept_from(promised, kind)?;
+    let left = 1.0 - promised.iops as f64 / kind.requests as f64;
+    // Beyond that, a request reaches the drive in parts that lie side by side.
+    while length < model.shape().max_transfer.into() {
+        let rate = model.at_random(kind.op, length as u32).ok()?;
+        if rate as f64 * length as f64 * left >= promised.bytes as f64 {
+            break;
+        }
+        length += (length / 16).next_multiple_of(SMALL);
+    }
+    Some(length)
+}
+
+/// The longest requests of which `promised.iops` a second are done at random places, as [`kept_from`] counts.
+fn kept_to(promised: Promised, kind: Kind) -> u64 {
+    let [bytes, count, requests, rate] =
+        [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
+    let each = (1.0 - bytes / rate) / count - 1.0 / requests;
+    let blocks = (each * rate / SMALL as f64).floor().max(0.0);
+    (blocks as u64).saturating_add(1).saturating_mul(SMALL)
+}
+
+/// Both directions as far as their requests are known; one for both if they are alike.
+fn kinds(capacity: Capacity) -> Vec<Kind> {
+    let of = |name, op, own: u64, rate| {
+        // What is stated of the direction itself says more than what is stated of any.
+        let requests = if own > 0 { own } else { capacity.iops };
+        (requests > 0).then_some(Kind {
+            name,
+            op,
+            requests,
+            rate,
+        })
+    };
+    let reads = of("reads", Op::Read, capacity.read_iops, capacity.read);
+    let writes = of("writes", Op::Write, capacity.write_iops, capacity.write);
+    match (reads, writes) {
+        (Some(r), Some(w)) if (r.requests, r.rate) == (w.requests, w.rate) => vec![Kind {
+            name: "requests",
+            ..w
+        }],
+        (reads, writes) => reads.into_iter().chain(writes).collect(),
+    }
+}
+
+/// What is promised in bytes, if small requests at random places do not come to it.
+fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)> {
+    let parts: Vec<String> = kinds(drive.capacity?)
+        .into_iter()
+        .filter_map(|kind| {
+            let name = kind.name;
+            let length = match &drive.model {
+                Some(model) => kept_from_on(model, promised, kind),
+                None => kept_from(promised, kind),
+            };
+            let length = length.filter(|l| *l > SMALL)?;
+            let left = kind.requests.saturating_sub(promised.iops);
+            let left = left.saturating_mul(SMALL);
+            Some(format!(
+                "\n  {name} of at least {}; those of 4KiB come to {}",
+                Size(length),
+                Rate(rounded(left))
+            ))
+        })
+        .collect();
+    let help = "a client that is to have small requests at random places is promised min_iops";
+    let all = Rate(promised.bytes);
+    (promised.bytes > 0 && !parts.is_empty()).then(|| {
+        let what = format!(
+            "the {all} promised in bytes are kept at random places for{}",
+            parts.concat()
+        );
+        (what, help)
+    })
+}
+
+/// What is promised in requests, if long ones at random places are not so many. What is longer than the drive takes reaches
+/// it in parts.
+fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static str)> {
+    let parts: Vec<String> = kinds(drive.capacity?)
+        .into_iter()
+        .filter(|_| promised.iops > 0)
+        .map(|kind| (kind.name, kept_to(promised, kind)))
+        .filter(|part| part.1 < drive.max_transfer.into())
+        .map(|(name, length)| format!("\n  {name} of up to {}", Size(length)))
+        .collect();
+    let help = "a client that is to have long requests is promised min, in bytes";
+    (!parts.is_empty()).then(|| {
+        let what = format!(
+            "the {} requests/s promised are kept at random places for{}",
+            promised.iops,
+            parts.concat()
+        );
+        (what, help)
+    })
+}
+
+/// What a drive's contracts add up to, as the core counts it.
+fn promised(server: &Server, drive: &Drive) -> Option<Promised> {
+    let plan = plan(server, &drive.name)?;
+    let mut layer = scratch(&plan.config).ok()?;
+    layer.change(Instant::ZERO, &plan.edits).ok()
+}

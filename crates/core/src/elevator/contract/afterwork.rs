@@ -1,0 +1,75 @@
+//! Work that the drive has yet to do for writes that it has answered.
+//!
+//! A write is answered when it is in a cache, and what it costs comes later: reads that find nothing in flight wait all the same. If a
+//! promised request that had the drive to itself takes far longer than it usually does, the drive hides work: from then on a written
+//! piece is taken to keep the drive busy for what it costs from when it went there, answered or not; and if that is not enough for
+//! twice that, again and again, until it happens no longer; and a little less every second, to see whether it still is so (Gimbal's
+//! write cost: Min et al., "Gimbal", SIGCOMM 2021).
+
+use crate::{Instant, Span};
+
+/// Once it hides any, writes cost so many 16ths of what they seem to cost, at the least and at the most.
+const PLAIN: u64 = 16;
+const MOST: u64 = 16 << 8;
+/// The factor grows at most once in this time, and falls by an eighth after each of these.
+const GROW: Span = Span::from_millis(50);
+const FALL: Span = Span::from_millis(1_000);
+/// It is for writes that were sent so short a time ago that a read may still wait.
+const RECENT: Span = Span::from_secs(2);
+/// It is never thought to be more than this.
+const LONGEST: Span = Span::from_secs(1);
+
+/// What is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Afterwork {
+    until: Instant,
+    factor: u64,
+    changed: Instant,
+    /// When something was written last.
+    written: Instant,
+    wrote: bool,
+}
+
+impl Afterwork {
+    pub(super) const fn new() -> Self {
+        Self {
+            until: Instant::ZERO,
+            factor: 0,
+            changed: Instant::ZERO,
+            written: Instant::ZERO,
+            wrote: false,
+        }
+    }
+
+    /// A write that is thought to cost so much goes to the drive.
+    #[inline]
+    pub(super) fn sent(&mut self, now: Instant, cost: u64) {
+        if self.factor > 0 {
+            let work = Span::from_nanos(cost.saturating_mul(self.factor) / PLAIN);
+            self.until = (self.until.max(now) + work).min(now + LONGEST);
+        }
+        (self.written, self.wrote) = (now, true);
+    }
+
+    /// What the drive still has to do beside what is in flight, of which so much is writes.
+    #[inline]
+    pub(super) fn left(&self, now: Instant, in_flight: u64) -> u64 {
+        self.until.since(now).as_nanos().saturating_sub(in_flight)
+    }
+
+    /// A promised request that had the drive to itself took far longer than it usually does.
+    pub(super) fn hides(&mut self, now: Instant) {
+        if self.wrote && now.since(self.written) < RECENT && now.since(self.changed) >= GROW {
+            self.factor = (2 * self.factor).clamp(PLAIN, MOST);
+            self.changed = now;
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn settle(&mut self, now: Instant) {
+        if self.factor > 0 && now.since(self.changed) >= FALL {
+            self.factor -= self.factor.div_ceil(8);
+            self.changed = now;
+        }
+    }
+}

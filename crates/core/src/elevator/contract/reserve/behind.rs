@@ -1,0 +1,249 @@
+//! Requests come, go to the drive, and end: clocks move, and it is known who is behind.
+
+use super::{Drive, Reservations, average};
+use crate::list::NIL;
+use crate::{GroupId, Instant, Span};
+
+impl Reservations {
+    /// A request of `bytes` was submitted.
+    pub(in super::super) fn arrived(&mut self, now: Instant, group: GroupId, bytes: u64) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let (due, catch_up, forget) = (now.back(self.late), self.catch_up, self.forget);
+            let r = &mut self.table[at as usize];
+            if r.requests == 0 {
+                let pause = now.since(r.idle_since);
+                if pause > forget {
+                    r.kept = r.kept.max(due);
+                } else {
+                    r.think = average(r.think, pause.as_nanos());
+                }
+            }
+            if r.realtime || !self.waiting.contains(at) {
+                // It had nothing to send: what it lost meanwhile was lost through itself.
+                r.kept = r.kept.max(due.back(catch_up));
+            }
+            r.outstanding += bytes;
+            r.requests += 1;
+            r.seen = now;
+            self.bind(at);
+            self.wait(now, at);
+            at = self.table[at as usize].above;
+        }
+    }
+
+    /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request.
+    pub(in super::super) fn sent(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        bytes: u64,
+        cost: u64,
+        last: bool,
+    ) {
+        let due = now.back(self.late);
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let ahead = self.ahead;
+            let r = &mut self.table[at as usize];
+            if r.usual == 0 {
+                (r.usual, r.usual_requests) = (r.outstanding, r.requests);
+                r.period = r.time_for(r.usual, r.usual_requests);
+            }
+            // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
+            // phase).
+            let from = r.kept.min(due + ahead);
+            r.kept = from + Span::from_nanos(r.time_for(bytes, u64::from(last)));
+            r.flight += cost;
+            let above = r.above;
+            // Realtime ones take turns.
+            self.urgent.clear(at);
+            self.bind(at);
+            at = above;
+        }
+    }
+
+    /// The reservations above `group` that still have something to send wait on.
+    pub(in super::super) fn wait_on(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        active: impl Fn(u32) -> bool,
+    ) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            if active(at) {
+                self.wait(now, at);
+            } else {
+                self.wait_no_more(at);
+            }
+            at = self.table[at as usize].above;
+        }
+    }
+
+    /// A piece came back; `last` if that was all of its request. True if the drive had something to do beside that nobody had asked
+    /// for.
+    pub(in super::super) fn completed(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        bytes: u64,
+        cost: u64,
+        last: bool,
+        drive: Drive,
+    ) -> bool {
+        let mut hidden = false;
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let r = &mut self.table[at as usize];
+            if last {
+                r.usual = average(r.usual, r.outstanding);
+                r.usual_requests = average(r.usual_requests << 3, r.requests << 3) >> 3;
+                r.usual_requests = r.usual_requests.max(1);
+                r.period = r.time_for(r.usual, r.usual_requests);
+            }
+            hidden |= r.took(drive);
+            r.flight = r.flight.saturating_sub(cost);
+            let above = r.above;
+            self.left(now, at, bytes, last);
+            self.bind(at);
+            at = above;
+        }
+        hidden
+    }
+
+    /// A request left the elevator with `bytes` of it unsent. It counts no longer, whatever of it is in the drive: it is given
+    /// up, or it will arrive again.
+    pub(in super::super) fn removed(&mut self, now: Instant, group: GroupId, bytes: u64) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            self.left(now, at, bytes, true);
+            at = self.table[at as usize].above;
+        }
+    }
+
+    /// Of what is in the drive, that of others than the nearest reservation's.
+    #[inline]
+    pub(in super::super) fn others(&self, group: GroupId, flight: u64) -> u64 {
+        match self.nearest[group.0 as usize] {
+            NIL => flight,
+            at => flight.saturating_sub(self.table[at as usize].flight),
+        }
+    }
+
+    /// Modelled cost in flight is counted anew: the model or the tree changed.
+    pub(in super::super) fn recount(&mut self, flights: impl Iterator<Item = (GroupId, u64)>) {
+        for r in &mut self.table {
+            r.flight = 0;
+        }
+        for (group, cost) in flights {
+            let mut at = self.nearest[group.0 as usize];
+            while at != NIL {
+                self.table[at as usize].flight += cost;
+                at = self.table[at as usize].above;
+            }
+        }
+    }
+
+    /// The realtime reservation that has waited longest.
+    #[inline]
+    pub(in super::super) fn urgent(&self) -> Option<u32> {
+        self.urgent.first().map(|(_, g)| g)
+    }
+
+    /// Of the reservations that are behind, the one with the earliest deadline.
+    pub(in super::super) fn behind(&mut self, now: Instant) -> Option<u32> {
+        if self.behind.is_empty() {
+            self.late = Span::ZERO;
+            return None;
+        }
+        let at = |late| now.back(late).as_nanos();
+        let found = self.waiting.first_eligible(&self.behind, at(self.late));
+        let Some(group) = found else {
+            if self.late == Span::ZERO {
+                return None;
+            }
+            // All promises are kept again, or no one asks.
+            self.late = Span::ZERO;
+            return self.waiting.first_eligible(&self.behind, at(self.late));
+        };
+        let kept = self.table[group as usize].kept;
+        self.late = self.late.max(now.since(kept + self.catch_up));
+        Some(group)
+    }
+
+    /// A flush of a group has ended: its client waited for it, and did not think.
+    pub(in super::super) fn flushed(&mut self, now: Instant, group: GroupId) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let r = &mut self.table[at as usize];
+            (r.idle_since, r.seen) = (now, now);
+            at = r.above;
+        }
+    }
+
+    /// By how much the reservations of a group are behind, the one that is so most.
+    pub(in super::super) fn most_lag(&self, now: Instant, group: GroupId) -> Span {
+        let lags = self.path(group).map(|g| self.lag(now, g));
+        lags.max().unwrap_or(Span::ZERO)
+    }
+
+    /// By how much a reservation is behind its promise.
+    pub(in super::super) fn lag(&self, now: Instant, group: u32) -> Span {
+        now.back(self.late).since(self.table[group as usize].kept)
+    }
+
+    /// Where a reservation's clock is to be when it has been served as far ahead as may be at one go.
+    pub(in super::super) fn goal(&self, now: Instant, group: u32) -> Instant {
+        self.table[group as usize].kept.min(now.back(self.late)) + self.ahead
+    }
+
+    /// True if a reservation has been served as far as that.
+    pub(in super::super) fn has_reached(&self, group: u32, goal: Instant) -> bool {
+        self.table[group as usize].kept >= goal
+    }
+
+    /// True if a reservation has been served as far ahead of its promise as it may be.
+    pub(in super::super) fn is_ahead(&self, now: Instant, group: u32) -> bool {
+        self.table[group as usize].kept >= now.back(self.late) + self.ahead
+    }
+
+    pub(super) fn wait(&mut self, now: Instant, at: u32) {
+        let r = &self.table[at as usize];
+        if r.realtime {
+            if self.urgent.get(at).is_none() {
+                let ticket = self.urgent.ticket();
+                self.urgent.set(at, now, ticket);
+            }
+        } else {
+            let kept = r.kept.as_nanos();
+            let deadline = kept + r.period.min(self.catch_up.as_nanos() / 2);
+            if self.waiting.contains(at) {
+                if self.waiting.key(at) == deadline {
+                    return;
+                }
+                self.waiting.remove(&mut self.behind, at);
+            }
+            self.waiting.insert(&mut self.behind, at, deadline, kept);
+        }
+    }
+
+    pub(super) fn wait_no_more(&mut self, at: u32) {
+        if self.waiting.contains(at) {
+            self.waiting.remove(&mut self.behind, at);
+        }
+        self.urgent.clear(at);
+    }
+
+    fn left(&mut self, now: Instant, at: u32, bytes: u64, last: bool) {
+        let r = &mut self.table[at as usize];
+        r.outstanding = r.outstanding.saturating_sub(bytes);
+        r.seen = now;
+        if last {
+            r.requests = r.requests.saturating_sub(1);
+            if r.requests == 0 {
+                r.idle_since = now;
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What was promised: a clock for each reservation, who is behind, and what others may have in flight for its sake.
+//!
+//! A reservation's clock stands at the instant up to which the promise has been kept: service of `s` bytes moves it `s / min`
+//! on. Who has something to send and whose clock is not ahead of now is *behind* and is served first. Of several the earliest
+//! deadline comes first, which is the clock and the time that what the client keeps outstanding may take (mClock's reservation
+//! tags: Gulati, Merchant, Varman, "mClock", 2010; in the order of EEVDF: Stoica, Abdel-Wahab, "Earliest eligible virtual
+//! deadline first", 1995).
+//!
+//! A client is made whole for what it fell behind while it waited here, up to a limit. When all are behind by more, the drive is
+//! too slow for what was promised: then it is the promises' time that goes slower, so that each is kept in the same proportion.
+//!
+//! `behind` has the clocks, `room` what others may have in the drive.
+
+mod behind;
+mod room;
+
+pub(super) use room::{Drive, Late, Way};
+
+use crate::contract::{Class, Contract};
+use crate::group::{GroupId, Groups};
+use crate::heap::Heap;
+use crate::list::NIL;
+use crate::mutant;
+use crate::time::mul_div_floor;
+use crate::tree::{Forest, Sorted, Tree};
+use crate::{Instant, ROOT, Span};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Reserved are this many 64ths more than was promised, so that a window that ends between two requests, or between two turns, keeps
+/// its promise.
+const HEADROOM: u64 = 3;
+
+/// One group's promise.
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    /// Bytes and requests a second with the headroom, zero for none; both zero: nothing reserved.
+    bytes: u64,
+    iops: u64,
+    realtime: bool,
+    /// Nearest group with a reservation above this one, or [`NIL`].
+    above: u32,
+    /// Up to here the promise has been kept.
+    kept: Instant,
+    /// Bytes and requests submitted and not done.
+    outstanding: u64,
+    requests: u64,
+    /// Averages of the two just before a request ends.
+    usual: u64,
+    usual_requests: u64,
+    /// The time at the promised rate that these take.
+    period: u64,
+    /// When it had nothing outstanding last, and the average time until it had again.
+    idle_since: Instant,
+    think: u64,
+    /// Its last sign of life.
+    seen: Instant,
+    /// Modelled cost of its own in the drive.
+    flight: u64,
+    /// How long the drive takes for its next request when others have nothing in it; zero: not known yet.
+    own: u64,
+    /// How much later its requests come back for what others have in front of them, in 256ths of that.
+    delayed: u64,
+    /// False if not even an idle drive would keep the promise: its client is the limit, or the drive.
+    reachable: bool,
+    /// What it has outstanding keeps the drive busy.
+    fills: bool,
+    /// It is in the tree of the realtime ones.
+    bound_realtime: bool,
+}
+
+/// What others have in flight delays a client by as much.
+const WHOLLY: u64 = 256;
+
+const NOTHING: Reservation = Reservation {
+    bytes: 0,
+    iops: 0,
+    realtime: false,
+    above: NIL,
+    kept: Instant::ZERO,
+    outstanding: 0,
+    requests: 0,
+    usual: 0,
+    usual_requests: 0,
+    period: 0,
+    idle_since: Instant::ZERO,
+    think: 0,
+    seen: Instant::ZERO,
+    flight: 0,
+    own: 0,
+    delayed: WHOLLY,
+    reachable: true,
+    fills: false,
+    bound_realtime: false,
+};
+
+impl Reservation {
+    fn exists(&self) -> bool {
+        self.bytes > 0 || self.iops > 0
+    }
+
+    /// The time at the promised rate that so much service takes.
+    #[inline]
+    fn time_for(&self, bytes: u64, requests: u64) -> u64 {
+        let at = |amount: u64, rate: u64| {
+            if rate == 0 {
+                0
+            } else {
+                mul_div_floor(amount, 1_000_000_000, rate)
+            }
+        };
+        at(bytes, self.bytes).max(at(requests, self.iops))
+    }
+}
+
+/// All reservations.
+#[derive(Debug)]
+pub(super) struct Reservations {
+    table: Vec<Reservation>,
+    /// The group itself if it has a reservation, else the nearest above it that has, else [`NIL`].
+    nearest: Vec<u32>,
+    /// Those with something to send, by their deadline, from when their promise has been kept on; realtime ones apart, by when they
+    /// began to wait.
+    behind: Tree,
+    waiting: Forest,
+    urgent: Heap,
+    /// Those that are alive, by the latest instant at which the drive must begin with their next request; realtime ones apart.
+    starts: Tree,
+    realtime: Tree,
+    forest: Sorted,
+    /// By this the promises' time is behind: a drive too slow for all of them keeps each in proportion.
+    late: Span,
+    /// How far a reservation may be served ahead of its promise.
+    ahead: Span,
+    catch_up: Span,
+    forget: Span,
+}
+
+impl Reservations {
+    pub(super) fn new(groups: u32, catch_up: Span, forget: Span) -> Self {
+        Self {
+            table: vec![NOTHING; groups as usize],
+            nearest: vec![NIL; groups as usize],
+            behind: Tree::EMPTY,
+            waiting: Forest::new(groups),
+            urgent: Heap::new(groups),
+            starts: Tree::EMPTY,
+            realtime: Tree::EMPTY,
+            forest: Sorted::new(groups),
+            late: Span::ZERO,
+            ahead: Span::ZERO,
+            catch_up,
+            forget,
+        }
+    }
+
+    /// The tree or its contracts changed.
+    pub(super) fn set(&mut self, now: Instant, groups: &Groups) {
+        for slot in 0..groups.capacity() {
+            let contract = groups
+                .get(GroupId(slot))
+                .filter(|_| GroupId(slot) != ROOT)
+                .filter(|g| g.children == 0 || !mutant::is(mutant::TENANT_PROMISE_IGNORED))
+                .map(|g| g.contract);
+            self.set_one(now, slot, contract.as_ref());
+        }
+        for slot in 0..groups.capacity() {
+            let mut reserved = groups
+                .get(GroupId(slot))
+                .into_iter()
+                .flat_map(|_| groups.path(GroupId(slot)))
+                .map(|g| g.0)
+                .filter(|&g| self.table[g as usize].exists());
+            let nearest = reserved.next().unwrap_or(NIL);
+            self.nearest[slot as usize] = nearest;
+            if nearest == slot {
+                self.table[slot as usize].above = reserved.next().unwrap_or(NIL);
+            }
+        }
+    }
+
+    fn set_one(&mut self, now: Instant, slot: u32, contract: Option<&Contract>) {
+        let reserved = contract.map(Contract::reserved).unwrap_or_default();
+        let realtime = contract.is_some_and(|c| c.class == Class::Realtime);
+        let r = &mut self.table[slot as usize];
+        let existed = r.exists();
+        let more = |rate: u64| rate + rate.div_ceil(64) * HEADROOM;
+        let before = (r.bytes, r.iops, r.realtime);
+        (r.bytes, r.iops) = match (reserved.bytes, reserved.iops) {
+            (0, 0) => (0, 0),
+            (b, i) => (
+                if b > 0 { more(b) } else { 0 },
+                if i > 0 { more(i) } else { 0 },
+            ),
+        };
+        if mutant::is(mutant::MIN_IOPS_IGNORED) {
+            r.iops = 0;
+        }
+        if existed && mutant::is(mutant::PROMISE_FORGOTTEN_ON_CHANGE) {
+            (r.bytes, r.iops) = (0, 0);
+        }
+        r.realtime = realtime;
+        let changed = before != (r.bytes, r.iops, r.realtime);
+        let exists = r.exists();
+        if existed && !exists {
+            self.unbind(slot);
+            self.wait_no_more(slot);
+            self.table[slot as usize] = NOTHING;
+        } else if !existed && exists {
+            (r.kept, r.idle_since) = (now, now);
+        } else if changed && exists {
+            // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
+            r.kept = now;
+            let waits = self.waiting.contains(slot) || self.urgent.get(slot).is_some();
+            self.unbind(slot);
+            self.wait_no_more(slot);
+            if waits {
+                self.wait(now, slot);
+            }
+        }
+    }
+
+    /// The reservations on the path of a group, itself first.
+    fn path(&self, group: GroupId) -> impl Iterator<Item = u32> + '_ {
+        let first = Some(self.nearest[group.0 as usize]).filter(|&g| g != NIL);
+        core::iter::successors(first, |&g| {
+            Some(self.table[g as usize].above).filter(|&g| g != NIL)
+        })
+    }
+
+    /// True if the group is `reserved` or below it.
+    pub(super) fn is_within(&self, group: GroupId, reserved: u32) -> bool {
+        self.path(group).any(|g| g == reserved)
+    }
+
+    /// True if the group's own promise is a realtime one.
+    pub(super) fn is_urgent(&self, group: GroupId) -> bool {
+        let nearest = self.nearest[group.0 as usize];
+        nearest != NIL && self.is_realtime(nearest)
+    }
+
+    pub(super) fn is_realtime(&self, group: u32) -> bool {
+        self.table[group as usize].realtime
+    }
+
+    /// True if nobody has a reservation that is alive.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.starts.is_empty() && self.realtime.is_empty()
+    }
+}
+
+/// An average that gives the newest sample an eighth.
+pub(super) fn average(old: u64, sample: u64) -> u64 {
+    if old == 0 {
+        sample
+    } else {
+        old - old / 8 + sample / 8
+    }
+}

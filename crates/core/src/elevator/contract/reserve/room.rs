@@ -1,0 +1,310 @@
+//! What others may have in the drive for the sake of promises.
+//!
+//! A client that asks for one thing at a time is kept from its min by what stands before it in the drive, however early it is
+//! served. Its next request has to come back within the time that the promise gives it, less the time its client thinks; what the
+//! drive takes for it alone is known; so there is a latest instant at which the drive must begin with it. Others may have in flight
+//! what is done by then: a reservation that is ahead of its promise leaves them room, one that is behind leaves none, and then the
+//! drive is kept for it even while it thinks. (Slack stealing: Lehoczky, Ramos-Thuel, 1992.)
+//!
+//! Modelled cost is the time in which the drive is done with it, but a drive that does many things at once delays a request by less,
+//! and one that hides work by more: how much, is learned for each reservation from its own requests.
+//!
+//! Whom not even an idle drive would serve in time does not make others suffer for it, unless it is the drive that is too slow for
+//! the promise and has no time to spare beside it: such a client gets all but a slice now and then (`super::super`).
+
+use super::{Reservation, Reservations, WHOLLY};
+use crate::list::NIL;
+use crate::{GroupId, Instant, Span};
+
+/// A reservation that asks for nothing bounds others for at least and at most this long, a realtime one for a second.
+const LINGER_MIN: Span = Span::from_millis(5);
+const LINGER_MAX: Span = Span::from_millis(100);
+const LINGER_REALTIME: Span = Span::from_secs(1);
+/// So many of the reservations that must begin first are looked at for each piece.
+const LOOKED_AT: usize = 4;
+/// However deep its queue, a client waits at most this long for its next request to be begun with.
+const DEADLINE_MAX: u64 = 50_000_000;
+/// Bounds of how much others' work delays a client, in 256ths: a sixteenth to eight times as long as it takes.
+const DELAYED: core::ops::RangeInclusive<u64> = WHOLLY / 16..=WHOLLY * 8;
+/// What takes so much longer than it does alone was not alone.
+const HIDDEN: u64 = 500_000;
+/// Reservations are served ahead by at most this.
+const AHEAD_MAX: u64 = 40_000_000;
+
+/// For the sake of at most so many that have nothing waiting a flush is held back.
+const SYNC_LOOKED_AT: usize = 32;
+/// Who has had an answer asks again within twice the time that it usually takes and this.
+const SOON: Span = Span::from_micros(100);
+
+/// What is known of a piece that came back.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Drive {
+    /// How long it was in the drive, in nanoseconds.
+    pub(in super::super) time: u64,
+    /// The modelled cost that others had in the drive when it went there.
+    pub(in super::super) front: u64,
+    /// It had the drive to itself all the time.
+    pub(in super::super) alone: bool,
+}
+
+/// A piece that would like to go.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Way {
+    /// Whose it is.
+    pub(in super::super) group: GroupId,
+    pub(in super::super) cost: u64,
+    /// All that is in the drive.
+    pub(in super::super) flight: u64,
+    /// What the drive has to do for requests that it has answered.
+    pub(in super::super) hidden: u64,
+    /// How long the drive takes for a piece beyond what it costs.
+    pub(in super::super) delay: u64,
+    /// It goes for the sake of this reservation, which is behind; or [`NIL`].
+    pub(in super::super) behind: u32,
+    /// Those who cannot be served in time must let it pass; or all must.
+    pub(in super::super) overdue: bool,
+}
+
+impl Reservation {
+    /// The time that a request may take, as the client is.
+    fn allowed(&self) -> u64 {
+        self.period.min(DEADLINE_MAX + self.think).saturating_sub(self.think)
+    }
+
+    fn linger(&self) -> Span {
+        if self.realtime {
+            return LINGER_REALTIME;
+        }
+        let period = Span::from_nanos(self.period) + Span::from_nanos(self.think);
+        period.times(4).clamp(LINGER_MIN, LINGER_MAX)
+    }
+
+    /// When it will have asked again, if it asks at all.
+    fn expected(&self) -> Instant {
+        self.idle_since + Span::from_nanos(self.think).times(2) + SOON
+    }
+
+    /// A piece of it came back. True if it took so much longer than it does alone, with nothing in front of it, that the drive must
+    /// have had something else to do.
+    pub(super) fn took(&mut self, drive: Drive) -> bool {
+        let Drive { time, front, alone } = drive;
+        let far = if alone { 2 } else { 3 };
+        let hidden = front == 0 && self.own > 0 && time > far * self.own + HIDDEN;
+        if self.own == 0 {
+            self.own = time;
+        } else if time < self.own {
+            self.own -= (self.own - time) / 2;
+        } else if front == 0 {
+            self.own += (time - self.own).min(self.own) / if hidden { 64 } else { 16 };
+        }
+        if front > self.own / 8 {
+            let sample = time.saturating_sub(self.own).saturating_mul(WHOLLY) / front;
+            let sample = sample.min(*DELAYED.end());
+            self.delayed = (self.delayed - self.delayed / 8 + sample / 8)
+                .clamp(*DELAYED.start(), *DELAYED.end());
+        }
+        let allowed = self.period.saturating_sub(self.think);
+        self.reachable = self.own <= allowed + allowed / 8;
+        self.fills = 2 * self.flight >= self.own;
+        hidden
+    }
+
+    /// True if others may have `others` and a piece of `way` in the drive.
+    fn leaves_room(&self, now: Instant, late: Span, others: u64, way: &Way) -> bool {
+        if self.realtime {
+            let others = way.flight.saturating_sub(self.flight);
+            return others == 0 || others + way.cost <= 2 * self.own.max(way.delay);
+        }
+        let front = (others + way.cost).saturating_mul(self.delayed) / WHOLLY;
+        let allowed = self.allowed();
+        let due = now.back(late);
+        if self.requests == 0 && now > self.expected() {
+            return others == 0 || front <= allowed.saturating_sub(self.own);
+        }
+        if !self.reachable {
+            if self.fills {
+                return way.overdue || front <= self.kept.since(due).as_nanos();
+            }
+            let least = way.delay + (way.delay / 4).max(way.cost);
+            return others + way.cost <= least.max(self.period / 8 * 7);
+        }
+        let mut begin = self.start();
+        if self.requests == 0 {
+            begin = begin.max(self.idle_since.back(late) + Span::from_nanos(self.think));
+        }
+        front <= begin.since(due).as_nanos()
+    }
+
+    /// The latest instant at which the drive must begin with its next request.
+    fn start(&self) -> Instant {
+        self.kept + Span::from_nanos(self.allowed().saturating_sub(self.own))
+    }
+}
+
+/// Room for others.
+impl Reservations {
+    /// Of what costs so much to go elsewhere, and with pieces that cost so much, reservations are served ahead so far that others are
+    /// not stopped for each request.
+    pub(in super::super) fn set_ahead(&mut self, away: u64, largest: u64) {
+        self.ahead = Span::from_nanos((4 * away).max(2 * largest).min(AHEAD_MAX));
+    }
+
+    /// The reservation for whose sake a piece must wait.
+    #[inline]
+    pub(in super::super) fn in_the_way(&mut self, now: Instant, way: &Way) -> Option<u32> {
+        if self.is_idle() {
+            return None;
+        }
+        self.find_in_the_way(now, way)
+    }
+
+    fn find_in_the_way(&mut self, now: Instant, way: &Way) -> Option<u32> {
+        self.alive(now);
+        let due = now.back(self.late).as_nanos();
+        // Beyond this nothing that begins is delayed too long.
+        let far = due.saturating_add((way.flight + way.hidden + way.cost).saturating_mul(8));
+        let limit = match way.behind {
+            NIL => far,
+            behind => far.min(self.table[behind as usize].start().as_nanos()),
+        };
+        let realtime = self.forest.iter(&self.realtime).take(LOOKED_AT);
+        let starts = self.forest.iter(&self.starts).take(LOOKED_AT);
+        let starts = starts.take_while(|&g| self.forest.key(g) < limit);
+        realtime.chain(starts).find(|&g| {
+            let r = &self.table[g as usize];
+            let others = way.flight.saturating_sub(r.flight) + way.hidden;
+            !r.leaves_room(now, self.late, others, way) && !self.is_within(way.group, g)
+        })
+    }
+
+    /// The largest piece that a member of `group` may send, in nanoseconds of modelled cost; `None` if there is no need to cut.
+    #[inline]
+    pub(in super::super) fn portion(&mut self, now: Instant, group: GroupId, delay: u64) -> Option<u64> {
+        if self.is_idle() {
+            return None;
+        }
+        self.alive(now);
+        let first = self.forest.iter(&self.realtime).chain(self.forest.iter(&self.starts));
+        let found = first.take(LOOKED_AT).find(|&g| !self.is_within(group, g))?;
+        let r = &self.table[found as usize];
+        let room = if r.realtime {
+            r.own + delay
+        } else if r.reachable {
+            r.allowed().saturating_sub(r.own).saturating_mul(WHOLLY) / r.delayed
+        } else {
+            r.period / 8 * 7
+        };
+        Some(room.max(delay / 2) / 2)
+    }
+
+    /// When to look again whether a reservation that has nothing to be done still has to be waited for.
+    pub(in super::super) fn expected(&self, group: u32) -> Option<Instant> {
+        let r = &self.table[group as usize];
+        (r.requests == 0 && !r.realtime && (r.reachable || r.fills)).then(|| r.expected() + Span::from_nanos(1))
+    }
+
+    /// What others may have in flight for its sake when it is on time, in nanoseconds.
+    pub(in super::super) fn bound(&self, group: u32) -> u64 {
+        let r = &self.table[group as usize];
+        r.allowed().saturating_sub(r.own)
+    }
+
+    /// Lets go of those that have shown no sign of life for a while.
+    fn alive(&mut self, now: Instant) {
+        for realtime in [true, false] {
+            let tree = |s: &Self| if realtime { s.realtime } else { s.starts };
+            while let Some(g) = self.forest.first(&tree(self)) {
+                let r = &self.table[g as usize];
+                if r.requests > 0 || now.since(r.seen) <= r.linger() {
+                    break;
+                }
+                self.unbind(g);
+            }
+        }
+    }
+
+    /// Its clock or what is known of it has changed.
+    pub(super) fn bind(&mut self, at: u32) {
+        let r = &self.table[at as usize];
+        let (key, tree) = if r.realtime {
+            (r.own, &mut self.realtime)
+        } else {
+            (r.start().as_nanos(), &mut self.starts)
+        };
+        if self.forest.contains(at) {
+            let old = self.forest.key(at);
+            if old == key {
+                return;
+            }
+            if key > old {
+                self.forest.postpone(tree, at, key);
+                return;
+            }
+            self.forest.remove(tree, at);
+        }
+        self.forest.insert(tree, at, key, 0);
+        self.table[at as usize].bound_realtime = self.table[at as usize].realtime;
+    }
+
+    pub(super) fn unbind(&mut self, at: u32) {
+        if self.forest.contains(at) {
+            let tree = if self.table[at as usize].bound_realtime {
+                &mut self.realtime
+            } else {
+                &mut self.starts
+            };
+            self.forest.remove(tree, at);
+        }
+    }
+}
+
+/// Whom a flush would make late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Late {
+    /// An idle drive would keep the promise.
+    pub(in super::super) reachable: bool,
+    /// Whether it asks will be known then.
+    pub(in super::super) until: Instant,
+}
+
+/// Flushes in front of promised requests.
+impl Reservations {
+    /// A reservation that is behind, or would be beyond its deadline, while a flush that takes `time` runs after `running` others.
+    /// Of those who have nothing to be done, only who is about to ask counts, and not who waits for a flush itself (`syncs`); nor
+    /// anybody who is less behind than one of those.
+    pub(in super::super) fn late_by_flush(
+        &self,
+        now: Instant,
+        time: u64,
+        running: u64,
+        behind: Span,
+        syncs: impl Fn(u32) -> bool,
+    ) -> Option<Late> {
+        let due = now.back(self.late);
+        let wait = time.saturating_mul(running + 1);
+        let waits = self.waiting.first_eligible(&self.behind, due.as_nanos());
+        let others = self.forest.iter(&self.realtime).chain(self.forest.iter(&self.starts));
+        let mut found = None;
+        for group in waits.into_iter().chain(others.take(SYNC_LOOKED_AT)) {
+            let r = &self.table[group as usize];
+            let lag = due.since(r.kept).as_nanos();
+            let in_time = lag.saturating_add(wait) <= r.period / 2;
+            if in_time || (lag == 0 && running == 0) || (lag > 0 && lag <= behind.as_nanos()) {
+                continue;
+            }
+            let mut until = Instant::MAX;
+            if r.requests == 0 {
+                until = r.expected();
+                if now >= until || syncs(group) {
+                    continue;
+                }
+            }
+            let reachable = r.reachable;
+            found = Some(Late { reachable, until });
+            if reachable {
+                break;
+            }
+        }
+        found
+    }
+}

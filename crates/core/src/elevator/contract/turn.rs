@@ -1,0 +1,162 @@
+//! Turns: on a drive on which it costs time to go elsewhere, whoever goes on where the drive is goes on for a while.
+//!
+//! What going elsewhere costs is learned (`cost`): on a disk some milliseconds, on flash next to nothing, and then there are no turns.
+//! Where it costs something, a stream that reads or writes on where it ended keeps the drive until nine tenths of the time are spent
+//! on what it asks for (Argon: Wachs et al., "Argon: performance insulation for shared storage servers", FAST 2007), and between two of
+//! its requests the drive waits for the next, for less than going away and coming back would take.
+//!
+//! A client that reads at random and one at a time has nothing in the queue when its request ends. If it has had less than its share
+//! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.
+
+use super::cost::{Model, Place};
+use crate::{Instant, Op, Span, SpaceId};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A turn lasts so many times as long as going elsewhere takes, and no longer than this.
+const TURN: u64 = 9;
+const LONGEST: u64 = 100_000_000;
+/// Turns pay from this on.
+pub(super) const PAYS: u64 = 200_000;
+/// Who had an answer asks again within twice the time that it usually takes and this.
+const SOON: u64 = 100_000;
+/// A piece that begins so little behind the end of another goes on there.
+const NEAR: u64 = 128 << 10;
+
+/// What is known of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Habit {
+    /// When its last request ended that left it with nothing outstanding; and the average time until it asked again.
+    quiet: Instant,
+    think: u64,
+    live: u32,
+    /// It has been waited for in vain so many times in a row.
+    vain: u8,
+}
+
+const HABIT: Habit = Habit {
+    quiet: Instant::ZERO,
+    think: 0,
+    live: 0,
+    vain: 0,
+};
+
+/// Where the drive is, and whose turn it is.
+#[derive(Debug)]
+pub(super) struct Turn {
+    space: SpaceId,
+    end: u64,
+    op: Op,
+    /// The stream whose piece was sent last.
+    pub(super) stream: Option<u32>,
+    /// It was a near one.
+    near: bool,
+    since: Instant,
+    habits: Vec<Habit>,
+}
+
+impl Turn {
+    pub(super) fn new(streams: u32) -> Self {
+        Self {
+            space: SpaceId(0),
+            end: u64::MAX,
+            op: Op::Read,
+            stream: None,
+            near: false,
+            since: Instant::ZERO,
+            habits: vec![HABIT; streams as usize],
+        }
+    }
+
+    /// Where a piece is as seen from the one before.
+    #[inline]
+    pub(super) fn place(&self, op: Op, space: SpaceId, offset: u64) -> Place {
+        let on = offset.wrapping_sub(self.end) < NEAR && space == self.space;
+        let _ = op;
+        if on {
+            Place::Near
+        } else {
+            Place::Far
+        }
+    }
+
+    /// A piece goes to the drive.
+    #[inline]
+    pub(super) fn sent(&mut self, now: Instant, stream: u32, op: Op, space: SpaceId, offset: u64, length: u32, place: Place) {
+        if self.stream != Some(stream) {
+            self.stream = Some(stream);
+            self.since = now;
+        }
+        self.near = place == Place::Near;
+        (self.space, self.op, self.end) = (space, op, offset + u64::from(length));
+    }
+
+    /// A stream has something outstanding.
+    #[inline]
+    pub(super) fn asked(&mut self, now: Instant, stream: u32) {
+        let habit = &mut self.habits[stream as usize];
+        if habit.live == 0 {
+            let pause = now.since(habit.quiet).as_nanos();
+            habit.think = super::reserve::average(habit.think, pause.min(1 << 34));
+            habit.vain = 0;
+        }
+        habit.live += 1;
+    }
+
+    /// A request of a stream is over.
+    #[inline]
+    pub(super) fn answered(&mut self, now: Instant, stream: u32) {
+        let habit = &mut self.habits[stream as usize];
+        habit.live = habit.live.saturating_sub(1);
+        habit.quiet = now;
+    }
+
+    /// A stream came.
+    pub(super) fn open(&mut self, stream: u32) {
+        self.habits[stream as usize] = HABIT;
+    }
+
+    /// A stream goes.
+    pub(super) fn close(&mut self, stream: u32) {
+        if self.stream == Some(stream) {
+            self.stream = None;
+        }
+    }
+
+    /// True if going elsewhere costs this drive so much that turns pay.
+    #[inline]
+    pub(super) fn pays(&self, model: &Model) -> bool {
+        model.away(self.op) >= PAYS
+    }
+
+    /// The stream that keeps the drive, if one does: it goes on where the drive is, and its turn is not over.
+    #[inline]
+    pub(super) fn holder(&self, now: Instant, model: &Model) -> Option<u32> {
+        let stream = self.stream.filter(|_| self.near)?;
+        let away = model.away(self.op);
+        let turn = (TURN * away).min(LONGEST);
+        (away >= PAYS && now.since(self.since).as_nanos() < turn).then_some(stream)
+    }
+
+    /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.
+    pub(super) fn awaited(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
+        let habit = &self.habits[stream as usize];
+        let pause = 2 * habit.think + SOON;
+        if habit.live > 0 || habit.vain > 2 || pause > model.away(self.op) {
+            return None;
+        }
+        let until = habit.quiet + Span::from_nanos(pause);
+        (now < until).then_some(until)
+    }
+
+    /// True if a stream has something in the drive.
+    pub(super) fn is_in_flight(&self, stream: u32) -> bool {
+        self.habits[stream as usize].live > 0
+    }
+
+    /// A stream was waited for and did not come.
+    pub(super) fn in_vain(&mut self, stream: u32) {
+        let habit = &mut self.habits[stream as usize];
+        habit.vain = habit.vain.saturating_add(1);
+    }
+}

@@ -1,0 +1,306 @@
+//! A case: a drive, clients, what they were promised and what happens to them, as a value.
+
+use weir_config::profile;
+use weir_core::{
+    Capacity, Class, Contract, Edit, Flags, GroupId, Max, Priority, ROOT, SpaceId, Span,
+};
+use weir_drive::{Config, Freeze};
+use weir_load::{Program, Region};
+use weir_sim::{Action, Buffered, ClientSpec, GroupSpec, Policy, Scenario, Scheduled};
+
+/// A drive, clients, what they were promised and what happens to them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// Its name: the seeds of its clients depend on it.
+    pub name: String,
+    /// How long it is, in whole seconds.
+    pub seconds: u64,
+    /// The drive.
+    pub drive: DriveChoice,
+    /// When the drive serves nothing.
+    pub freeze: Option<Freeze>,
+    /// What admission counts with.
+    pub capacity: Capacity,
+    /// The groups: the first is group 1. A parent comes before its children.
+    pub groups: Vec<GroupSpec>,
+    /// The clients, each with a space of its own.
+    pub clients: Vec<Client>,
+    /// Contracts that change.
+    pub changes: Vec<Change>,
+    /// The clients are alike but for their shares, and are to get what these say.
+    pub clones: bool,
+}
+
+/// Which drive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DriveChoice {
+    /// A profile that comes with Weir, by its name.
+    Profile(&'static str),
+    /// One with these parameters.
+    Drawn(Config),
+}
+
+/// A client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Client {
+    /// Its group: one without child groups.
+    pub group: GroupId,
+    /// What it does.
+    pub program: Program,
+    /// Bytes of its space.
+    pub size: u64,
+    /// Whether its reads and writes go through the page cache.
+    pub buffered: bool,
+    /// When it connects.
+    pub arrives: Span,
+    /// When it disconnects.
+    pub leaves: Option<Span>,
+}
+
+/// Another contract for a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// When.
+    pub at: Span,
+    /// Which group.
+    pub group: GroupId,
+    /// Its contract from then on.
+    pub contract: Contract,
+}
+
+/// The kinds of drives that figures are told apart by.
+pub const KINDS: [&str; 3] = ["null", "ssd", "hdd"];
+
+impl DriveChoice {
+    /// The model and its parameters.
+    pub fn config(&self) -> Config {
+        match self {
+            Self::Profile(name) => profile::find(name).expect("it comes with Weir").drive,
+            Self::Drawn(config) => config.clone(),
+        }
+    }
+}
+
+impl Case {
+    /// The kind of its drive: its place in [`KINDS`].
+    pub fn kind(&self) -> usize {
+        let name = self.drive.config().name();
+        KINDS.iter().position(|k| *k == name).unwrap_or(0)
+    }
+
+    /// The contract of a client's own group.
+    pub fn contract(&self, client: usize) -> Contract {
+        self.group(self.clients[client].group)
+    }
+
+    /// The contract of a group at the beginning.
+    pub fn group(&self, group: GroupId) -> Contract {
+        match (group.0 as usize).checked_sub(1) {
+            Some(index) => self.groups[index].contract,
+            None => Contract::DEFAULT,
+        }
+    }
+
+    /// A group's place and all above it, the root excluded.
+    pub fn path(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
+        let below = |group: GroupId| Some(group).filter(|g| *g != ROOT);
+        let parent = move |g: &GroupId| below(self.groups[g.0 as usize - 1].parent);
+        std::iter::successors(below(group), parent)
+    }
+
+    /// Whether a group has, at some time, a min.
+    pub fn is_promised(&self, group: GroupId) -> bool {
+        let min = |c: &Contract| c.min > 0 || c.min_iops > 0;
+        let changes = self.changes.iter().filter(|c| c.group == group);
+        min(&self.group(group)) || changes.into_iter().any(|c| min(&c.contract))
+    }
+
+    /// Whether a client, or a group that it is in, has at some time a min.
+    pub fn is_client_promised(&self, client: usize) -> bool {
+        self.path(self.clients[client].group)
+            .any(|g| self.is_promised(g))
+    }
+
+    /// Whether a client is of class realtime.
+    pub fn is_realtime(&self, client: usize) -> bool {
+        self.contract(client).class == Class::Realtime
+    }
+
+    /// Whether there is a realtime client.
+    pub fn has_realtime(&self) -> bool {
+        (0..self.clients.len()).any(|c| self.is_realtime(c))
+    }
+
+    /// The case as the virtual host plays it under `policy`: changes of contracts are translated as the contracts are.
+    pub fn scenario(&self, policy: &Policy) -> Scenario {
+        let mut scenario = self.untranslated();
+        let changes = self.changes.iter().map(|change| Scheduled {
+            at: change.at,
+            action: Action::Change(vec![Edit::SetContract {
+                id: change.group,
+                contract: policy.translate(&scenario, change.contract),
+            }]),
+        });
+        scenario.actions = changes.collect();
+        scenario
+    }
+
+    /// The case without its changes.
+    pub fn untranslated(&self) -> Scenario {
+        let duration = Span::from_secs(self.seconds);
+        let mut scenario = Scenario::new(self.name.clone(), self.drive.config(), duration);
+        scenario.freeze = self.freeze;
+        scenario.capacity = Some(self.capacity);
+        scenario.groups.clone_from(&self.groups);
+        for (space, client) in (0..).zip(&self.clients) {
+            scenario.spaces.push(client.size);
+            scenario.clients.push(client.spec(SpaceId(space)));
+        }
+        scenario
+    }
+
+    /// The case with these clients only. Groups and spaces stay as they are; a client does what it does among all, but for the order
+    /// of its random numbers.
+    pub fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let clients = (0..self.clients.len()).filter(|&c| keep(c));
+        Self {
+            clients: clients.map(|c| self.clients[c]).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// A client with the drive to itself, from the beginning for `seconds`, without contract.
+    pub fn alone(&self, client: usize, seconds: u64) -> Self {
+        let mut case = self.only(|c| c == client);
+        case.seconds = seconds;
+        case.changes.clear();
+        case.freeze = None;
+        for group in &mut case.groups {
+            group.contract = Contract::DEFAULT;
+        }
+        let client = &mut case.clients[0];
+        (client.arrives, client.leaves) = (Span::ZERO, None);
+        (client.program.start, client.program.stop) = (Span::ZERO, None);
+        case
+    }
+
+    /// A capacity in which everything that is promised at any time finds room: what the drive says of itself if that is enough.
+    pub fn roomy_capacity(&self) -> Capacity {
+        let (bytes, iops) = self.promised();
+        // Nine tenths can be promised, and bytes and requests add up.
+        let room = |sum: u64| sum.saturating_mul(20) / 9 + 1;
+        let fits = |c: &Capacity| {
+            let part = |amount: u64, of: u64| amount as u128 * 1_000_000 / of.max(1) as u128 + 1;
+            let requests = match c.requests() {
+                0 => 0,
+                most => part(iops, most),
+            };
+            part(bytes, c.bytes()) + requests <= 900_000
+        };
+        let own = self.drive.config().capacity();
+        own.filter(fits).unwrap_or_else(|| {
+            let rate = room(bytes).max(1_000_000);
+            Capacity {
+                read: rate,
+                write: rate,
+                iops: if iops > 0 { room(iops) } else { 0 },
+                ..Capacity::NONE
+            }
+        })
+    }
+
+    /// Bytes and requests a second that are promised at most at any time, as if all that is ever promised were so at once.
+    fn promised(&self) -> (u64, u64) {
+        let most = |group: GroupId| {
+            let changes = self.changes.iter().filter(|c| c.group == group);
+            let all = changes.map(|c| c.contract).chain([self.group(group)]);
+            all.fold((0, 0), |(bytes, iops), c| {
+                let reserved = match c.class {
+                    Class::Realtime => (c.max.bandwidth, c.max.iops),
+                    Class::BestEffort => (c.min, c.min_iops),
+                    Class::Idle => (0, 0),
+                };
+                (reserved.0.max(bytes), reserved.1.max(iops))
+            })
+        };
+        let ids = (1..=self.groups.len() as u32).map(GroupId);
+        // What a member was promised is part of what its tenant was.
+        let counted = |group: &GroupId| !self.path(*group).skip(1).any(|g| self.is_promised(g));
+        ids.filter(counted)
+            .map(most)
+            .fold((0, 0), |sum, m| (sum.0 + m.0, sum.1 + m.1))
+    }
+
+    /// Takes groups away that nobody is in, and numbers the others anew.
+    pub fn compact(&mut self) {
+        let mut used = vec![false; self.groups.len() + 1];
+        for client in &self.clients {
+            for group in self.path(client.group) {
+                used[group.0 as usize] = true;
+            }
+        }
+        let mut next = 0;
+        let renamed: Vec<GroupId> = (used.iter().zip(0..))
+            .map(|(used, id)| {
+                next += u32::from(*used);
+                GroupId(if id > 0 && *used { next } else { 0 })
+            })
+            .collect();
+        let new = |group: GroupId| renamed[group.0 as usize];
+        let ids = (1..=self.groups.len() as u32).map(GroupId);
+        let kept = ids.zip(&self.groups).filter(|(id, _)| new(*id) != ROOT);
+        self.groups = kept
+            .map(|(_, group)| GroupSpec {
+                parent: new(group.parent),
+                ..*group
+            })
+            .collect();
+        self.changes.retain(|c| new(c.group) != ROOT);
+        for change in &mut self.changes {
+            change.group = new(change.group);
+        }
+        for client in &mut self.clients {
+            client.group = new(client.group);
+        }
+    }
+}
+
+impl Client {
+    fn spec(&self, space: SpaceId) -> ClientSpec {
+        ClientSpec {
+            name: format!("client-{}", space.0),
+            group: self.group,
+            priority: Priority::default(),
+            program: self.program,
+            space,
+            region: Region {
+                start: 0,
+                length: self.size,
+            },
+            buffered: self
+                .buffered
+                .then(|| Buffered::advised(self.program.pattern)),
+            flags: Flags::NONE,
+            arrives: self.arrives,
+            leaves: self.leaves,
+        }
+    }
+
+    /// What it does, wherever and whenever: clients that are the same in this get the same when alone.
+    pub fn work(&self) -> (Program, u64, bool) {
+        let program = Program {
+            start: Span::ZERO,
+            stop: None,
+            ..self.program
+        };
+        (program, self.size, self.buffered)
+    }
+}
+
+/// No more than so many bytes a second.
+pub fn max_bandwidth(bandwidth: u64) -> Max {
+    Max {
+        bandwidth,
+        ..Max::NONE
+    }
+}

@@ -1,0 +1,111 @@
+//! Cases are made so small that thousands of them can be played.
+
+use super::dice::Dice;
+use crate::case::{Case, Client};
+use crate::trial::Broken;
+use weir_core::{Class, Instant, Span};
+use weir_load::{Arrival, Size};
+use weir_sim::{Policy, Run};
+
+/// Requests of a run, at most; drawn for each case.
+const REQUESTS: (u64, u64) = (20_000, 300_000);
+
+/// What a case is made smaller in, at most.
+const ROUNDS: u32 = 24;
+
+/// Takes clients away, makes requests longer and fewer, until the case is of a size that is drawn.
+pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
+    let most = dice.log(REQUESTS.0, REQUESTS.1);
+    for round in 0..ROUNDS {
+        if requests(case)? <= most {
+            break;
+        }
+        match round % 3 {
+            0 => {
+                if !case.clones {
+                    case.seconds = case.seconds.min(5 + u64::from(case.freeze.is_some()) * 7);
+                }
+                halve(case);
+            }
+            1 => case.clients.iter_mut().for_each(lengthen),
+            _ => case.clients.iter_mut().for_each(slow),
+        }
+    }
+    case.compact();
+    within(case);
+    Ok(())
+}
+
+/// Requests that a run has, from what comes in its first tenth of a second with everybody there.
+fn requests(case: &Case) -> Result<u64, Broken> {
+    const TENTH: Span = Span::from_millis(100);
+    let mut all = case.clone();
+    all.freeze = None;
+    for group in &mut all.groups {
+        // Realtime clients have no max yet, and so are refused.
+        group.contract.class = Class::BestEffort;
+    }
+    for client in &mut all.clients {
+        (client.arrives, client.leaves) = (Span::ZERO, None);
+        (client.program.start, client.program.stop) = (Span::ZERO, None);
+    }
+    let scenario = all.untranslated();
+    let mut run = Run::new(&scenario, &Policy::none(), 0).map_err(|e| format!("as drawn: {e}"))?;
+    run.advance(Instant::ZERO + TENTH)
+        .map_err(|e| format!("as drawn: {e}"))?;
+    Ok(run.layer().counters().done * 10 * case.seconds)
+}
+
+/// Every second client goes, but for those that something is to be seen of.
+fn halve(case: &mut Case) {
+    if case.clients.len() <= 3 {
+        return;
+    }
+    let class = |client: &Client| case.groups[client.group.0 as usize - 1].contract.class;
+    let special = |client: &Client| class(client) != Class::BestEffort;
+    let clones = if case.clones { 3 } else { 0 };
+    let all = case.clients.iter().enumerate();
+    let kept = all.filter(|(i, c)| *i < clones || special(c) || i % 2 == 0);
+    let kept: Vec<Client> = kept.map(|(_, c)| *c).collect();
+    case.clients = kept;
+}
+
+fn lengthen(client: &mut Client) {
+    let longer = |bytes: u32| (bytes * 4).min(bytes.max(256 << 10));
+    client.program.size = match client.program.size {
+        Size::Fixed(bytes) => Size::Fixed(longer(bytes)),
+        Size::Range { min, max, step } => Size::Range {
+            min: longer(min),
+            max: longer(max),
+            step,
+        },
+    };
+}
+
+/// Half as much at a time, or longer pauses.
+fn slow(client: &mut Client) {
+    let program = &mut client.program;
+    match &mut program.arrival {
+        Arrival::Closed { .. } if program.depth > 8 => program.depth /= 2,
+        Arrival::Closed { think } => *think = think.times(2).max(Span::from_micros(500)),
+        Arrival::Even { interval } | Arrival::Poisson { interval } => {
+            *interval = interval.times(2);
+        }
+    }
+}
+
+/// What comes and goes does so within the time there is.
+fn within(case: &mut Case) {
+    let end = Span::from_secs(case.seconds);
+    for client in &mut case.clients {
+        if client.leaves.is_some_and(|at| at >= end) {
+            client.leaves = None;
+        }
+        if client.arrives >= end {
+            client.arrives = Span::ZERO;
+        }
+        if client.program.start >= end {
+            (client.program.start, client.program.stop) = (Span::ZERO, None);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Cases from seeds.
+
+mod bound;
+mod clients;
+mod dice;
+mod drives;
+mod promises;
+
+use crate::case::{Case, Change};
+use crate::trial::Broken;
+use dice::Dice;
+use weir_core::{Capacity, GroupId, ROOT, Span};
+use weir_drive::Freeze;
+
+/// The case of a seed. What is promised is a part of what the promised clients get without the others, so this plays them.
+///
+/// # Errors
+/// What is wrong with what was drawn, in words: a mistake in the drawing.
+pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
+    let mut dice = Dice::new(seed);
+    let kind_drawn = dice.weighted(&[(30, 0), (40, 1), (30, 2)]);
+    let kind = kind.unwrap_or(kind_drawn);
+    let drive = drives::choice(&mut dice, kind);
+    let freeze = dice.chance(1, 10).then(|| freeze(&mut dice));
+    let clones = freeze.is_none() && dice.chance(1, 8);
+    let long =
+        clones || freeze.is_some_and(|f| f.length > Span::from_secs(1)) || dice.chance(1, 12);
+    let mut case = Case {
+        name: seed.to_string(),
+        seconds: if long { 12 } else { dice.range(4, 6) },
+        drive,
+        freeze,
+        capacity: Capacity {
+            read: 1_000_000_000_000_000,
+            write: 1_000_000_000_000_000,
+            ..Capacity::NONE
+        },
+        groups: Vec::new(),
+        clients: Vec::new(),
+        changes: Vec::new(),
+        clones,
+    };
+    clients::add(&mut dice, &mut case);
+    bound::bound(&mut dice, &mut case)?;
+    promises::make(&mut dice, &mut case)?;
+    if dice.chance(1, 6) {
+        change(&mut dice, &mut case);
+    }
+    case.capacity = case.roomy_capacity();
+    Ok(case)
+}
+
+/// One second in five, three in seven, or eight in twenty.
+fn freeze(dice: &mut Dice) -> Freeze {
+    let (length, every) = *dice.pick(&[(1, 5), (3, 7), (8, 20)]);
+    Freeze {
+        first: Span::from_millis(dice.range(500, 3_500)),
+        length: Span::from_secs(length),
+        every: Span::from_secs(every),
+    }
+}
+
+/// Contracts change in the middle: shares, and mins that become less, go, or come only then.
+fn change(dice: &mut Dice, case: &mut Case) {
+    for _ in 0..dice.range(1, 3) {
+        let group = GroupId(dice.range(1, case.groups.len() as u64) as u32);
+        if case.clones && !case.is_promised(group) || case.changes.iter().any(|c| c.group == group)
+        {
+            continue;
+        }
+        let tenant = case.groups.iter().any(|g| g.parent == group);
+        let spec = &mut case.groups[group.0 as usize - 1];
+        let mut contract = spec.contract;
+        // The mins of a tenant's members stay within its own only where all of them stay as they are.
+        if tenant || spec.parent != ROOT || dice.chance(1, 3) {
+            contract.share = dice.log(1, 1000) as u16;
+        } else if dice.chance(1, 3) {
+            (spec.contract.min, spec.contract.min_iops) = (0, 0);
+        } else {
+            let part = dice.range(0, 3);
+            contract.min = contract.min * part / 4;
+            contract.min_iops = contract.min_iops * part / 4;
+        }
+        let at = Span::from_millis(dice.range(500, case.seconds * 1000 - 1000));
+        case.changes.push(Change {
+            at,
+            group,
+            contract,
+        });
+    }
+    case.changes.sort_by_key(|c| c.at.as_nanos());
+}

@@ -1,0 +1,152 @@
+//! What clients are promised: a part of what they get without the others.
+
+use super::dice::Dice;
+use crate::case::{Case, max_bandwidth};
+use crate::trial::{Broken, play};
+use crate::watch::Second;
+use weir_core::{Class, Contract, GroupId, ROOT, Span};
+use weir_load::{Arrival, Size};
+use weir_sim::Policy;
+
+/// Gives realtime clients their max, and some groups a min.
+pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
+    realtime(dice, case)?;
+    let mut chosen = choose(dice, case);
+    // Measured together, with the realtime ones.
+    let is_there = |client: usize| {
+        let mut path = case.path(case.clients[client].group);
+        path.any(|g| chosen.contains(&g)) || case.is_realtime(client)
+    };
+    let mut alone = measured(&case.only(is_there));
+    alone.seconds = 3;
+    if alone.clients.is_empty() {
+        return Ok(());
+    }
+    let watch = play(&alone, &Policy::none(), false)?.watch;
+    chosen.sort_unstable();
+    for &group in chosen.iter().rev() {
+        let seconds = &watch.group(group).seconds[1..3];
+        let part = per_mille(dice);
+        let requests = dice.chance(1, 5);
+        promise(case, group, seconds, part, requests);
+    }
+    Ok(())
+}
+
+/// The case with everybody there from the beginning, a drive that does not freeze, and room for all.
+fn measured(case: &Case) -> Case {
+    let mut case = case.clone();
+    case.freeze = None;
+    for client in &mut case.clients {
+        (client.arrives, client.leaves) = (Span::ZERO, None);
+        (client.program.start, client.program.stop) = (Span::ZERO, None);
+    }
+    case
+}
+
+/// Groups that are promised something: mostly one to six, sometimes all; members of a tenant only with it.
+fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
+    let ids = (1..=case.groups.len() as u32).map(GroupId);
+    let mut left: Vec<GroupId> = ids
+        .filter(|g| case.group(*g).class == Class::BestEffort)
+        .filter(|g| case.groups[g.0 as usize - 1].parent == ROOT)
+        .filter(|g| !(case.clones && g.0 <= clones(case)))
+        .collect();
+    let number = if dice.chance(1, 10) {
+        left.len() as u64
+    } else {
+        dice.log(1, 6)
+    };
+    let mut chosen = Vec::new();
+    for _ in 0..number.min(left.len() as u64) {
+        let at = dice.range(0, left.len() as u64 - 1) as usize;
+        let group = left.swap_remove(at);
+        chosen.push(group);
+        let members = (1..=case.groups.len() as u32).map(GroupId);
+        for member in members.filter(|m| case.groups[m.0 as usize - 1].parent == group) {
+            if dice.chance(1, 2) {
+                chosen.push(member);
+            }
+        }
+    }
+    chosen
+}
+
+/// How many of the first groups are those of clones.
+fn clones(case: &Case) -> u32 {
+    let first = case.clients.first().map(|c| c.program);
+    let alike = case
+        .clients
+        .iter()
+        .take(3)
+        .filter(|c| Some(c.program) == first);
+    alike.count() as u32
+}
+
+/// From 5 to 95 per cent, small parts as often as large ones.
+fn per_mille(dice: &mut Dice) -> u64 {
+    if dice.chance(1, 2) {
+        dice.log(50, 950)
+    } else {
+        dice.range(50, 950)
+    }
+}
+
+/// A min for a group, within its max; a tenant gets at least what its members have (they come before it).
+fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, requests: bool) {
+    let mean = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() / seconds.len() as u64;
+    let (bytes, iops) = (mean(|s| s.bytes), mean(|s| s.requests));
+    let members = case.groups.iter().filter(|g| g.parent == group);
+    let (below, below_iops) = members.fold((0, 0), |sum, g| {
+        (sum.0 + g.contract.min, sum.1 + g.contract.min_iops)
+    });
+    let parent = case.groups[group.0 as usize - 1].parent;
+    let contract = &mut case.groups[group.0 as usize - 1].contract;
+    let iops = (iops * part / 1000).max(below_iops);
+    // Requests are promised to those who stand alone only: bytes and requests do not add up in a tenant.
+    if requests && parent == ROOT && below == 0 && below_iops == 0 && !contract.max.is_limited() {
+        contract.min_iops = iops;
+        return;
+    }
+    let mut min = (bytes * part / 1000).max(below);
+    if contract.max.bandwidth > 0 {
+        min = min.min(contract.max.bandwidth / 10 * 9);
+    }
+    contract.min = min;
+}
+
+/// A max for each realtime client: a part of what it gets alone, which some reach and some stay below.
+fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
+    for index in 0..case.clients.len() {
+        if !case.is_realtime(index) {
+            continue;
+        }
+        let mut alone = measured(&case.alone(index, 1));
+        alone
+            .groups
+            .iter_mut()
+            .for_each(|g| g.contract = Contract::DEFAULT);
+        let watch = play(&alone, &Policy::none(), false)?.watch;
+        let client = &mut case.clients[index];
+        let rate = watch.group(client.group).seconds[0].bytes;
+        let max = (rate * dice.log(20, 300) / 1000).max(100_000);
+        if dice.chance(2, 3) && !client.buffered {
+            let size = match client.program.size {
+                Size::Fixed(bytes) => u64::from(bytes),
+                Size::Range { min, max, .. } => u64::midpoint(min.into(), max.into()),
+            };
+            let part = dice.range(300, 900);
+            let interval = Span::from_nanos(size * 1_000_000_000 / (max * part / 1000).max(1));
+            client.program.arrival = if dice.chance(1, 2) {
+                Arrival::Even { interval }
+            } else {
+                Arrival::Poisson { interval }
+            };
+            client.program.depth = client.program.depth.max(4);
+        }
+        let contract = &mut case.groups[client.group.0 as usize - 1].contract;
+        contract.max = max_bandwidth(max);
+        contract.max.burst = Span::from_millis(*dice.pick(&[0, 10, 100]));
+    }
+    Ok(())
+}

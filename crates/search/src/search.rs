@@ -1,0 +1,72 @@
+//! Many cases, several at a time.
+
+use crate::trial::{self, Outcome};
+use crate::{case::Case, draw};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Which cases.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The first seed.
+    pub seed: u64,
+    /// How many: seeds one after the other.
+    pub runs: u64,
+    /// Drives of this kind only: a place in [`KINDS`](crate::case::KINDS).
+    pub kind: Option<usize>,
+    /// How many at a time, at least 1. Means nothing for what comes out.
+    pub jobs: usize,
+}
+
+/// Of so many cases one is audited.
+const AUDITED: u64 = 4;
+
+/// Plays all cases of a plan, and tells `progress` how many are done. Outcomes are in the order of their seeds.
+pub fn search(plan: &Plan, progress: impl Fn(u64) + Sync) -> Vec<Outcome> {
+    let next = AtomicU64::new(0);
+    let all = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= plan.runs {
+                return;
+            }
+            let outcome = one(plan.seed.wrapping_add(index), plan.kind);
+            let mut all = all.lock().expect("nobody panics with it");
+            all.push((index, outcome));
+            progress(all.len() as u64);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..plan.jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut all = all.into_inner().expect("nobody panics with it");
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// The outcome of a seed.
+pub fn one(seed: u64, kind: Option<usize>) -> Outcome {
+    let outcome = match drawn(seed, kind) {
+        Ok(case) => trial::outcome(&case, seed.is_multiple_of(AUDITED)),
+        Err(why) => Outcome {
+            worst: f64::INFINITY,
+            title: "could not be drawn".into(),
+            broken: Some(why),
+            ..Outcome::default()
+        },
+    };
+    Outcome { seed, ..outcome }
+}
+
+/// The case of a seed.
+///
+/// # Errors
+/// Why there is none: a mistake in the drawing, or a panic in what it plays.
+pub fn drawn(seed: u64, kind: Option<usize>) -> Result<Case, String> {
+    let case = catch_unwind(AssertUnwindSafe(|| draw(seed, kind)));
+    case.unwrap_or_else(|panic| Err(trial::panicked(panic.as_ref())))
+}

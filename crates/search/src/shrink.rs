@@ -1,0 +1,193 @@
+//! A case that fails, made as simple as it can be while it still does.
+
+use crate::case::{Case, Client, DriveChoice};
+use crate::tally::Failure;
+use crate::trial::outcome;
+use weir_core::{Contract, Span};
+use weir_drive::{Config, hdd, null, ssd};
+use weir_load::{Arrival, Pattern, Size, SyncMode};
+
+/// Takes things away from a case and makes the rest plainer, as long as it fails in the same way and at least half as badly. Tells
+/// `progress` of every simpler case. Nothing is random in it.
+pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) -> Case {
+    let mut best = case.clone();
+    let came = outcome(&best, true);
+    let Some(badness) = failure.badness(&came) else {
+        return best;
+    };
+    let broken = came.broken.as_deref().map(without_numbers);
+    let least = if badness.is_finite() {
+        badness / 2.0
+    } else {
+        1.0
+    };
+    let fails = |case: &Case| {
+        let came = outcome(case, failure == Failure::Finding);
+        // What cannot be played for another reason is no simpler form of it.
+        let same = came.broken.as_deref().map(without_numbers) == broken;
+        same && failure.badness(&came).is_some_and(|b| b >= least)
+    };
+    loop {
+        let before = best.clone();
+        for step in STEPS {
+            let mut at = 0;
+            while let Some(mut simpler) = step(&best, at) {
+                simpler.compact();
+                if simpler != best && !simpler.clients.is_empty() && fails(&simpler) {
+                    progress(&simpler);
+                    best = simpler;
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        if best == before {
+            return best;
+        }
+    }
+}
+
+/// What went wrong, with whichever client and whatever amount.
+fn without_numbers(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// A way to make a case simpler at a place in it. `None`: there is no such place. At a place where it changes nothing it gives the same
+/// case.
+type Step = fn(&Case, usize) -> Option<Case>;
+
+const STEPS: &[Step] = &[
+    fewer,
+    one_less,
+    no_change,
+    shorter,
+    thawed,
+    plain_drive,
+    plain_contract,
+    equal_share,
+    together,
+    plain_client,
+    halves,
+];
+
+/// Without one half of the clients, a quarter, an eighth.
+fn fewer(case: &Case, at: usize) -> Option<Case> {
+    let parts = [2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8];
+    let part = *parts.get(at)?;
+    let which = at + 2 - part;
+    let (from, to) = (
+        case.clients.len() * which / part,
+        case.clients.len() * (which + 1) / part,
+    );
+    Some(case.only(|c| !(from..to).contains(&c)))
+}
+
+fn one_less(case: &Case, at: usize) -> Option<Case> {
+    (at < case.clients.len()).then(|| case.only(|c| c != at))
+}
+
+fn no_change(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    (at < case.changes.len()).then(|| case.changes.remove(at))?;
+    Some(case)
+}
+
+fn shorter(case: &Case, at: usize) -> Option<Case> {
+    let seconds = [2, 3, 4, 6, 8].get(at)?;
+    let mut case = case.clone();
+    case.seconds = case.seconds.min(*seconds);
+    let end = Span::from_secs(case.seconds);
+    case.changes.retain(|c| c.at < end);
+    Some(case)
+}
+
+fn thawed(case: &Case, at: usize) -> Option<Case> {
+    let freeze = None;
+    (at == 0).then(|| Case {
+        freeze,
+        ..case.clone()
+    })
+}
+
+fn plain_drive(case: &Case, at: usize) -> Option<Case> {
+    let plain = match case.drive.config() {
+        Config::Null(_) => Config::Null(null::Config::demo()),
+        Config::Ssd(_) => Config::Ssd(ssd::Config::generic()),
+        _ => Config::Hdd(hdd::Config::generic()),
+    };
+    let drive = DriveChoice::Drawn(plain);
+    (at == 0).then(|| Case {
+        drive,
+        ..case.clone()
+    })
+}
+
+fn plain_contract(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    case.groups.get_mut(at)?.contract = Contract::DEFAULT;
+    Some(case)
+}
+
+fn equal_share(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    let share = Contract::DEFAULT.share;
+    case.groups.get_mut(at)?.contract.share = share;
+    for change in &mut case.changes {
+        if change.group.0 as usize == at + 1 {
+            change.contract.share = share;
+        }
+    }
+    Some(case)
+}
+
+/// A member of a tenant, right below the root.
+fn together(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    case.groups.get_mut(at)?.parent = weir_core::ROOT;
+    Some(case)
+}
+
+const PLAINER: &[fn(&mut Client)] = &[
+    |c| c.arrives = Span::ZERO,
+    |c| c.leaves = None,
+    |c| (c.program.start, c.program.stop) = (Span::ZERO, None),
+    |c| c.program.sync = SyncMode::Never,
+    |c| c.program.fua = false,
+    |c| c.buffered = false,
+    |c| c.program.arrival = Arrival::Closed { think: Span::ZERO },
+    |c| c.program.writes = 0,
+    |c| c.program.writes = c.program.writes.max(50) / 50 * 50,
+    |c| c.program.pattern = Pattern::Random,
+    |c| {
+        if let Size::Range { max, .. } = c.program.size {
+            c.program.size = Size::Fixed(max);
+        }
+    },
+    |c| c.size = c.size.min(1 << 30),
+];
+
+fn plain_client(case: &Case, at: usize) -> Option<Case> {
+    each(case, at, PLAINER)
+}
+
+const HALVES: &[fn(&mut Client)] = &[
+    |c| c.program.depth = 1,
+    |c| c.program.depth = (c.program.depth / 2).max(1),
+    |c| {
+        if let Size::Fixed(bytes) = &mut c.program.size {
+            *bytes = (*bytes / 2).max(4096);
+        }
+    },
+];
+
+fn halves(case: &Case, at: usize) -> Option<Case> {
+    each(case, at, HALVES)
+}
+
+/// What can be done to a client, at one after the other.
+fn each(case: &Case, at: usize, all: &[fn(&mut Client)]) -> Option<Case> {
+    let mut case = case.clone();
+    let client = case.clients.get_mut(at / all.len())?;
+    all[at % all.len()](client);
+    Some(case)
+}

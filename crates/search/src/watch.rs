@@ -1,0 +1,283 @@
+//! Who watches a run: what each promised group got in each second, when it waited, and how long the idle class was left waiting.
+
+use crate::case::Case;
+use weir_core::record::{Call, Observer};
+use weir_core::{Class, GroupId, Instant, Layer, Op, Outcome, Output, Request, StreamId};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What was seen of a run's groups.
+#[derive(Debug)]
+pub struct Watch {
+    /// By group, from 0 (the root).
+    nodes: Vec<Node>,
+    /// By group: itself and those above it.
+    paths: Vec<Vec<u32>>,
+    /// By slot.
+    streams: Vec<Option<Stream>>,
+}
+
+/// What was seen of a group.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// By second.
+    pub seconds: Vec<Second>,
+    /// Bytes of its longest request.
+    pub longest: u64,
+    /// For class idle: the longest time for which it had something for the drive and nothing of it was dispatched, in nanoseconds.
+    pub starved: u64,
+    idle: bool,
+    outstanding: u64,
+    waits_since: Instant,
+    /// Bytes that were not dispatched.
+    queued: u64,
+    served_at: Instant,
+}
+
+/// A group in a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Second {
+    /// Bytes answered.
+    pub bytes: u64,
+    /// Reads and writes answered.
+    pub requests: u64,
+    /// Nanoseconds in which some request was outstanding.
+    pub waited: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    id: StreamId,
+    group: GroupId,
+    outstanding: u64,
+    queued: u64,
+}
+
+impl Watch {
+    /// Of a run of `case`, which has not begun.
+    pub fn new(case: &Case) -> Self {
+        let node = |idle| Node {
+            seconds: vec![Second::default(); case.seconds as usize + 1],
+            idle,
+            ..Node::default()
+        };
+        let below = (case.groups.iter()).map(|g| node(g.contract.class == Class::Idle));
+        let ids = (1..=case.groups.len() as u32).map(GroupId);
+        let paths = ids.map(|group| case.path(group).map(|g| g.0).collect());
+        Self {
+            nodes: [node(false)].into_iter().chain(below).collect(),
+            paths: [Vec::new()].into_iter().chain(paths).collect(),
+            streams: Vec::new(),
+        }
+    }
+
+    /// What was seen of a group.
+    pub fn group(&self, group: GroupId) -> &Node {
+        &self.nodes[group.0 as usize]
+    }
+
+    /// Of all groups of class idle: the longest time that one was left waiting, in nanoseconds. `None` if there is none.
+    pub fn starved(&self) -> Option<u64> {
+        let idle = self.nodes.iter().filter(|n| n.idle);
+        idle.map(|n| n.starved).max()
+    }
+
+    /// The run is over.
+    pub fn end(&mut self, now: Instant) {
+        for node in &mut self.nodes {
+            if node.outstanding > 0 {
+                node.waited(now);
+            }
+            node.starves(now);
+        }
+    }
+
+    fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
+        let stream = self.streams.get_mut(id.slot() as usize)?.as_mut();
+        stream.filter(|s| s.id == id)
+    }
+
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        let Some(stream) = self.stream(request.stream) else {
+            return;
+        };
+        let length = u64::from(request.length);
+        stream.outstanding += 1;
+        stream.queued += length;
+        let group = stream.group.0 as usize;
+        for &node in &self.paths[group] {
+            let node = &mut self.nodes[node as usize];
+            node.longest = node.longest.max(length);
+            node.enter(now);
+            node.queue(now, length);
+        }
+    }
+
+    fn output(&mut self, now: Instant, output: &Output) {
+        match output {
+            Output::Done(done) => {
+                let Some(stream) = self.stream(done.stream) else {
+                    return;
+                };
+                stream.outstanding -= 1;
+                let group = stream.group.0 as usize;
+                for &node in &self.paths[group] {
+                    let node = &mut self.nodes[node as usize];
+                    node.leave(now, 1);
+                    if done.outcome == Outcome::Ok && done.op != Op::Flush {
+                        node.served(now, done.length.into());
+                    }
+                }
+            }
+            Output::Dispatch(piece) if piece.op != Op::Flush => {
+                let Some(stream) = self.stream(piece.stream) else {
+                    return;
+                };
+                let length = u64::from(piece.length).min(stream.queued);
+                stream.queued -= length;
+                let group = stream.group.0 as usize;
+                for &node in &self.paths[group] {
+                    self.nodes[node as usize].unqueue(now, length);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn closed(&mut self, now: Instant, id: StreamId) {
+        let Some(&mut stream) = self.stream(id) else {
+            return;
+        };
+        self.streams[id.slot() as usize] = None;
+        for &node in &self.paths[stream.group.0 as usize] {
+            let node = &mut self.nodes[node as usize];
+            node.leave(now, stream.outstanding);
+            node.unqueue(now, stream.queued);
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn call(&mut self, now: Instant, call: &Call<'_>, _layer: &mut Layer) {
+        match *call {
+            Call::Open {
+                spec,
+                result: Ok(id),
+            } => {
+                let slot = id.slot() as usize;
+                if self.streams.len() <= slot {
+                    self.streams.resize(slot + 1, None);
+                }
+                self.streams[slot] = Some(Stream {
+                    id,
+                    group: spec.group,
+                    outstanding: 0,
+                    queued: 0,
+                });
+            }
+            Call::Close { stream } => self.closed(now, stream),
+            Call::Submit { batch, result } => {
+                let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
+                for request in &batch[..accepted] {
+                    self.submitted(now, request);
+                }
+            }
+            Call::Poll { outputs, .. } => {
+                for output in outputs {
+                    self.output(now, output);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Node {
+    #[inline]
+    fn enter(&mut self, now: Instant) {
+        if self.outstanding == 0 {
+            self.waits_since = now;
+        }
+        self.outstanding += 1;
+    }
+
+    #[inline]
+    fn leave(&mut self, now: Instant, requests: u64) {
+        let before = self.outstanding;
+        self.outstanding = before.saturating_sub(requests);
+        if before > 0 && self.outstanding == 0 {
+            self.waited(now);
+        }
+    }
+
+    #[inline]
+    fn served(&mut self, now: Instant, bytes: u64) {
+        if let Some(second) = self.seconds.get_mut((now.as_nanos() / SECOND) as usize) {
+            second.bytes += bytes;
+            second.requests += 1;
+        }
+    }
+
+    /// It had something outstanding until `now`.
+    fn waited(&mut self, now: Instant) {
+        let (mut from, to) = (self.waits_since.as_nanos(), now.as_nanos());
+        while from < to {
+            let index = from / SECOND;
+            let until = to.min((index + 1) * SECOND);
+            if let Some(second) = self.seconds.get_mut(index as usize) {
+                second.waited += until - from;
+            }
+            from = until;
+        }
+    }
+
+    #[inline]
+    fn queue(&mut self, now: Instant, length: u64) {
+        if self.queued == 0 {
+            self.served_at = now;
+        }
+        self.queued += length;
+    }
+
+    #[inline]
+    fn unqueue(&mut self, now: Instant, length: u64) {
+        self.starves(now);
+        self.queued = self.queued.saturating_sub(length);
+        self.served_at = now;
+    }
+
+    fn starves(&mut self, now: Instant) {
+        if self.idle && self.queued > 0 {
+            let time = now.since(self.served_at).as_nanos();
+            self.starved = self.starved.max(time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::case::Case;
+    use crate::trial::play;
+    use weir_sim::Policy;
+
+    #[test]
+    fn the_idle_class_starves_while_the_drive_takes_nothing() {
+        let starved = |depth: u32, class: &str| {
+            // One command at a time, 10 ms each, and nothing for the second from 500 ms on.
+            let text = format!(
+                "case name=x seconds=2 drive=null:service=10000000,tags=1,link=0 freeze=500ms,1s,9s capacity=1GB/s,1GB/s,0; \
+                 group{class}; client group=1 size=4KiB depth={depth}"
+            );
+            let case: Case = text.parse().expect("a case");
+            let played = play(&case, &Policy::none(), false).expect("it can be played");
+            played.watch.starved().map(|ns| ns / 1_000_000)
+        };
+        assert_eq!(starved(4, " class=idle"), Some(1010));
+        assert_eq!(
+            starved(1, " class=idle"),
+            Some(0),
+            "what is in the drive is not waiting"
+        );
+        assert_eq!(starved(4, ""), None);
+    }
+}
