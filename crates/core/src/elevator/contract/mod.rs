@@ -206,6 +206,10 @@ impl Elevator {
         if !self.bounds_hold() {
             return None;
         }
+        let lag = match behind {
+            NIL => Span::ZERO,
+            group => self.reservations.lag(now, group).less(YIELD),
+        };
         let waited = self.held.map_or(Span::ZERO, |held| now.since(held));
         let way = Way {
             group: table.requests[offer.request].group,
@@ -213,7 +217,9 @@ impl Elevator {
             flight: self.flight,
             hidden: self.afterwork.left(now, self.writes),
             delay: self.window.delay(),
+            serial: self.turn.pays(&self.model),
             behind,
+            lag: 2 * lag.as_nanos(),
             overdue: waited >= HELD_MAX,
         };
         let found = self.reservations.in_the_way(now, &way)?;

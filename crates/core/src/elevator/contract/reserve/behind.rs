@@ -55,6 +55,8 @@ impl Reservations {
             let from = r.kept.min(due + ahead);
             r.kept = from + Span::from_nanos(r.time_for(bytes, u64::from(last)));
             r.flight += cost;
+            r.there += bytes;
+            r.there_requests += u64::from(last);
             let above = r.above;
             // Realtime ones take turns.
             self.urgent.clear(at);
@@ -104,6 +106,8 @@ impl Reservations {
             }
             hidden |= r.took(drive);
             r.flight = r.flight.saturating_sub(cost);
+            r.there = r.there.saturating_sub(bytes);
+            r.there_requests = r.there_requests.saturating_sub(u64::from(last));
             let above = r.above;
             self.left(now, at, bytes, last);
             self.bind(at);
@@ -134,7 +138,7 @@ impl Reservations {
     /// Modelled cost in flight is counted anew: the model or the tree changed.
     pub(in super::super) fn recount(&mut self, flights: impl Iterator<Item = (GroupId, u64)>) {
         for r in &mut self.table {
-            r.flight = 0;
+            (r.flight, r.there, r.there_requests) = (0, 0, 0);
         }
         for (group, cost) in flights {
             let mut at = self.nearest[group.0 as usize];

@@ -55,8 +55,10 @@ struct Reservation {
     think: u64,
     /// Its last sign of life.
     seen: Instant,
-    /// Modelled cost of its own in the drive.
+    /// Modelled cost of its own in the drive; bytes, and requests that are there wholly.
     flight: u64,
+    there: u64,
+    there_requests: u64,
     /// How long the drive takes for its next request when others have nothing in it; zero: not known yet.
     own: u64,
     /// How much later its requests come back for what others have in front of them, in 256ths of that.
@@ -87,6 +89,8 @@ const NOTHING: Reservation = Reservation {
     think: 0,
     seen: Instant::ZERO,
     flight: 0,
+    there: 0,
+    there_requests: 0,
     own: 0,
     delayed: WHOLLY,
     reachable: true,

@@ -59,8 +59,12 @@ pub(in super::super) struct Way {
     pub(in super::super) hidden: u64,
     /// How long the drive takes for a piece beyond what it costs.
     pub(in super::super) delay: u64,
+    /// The drive does one thing after the other: whomever it lets pass, all that is there has to be done.
+    pub(in super::super) serial: bool,
     /// It goes for the sake of this reservation, which is behind; or [`NIL`].
     pub(in super::super) behind: u32,
+    /// By how much that is behind beyond what realtime clients may make it.
+    pub(in super::super) lag: u64,
     /// Those who cannot be served in time must let it pass; or all must.
     pub(in super::super) overdue: bool,
 }
@@ -113,9 +117,10 @@ impl Reservation {
     fn leaves_room(&self, now: Instant, late: Span, others: u64, way: &Way) -> bool {
         if self.realtime {
             let others = way.flight.saturating_sub(self.flight);
-            return others == 0 || others + way.cost <= 2 * self.own.max(way.delay);
+            return others == 0 || others + way.cost <= 2 * self.own.max(way.delay) + way.lag;
         }
-        let front = (others + way.cost).saturating_mul(self.delayed) / WHOLLY;
+        let delayed = if way.serial { self.delayed.max(WHOLLY) } else { self.delayed };
+        let front = (others + way.cost).saturating_mul(delayed) / WHOLLY;
         let allowed = self.allowed();
         let due = now.back(late);
         if self.requests == 0 && now > self.expected() {
@@ -135,9 +140,13 @@ impl Reservation {
         front <= begin.since(due).as_nanos()
     }
 
-    /// The latest instant at which the drive must begin with its next request.
+    /// The latest instant at which the drive must begin with its next request. What has been in the drive for longer than it may is
+    /// not yet served, whatever the clock says: a drive that puts it off has too much else to do.
     fn start(&self) -> Instant {
-        self.kept + Span::from_nanos(self.allowed().saturating_sub(self.own))
+        let allowed = self.allowed();
+        let there = self.time_for(self.there, self.there_requests);
+        let put_off = Span::from_nanos(there.saturating_sub(allowed.max(self.own)));
+        self.kept.back(put_off) + Span::from_nanos(allowed.saturating_sub(self.own))
     }
 }
 
