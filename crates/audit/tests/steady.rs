@@ -54,25 +54,21 @@ fn contract_serves_realtime_clients_at_once() {
 }
 
 #[test]
-#[ignore = "for a realtime client's sake pieces are cut so small that the drive does less than is promised, and who is behind is held back"]
 fn contract_keeps_promises_beside_realtime_clients() {
     drawn(Kind::RealtimeBeside, 48);
 }
 
 #[test]
-#[ignore = "for a realtime client's sake pieces are cut so small that the drive does less than is promised, and who is behind is held back"]
 fn contract_keeps_promises_beside_bursts_of_realtime_clients() {
     drawn(Kind::RealtimeBursts, 24);
 }
 
 #[test]
-#[ignore = "for a realtime client's sake pieces are cut so small that the drive does less than is promised, and who is behind is held back"]
 fn contract_keeps_promises_beside_large_realtime_requests() {
     drawn(Kind::RealtimeLarge, 48);
 }
 
 #[test]
-#[ignore = "a realtime client whose requests cost more than its limit's bytes takes the whole drive"]
 fn contract_keeps_promises_beside_small_realtime_requests() {
     drawn(Kind::RealtimeSmall, 24);
 }
@@ -83,7 +79,6 @@ fn contract_keeps_promises_in_proportion_on_a_slow_drive() {
 }
 
 #[test]
-#[ignore = "a realtime client takes the whole of a drive that is slower than stated"]
 fn contract_keeps_promises_in_proportion_beside_realtime_clients() {
     drawn(Kind::SlowRealtime, 24);
 }
@@ -94,7 +89,6 @@ fn contract_gives_the_idle_class_its_turn_in_every_tenant() {
 }
 
 #[test]
-#[ignore = "whose time has come is asked only at nodes whose turn it is, once for all of a node, and after promises"]
 fn contract_gives_the_idle_class_its_turn_whatever_else_goes_on() {
     drawn(Kind::IdleDeep, 24);
 }
@@ -105,7 +99,6 @@ fn contract_keeps_promises_through_unrest() {
 }
 
 #[test]
-#[ignore = "the idle class comes after promises and realtime clients, whatever its time is"]
 fn contract_keeps_all_contracts_through_unrest() {
     drawn(Kind::UnrestOfClasses, 48);
 }

@@ -26,15 +26,22 @@ const CHUNK: usize = 1 << 20;
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let path = options.file.display();
     let mut audit = None;
-    match replay(options, &mut audit)? {
-        Ok(done) => output::print(&format!("{path}: {}\n", describe(&done)))?,
+    let done = match replay(options, &mut audit)? {
+        Ok(done) => done,
         Err(error @ ReplayError::Divergence(_)) => {
             return Err(Failure::Run(format!("{path}: diverged: {error}")));
         }
         Err(error) => return Err(Failure::Run(format!("{path}: {error}"))),
-    }
+    };
+    output::print(&format!("{path}: {}\n", describe(&done)))?;
     if options.audit {
         found(&audit.map(Audit::into_found).unwrap_or_default())?;
+    }
+    if !done.whole {
+        let why = "the server was killed, or its file was too slow or full";
+        return Err(Failure::Run(format!(
+            "{path}: the record is cut here: {why}"
+        )));
     }
     Ok(())
 }
@@ -81,7 +88,8 @@ fn found(found: &Found) -> Result<(), Failure> {
 
 fn describe(done: &Replayed) -> String {
     format!(
-        "identical: {} calls and {} decisions over {:.3} s",
+        "identical{}: {} calls and {} decisions over {:.3} s",
+        if done.whole { "" } else { " as far as it goes" },
         done.calls,
         done.outputs,
         done.now.as_nanos() as f64 / 1e9

@@ -4,6 +4,7 @@ use crate::check;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsStr;
@@ -32,6 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for warning in weir_config::warnings(&config) {
         tracing::warn!("{warning}");
     }
+    raise_open_files();
     // Before anything runs, so that no signal finds the process without them.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])
         .map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
@@ -65,8 +67,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             _ => break,
         }
     }
-    tracing::info!("ending: answering what is under way");
+    tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
     notify("STOPPING=1");
+    end_at_once_when_told_again(signals)?;
     if server.shutdown() {
         Ok(())
     } else {
@@ -75,6 +78,33 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
                 .into(),
         ))
     }
+}
+
+/// Every connection and volume takes open files: as many as the system permits at all, not as it permits by default (for the sake of
+/// select(2), which nothing here uses).
+fn raise_open_files() {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limits.maximum,
+        ..limits
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("cannot have as many open files as the hard limit permits: {error}");
+    }
+}
+
+/// Watches for another signal to end by, while what is in flight is finished.
+fn end_at_once_when_told_again(mut signals: Signals) -> Result<(), Failure> {
+    let watch = move || {
+        if signals.forever().any(|signal| signal != SIGHUP) {
+            tracing::error!("a second signal: ending at once, requests in flight are not answered");
+            std::process::exit(1);
+        }
+    };
+    let thread = std::thread::Builder::new().name("weir-signals".into());
+    let started = thread.spawn(watch);
+    started.map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
+    Ok(())
 }
 
 /// Reads the file again and puts it in force, or says why not and leaves everything as it is.

@@ -2,13 +2,10 @@
 
 mod common;
 
+use common::running::start;
 use common::{Scratch, run, signal, weir};
 use rustix::process::Signal;
-use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use weir_client::{Address, Connection, Fleet, Member};
 use weir_load::Program;
@@ -38,52 +35,6 @@ fn config(scratch: &Scratch, more: &str) {
     scratch.file("weir.toml", &(CONFIG.replace("SOCKET", &socket) + more));
 }
 
-/// A running server.
-struct Running {
-    child: Child,
-    address: Address,
-    log: Arc<Mutex<String>>,
-    reader: JoinHandle<()>,
-}
-
-/// Starts the command and waits for the address it prints.
-fn start(command: &mut Command) -> Running {
-    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().unwrap();
-    let log = Arc::<Mutex<String>>::default();
-    let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()), log.clone());
-    let reader = thread::spawn(move || {
-        for line in lines.lines() {
-            *kept.lock().unwrap() += &(line.unwrap() + "\n");
-        }
-    });
-    let mut line = String::new();
-    let mut out = BufReader::new(child.stdout.as_mut().unwrap());
-    out.read_line(&mut line).unwrap();
-    let address = line.trim_end().parse();
-    let address = address.unwrap_or_else(|e| panic!("{e}: {line:?}, {}", log.lock().unwrap()));
-    Running {
-        child,
-        address,
-        log,
-        reader,
-    }
-}
-
-impl Running {
-    fn says(&self, what: &str) -> bool {
-        self.log.lock().unwrap().contains(what)
-    }
-
-    /// Asks it to end; it must do so well.
-    fn end(mut self) {
-        signal(&self.child, Signal::TERM);
-        let status = self.child.wait().unwrap().code();
-        self.reader.join().unwrap();
-        assert_eq!(status, Some(0), "{}", self.log.lock().unwrap());
-    }
-}
-
 /// Size of an export, if there is one.
 fn size(address: &Address, export: &str) -> Option<u64> {
     let config = HandshakeConfig::new(export);
@@ -91,24 +42,32 @@ fn size(address: &Address, export: &str) -> Option<u64> {
     connection.ok().map(|c| c.session().size)
 }
 
-fn reads(address: &Address) {
-    let fleet = Fleet {
+/// A client of the volume that runs a program for a minute at the most.
+fn fleet(address: &Address, program: Program) -> Fleet {
+    Fleet {
         address: address.clone(),
         members: vec![Member {
             name: "reader".into(),
             export: "alpha".into(),
-            program: Program {
-                requests: Some(500),
-                writes: 50,
-                ..Program::random_reads(4096, 8)
-            },
+            program,
             region: None,
             seed: 1,
         }],
         warm_up: Duration::ZERO,
         length: Duration::from_mins(1),
         patience: Duration::from_mins(1),
-    };
+    }
+}
+
+fn reads(address: &Address) {
+    let fleet = fleet(
+        address,
+        Program {
+            requests: Some(500),
+            writes: 50,
+            ..Program::random_reads(4096, 8)
+        },
+    );
     let outcomes = fleet.run(|_| {}).unwrap();
     assert!(outcomes[0].error.is_none());
     assert_eq!(
@@ -137,6 +96,29 @@ fn it_serves_tells_the_service_manager_and_ends_well() {
         let length = manager.recv(&mut state).unwrap();
         assert_eq!(&state[..length], b"STOPPING=1");
     }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let scratch = Scratch::new();
+    let slow = CONFIG.replace("min = \"10MB/s\"", "max = { bandwidth = \"4KB/s\" }");
+    let socket = scratch.path("nbd.sock").display().to_string();
+    scratch.file("weir.toml", &slow.replace("SOCKET", &socket));
+    let mut server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    std::thread::scope(|scope| {
+        let address = server.address.clone();
+        // It ends when its server does.
+        scope.spawn(move || fleet(&address, Program::random_reads(64 << 10, 8)).run(|_| {}));
+        common::wait("the client comes", || server.says(" connected "));
+        std::thread::sleep(Duration::from_millis(100));
+        signal(&server.child, Signal::TERM);
+        common::wait("it shuts down", || server.says("shutting down"));
+        assert!(server.child.try_wait().unwrap().is_none());
+        signal(&server.child, Signal::INT);
+        assert_eq!(server.child.wait().unwrap().code(), Some(1));
+    });
+    server.reader.join().unwrap();
+    assert!(server.log.lock().unwrap().contains("a second signal"));
 }
 
 #[test]
@@ -197,6 +179,16 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     let said = run(&scratch, &["replay", "cut"]);
     assert_eq!(said.status, Some(1), "{}", said.out);
     assert!(said.err.contains("cut off"), "{}", said.err);
+    // Killed between two calls: all but the end is there.
+    std::fs::write(scratch.path("cut"), &record[..record.len() - 4]).unwrap();
+    let said = run(&scratch, &["replay", "cut"]);
+    assert_eq!(said.status, Some(1), "{}", said.out);
+    assert!(
+        said.out.contains("identical as far as it goes"),
+        "{}",
+        said.out
+    );
+    assert!(said.err.contains("the record is cut here"), "{}", said.err);
 }
 
 #[test]

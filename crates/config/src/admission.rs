@@ -413,6 +413,7 @@ fn sound(draft: &Draft, drive: &Drive) -> Server {
         listen: server.listen.clone(),
         limits: server.limits,
         volumes: volumes.cloned().collect(),
+        priority: server.priority,
         test: server.test,
         places: Places::default(),
         tenants,

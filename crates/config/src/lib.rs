@@ -47,7 +47,9 @@ pub use note::notes;
 pub use plan::{Member, Plan, Slot, plan};
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
-pub use server::{Cache, Drive, DriveLimits, Policy, Server, Storage, Tenant, Test, Volume};
+pub use server::{
+    Cache, Drive, DriveLimits, Policy, Server, Storage, Tenant, Test, ThreadPriority, Volume,
+};
 
 /// What a process permits a file to say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -16,6 +16,7 @@ impl Display for Server {
         }
         print_listen(f, self)?;
         print_limits(f, self)?;
+        writeln!(f, "\n[server]\npriority = \"{}\"", self.priority.name())?;
         for tenant in &self.tenants {
             writeln!(f, "\n[tenant.{}]", Quoted(&tenant.name))?;
             writeln!(f, "drive = {}", Quoted(&tenant.drive))?;

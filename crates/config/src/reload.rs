@@ -133,6 +133,8 @@ impl Fixed<'_> {
             &limits_values(&old.limits),
             &limits_values(&new.limits),
         );
+        let threads = |server: &Server| [("priority", quoted(server.priority.name()))];
+        self.values("server", &threads(old), &threads(new));
         let test = |server: &Server| {
             [
                 ("power_cut", server.test.power_cut.to_string()),

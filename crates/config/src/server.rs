@@ -24,6 +24,8 @@ pub struct Server {
     pub volumes: Vec<Volume>,
     /// The tenants by name.
     pub tenants: Vec<Tenant>,
+    /// How the server's threads stand to those of other programs (`[server]`).
+    pub priority: ThreadPriority,
     /// What only tests switch on.
     pub test: Test,
     /// Where in the file each key stands.
@@ -41,6 +43,11 @@ impl Server {
         };
         let volume = join("volume", &volume.name);
         self.places.problem(&join(&volume, key), message, None)
+    }
+
+    /// True if a key (as `limits.arena`) stands in the file; otherwise its value is the usual one.
+    pub fn is_written(&self, key: &str) -> bool {
+        self.places.keys.contains_key(key)
     }
 
     /// The drive of that name.
@@ -217,6 +224,29 @@ pub struct Tenant {
     pub drive: String,
     /// What it was promised for all its volumes together.
     pub contract: Contract,
+}
+
+/// How the threads that serve drives stand to those of other programs on the machine (`priority` in `[server]`), fixed while the
+/// server runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ThreadPriority {
+    /// As whoever started the server.
+    #[default]
+    Normal,
+    /// Nice -10: where processors are short they get about nine times the time of an ordinary thread, and run sooner. It takes the
+    /// capability `CAP_SYS_NICE` or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a unit of systemd); without, the server says so and
+    /// serves as usual.
+    High,
+}
+
+impl ThreadPriority {
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::High => "high",
+        }
+    }
 }
 
 /// What only tests switch on (`[test]`); refused unless [`Options::allow_test`](crate::Options::allow_test) says otherwise.

@@ -177,6 +177,7 @@ const RESTARTS: &[&[(&str, &str)]] = &[
         ("min = \"30MB/s\"", ""),
     ],
     &[("[limits]", "[test]\npower_cut = true\n[limits]")],
+    &[("[limits]", "[server]\npriority = \"high\"\n[limits]")],
     // There is room for all once b is gone, and not before.
     &[("[volume.b]", "[volume.c]"), ("[volume.d]", CROWD)],
 ];

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_config::{
-    Address, Cache, Id, Limits, Member, Options, Owner, Policy, Server, Storage, explain, load,
-    parse, plan, warnings,
+    Address, Cache, Id, Limits, Member, Options, Owner, Policy, Server, Storage, ThreadPriority,
+    explain, load, parse, plan, warnings,
 };
 use weir_core::elevator::{Config as Elevator, bfq, contract};
 use weir_core::{
@@ -157,6 +157,7 @@ fn every_key_of_listeners_and_limits_arrives() {
         arena: 64 << 20,
     };
     assert_eq!(server.limits, limits);
+    assert_eq!(server.priority, ThreadPriority::High);
 }
 
 #[test]

@@ -17,6 +17,15 @@ impl Clock {
         }
     }
 
+    /// A clock as if it had been started so long ago.
+    #[cfg(test)]
+    pub(crate) fn started_before(past: Duration) -> Self {
+        let now = std::time::Instant::now();
+        Self {
+            origin: now.checked_sub(past).unwrap_or(now),
+        }
+    }
+
     pub(crate) fn now(&self) -> Instant {
         // 584 years fit.
         Instant::from_nanos(self.origin.elapsed().as_nanos() as u64)

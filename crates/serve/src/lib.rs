@@ -12,11 +12,14 @@ mod acceptor;
 pub mod backend;
 mod clock;
 mod log;
+mod memory;
 mod metrics;
 mod record;
+mod reload;
 mod server;
 mod setup;
 mod shard;
 
-pub use server::{Options, ReloadError, Server, StartError};
+pub use reload::ReloadError;
+pub use server::{Options, Server, StartError};
 pub use weir_uring::Backend as RingKind;

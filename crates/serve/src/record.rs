@@ -1,20 +1,29 @@
 //! Writing down what the core was told and what it decided, beside the shard.
 //!
 //! Each drive has a file of its own, written by a thread of its own from bounded chunks. A record with a gap could not be
-//! replayed, so when the file cannot keep up the record ends there, with a line in the log; the drive is not slowed down.
+//! replayed, so when the file cannot keep up the record ends there, without its end, with a line in the log; the drive is not slowed
+//! down.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use weir_core::record::Recorder;
+use weir_core::{Instant, Span};
 
-/// Bytes of a chunk, about: one is handed over when there are as many, or when the shard has nothing to do.
+/// Bytes of a chunk, about.
 const CHUNK: usize = 256 << 10;
 /// Chunks on their way: with their size, what a record takes of memory.
-const CHUNKS: usize = 64;
+const CHUNKS: usize = 256;
+/// What is no whole chunk is handed over after this long.
+const PERIOD: Span = Span::from_millis(100);
+/// Bytes that wait beside the chunks before the file is too slow.
+const WAITING: usize = 4 << 20;
+/// How long the end of a record waits for room.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The shard's end of a record.
 #[derive(Debug)]
@@ -22,6 +31,10 @@ pub(crate) struct Tape {
     name: String,
     chunks: Option<SyncSender<Vec<u8>>>,
     empty: Receiver<Vec<u8>>,
+    /// When something was handed over last, or could not be.
+    tried: Instant,
+    /// There was no room then.
+    blocked: bool,
 }
 
 /// The file of a drive: `path` itself where there is but one drive, else with the drive's name appended.
@@ -52,6 +65,8 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, JoinHandle<()
         name: drive.to_owned(),
         chunks: Some(chunks),
         empty,
+        tried: Instant::ZERO,
+        blocked: false,
     };
     Ok((tape, thread))
 }
@@ -71,25 +86,120 @@ fn write(
 }
 
 impl Tape {
-    /// Hands over what was recorded: if it is a chunk, or whatever there is if `all`.
-    pub(crate) fn take(&mut self, recorder: &mut Recorder, all: bool) {
-        let bytes = recorder.bytes();
-        if bytes.is_empty() || bytes.len() < CHUNK && !all {
-            return;
+    /// Hands over what was recorded, if it is a chunk or has waited long enough.
+    pub(crate) fn take(&mut self, recorder: &mut Recorder, now: Instant) {
+        let full = recorder.bytes().len() >= CHUNK && !self.blocked;
+        if full || self.due(recorder).is_some_and(|due| due <= now) {
+            self.tried = now;
+            self.blocked = !self.hand_over(recorder);
         }
+    }
+
+    /// When to hand over what has been recorded, if there is anything.
+    pub(crate) fn due(&self, recorder: &Recorder) -> Option<Instant> {
+        (!recorder.bytes().is_empty()).then_some(self.tried + PERIOD)
+    }
+
+    /// Hands over the rest, and the end.
+    pub(crate) fn end(&mut self, recorder: &mut Recorder) {
+        recorder.end();
+        let begun = std::time::Instant::now();
+        while !self.hand_over(recorder) && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// False if there is no room for it now.
+    fn hand_over(&mut self, recorder: &mut Recorder) -> bool {
         if let Some(chunks) = &self.chunks {
             let mut chunk = self.empty.try_recv().unwrap_or_default();
-            chunk.extend_from_slice(bytes);
+            chunk.extend_from_slice(recorder.bytes());
             let failed = match chunks.try_send(chunk) {
                 Ok(()) => None,
+                Err(TrySendError::Full(_)) if recorder.bytes().len() < WAITING => return false,
                 Err(TrySendError::Full(_)) => Some("its file is too slow"),
                 Err(TrySendError::Disconnected(_)) => Some("its file cannot be written"),
             };
             if let Some(reason) = failed {
-                tracing::error!(drive = self.name, reason, "the record ends here");
+                tracing::error!(drive = self.name, reason, "the record is cut here");
                 self.chunks = None;
             }
         }
         recorder.clear();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use weir_core::record::{Call, replay};
+
+    fn tape(chunks: usize) -> (Tape, Receiver<Vec<u8>>) {
+        let (chunks, full) = sync_channel(chunks);
+        let tape = Tape {
+            name: "d".to_owned(),
+            chunks: Some(chunks),
+            empty: channel().1,
+            tried: Instant::ZERO,
+            blocked: false,
+        };
+        (tape, full)
+    }
+
+    fn recorder() -> Recorder {
+        let text = "listen.nbd = [\"unix:/run/weir.sock\"]\n[drive.d]\n";
+        let server = weir_config::parse("", text, &weir_config::Options::default()).unwrap();
+        Recorder::new(&weir_config::plan(&server, "d").unwrap().config)
+    }
+
+    fn idle(recorder: &mut Recorder, now: Instant) {
+        let (outputs, wake) = (&[][..], None);
+        recorder.append(now, &Call::Poll { outputs, wake });
+    }
+
+    /// A moment without anything to do is no reason to hand over: there are more of them than a file takes chunks.
+    #[test]
+    fn many_idle_moments_are_few_chunks() {
+        let (mut tape, full) = tape(CHUNKS);
+        let mut recorder = recorder();
+        for moment in 0..100_000 {
+            let now = Instant::from_nanos(moment * 10_000);
+            idle(&mut recorder, now);
+            tape.take(&mut recorder, now);
+        }
+        tape.end(&mut recorder);
+        drop(tape);
+        let chunks: Vec<Vec<u8>> = full.iter().collect();
+        assert!(chunks.len() < 20, "{} chunks in a second", chunks.len());
+        let replayed = replay(&chunks.concat()).map_err(|error| error.to_string());
+        // Such a layer does nothing whenever it is asked.
+        assert!(replayed.is_ok_and(|r| r.whole && r.calls == 100_000));
+    }
+
+    #[test]
+    fn a_file_that_is_slow_for_a_while_loses_nothing_and_one_that_stays_so_leaves_a_cut_record() {
+        let (mut tape, full) = tape(1);
+        let mut recorder = recorder();
+        let mut now = Instant::ZERO;
+        let mut moments = |tape: &mut Tape, recorder: &mut Recorder, count: u64, apart| {
+            for _ in 0..count {
+                now += apart;
+                idle(recorder, now);
+                tape.take(recorder, now);
+            }
+        };
+        moments(&mut tape, &mut recorder, 1000, Span::from_millis(1));
+        let mut bytes = full.try_recv().unwrap();
+        moments(&mut tape, &mut recorder, 1000, Span::from_millis(1));
+        bytes.extend(full.try_recv().unwrap());
+        assert!(replay(&bytes).is_ok_and(|r| !r.whole));
+        // Nobody takes anything any more.
+        moments(&mut tape, &mut recorder, 1_000_000, Span::from_micros(1));
+        assert!(tape.chunks.is_none() && recorder.bytes().len() < WAITING);
+        tape.end(&mut recorder);
+        bytes.extend(full.iter().flatten());
+        assert!(replay(&bytes).is_ok_and(|r| !r.whole));
     }
 }

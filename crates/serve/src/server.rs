@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::acceptor::{self, Listener, Table};
 use crate::clock::Clock;
 use crate::metrics;
 use crate::setup;
-use crate::shard::{self, Change, DRIVES_MAX, DriveSetup, Mail, Setup};
+use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
 
 /// How a server is run, beside its configuration.
 #[derive(Clone, Debug)]
@@ -23,11 +22,12 @@ pub struct Options {
     pub ring: RingKind,
     /// Threads that serve drives; at most as many as there are drives are started. `None`: as many as there are processors.
     pub shards: Option<usize>,
-    /// How long [`Server::shutdown`] waits for what clients have under way, and [`Server::reload`] for those of volumes that go.
+    /// How long [`Server::shutdown`] waits for the answers to what was taken from clients, and then as long again for the storage to
+    /// make everything durable; and how long [`Server::reload`] waits for clients of volumes that go.
     pub drain: Duration,
     /// Where to write the calls into each drive's core and what they decided ([`weir_core::record`]). With one drive that is the
-    /// file; with several, each has one of this name with `.` and the drive's name appended. The record ends early, with a line
-    /// in the log, if the file is slower than the clients for more than 16 MiB.
+    /// file; with several, each has one of this name with `.` and the drive's name appended. The record is cut, with a line
+    /// in the log, if the file is slower than the clients for more than 64 MiB; a replay says so.
     pub record: Option<PathBuf>,
 }
 
@@ -77,38 +77,20 @@ pub enum StartError {
     },
 }
 
-/// Why a changed configuration was not put in force.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReloadError {
-    /// It changes what cannot change while the server runs. Everything is as it was.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Refused(Vec<Problem>),
-    /// The drives cannot keep its promises. Everything is as it was.
-    #[error("{0}")]
-    Promises(String),
-    /// A volume that comes cannot be opened. Everything is as it was.
-    #[error("{0}")]
-    Volume(Problem),
-    /// A shard that has failed before, or a fault: some drives may have changed and others not.
-    #[error("{0}")]
-    Shard(String),
-}
-
 /// A running server. Dropping it ends it as [`Server::shutdown`] does.
 #[derive(Debug)]
 pub struct Server {
-    config: weir_config::Server,
+    pub(crate) config: weir_config::Server,
     /// Of each drive, in the order of the configuration.
-    plans: Vec<Plan>,
-    places: Vec<acceptor::Place>,
-    exports: Vec<acceptor::Export>,
-    acceptor: acceptor::Handle,
+    pub(crate) plans: Vec<Plan>,
+    pub(crate) places: Vec<acceptor::Place>,
+    pub(crate) exports: Vec<acceptor::Export>,
+    pub(crate) acceptor: acceptor::Handle,
     metrics: Option<metrics::Handle>,
-    shards: Vec<shard::Handle>,
+    pub(crate) shards: Vec<shard::Handle>,
     addresses: Vec<Address>,
     records: Vec<JoinHandle<()>>,
-    drain: Duration,
+    pub(crate) drain: Duration,
 }
 
 impl Server {
@@ -119,16 +101,18 @@ impl Server {
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
         check(config)?;
         let shards = shard_count(config, options);
+        let config = &fitted(config, shards)?;
         let mut opened = setup::open(config, shards)?;
         // Before anything of a client's can come in.
         let listeners = listen(config)?;
         let records = start_records(config, options, &mut opened.shards)?;
         let addresses = listeners.iter().map(Listener::address).collect();
-        let shards = start_shards(config, options, opened.shards)?;
+        let clock = Clock::start();
+        let shards = start_shards(config, options, opened.shards, clock)?;
         let boxes: Vec<_> = shards.iter().map(shard::Handle::address).collect();
         let exports = opened.exports;
         let table = Table::new(exports.clone());
-        let started = acceptor::spawn(listeners, table, boxes.clone(), config.limits);
+        let started = acceptor::spawn(listeners, table, boxes.clone(), config.limits, clock);
         let mut server = Self {
             config: config.clone(),
             plans: opened.plans,
@@ -172,52 +156,9 @@ impl Server {
         self.shards.iter().all(shard::Handle::is_running)
     }
 
-    /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Connections stay,
-    /// but for those to volumes that go: these get the answers to what they have under way (at most for [`Options::drain`]) and
-    /// are closed. Returns when everything is in force.
-    ///
-    /// # Errors
-    /// Why it is not; see there for what is in force then.
-    pub fn reload(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
-        let reload =
-            weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
-        let mut changes = setup::changes(config, &self.config, reload, &self.places)?;
-        let removed = |name: &String| {
-            let mut changes = changes.iter();
-            changes.any(|(_, change)| change.reload.removed.contains(name))
-        };
-        self.exports.retain(|export| !removed(&export.info.name));
-        self.acceptor.offer(Table::new(self.exports.clone()));
-        for (_, change) in &mut changes {
-            change.patience = self.drain;
-            self.exports.append(&mut change.exports);
-        }
-        self.exports.sort_by(|a, b| a.info.name.cmp(&b.info.name));
-        let plans = changes.iter().map(|(_, change)| change.reload.plan.clone());
-        self.plans = plans.collect();
-        let results: Vec<_> = changes
-            .into_iter()
-            .map(|(shard, change)| self.tell(shard, change))
-            .collect();
-        for result in results {
-            let ended = || Err("a shard has ended".to_owned());
-            let result = result.recv().unwrap_or_else(|_| ended());
-            result.map_err(ReloadError::Shard)?;
-        }
-        self.acceptor.offer(Table::new(self.exports.clone()));
-        self.config = config.clone();
-        Ok(())
-    }
-
-    fn tell(&self, shard: usize, change: Change) -> std::sync::mpsc::Receiver<Result<(), String>> {
-        let (sender, receiver) = channel();
-        let mail = Mail::Change(Box::new(change), sender);
-        self.shards[shard].address().tell(mail);
-        receiver
-    }
-
-    /// Ends the server: accepts nobody any more, answers what was taken from clients (at most as long as
-    /// [`Options::drain`] says), makes every volume durable. Returns whether every shard ended as it should.
+    /// Ends the server: accepts nobody and takes no request any more, answers what was taken from clients, makes every volume
+    /// durable; [`Options::drain`] bounds both. A request that was not taken gets no answer but the end of its connection: clients
+    /// that connect again send it again. Returns whether every shard ended as it should.
     pub fn shutdown(mut self) -> bool {
         self.end()
     }
@@ -226,11 +167,24 @@ impl Server {
         self.acceptor.stop();
         self.metrics = None;
         let ended = end_shards(&mut self.shards, self.drain);
-        for record in self.records.drain(..) {
+        end_records(&mut self.records, self.drain);
+        ended
+    }
+}
+
+/// Waits for the threads that write records, so long.
+fn end_records(records: &mut Vec<JoinHandle<()>>, within: Duration) {
+    let begun = std::time::Instant::now();
+    for record in records.drain(..) {
+        while !record.is_finished() && begun.elapsed() < within {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if record.is_finished() {
             // What it failed with it has said.
             let _ = record.join();
+        } else {
+            tracing::error!("a record's file does not take its end: the record is cut");
         }
-        ended
     }
 }
 
@@ -269,6 +223,26 @@ fn check(config: &weir_config::Server) -> Result<(), StartError> {
         return Err(StartError::TooMuch(message));
     }
     Ok(())
+}
+
+/// The configuration with buffers for which there is memory.
+fn fitted(config: &weir_config::Server, shards: usize) -> Result<weir_config::Server, StartError> {
+    let written = config.is_written("limits.arena");
+    let arena = crate::memory::arena(
+        &config.limits,
+        written,
+        shards as u64,
+        crate::memory::permitted(),
+    );
+    let mut fitted = config.clone();
+    fitted.limits.arena = arena.map_err(StartError::TooMuch)?;
+    if fitted.limits.arena < config.limits.arena {
+        let arena = weir_config::units::Size(fitted.limits.arena);
+        tracing::warn!(
+            "limits.arena is {arena}, as the control group's memory permits: each client is sure of less than usual"
+        );
+    }
+    Ok(fitted)
 }
 
 fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
@@ -313,19 +287,20 @@ fn start_shards(
     config: &weir_config::Server,
     options: &Options,
     setups: Vec<Vec<DriveSetup>>,
+    clock: Clock,
 ) -> Result<Vec<shard::Handle>, StartError> {
     if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
         return Err(StartError::TooMuch(format!(
             "a shard serves at most {DRIVES_MAX} drives"
         )));
     }
-    let clock = Clock::start();
     let mut shards: Vec<shard::Handle> = Vec::new();
     for (number, drives) in setups.into_iter().enumerate() {
         let setup = Setup {
             number,
             clock,
             limits: config.limits,
+            priority: config.priority,
             ring: ring(config, options, &drives),
             drives,
         };

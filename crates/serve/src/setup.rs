@@ -9,7 +9,8 @@ use weir_wire::nbd::{BlockSizes, ExportInfo, TransmissionFlags};
 
 use crate::acceptor::{Export, Place};
 use crate::backend::{self, Prepare, Traits};
-use crate::server::{ReloadError, StartError};
+use crate::reload::ReloadError;
+use crate::server::StartError;
 use crate::shard::{Change, DriveSetup, SPACES_MAX, Sold, VolumeSetup};
 
 /// Everything of a configuration that is open.

@@ -5,13 +5,16 @@
 
 mod tools;
 
+use std::io::Write;
 use std::path::Path;
 
 use tools::attack::Attack;
+use tools::metrics::Metrics;
 use tools::program::{have, run, run_with};
-use tools::raw::Raw;
-use tools::{Site, pattern, uri};
+use tools::raw::{Raw, header};
+use tools::{Site, log, pattern, uri};
 use weir_config::Address;
+use weir_wire::nbd::{Command, CommandFlags, Errno};
 
 /// Bytes of each volume.
 const SIZE: usize = 40 << 20;
@@ -289,4 +292,23 @@ fn nbdinfo_lists_the_volumes_and_their_maps() {
 /// Whether two files hold the same.
 fn same(a: &str, b: &str) -> bool {
     std::fs::read(a).unwrap() == std::fs::read(b).unwrap()
+}
+
+/// Whether zeroing is faster than writing is a question, and no is an answer.
+#[test]
+fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
+    let _alone = tools::alone();
+    log::listen();
+    let site = Site::start(
+        "[drive.d]\n[volume.v]\ndrive = \"d\"\nfile = \"{files}/v.img\"\nsize = \"1MiB\"\n",
+    );
+    let mut raw = Raw::open(&site.unix, "v").unwrap();
+    log::take();
+    let request = header(Command::WriteZeroes, CommandFlags::FAST_ZERO, 1, 0, 100);
+    raw.stream.write_all(&request).unwrap();
+    assert_eq!(raw.answer().unwrap().1, Err(Errno::NotSup));
+    let errors = Metrics::of(&site.server).sum("weir_errors_total", &[]);
+    assert!(errors < 0.5, "{errors} errors");
+    let said = log::take();
+    assert!(!said.contains("WARN") && !said.contains("ERROR"), "{said}");
 }

@@ -233,6 +233,7 @@ fn the_other_process() {
         counts.add(call);
     });
     replayed.unwrap_or_else(|error| panic!("{error}"));
+    recorder.end();
     let done = replay.end().unwrap();
     assert!(recorder.bytes() == bytes, "the same bytes");
     println!(

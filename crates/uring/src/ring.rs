@@ -250,7 +250,8 @@ pub trait Ring {
 
     /// Asks for an operation to end early. It still completes exactly once: with `ECANCELED`, or
     /// as it would have anyway (file I/O that has reached the drive cannot be called back). An
-    /// operation that has completed already is not an error.
+    /// operation that has completed already is not an error, nor is one of another ring; neither is
+    /// touched.
     fn cancel(&mut self, op: OpId);
 
     /// Starts what was queued and waits until a completion can be popped, the waker is used or the
@@ -325,9 +326,14 @@ impl Fallocate {
     }
 }
 
-/// Names an operation in flight, for [`Ring::cancel`]. Not reused.
+/// Names an operation in flight, for [`Ring::cancel`]. Not reused, and of no meaning to another ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OpId(pub(crate) u64);
+pub struct OpId {
+    /// Whose.
+    pub(crate) ring: u64,
+    /// Which: place and generation.
+    pub(crate) name: u64,
+}
 
 /// An operation that has ended.
 #[derive(Debug)]

@@ -1,10 +1,14 @@
 //! The operations in flight: a bounded table whose places are named with a generation.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::operation::Operation;
 use crate::ring::OpId;
 
 /// A fixed number of places for operations, each with an `X` that stays when operations change.
 pub(crate) struct Table<X> {
+    /// No other table of the process has it.
+    ring: u64,
     slots: Vec<Slot<X>>,
     free: Vec<u32>,
 }
@@ -18,12 +22,14 @@ pub(crate) struct Slot<X> {
 impl<X: Default> Table<X> {
     /// A table of `capacity` places; fewer than 2^32.
     pub(crate) fn new(capacity: usize) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let slots = std::iter::repeat_with(|| Slot {
             generation: 0,
             operation: None,
             extra: X::default(),
         });
         Self {
+            ring: NEXT.fetch_add(1, Ordering::Relaxed),
             slots: slots.take(capacity).collect(),
             free: (0..capacity as u32).rev().collect(),
         }
@@ -44,13 +50,22 @@ impl<X> Table<X> {
         operation.occupy(true);
         let slot = &mut self.slots[index as usize];
         slot.operation = Some(operation);
-        Ok(OpId(u64::from(slot.generation) << 32 | u64::from(index)))
+        let name = u64::from(slot.generation) << 32 | u64::from(index);
+        Ok(self.id(name))
+    }
+
+    /// The operation of this table that has a name.
+    pub(crate) fn id(&self, name: u64) -> OpId {
+        let ring = self.ring;
+        OpId { ring, name }
     }
 
     /// The place of an operation that is still in the table.
     pub(crate) fn get(&mut self, id: OpId) -> Option<&mut Slot<X>> {
-        let slot = self.slots.get_mut(id.0 as u32 as usize)?;
-        (slot.generation == (id.0 >> 32) as u32 && slot.operation.is_some()).then_some(slot)
+        let own = id.ring == self.ring;
+        let slot = self.slots.get_mut(id.name as u32 as usize)?;
+        let there = slot.generation == (id.name >> 32) as u32 && slot.operation.is_some();
+        (own && there).then_some(slot)
     }
 
     /// Takes an operation out.
@@ -59,7 +74,7 @@ impl<X> Table<X> {
         slot.generation = slot.generation.wrapping_add(1);
         let operation = slot.operation.take()?;
         operation.occupy(false);
-        self.free.push(id.0 as u32);
+        self.free.push(id.name as u32);
         Some(operation)
     }
 
@@ -67,7 +82,7 @@ impl<X> Table<X> {
     pub(crate) fn ids(&self) -> Vec<OpId> {
         let used = self.slots.iter().zip(0u64..);
         used.filter(|(slot, _)| slot.operation.is_some())
-            .map(|(slot, index)| OpId(u64::from(slot.generation) << 32 | index))
+            .map(|(slot, index)| self.id(u64::from(slot.generation) << 32 | index))
             .collect()
     }
 }
@@ -92,6 +107,15 @@ mod tests {
         assert_eq!(table.insert(operation(2)).unwrap_err().user, 2);
         assert_eq!(table.remove(first).unwrap().user, 1);
         assert!(table.insert(operation(2)).is_ok());
+    }
+
+    #[test]
+    fn a_name_of_another_table_reaches_nothing() {
+        let (mut one, mut two) = (Table::<()>::new(1), Table::<()>::new(1));
+        one.insert(operation(1)).unwrap();
+        let foreign = two.insert(operation(2)).unwrap();
+        assert!(one.get(foreign).is_none() && one.remove(foreign).is_none());
+        assert_eq!(one.len(), 1);
     }
 
     #[test]

@@ -135,9 +135,9 @@ impl UringRing {
                 let slot = self.table.get(id)?;
                 let operation = slot.operation.as_mut()?;
                 entry::build(operation, &mut slot.extra, &self.registered, self.polls)
-                    .user_data(id.0)
+                    .user_data(id.name)
             }
-            Queued::Cancellation(id) => opcode::AsyncCancel::new(id.0)
+            Queued::Cancellation(id) => opcode::AsyncCancel::new(id.name)
                 .build()
                 .user_data(CANCELLATION),
         })
@@ -272,8 +272,8 @@ impl Ring for UringRing {
                 result @ 0.. => Ok(result as usize),
                 errno => Err(Errno::from_raw_os_error(-errno)),
             };
-            if let Some(completion) = self.complete(OpId(entry.user_data()), outcome, entry.flags())
-            {
+            let id = self.table.id(entry.user_data());
+            if let Some(completion) = self.complete(id, outcome, entry.flags()) {
                 return Some(completion);
             }
         }

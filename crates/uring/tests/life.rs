@@ -19,6 +19,7 @@ on_both_rings!(
     forgetting_a_ring_leaks_and_corrupts_nothing,
     more_than_fits_goes_through_in_turns,
     a_buffer_of_another_arena_works,
+    an_operation_of_another_ring_is_not_cancelled_here,
 );
 
 fn a_timeout_ends_the_wait_and_not_too_early(mut ring: AnyRing) {
@@ -37,6 +38,25 @@ fn a_timeout_ends_the_wait_and_not_too_early(mut ring: AnyRing) {
         );
         assert!(ring.pop().is_none() && !ring.take_woken());
     }
+}
+
+fn an_operation_of_another_ring_is_not_cancelled_here(mut ring: AnyRing) {
+    // As many, so that every place of this ring, the one of its own among them, has its counterpart there.
+    let mut other = AnyRing::open(&config(Backend::Poll)).unwrap();
+    let pairs: Vec<_> = (0..4).map(|_| pair()).collect();
+    for (socket, _) in &pairs {
+        ring.poll_readable(1, socket).unwrap();
+        let foreign = other.poll_readable(2, socket).unwrap();
+        ring.cancel(foreign);
+    }
+    ring.waker().wake();
+    while !ring.take_woken() {
+        ring.submit_and_wait(Some(Duration::from_secs(5))).unwrap();
+        assert!(ring.pop().is_none(), "nothing was cancelled");
+    }
+    ring.submit_and_wait(Some(Duration::ZERO)).unwrap();
+    assert!(ring.pop().is_none());
+    assert_eq!(ring.in_flight(), 4);
 }
 
 fn another_thread_wakes_the_ring(mut ring: AnyRing) {

@@ -141,6 +141,10 @@ fn slow(random: &mut Random, realtime: bool) -> Scene {
     let mut draft = Draft::new(random, speed, vec![]);
     if realtime {
         draft.realtime(600_000, Span::ZERO, FITTING);
+        if draft.random.once_in(2) {
+            // As much at a time as the drive takes: it would leave nothing.
+            draft.scene.clients[0].depth = 64;
+        }
     }
     for _ in 0..=draft.random.below(3) {
         draft.promised_stream(400_000);

@@ -10,7 +10,7 @@ mod volume;
 use crate::Options;
 use crate::document::{Document, Entry, Shape, Table, join, quoted};
 use crate::nearest;
-use crate::server::{Server, Test};
+use crate::server::{Server, Test, ThreadPriority};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
@@ -19,7 +19,14 @@ pub(crate) use model::drive;
 /// The outermost table.
 const ROOT: Shape = Shape {
     name: "the file",
-    keys: &["drive", "listen", "limits", "volume", "tenant", "test"],
+    keys: &[
+        "drive", "listen", "limits", "server", "volume", "tenant", "test",
+    ],
+};
+
+const SERVER: Shape = Shape {
+    name: "[server]",
+    keys: &["priority"],
 };
 
 const TEST: Shape = Shape {
@@ -35,6 +42,7 @@ pub(crate) const SHAPES: &[&Shape] = &[
     &drive::DRIVE_LIMITS,
     &listen::LISTEN,
     &listen::LIMITS,
+    &SERVER,
     &volume::VOLUME,
     &volume::TENANT,
     &contract::MAX,
@@ -75,6 +83,7 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: 
             limits,
             volumes: Vec::new(),
             tenants,
+            priority: priority(doc, &root),
             test: test(doc, &root, options),
             places: crate::places::Places::default(),
         },
@@ -117,6 +126,14 @@ fn named<'a, T>(
 
 /// Longest name, bytes. NBD permits 4096; logs and metrics would not thank us.
 const NAME_MAX: usize = 255;
+
+fn priority<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> ThreadPriority {
+    let table = root.entry("server").and_then(|e| e.table(doc, &SERVER));
+    let entry = table.and_then(|table| table.entry("priority"));
+    let choices = [ThreadPriority::Normal, ThreadPriority::High].map(|p| (p.name(), p));
+    let priority = entry.and_then(|e| choice(doc, &e, &choices));
+    priority.unwrap_or_default()
+}
 
 fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test {
     let mut test = Test::default();

@@ -168,6 +168,11 @@ fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option
         doc.wrong(entry, "is for files and devices", "remove it");
         return None;
     }
+    if matches!(storage, Storage::Device(_)) && cache == Cache::Host {
+        let what = "\"host\" is for files: a device is always read and written past the page cache";
+        doc.wrong(entry, what, "remove it");
+        return None;
+    }
     Some(cache)
 }
 

@@ -1,9 +1,9 @@
 //! Groups, contracts, spaces and capacity change: in force as a whole, or refused as a whole.
 
 use super::Layer;
-use crate::Instant;
 use crate::contract::{Promised, Refusal};
-use crate::group::Edit;
+use crate::group::{Edit, Groups};
+use crate::{Capacity, Instant};
 
 impl Layer {
     /// A list of edits, applied in order.
@@ -15,20 +15,7 @@ impl Layer {
     pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
         let now = self.advance(now);
         self.run_timers(now);
-        let mut groups = self.table.groups.clone();
-        let mut capacity = self.table.shape.capacity;
-        let share_max = self.config.elevator.share_max();
-        for edit in edits {
-            groups.apply(edit, share_max)?;
-            match *edit {
-                Edit::SetSpace { id, .. } if id.0 >= self.table.spaces.capacity() => {
-                    return Err(Refusal::SlotOutOfRange(id.0));
-                }
-                Edit::SetCapacity(new) => capacity = new,
-                _ => {}
-            }
-        }
-        let promised = groups.admit(capacity)?;
+        let (groups, capacity, promised) = self.edited(edits)?;
         self.table.groups = groups;
         self.table.shape.capacity = capacity;
         self.config.drive.capacity = capacity;
@@ -44,6 +31,33 @@ impl Layer {
         self.elevator.change(now, edits, &self.table);
         self.reconsider_pauses();
         Ok(promised)
+    }
+
+    /// What [`change`](Self::change) would answer; nothing changes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn would_change(&self, edits: &[Edit]) -> Result<Promised, Refusal> {
+        self.edited(edits).map(|(.., promised)| promised)
+    }
+
+    /// The groups and the capacity as they are with these edits, and what is promised then.
+    fn edited(&self, edits: &[Edit]) -> Result<(Groups, Option<Capacity>, Promised), Refusal> {
+        let mut groups = self.table.groups.clone();
+        let mut capacity = self.table.shape.capacity;
+        let share_max = self.config.elevator.share_max();
+        for edit in edits {
+            groups.apply(edit, share_max)?;
+            match *edit {
+                Edit::SetSpace { id, .. } if id.0 >= self.table.spaces.capacity() => {
+                    return Err(Refusal::SlotOutOfRange(id.0));
+                }
+                Edit::SetCapacity(new) => capacity = new,
+                _ => {}
+            }
+        }
+        let promised = groups.admit(capacity)?;
+        Ok((groups, capacity, promised))
     }
 
     /// Limits have come or gone, or somebody who wants to see every request.

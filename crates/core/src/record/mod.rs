@@ -5,10 +5,12 @@
 //! the first difference if there is one. [`Recorded`] is a layer that writes its record as it goes.
 //!
 //! ```text
-//!   record   "WEIRREC\0" · version (u32) · frame of the Config · frames
+//!   record   "WEIRREC\0" · version (u32) · frame of the Config · frames · end (u32, 2^32 - 1)
 //!   frame    length of the rest (u32) · body
 //!   body     kind (u8) · now, as difference to the frame before · arguments · results
 //! ```
+//!
+//! A record without its end was cut: its writer was killed or could not keep up, and what it says is a beginning of what happened.
 //!
 //! Fixed widths are little-endian; everything else is a varint (7 bits a byte, low bits first). A reader takes hostile bytes: it
 //! never panics, and holds no more than one frame ([`FRAME_MAX`]) and what it was last fed.
@@ -39,6 +41,9 @@ const MAGIC: [u8; 8] = *b"WEIRREC\0";
 
 /// The layout written and the only one read. A change to what [`Call`] carries, or to the order of fields, takes the next number.
 const VERSION: u32 = 3;
+
+/// Stands where the length of a frame would: nothing more was done.
+const END: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use super::call::{Call, Room};
 use super::code::{Code, Input, Malformed};
 use super::recorder::unzigzag;
-use super::{FRAME_MAX, MAGIC, VERSION};
+use super::{END, FRAME_MAX, MAGIC, VERSION};
 use crate::{Config, Instant};
 use alloc::vec::Vec;
 
@@ -31,6 +31,8 @@ pub struct Reader {
     offset: u64,
     config: Option<Config>,
     frames: u64,
+    /// The end was read.
+    ended: bool,
     now: Instant,
     room: Room,
 }
@@ -72,6 +74,16 @@ impl Reader {
         if self.config()?.is_none() {
             return Ok(None);
         }
+        if !self.ended && self.bytes[self.at..].starts_with(&END.to_le_bytes()) {
+            self.at += size_of_val(&END);
+            self.ended = true;
+        }
+        if self.ended && self.at < self.bytes.len() {
+            return Err(Malformed {
+                offset: self.offset + self.at as u64,
+                expected: "nothing behind the end",
+            });
+        }
         let Some((from, to)) = frame(&self.bytes, self.at, self.offset)? else {
             return Ok(None);
         };
@@ -88,6 +100,11 @@ impl Reader {
             now: self.now,
             call,
         }))
+    }
+
+    /// Whether the record's end has been read; otherwise there is more, or it was cut.
+    pub fn has_ended(&self) -> bool {
+        self.ended
     }
 
     /// Checks that the record ends where a frame ends.

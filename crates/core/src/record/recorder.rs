@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::code::Code;
-use super::{FRAME_MAX, MAGIC, VERSION};
+use super::{END, FRAME_MAX, MAGIC, VERSION};
 use crate::{Config, Instant};
 use alloc::vec::Vec;
 
@@ -41,6 +41,11 @@ impl Recorder {
             call.put(out);
         });
         self.now = now;
+    }
+
+    /// Writes the end: there were no more calls. Nothing may be appended after it.
+    pub fn end(&mut self) {
+        self.bytes.extend_from_slice(&END.to_le_bytes());
     }
 
     /// What was written since the last [`clear`](Self::clear).

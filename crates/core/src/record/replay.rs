@@ -72,6 +72,8 @@ pub struct Replayed {
     pub outputs: u64,
     /// The `now` of the last call.
     pub now: Instant,
+    /// The record had its end. Without it, it was cut after one of its calls: what was replayed is a beginning of what happened.
+    pub whole: bool,
 }
 
 /// Someone who watches a replay: the layer, each call into it and what came of it.
@@ -146,7 +148,10 @@ impl Replay {
     /// It was cut off in the middle of a call.
     pub fn end(self) -> Result<Replayed, ReplayError> {
         self.reader.end()?;
-        Ok(self.done)
+        Ok(Replayed {
+            whole: self.reader.has_ended(),
+            ..self.done
+        })
     }
 }
 

@@ -203,6 +203,26 @@ fn a_record_that_is_cut_off_says_so_at_every_byte() {
 }
 
 #[test]
+fn a_record_is_whole_with_its_end_and_nothing_may_follow_that() {
+    let mut recorder = Recorder::new(&config());
+    recorder.append(
+        Instant::ZERO,
+        &Call::Poll {
+            outputs: &[],
+            wake: None,
+        },
+    );
+    let cut = replay(recorder.bytes()).unwrap();
+    assert!(cut.calls == 1 && !cut.whole, "{cut:?}");
+    recorder.end();
+    let whole = replay(recorder.bytes()).unwrap();
+    assert!(whole.calls == 1 && whole.whole, "{whole:?}");
+    recorder.end();
+    let more = replay(recorder.bytes());
+    assert!(matches!(more, Err(ReplayError::Malformed(_))), "{more:?}");
+}
+
+#[test]
 fn changed_bytes_never_panic_and_never_take_much_memory() {
     let record = run(60);
     let mut state = 11u64;

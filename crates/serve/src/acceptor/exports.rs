@@ -1,8 +1,12 @@
 //! What clients can choose from.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use weir_wire::nbd::{ExportInfo, Exports};
+
+use super::Peer;
+use super::places::{Evicted, Places, Ticket};
 
 /// Where a volume is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,3 +59,33 @@ impl Exports for Table {
         found.map(|export| export.info.clone())
     }
 }
+
+/// What one client is offered: the table, and a place if it may begin.
+pub(crate) struct Offer<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) places: &'a RefCell<Places>,
+    pub(crate) connection: u64,
+    pub(crate) peer: Peer,
+    /// What it was given: its place, and who had to go.
+    pub(crate) taken: Cell<Option<(Ticket, Option<Evicted>)>>,
+}
+
+impl Exports for Offer<'_> {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        self.table.list(each);
+    }
+
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        self.table.find(name)
+    }
+
+    fn refuses(&self) -> Option<&'static str> {
+        let taken = self.places.borrow_mut().take(self.connection, self.peer);
+        let refused = taken.is_none().then_some(FULL);
+        self.taken.set(taken);
+        refused
+    }
+}
+
+/// What a client is told for whom there is no place.
+pub(crate) const FULL: &str = "there are as many connections as there may be (limits.connections)";

@@ -1,5 +1,6 @@
 //! One handshake on its socket.
 
+use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use weir_wire::nbd::{Exports, Handshake, HandshakeConfig, Outcome, Session};
 
-use super::Ticket;
+use super::exports::Offer;
+use super::places::{Evicted, Ticket};
+use super::{Peer, Places, Table};
 
 /// Most bytes taken from the socket at a time. What follows the handshake must fit into a connection's receive buffer.
 const READ: usize = 4096;
@@ -17,9 +20,13 @@ const READ: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) id: u64,
-    pub(crate) peer: String,
+    pub(crate) peer: Peer,
+    pub(crate) name: String,
     pub(crate) socket: OwnedFd,
-    pub(crate) ticket: Ticket,
+    /// Its place, once it has chosen its volume.
+    pub(crate) ticket: Option<Ticket>,
+    /// It has sent nothing yet.
+    pub(crate) silent: bool,
     pub(crate) since: Instant,
     pub(crate) deadline: Instant,
     handshake: Handshake,
@@ -44,9 +51,7 @@ pub(crate) enum Next {
 impl Opening {
     pub(crate) fn new(
         id: u64,
-        peer: String,
-        socket: OwnedFd,
-        ticket: Ticket,
+        (socket, peer, name): (OwnedFd, Peer, String),
         timeout: Duration,
     ) -> Self {
         let since = Instant::now();
@@ -56,8 +61,10 @@ impl Opening {
         Self {
             id,
             peer,
+            name,
             socket,
-            ticket,
+            ticket: None,
+            silent: true,
             since,
             deadline: since + timeout,
             handshake,
@@ -78,8 +85,29 @@ impl Opening {
         PollFd::new(&self.socket, flags)
     }
 
-    /// Sends and receives as far as it goes without waiting.
-    pub(crate) fn advance(&mut self, exports: &dyn Exports) -> Next {
+    /// Sends and receives as far as it goes without waiting. Whoever has to go for it is put into `evicted`.
+    pub(crate) fn advance(
+        &mut self,
+        table: &Table,
+        places: &RefCell<Places>,
+        evicted: &mut Vec<Evicted>,
+    ) -> Next {
+        let offer = Offer {
+            table,
+            places,
+            connection: self.id,
+            peer: self.peer,
+            taken: Cell::new(None),
+        };
+        let next = self.go_on(&offer);
+        if let Some((ticket, gone)) = offer.taken.take() {
+            self.ticket = Some(ticket);
+            evicted.extend(gone);
+        }
+        next
+    }
+
+    fn go_on(&mut self, exports: &dyn Exports) -> Next {
         loop {
             match self.send() {
                 Ok(true) => {}
@@ -133,6 +161,7 @@ impl Opening {
         let mut bytes = [0; READ];
         let (count, _) = rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT)?;
         self.input.extend_from_slice(&bytes[..count]);
+        self.silent &= count == 0;
         Ok(count)
     }
 }

@@ -11,8 +11,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use weir_config::{Address, Id, Listen, Owner};
 
-/// Clients that may wait to be accepted.
-const BACKLOG: i32 = 1024;
+use super::Peer;
+
+/// Clients that may wait to be accepted; the system permits no more by default. Where they are full a client of TCP is not heard
+/// before it tries again, a second later.
+const BACKLOG: i32 = 4096;
 
 /// A socket that clients connect to.
 #[derive(Debug)]
@@ -32,6 +35,7 @@ impl Listener {
             Address::Tcp(address) => {
                 let listener = TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
+                rustix::net::listen(&listener, BACKLOG)?;
                 let address = listener.local_addr()?;
                 Ok(Self::Tcp(listener, address))
             }
@@ -53,25 +57,29 @@ impl Listener {
         }
     }
 
-    /// The next client, and what to call it in the log.
-    pub(crate) fn accept(&self) -> Result<(OwnedFd, String), Errno> {
+    /// The next client, who it is, and what to call it in the log.
+    pub(crate) fn accept(&self) -> Result<(OwnedFd, Peer, String), Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::accept_with(self, flags)?;
-        let peer = match self {
-            Self::Unix(_, path) => match rustix::net::sockopt::socket_peercred(&socket) {
-                Ok(peer) => format!("{} pid {}", path.display(), peer.pid.as_raw_nonzero()),
-                Err(_) => path.display().to_string(),
-            },
+        match self {
+            Self::Unix(_, path) => {
+                let peer = Peer::process(&socket);
+                let name = peer.pid().map_or_else(
+                    || path.display().to_string(),
+                    |pid| format!("{} pid {pid}", path.display()),
+                );
+                Ok((socket, peer, name))
+            }
             Self::Tcp(..) => {
                 // Answers leave as they are made; without this they only wait longer.
                 let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
                 let name = rustix::net::getpeername(&socket).ok().flatten();
                 let address = name.and_then(|name| SocketAddr::try_from(name).ok());
-                address.map_or_else(|| "tcp".to_owned(), |address| address.to_string())
+                let name = address.map_or_else(|| "tcp".to_owned(), |address| address.to_string());
+                Ok((socket, Peer::host(address), name))
             }
-        };
-        Ok((socket, peer))
+        }
     }
 }
 

@@ -3,11 +3,15 @@
 mod exports;
 mod handshake;
 mod listener;
+mod peer;
+mod places;
 
+use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,34 +20,22 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use weir_config::Limits;
 
+use crate::clock::Clock;
 use crate::shard::{Address, Arrival, Mail};
 pub(crate) use exports::{Export, Place, Table};
 use handshake::{Next, Opening};
 pub(crate) use listener::Listener;
+pub(crate) use peer::Peer;
+pub(crate) use places::{Places, Ticket};
 
-/// Handshakes at a time. When there are as many, the oldest makes room if it has had its chance.
+/// Handshakes at a time; they are not among the connections that there may be. When there are as many, one makes room: see
+/// [`Acceptor::last`].
 const OPENINGS: usize = 256;
-/// How long a handshake is safe from making room.
-const CHANCE: Duration = Duration::from_millis(500);
-
-/// A place among the connections there may be; given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Ticket(Arc<AtomicU32>);
-
-impl Ticket {
-    pub(crate) fn take(count: &Arc<AtomicU32>, most: u32) -> Option<Self> {
-        let taken = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
-            (n < most).then_some(n + 1)
-        });
-        taken.ok().map(|_| Self(Arc::clone(count)))
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+/// How long a handshake is safe from making room. Together they say how fast a flood is let through: 12,800 a second, so that
+/// whoever comes behind a few thousand who say nothing is soon heard.
+const CHANCE: Duration = Duration::from_millis(20);
+/// Clients accepted on one listener between two looks at those who are here.
+const ACCEPTS: usize = 16;
 
 /// The running acceptor as other threads see it.
 #[derive(Debug)]
@@ -98,6 +90,7 @@ pub(crate) fn spawn(
     exports: Table,
     shards: Vec<Address>,
     limits: Limits,
+    clock: Clock,
 ) -> io::Result<Handle> {
     let stop = Arc::new(Stop {
         wanted: AtomicBool::new(false),
@@ -111,7 +104,7 @@ pub(crate) fn spawn(
         exports: Arc::clone(&exports),
         shards,
         limits,
-        connections: Arc::new(AtomicU32::new(0)),
+        places: RefCell::new(Places::new(limits.connections, clock)),
         next: 1,
         openings: Vec::new(),
         rest: None,
@@ -135,7 +128,7 @@ struct Acceptor {
     exports: Arc<RwLock<Table>>,
     shards: Vec<Address>,
     limits: Limits,
-    connections: Arc<AtomicU32>,
+    places: RefCell<Places>,
     /// The number of the next connection.
     next: u64,
     openings: Vec<Opening>,
@@ -184,55 +177,80 @@ impl Acceptor {
         self.openings.retain(|opening| {
             let late = opening.deadline <= now;
             if late && crate::log::allowed() {
-                tracing::warn!(connection = opening.id, peer = %opening.peer, "the handshake took too long");
+                tracing::warn!(connection = opening.id, peer = %opening.name, "the handshake took too long");
             }
             !late
         });
     }
 
-    /// Whether another handshake can begin, if need be in place of the oldest.
+    /// Whether another handshake can begin, if need be in place of another.
     fn has_room(&self, now: Instant) -> bool {
-        let oldest = self.openings.first();
-        self.openings.len() < OPENINGS || oldest.is_some_and(|o| o.since + CHANCE <= now)
+        self.openings.len() < OPENINGS || self.last().is_some_and(|at| self.safe(at) <= now)
+    }
+
+    /// The handshake that makes room first: of the host or user with the most of them, of its process with the most, one that has
+    /// said nothing, the oldest. So whoever has few loses none to whoever has many, and who speaks none to who does not.
+    fn last(&self) -> Option<usize> {
+        let peers: Vec<Peer> = self.openings.iter().map(|opening| opening.peer).collect();
+        let crowds = peer::crowds(&peers);
+        let order = |at: usize| {
+            let opening = &self.openings[at];
+            (Reverse(crowds[at]), !opening.silent, opening.since)
+        };
+        (0..self.openings.len()).min_by_key(|at| order(*at))
+    }
+
+    /// Until when a handshake is safe.
+    fn safe(&self, at: usize) -> Instant {
+        self.openings[at].since + CHANCE
     }
 
     fn timeout(&self, now: Instant, listens: bool) -> Option<Timespec> {
         let deadlines = self.openings.iter().map(|o| o.deadline);
-        let chance = self
-            .openings
-            .first()
-            .filter(|_| !listens)
-            .map(|o| o.since + CHANCE);
+        let full = !listens && self.openings.len() >= OPENINGS;
+        let chance = full.then(|| self.last()).flatten().map(|at| self.safe(at));
         let next = deadlines.chain(chance).chain(self.rest).min()?;
         Timespec::try_from(next.saturating_duration_since(now)).ok()
     }
 
+    /// Takes in who waits at a listener.
     fn accept(&mut self, index: usize) {
-        let accepted = self.listeners[index].accept();
-        let (socket, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return,
-            Err(errno) => {
-                tracing::warn!(%errno, "cannot accept a connection: trying again in a second");
-                self.rest = Some(Instant::now() + Duration::from_secs(1));
+        for _ in 0..ACCEPTS {
+            if !self.has_room(Instant::now()) {
                 return;
             }
-        };
-        let Some(ticket) = Ticket::take(&self.connections, self.limits.connections) else {
-            if crate::log::allowed() {
-                let most = self.limits.connections;
-                tracing::warn!(%peer, most, "refused: there are as many connections as there may be (limits.connections)");
+            match self.listeners[index].accept() {
+                Ok(accepted) => self.open(accepted),
+                Err(Errno::AGAIN) => return,
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                // Of the descriptors there are the handshakes have some.
+                Err(Errno::MFILE | Errno::NFILE) if !self.openings.is_empty() => self.make_room(),
+                Err(errno) => {
+                    tracing::warn!(%errno, "cannot accept a connection: trying again in a second");
+                    self.rest = Some(Instant::now() + Duration::from_secs(1));
+                    return;
+                }
             }
-            return;
-        };
+        }
+    }
+
+    fn open(&mut self, accepted: (OwnedFd, Peer, String)) {
         if self.openings.len() >= OPENINGS {
-            let oldest = self.openings.remove(0);
-            tracing::warn!(connection = oldest.id, peer = %oldest.peer, "the handshake makes room for others");
+            self.make_room();
         }
         let timeout = Duration::from_nanos(self.limits.handshake_timeout.as_nanos());
         self.openings
-            .push(Opening::new(self.next, peer, socket, ticket, timeout));
+            .push(Opening::new(self.next, accepted, timeout));
         self.next += 1;
+    }
+
+    /// Ends the handshake that makes room first.
+    fn make_room(&mut self) {
+        let Some(at) = self.last() else { return };
+        let last = self.openings.remove(at);
+        if crate::log::allowed() {
+            tracing::warn!(connection = last.id, peer = %last.name, "the handshake makes room for others");
+        }
     }
 
     /// Goes on with the handshakes that can; hands over those that are done.
@@ -241,18 +259,19 @@ impl Acceptor {
             Ok(table) => table.clone(),
             Err(poisoned) => poisoned.into_inner().clone(),
         };
+        let mut evicted = Vec::new();
         let mut ready = ready.iter().copied();
         for mut opening in std::mem::take(&mut self.openings) {
             if !ready.next().unwrap_or(false) {
                 self.openings.push(opening);
                 continue;
             }
-            match opening.advance(&exports) {
+            match opening.advance(&exports, &self.places, &mut evicted) {
                 Next::Wait => self.openings.push(opening),
                 Next::Over(None) => {}
                 Next::Over(Some(reason)) => {
                     if crate::log::allowed() {
-                        tracing::warn!(connection = opening.id, peer = %opening.peer, reason, "the handshake failed");
+                        tracing::warn!(connection = opening.id, peer = %opening.name, reason, "the handshake failed");
                     }
                 }
                 Next::Transmission(session) => {
@@ -260,6 +279,10 @@ impl Acceptor {
                     self.hand_over(opening, session, place);
                 }
             }
+        }
+        for evicted in evicted {
+            // A shard that has ended has no connections any more.
+            self.shards[evicted.shard].tell(Mail::Evict(evicted.connection));
         }
     }
 
@@ -269,16 +292,19 @@ impl Acceptor {
         session: Box<weir_wire::nbd::Session>,
         place: Option<Place>,
     ) {
-        let Some(place) = place else { return };
+        let (Some(place), Some(ticket)) = (place, opening.ticket) else {
+            return;
+        };
+        ticket.serve(place.shard);
         let arrival = Arrival {
             id: opening.id,
-            peer: opening.peer,
+            peer: opening.name,
             socket: opening.socket,
             session,
             drive: place.drive,
             space: place.space,
             rest: opening.input,
-            ticket: opening.ticket,
+            ticket,
         };
         if !self.shards[place.shard].tell(Mail::Arrival(Box::new(arrival))) {
             tracing::error!("a connection was refused: its shard has ended");

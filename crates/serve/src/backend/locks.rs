@@ -6,7 +6,8 @@
 //! nobody may write or resize", so that other readers, qemu's among them, may read too.
 
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use weir_uring::Errno;
 use weir_uring::lock::{Lock, is_locked, try_lock};
@@ -24,13 +25,41 @@ const CONSISTENT_READ: u64 = 0;
 const WRITE: u64 = 1;
 const RESIZE: u64 = 3;
 
+/// How long whoever starts waits for what another program holds. The kernel takes up to half a second to let go of the files of a
+/// ring whose process was killed, after that has been waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// From one try to the next.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Locks a file that is open for reading and, with `writable`, for writing; the lock stays until the last descriptor of this open
-/// file is closed.
+/// file is closed. What another program holds is waited for as long as `patience` says.
 ///
 /// # Errors
 /// `EAGAIN` if another program uses the file in a way that forbids it; what fcntl(2) answers otherwise.
-pub(super) fn lock(file: impl AsFd, writable: bool) -> Result<(), Errno> {
-    let file = file.as_fd();
+pub(super) fn lock(file: impl AsFd, writable: bool, patience: Duration) -> Result<(), Errno> {
+    patiently(patience, Errno::AGAIN, || {
+        try_to_lock(file.as_fd(), writable)
+    })
+}
+
+/// Tries again what fails with `busy`, until that has taken as long as `patience` says.
+pub(super) fn patiently<T>(
+    patience: Duration,
+    busy: Errno,
+    mut attempt: impl FnMut() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(errno) if errno == busy && begun.elapsed() < patience => {
+                std::thread::sleep(PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn try_to_lock(file: BorrowedFd<'_>, writable: bool) -> Result<(), Errno> {
     if writable {
         return try_lock(file, Lock::Exclusive, ALL);
     }
@@ -116,6 +145,7 @@ mod tests {
             read_only: std::env::var_os("WEIR_HOLD_READ").is_some(),
             direct: false,
             preallocate: false,
+            patience: Duration::ZERO,
         };
         let image = Image::open(&options);
         println!("\n{}", if image.is_ok() { "held" } else { "refused" });
@@ -158,6 +188,27 @@ mod tests {
         assert_eq!(said, "refused");
         drop(writer);
         open_soon(&read);
+    }
+
+    /// As a killed server's are, by the kernel.
+    #[test]
+    fn a_lock_that_is_given_back_soon_is_waited_for() {
+        let directory = Directory::new();
+        let (write, _) = image(&directory);
+        let writer = open_soon(&write);
+        let patient = ImageOptions {
+            patience: PATIENCE,
+            ..write.clone()
+        };
+        let opened = std::thread::scope(|scope| {
+            let opened = scope.spawn(|| Image::open(&patient));
+            // Its first try finds the lock; if it should come later, it has nothing to wait for.
+            std::thread::sleep(5 * PAUSE);
+            assert!(!opened.is_finished());
+            drop(writer);
+            opened.join().unwrap()
+        });
+        opened.unwrap();
     }
 
     /// qemu's manners, by its own programs where they are installed.

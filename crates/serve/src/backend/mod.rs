@@ -55,11 +55,13 @@ pub fn open(volume: &Volume, test: &Test) -> io::Result<Box<dyn Prepare>> {
             read_only,
             direct: volume.cache == Cache::Direct,
             preallocate: volume.is_promised(),
+            patience: locks::PATIENCE,
         })?),
         Storage::Device(path) => Box::new(Device::open(&DeviceOptions {
             path: path.clone(),
             size,
             read_only,
+            patience: locks::PATIENCE,
         })?),
     })
 }

@@ -1,4 +1,4 @@
-//! One plain thread that answers `GET /metrics`: one request a connection, small and soon, or it is closed.
+//! One plain thread that answers `GET /metrics`: several clients at a time, one request each, small and soon, or they are closed.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,15 +8,19 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 use super::text;
 use crate::shard::{Address, Mail};
 
 /// Longest request, bytes.
 const REQUEST_MAX: usize = 8 << 10;
-/// How long a client may take with its request, and again with the answer.
+/// How long a client may take with its request and the answer together.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the shards may take to say how things stand.
+const SHARDS: Duration = Duration::from_secs(1);
+/// Clients at a time; when there are more, the one that came first is closed.
+const CLIENTS: usize = 32;
 
 const OK: &str = "200 OK";
 const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -57,36 +61,113 @@ pub(crate) fn spawn(address: SocketAddr, shards: Vec<Address>) -> io::Result<Han
 }
 
 fn serve(listener: &TcpListener, stop: &OwnedFd, shards: &[Address]) {
+    let mut clients: Vec<Client> = Vec::new();
     loop {
-        let mut fds = [
+        let now = Instant::now();
+        clients.retain(|client| client.deadline > now);
+        let next = clients.iter().map(|client| client.deadline - now).min();
+        let timeout = next.and_then(|next| Timespec::try_from(next).ok());
+        let mut fds = vec![
             PollFd::new(stop, PollFlags::IN),
             PollFd::new(listener, PollFlags::IN),
         ];
-        match rustix::event::poll(&mut fds, None) {
+        fds.extend(clients.iter().map(Client::interest));
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
                 tracing::error!(%error, "metrics end");
                 return;
             }
         }
-        if !fds[0].revents().is_empty() {
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if ready[0] {
             return;
         }
-        match listener.accept() {
-            // A client that goes away, or is slow, has nothing to be told.
-            Ok((stream, _)) => drop(answer(stream, shards)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // Out of descriptors, say: not in a loop.
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        let mut those = ready[2..].iter();
+        // Whoever goes away or is slow has nothing to be told.
+        clients.retain_mut(|client| !those.next().is_some_and(|r| *r) || client.advance(shards));
+        if ready[1] {
+            accept(listener, &mut clients);
         }
     }
 }
 
-fn answer(mut stream: TcpStream, shards: &[Address]) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let request = head(&mut stream)?;
-    let (status, kind, body) = match &request[..] {
+fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
+    match listener.accept() {
+        Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
+            if clients.len() >= CLIENTS {
+                clients.remove(0);
+            }
+            clients.push(Client {
+                stream,
+                deadline: Instant::now() + PATIENCE,
+                request: Vec::new(),
+                answer: Vec::new(),
+            });
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        // Out of descriptors, say: not in a loop.
+        Err(_) => std::thread::sleep(Duration::from_millis(100)),
+    }
+}
+
+/// One who asks.
+struct Client {
+    stream: TcpStream,
+    deadline: Instant,
+    /// What has come of the request.
+    request: Vec<u8>,
+    /// What has not been sent of the answer; empty before there is one.
+    answer: Vec<u8>,
+}
+
+impl Client {
+    fn interest(&self) -> PollFd<'_> {
+        let flags = if self.answer.is_empty() {
+            PollFlags::IN
+        } else {
+            PollFlags::OUT
+        };
+        PollFd::new(&self.stream, flags)
+    }
+
+    /// Goes on as far as it goes without waiting; false if it is over.
+    fn advance(&mut self, shards: &[Address]) -> bool {
+        match self.try_advance(shards) {
+            Ok(over) => !over,
+            Err(error) => matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ),
+        }
+    }
+
+    /// True when the answer has been sent.
+    fn try_advance(&mut self, shards: &[Address]) -> io::Result<bool> {
+        while self.answer.is_empty() {
+            let mut part = [0; 1024];
+            match self.stream.read(&mut part)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.request.extend_from_slice(&part[..count]),
+            }
+            // Up to the end of its head, so that closing the connection does not cut the answer off.
+            if self.request.windows(4).any(|w| w == b"\r\n\r\n") {
+                self.answer = answer(&self.request, shards);
+            } else if self.request.len() > REQUEST_MAX {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        while !self.answer.is_empty() {
+            let count = self.stream.write(&self.answer)?;
+            self.answer.drain(..count);
+        }
+        Ok(true)
+    }
+}
+
+fn answer(request: &[u8], shards: &[Address]) -> Vec<u8> {
+    let (status, kind, body) = match &head(request)[..] {
         [method, path] if method == "GET" && path == "/metrics" => match snapshots(shards) {
             Some(drives) => (OK, CONTENT, text::render(&drives)),
             None => (
@@ -109,34 +190,18 @@ fn answer(mut stream: TcpStream, shards: &[Address]) -> io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+    (head + &body).into_bytes()
 }
 
-/// Method and path of the request; nothing if it is malformed. Reads up to the end of its head, so that closing the connection
-/// does not cut the answer off.
-fn head(stream: &mut TcpStream) -> io::Result<Vec<String>> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut bytes = Vec::new();
-    let mut part = [0; 1024];
-    while !bytes.windows(4).any(|w| w == b"\r\n\r\n") {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || bytes.len() > REQUEST_MAX {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut part)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => bytes.extend_from_slice(&part[..count]),
-        }
-    }
-    let text = String::from_utf8_lossy(&bytes);
+/// Method and path of the request; nothing if it is malformed.
+fn head(request: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(request);
     let mut words = text.lines().next().unwrap_or("").split(' ');
     match (words.next(), words.next(), words.next(), words.next()) {
         (Some(method), Some(path), Some(version), None) if version.starts_with("HTTP/1.") => {
-            Ok(vec![method.to_owned(), path.to_owned()])
+            vec![method.to_owned(), path.to_owned()]
         }
-        _ => Ok(Vec::new()),
+        _ => Vec::new(),
     }
 }
 
@@ -147,9 +212,11 @@ fn snapshots(shards: &[Address]) -> Option<Vec<super::DriveSnapshot>> {
         shard.tell(Mail::Snapshot(sender.clone()));
     }
     drop(sender);
+    let deadline = Instant::now() + SHARDS;
     let mut drives = Vec::new();
     for _ in shards {
-        drives.extend(receiver.recv_timeout(PATIENCE).ok()?);
+        let left = deadline.saturating_duration_since(Instant::now());
+        drives.extend(receiver.recv_timeout(left).ok()?);
     }
     drives.sort_by(|a: &super::DriveSnapshot, b| a.name.cmp(&b.name));
     Some(drives)

@@ -3,13 +3,12 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 use weir_uring::Backend;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request, SIMPLE_REPLY_LEN};
 
 use super::*;
+use crate::acceptor::{Peer, Places};
 
 /// A shard that this thread turns, and clients of it.
 struct Bench {
@@ -30,6 +29,7 @@ impl Bench {
             number: 0,
             clock: Clock::start(),
             limits: config.limits,
+            priority: config.priority,
             ring: RingConfig {
                 backend: Backend::Uring,
                 arena_bytes: 16 << 20,
@@ -42,7 +42,7 @@ impl Bench {
             clients: Vec::new(),
             _mailbox: mailbox,
         };
-        let count = Arc::new(AtomicU32::new(0));
+        let mut places = Places::new(100, Clock::start());
         for export in opened.exports.iter().chain(&opened.exports) {
             let (ours, theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();
@@ -61,7 +61,7 @@ impl Bench {
                 drive: export.place.drive,
                 space: export.place.space,
                 rest: Vec::new(),
-                ticket: Ticket::take(&count, 100).unwrap(),
+                ticket: places.take(0, Peer::host(None)).unwrap().0,
             });
             bench.clients.push(theirs);
         }
@@ -84,8 +84,10 @@ impl Bench {
             }
             // It is not to wait for clients, which are this thread.
             self.shard.ring.waker().wake();
-            count +=
-                allocation_counter::measure(|| assert!(self.shard.turn().unwrap())).count_total;
+            count += allocation_counter::measure(|| {
+                assert!(self.shard.turn().unwrap() == leave::Drained::No);
+            })
+            .count_total;
         }
         assert!(got.iter().all(|&got| got == expected));
         count

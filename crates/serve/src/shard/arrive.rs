@@ -82,7 +82,7 @@ impl Shard {
             filled: false,
             sparse: 0,
             spare: Vec::new(),
-            _ticket: arrival.ticket,
+            ticket: arrival.ticket,
         });
         drive.streams[stream.slot() as usize] = Some(Open {
             connection: slot,

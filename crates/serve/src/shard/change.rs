@@ -2,17 +2,19 @@
 //!
 //! Everything that can be refused has been checked before a shard hears of it. A volume that goes takes no further request; its
 //! clients get the answers to what they have under way, then their connections end (at the deadline in any case), then what was
-//! written to it is made durable, and only then the drive changes as a whole, in one call into the core. All other connections go
-//! on.
+//! written to it is made durable. Then the change is prepared: the storage of what comes belongs to the shard, and the core has said
+//! that it takes the edits. When that is so on every drive, each drive changes as a whole, in one call into the core; when one
+//! refuses, none changes, and the volumes that were to go stay. All other connections go on.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use weir_config::DriveReload;
-use weir_core::{Instant, Span};
+use weir_core::{Edit, Instant, Span};
 
 use super::connection::State;
+use super::volume::Started;
 use super::{Shard, Sold, VolumeSetup, sized};
 use crate::acceptor::Export;
 
@@ -37,6 +39,16 @@ pub(super) struct Pending {
     change: Change,
     result: Sender<Result<(), String>>,
     pub(super) deadline: Instant,
+}
+
+/// A change that can be put in force at once.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    drive: usize,
+    reload: DriveReload,
+    edits: Vec<Edit>,
+    started: Vec<Started>,
+    sold: BTreeMap<String, Sold>,
 }
 
 impl Shard {
@@ -65,7 +77,7 @@ impl Shard {
         });
     }
 
-    /// Puts changes in force for which nothing has to be waited any more.
+    /// Prepares changes for which nothing has to be waited any more.
     pub(super) fn change(&mut self) {
         for pending in std::mem::take(&mut self.changes) {
             if let Some(pending) = self.try_change(pending) {
@@ -98,40 +110,72 @@ impl Shard {
             return Some(pending);
         }
         let Pending { change, result, .. } = pending;
-        let outcome = self.put_in_force(number, change);
+        let outcome = self.prepare(change);
+        if outcome.is_err() {
+            self.decide(number, false);
+        }
         // Whoever asked waits for this.
         let _ = result.send(outcome);
         None
     }
 
-    fn put_in_force(&mut self, number: usize, change: Change) -> Result<(), String> {
+    fn prepare(&mut self, change: Change) -> Result<(), String> {
         let Change {
+            drive: number,
             reload,
             added,
-            mut sold,
+            sold,
             ..
         } = change;
         let drive = &mut self.drives[number];
-        let mut edits = reload.edits;
+        let mut edits = reload.edits.clone();
         edits.extend(added.iter().map(|setup| sized(&reload.plan, setup)));
         if !edits.is_empty() {
             let refused = |refusal| format!("drive {}: {refusal}", drive.name);
-            drive.layer.change(self.now, &edits).map_err(refused)?;
+            drive.layer.layer().would_change(&edits).map_err(refused)?;
+        }
+        let mut started = Vec::with_capacity(added.len());
+        for setup in added {
+            let name = setup.name.clone();
+            let volume = setup.start(&reload.plan);
+            started.push(volume.map_err(|error| format!("volume {name}: {error}"))?);
+        }
+        self.prepared.push(Prepared {
+            drive: number,
+            reload,
+            edits,
+            started,
+            sold,
+        });
+        Ok(())
+    }
+
+    /// Puts what was prepared for a drive in force, or throws it away: what was to go stays then.
+    pub(super) fn decide(&mut self, number: usize, in_force: bool) {
+        let at = self.prepared.iter().position(|p| p.drive == number);
+        let prepared = at.map(|at| self.prepared.swap_remove(at));
+        let drive = &mut self.drives[number];
+        let Some(mut prepared) = prepared.filter(|_| in_force) else {
+            for volume in drive.volumes.iter_mut().flatten() {
+                volume.leaving = false;
+            }
+            return;
+        };
+        if !prepared.edits.is_empty() {
+            let changed = drive.layer.change(self.now, &prepared.edits);
+            // It has said that it would, and nothing that it depends on can have changed since.
+            debug_assert!(changed.is_ok(), "{changed:?}");
             drive.touched = true;
         }
         drive.remove_leaving();
-        drive.plan = reload.plan;
+        drive.plan = prepared.reload.plan;
         for volume in drive.volumes.iter_mut().flatten() {
-            if let Some(sold) = sold.remove(&volume.name) {
+            if let Some(sold) = prepared.sold.remove(&volume.name) {
                 volume.terms = sold;
             }
         }
-        for setup in added {
-            let name = setup.name.clone();
-            drive
-                .add(setup)
-                .map_err(|error| format!("volume {name}: {error}"))?;
+        for started in prepared.started {
+            drive.add(started);
         }
-        Ok(())
     }
 }

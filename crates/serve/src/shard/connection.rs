@@ -86,7 +86,7 @@ pub(crate) struct Connection {
     pub(crate) sparse: u32,
     /// A small vector for receiving into several buffers.
     pub(crate) spare: Vec<Buf>,
-    pub(crate) _ticket: Ticket,
+    pub(crate) ticket: Ticket,
 }
 
 /// Answers on their way. One send at a time; what comes meanwhile is collected for the next.
@@ -275,6 +275,12 @@ impl Connection {
         }
         bufs.push(input);
         Some(Target::Many(bufs))
+    }
+
+    /// It has sent or taken something.
+    pub(crate) fn move_on(&mut self, now: Instant) {
+        self.moved = now;
+        self.ticket.moved(now);
     }
 
     /// Notes what a receive of `count` bytes into buffers for `room` says of the size they should have.

@@ -11,9 +11,9 @@ use weir_wire::nbd;
 use super::memory;
 use super::model::Model;
 use super::slab::Slab;
-use super::volume::{EIO, Volume, VolumeSetup};
+use super::volume::{EIO, Started, Volume};
 use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Query};
-use crate::metrics::{DriveSnapshot, Tally, Terms};
+use crate::metrics::{DriveSnapshot, Terms};
 use crate::record::Tape;
 
 /// How often the drive is filled in one turn if it empties at once.
@@ -187,32 +187,17 @@ impl Drive {
         self.with_backend(ring, now, space, |backend, cx| backend.status(query, cx));
     }
 
-    /// Adds a volume in the slots that the plan has for it.
-    pub(crate) fn add(&mut self, setup: VolumeSetup) -> std::io::Result<()> {
-        let VolumeSetup {
-            name,
-            sold,
-            storage,
-        } = setup;
-        let slot = self.plan.volumes[&name];
-        let traits = storage.traits();
+    /// Adds a volume.
+    pub(crate) fn add(&mut self, started: Started) {
+        let Started {
+            space,
+            size,
+            volume,
+        } = started;
         if let Some(model) = &mut self.model {
-            model.place(slot.space.0, storage.size());
+            model.place(space, size);
         }
-        self.volumes[slot.space.0 as usize] = Some(Volume {
-            name,
-            traits,
-            terms: sold,
-            group: slot.group,
-            backend: storage.start()?,
-            sync_failed: false,
-            unsynced: false,
-            unfinished: false,
-            leaving: false,
-            connections: 0,
-            tally: Tally::new(),
-        });
-        Ok(())
+        self.volumes[space as usize] = Some(volume);
     }
 
     /// Removes the volumes that leave.

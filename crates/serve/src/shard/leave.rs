@@ -16,12 +16,32 @@ const EVICTIONS: usize = 16;
 /// The shard is ending.
 #[derive(Debug)]
 pub(super) struct Drain {
-    /// What is not answered by then is given up; `None` once that was done.
-    deadline: Option<Instant>,
+    within: Span,
+    deadline: Instant,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// What was taken is being answered.
+    Answering,
+    /// No client is left; the storage is to end what it has begun and make everything durable.
+    Settling,
+}
+
+/// Whether a shard may end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Drained {
+    /// There is something to do still.
+    No,
+    /// Every client has its answers and everything is durable, as far as the storage says so.
+    Yes,
+    /// The storage did not answer in time.
+    GivenUp,
 }
 
 impl Drain {
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 }
@@ -57,13 +77,31 @@ impl Shard {
         self.ended(slot);
     }
 
+    /// A connection has lost its place to another peer's: no further request is taken from it.
+    pub(super) fn evict(&mut self, id: u64) {
+        let slots = self.connections.slots();
+        let Some(slot) = slots.into_iter().find(|s| self.connections[*s].id == id) else {
+            return;
+        };
+        let connection = &mut self.connections[slot];
+        if connection.state != State::Open {
+            return;
+        }
+        connection.state = State::Leaving;
+        if crate::log::allowed() {
+            let Connection { id, peer, .. } = connection;
+            tracing::warn!(connection = id, %peer, "the connection was at rest and makes room for another peer's (limits.connections)");
+        }
+        self.look_at(slot);
+    }
+
     /// Ends a connection that is leaving once everything is answered, and forgets one of which nothing is left.
     pub(super) fn ended(&mut self, slot: u32) {
         let Some(connection) = self.connections.get(slot) else {
             return;
         };
         match connection.state {
-            // A payload that is still to come when the server drains is not waited for.
+            // A payload that is still to come is not waited for.
             State::Leaving if connection.live == 0 && connection.output.is_idle() => {
                 self.gone(slot, None);
             }
@@ -117,14 +155,17 @@ impl Shard {
         }
     }
 
-    /// From now on nothing new is taken.
+    /// From now on nothing new is taken: what clients have sent beyond that is not answered, so that those who connect again send
+    /// it again.
     pub(super) fn begin_drain(&mut self, within: Duration) {
         if self.drain.is_some() {
             return;
         }
         let within = Span::from_nanos(within.as_nanos() as u64);
         self.drain = Some(Drain {
-            deadline: Some(self.now + within),
+            within,
+            deadline: self.now + within,
+            stage: Stage::Answering,
         });
         for slot in self.connections.slots() {
             let connection = &mut self.connections[slot];
@@ -135,26 +176,38 @@ impl Shard {
         }
     }
 
-    /// Whether the shard may end: no client is left and everything is durable, as far as the storage says so.
-    pub(super) fn drained(&mut self) -> bool {
+    /// Whether the shard may end. Nothing holds that up for longer than the drain's time for the answers and as much again for the
+    /// storage.
+    pub(super) fn drained(&mut self) -> Drained {
         let Some(drain) = &mut self.drain else {
-            return false;
+            return Drained::No;
         };
-        if self.connections.len() > 0 {
-            if drain.deadline.is_some_and(|at| at <= self.now) {
-                drain.deadline = None;
+        let (stage, over) = (drain.stage, drain.deadline <= self.now);
+        if stage == Stage::Answering {
+            if over {
                 for slot in self.connections.slots() {
                     self.gone(slot, Some("not answered before the server's deadline"));
                 }
                 self.work();
             }
-            return false;
+            if !over && self.connections.len() > 0 {
+                return Drained::No;
+            }
+            if let Some(drain) = &mut self.drain {
+                drain.stage = Stage::Settling;
+                drain.deadline = self.now + drain.within;
+            }
         }
-        drain.deadline = None;
-        let mut durable = true;
+        let mut durable = self.connections.len() == 0;
         for drive in &mut self.drives {
             durable &= drive.is_idle() && drive.sync(&mut self.ring, self.now, |_| true);
         }
-        durable && self.ring.in_flight() == 0
+        if durable && self.ring.in_flight() == 0 {
+            return Drained::Yes;
+        }
+        if stage == Stage::Settling && over {
+            return Drained::GivenUp;
+        }
+        Drained::No
     }
 }

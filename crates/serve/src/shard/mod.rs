@@ -26,7 +26,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_config::{Limits, Plan};
+use weir_config::{Limits, Plan, ThreadPriority};
 use weir_core::record::{Recorded, Recorder};
 use weir_core::{Instant, Layer, Output, Request};
 use weir_uring::{AnyRing, Buf, Config as RingConfig, Ring, Waker};
@@ -64,13 +64,21 @@ pub(crate) struct Arrival {
 pub(crate) enum Mail {
     /// A client.
     Arrival(Box<Arrival>),
-    /// Take no further request, answer what was taken, make everything durable, end. At the latest after this long what is not
-    /// answered is given up.
+    /// A connection has lost its place: answer what was taken from it and end it.
+    Evict(u64),
+    /// Take no further request, answer what was taken, make everything durable, end. After this long what is not answered is given
+    /// up, and after as long again what is not durable.
     Drain(Duration),
     /// Say how things stand.
     Snapshot(Sender<Vec<DriveSnapshot>>),
-    /// Put a changed configuration of a drive in force, and say whether that was possible.
+    /// Prepare a changed configuration of a drive, and say whether it can be put in force.
     Change(Box<Change>, Sender<Result<(), String>>),
+    /// Put what was prepared for a drive in force, or throw it away, and say when that is done.
+    Decide {
+        drive: usize,
+        in_force: bool,
+        done: Sender<()>,
+    },
 }
 
 /// What a drive is made from, on the shard's thread.
@@ -89,6 +97,7 @@ pub(crate) struct Setup {
     pub(crate) number: usize,
     pub(crate) clock: Clock,
     pub(crate) limits: Limits,
+    pub(crate) priority: ThreadPriority,
     pub(crate) ring: RingConfig,
     pub(crate) drives: Vec<DriveSetup>,
 }
@@ -200,6 +209,8 @@ struct Shard {
     spare: Vec<Vec<Buf>>,
     drain: Option<leave::Drain>,
     changes: Vec<change::Pending>,
+    /// What is ready to be put in force, if all other drives' is.
+    prepared: Vec<change::Prepared>,
 }
 
 impl Shard {
@@ -207,7 +218,16 @@ impl Shard {
         if let Err(errno) = weir_uring::precise_timers() {
             tracing::warn!(%errno, "timers of this shard may be late by 50 us");
         }
+        // Before the ring: the kernel's own threads for it are as the thread that opened it.
+        raise(setup.priority, setup.number);
         let ring = AnyRing::open(&setup.ring).map_err(|error| error.to_string())?;
+        if let Some(refusal) = ring.refusal().filter(|_| setup.number == 0) {
+            tracing::warn!(
+                "the system refuses io_uring ({refusal}; kernel.io_uring_disabled, a container or seccomp may forbid it, and kernel 6.1 is \
+                 needed): using poll(2), where every read, write and flush of a file or device holds up all clients of its shard until the \
+                 drive has answered"
+            );
+        }
         let now = setup.clock.now();
         let mut drives = Vec::with_capacity(setup.drives.len());
         for (number, drive) in setup.drives.into_iter().enumerate() {
@@ -232,7 +252,27 @@ impl Shard {
             spare: Vec::new(),
             drain: None,
             changes: Vec::new(),
+            prepared: Vec::new(),
         })
+    }
+}
+
+/// What [`ThreadPriority::High`] is.
+const HIGH: i32 = -10;
+
+/// Gives the calling thread its priority, or says why not, once for all shards.
+fn raise(priority: ThreadPriority, number: usize) {
+    if priority == ThreadPriority::Normal {
+        return;
+    }
+    // Of the thread alone: on Linux each has its own.
+    if let Err(errno) = rustix::process::setpriority_process(None, HIGH)
+        && number == 0
+    {
+        tracing::warn!(
+            "server.priority = \"high\" is not permitted ({errno}; it takes CAP_SYS_NICE, or LimitNICE=-10 of systemd): serving at the \
+             usual priority, so other programs that keep the processors busy make clients wait"
+        );
     }
 }
 
@@ -259,10 +299,9 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         .map_err(|error| in_drive(&error))?;
     let mut drive = Drive::new(name, number, layer, plan, model, tape);
     for setup in volumes {
-        let volume = setup.name.clone();
-        drive
-            .add(setup)
-            .map_err(|error| format!("volume {volume}: {error}"))?;
+        let name = setup.name.clone();
+        let started = setup.start(&drive.plan);
+        drive.add(started.map_err(|error| format!("volume {name}: {error}"))?);
     }
     Ok(drive)
 }

@@ -48,7 +48,7 @@ impl Shard {
             }
             return Step::Taken;
         }
-        if connection.state == State::Leaving && self.drain.is_none() {
+        if connection.state == State::Leaving {
             return Step::Stop(Stop::Ended);
         }
         let full = connection.outstanding >= self.limits.requests_per_connection;
@@ -57,7 +57,6 @@ impl Shard {
         }
         match nbd::parse_request(connection.input.bytes()) {
             Ok(Some(request)) => self.request(slot, request),
-            Ok(None) if connection.state == State::Leaving => Step::Stop(Stop::Ended),
             Ok(None) => Step::Stop(Stop::Input),
             Err(error) => self.hostile(slot, &error),
         }
@@ -72,7 +71,6 @@ impl Shard {
             return self.hostile(slot, &error);
         }
         let refused = match request.validate(&connection.rules) {
-            _ if self.drain.is_some() => Some(Errno::Shutdown),
             Ok(()) => None,
             Err(error) => Some(error.errno()),
         };

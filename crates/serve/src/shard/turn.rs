@@ -8,6 +8,7 @@ use weir_uring::{Completion, Fill, MAX_PIECES, Reason, Ring, Segment};
 use weir_wire::nbd::{Command, Errno};
 
 use super::connection::{INPUT, INPUT_LARGE, Load, SPARSE, State, Stop, Target};
+use super::leave::Drained;
 use super::token::{self, Token};
 use super::{Mail, Shard};
 use crate::backend::Answer;
@@ -24,7 +25,7 @@ impl Shard {
         // ends this shard's connections, and `Server::wait` says so.
         let ended = catch_unwind(AssertUnwindSafe(|| self.turns()));
         match ended {
-            Ok(Ok(())) => true,
+            Ok(Ok(durable)) => durable,
             Ok(Err(error)) => {
                 tracing::error!(%error, "the ring of a shard failed: the shard ends");
                 false
@@ -36,15 +37,25 @@ impl Shard {
         }
     }
 
-    fn turns(&mut self) -> std::io::Result<()> {
-        while self.turn()? {}
-        Ok(())
+    fn turns(&mut self) -> std::io::Result<bool> {
+        loop {
+            match self.turn()? {
+                Drained::No => {}
+                Drained::Yes => return Ok(true),
+                Drained::GivenUp => {
+                    tracing::error!(
+                        "the storage did not answer before the server's deadline: what was not flushed may be lost"
+                    );
+                    return Ok(false);
+                }
+            }
+        }
     }
 
-    /// Waits for something to do and does it; false once the shard may end.
-    pub(super) fn turn(&mut self) -> std::io::Result<bool> {
+    /// Waits for something to do and does it; whether the shard may end then.
+    pub(super) fn turn(&mut self) -> std::io::Result<Drained> {
         let timeout = self.timeout();
-        self.write_records(timeout.is_none());
+        self.write_records();
         self.ring.submit_and_wait(timeout)?;
         self.now = self.clock.now();
         for _ in 0..COMPLETIONS {
@@ -61,10 +72,10 @@ impl Shard {
         self.send_all();
         self.change();
         let drained = self.drained();
-        if drained {
-            self.write_records(true);
+        if drained != Drained::No {
+            self.end_records();
         }
-        Ok(!drained)
+        Ok(drained)
     }
 
     /// How long there is nothing to do if nothing arrives.
@@ -73,21 +84,35 @@ impl Shard {
             return Some(Duration::ZERO);
         }
         let drives = self.drives.iter().filter_map(super::Drive::next_due);
-        let drain = self.drain.as_ref().and_then(super::leave::Drain::deadline);
+        let drain = self.drain.as_ref().map(super::leave::Drain::deadline);
         let changes = self.changes.iter().map(|change| change.deadline);
+        let records = self.drives.iter().filter_map(|drive| {
+            let (tape, recorder) = (drive.tape.as_ref()?, drive.layer.observer().as_ref()?);
+            tape.due(recorder)
+        });
         let next = drives
             .chain(drain)
             .chain(changes)
+            .chain(records)
             .chain(self.pressed)
             .min()?;
         Some(until(self.now, next))
     }
 
     /// Hands over what was recorded.
-    fn write_records(&mut self, idle: bool) {
+    fn write_records(&mut self) {
         for drive in &mut self.drives {
             if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.observer_mut()) {
-                tape.take(recorder, idle);
+                tape.take(recorder, self.now);
+            }
+        }
+    }
+
+    /// Hands over the rest: nothing more happens.
+    fn end_records(&mut self) {
+        for drive in &mut self.drives {
+            if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.observer_mut()) {
+                tape.end(recorder);
             }
         }
     }
@@ -96,6 +121,7 @@ impl Shard {
         while let Ok(mail) = self.mail.try_recv() {
             match mail {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
+                Mail::Evict(connection) => self.evict(connection),
                 Mail::Drain(within) => self.begin_drain(within),
                 Mail::Snapshot(wanted) => {
                     let drives = self.drives.iter_mut();
@@ -103,6 +129,15 @@ impl Shard {
                     let _ = wanted.send(drives.map(|d| d.snapshot(self.now)).collect());
                 }
                 Mail::Change(change, result) => self.begin_change(*change, result),
+                Mail::Decide {
+                    drive,
+                    in_force,
+                    done,
+                } => {
+                    self.decide(drive, in_force);
+                    // Whoever asked waits for this.
+                    let _ = done.send(());
+                }
             }
         }
         for drive in &mut self.drives {
@@ -128,7 +163,7 @@ impl Shard {
         let count = completion.result.unwrap_or(0);
         connection.arrived(count, completion.payload.bytes());
         connection.restore(completion.payload, count);
-        connection.moved = self.now;
+        connection.move_on(self.now);
         if count > 0 && connection.state != State::Gone {
             return self.look_at(slot);
         }
@@ -138,7 +173,7 @@ impl Shard {
 
     fn sent(&mut self, slot: u32, completion: Completion) {
         let connection = &mut self.connections[slot];
-        connection.moved = self.now;
+        connection.move_on(self.now);
         let output = &mut connection.output;
         output.sending = None;
         if let Some(mut segments) = completion.payload.into_segments() {

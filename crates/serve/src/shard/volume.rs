@@ -1,5 +1,6 @@
 //! A volume as its shard sees it.
 
+use weir_config::Plan;
 use weir_core::{Contract, Flags, GroupId, Instant, Op};
 
 use crate::backend::{Backend, Prepare, Traits};
@@ -7,6 +8,9 @@ use crate::metrics::{Tally, Terms, VolumeSnapshot};
 
 /// Linux's EIO.
 pub(super) const EIO: u16 = 5;
+
+/// Linux's ENOTSUP.
+const ENOTSUP: u16 = 95;
 
 /// A volume of a drive.
 #[derive(Debug)]
@@ -45,6 +49,39 @@ pub(crate) struct VolumeSetup {
     pub(crate) storage: Box<dyn Prepare>,
 }
 
+/// A volume whose storage belongs to the shard, before it belongs to its drive.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// The number of its space.
+    pub(crate) space: u32,
+    pub(crate) size: u64,
+    pub(crate) volume: Volume,
+}
+
+impl VolumeSetup {
+    /// Gives the storage to the thread that calls it, for the slots that the plan has for the volume.
+    pub(super) fn start(self, plan: &Plan) -> std::io::Result<Started> {
+        let slot = plan.volumes[&self.name];
+        Ok(Started {
+            space: slot.space.0,
+            size: self.storage.size(),
+            volume: Volume {
+                name: self.name,
+                traits: self.storage.traits(),
+                terms: self.sold,
+                group: slot.group,
+                backend: self.storage.start()?,
+                sync_failed: false,
+                unsynced: false,
+                unfinished: false,
+                leaving: false,
+                connections: 0,
+                tally: Tally::new(),
+            },
+        })
+    }
+}
+
 impl Volume {
     pub(super) fn snapshot(
         &mut self,
@@ -71,6 +108,10 @@ impl Volume {
 
     /// The storage failed a piece.
     pub(super) fn failed(&mut self, op: Op, flags: Flags, errno: u16) {
+        if errno == ENOTSUP && flags.has(Flags::FAST_ZERO) {
+            // What the client asked: whether zeroing is faster than writing here. It is not.
+            return;
+        }
         self.tally.failed(op);
         let syncs = op == Op::Flush || flags.has(Flags::FUA) && errno == EIO;
         if syncs && !self.sync_failed {

@@ -60,6 +60,73 @@ fn a_client_that_does_not_read_does_not_hold_the_end_up() {
     assert!(bench.server.shutdown());
 }
 
+/// Ends a server; `None` if that takes longer than anything here should.
+fn ended(server: Server) -> Option<bool> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(server.shutdown()));
+    receiver.recv_timeout(Duration::from_secs(20)).ok()
+}
+
+#[test]
+fn requests_that_a_max_holds_do_not_hold_the_end_up() {
+    let options = Options {
+        drain: Duration::from_millis(200),
+        ..Options::default()
+    };
+    let max = ", max = { bandwidth = \"100KB/s\" }";
+    let bench = serve_with(&drive(&volume("v", max)), &options);
+    let mut client = bench.connect("v");
+    for _ in 0..32 {
+        client.send(Command::Read, NONE, 0, 1 << 20, &[]);
+    }
+    assert!(client.receive().is_some());
+    assert_eq!(ended(bench.server), Some(true));
+    assert!(client.receive().is_none());
+}
+
+#[test]
+fn storage_that_does_not_answer_does_not_hold_the_end_up() {
+    let options = Options {
+        drain: Duration::from_millis(200),
+        ..Options::default()
+    };
+    let model = "model = { kind = \"null\", service = \"10s\", tags = 32, link = \"1GB/s\" }";
+    let text = format!(
+        "drive.d = {{ {model} }}\nvolume.v = {{ drive = \"d\", {model}, size = \"1MiB\" }}\n"
+    );
+    let bench = serve_with(&text, &options);
+    let mut client = bench.connect("v");
+    client.send(Command::Write, NONE, 0, 4096, &[1; 4096]);
+    client.send(Command::Cache, NONE, 0, 4096, &[]);
+    assert!(client.receive().is_some(), "the write has been taken");
+    assert_eq!(ended(bench.server), Some(false), "the write is not durable");
+}
+
+#[test]
+fn what_was_not_taken_at_the_end_is_not_answered_with_an_error() {
+    let options = Options {
+        drain: Duration::from_secs(1),
+        ..Options::default()
+    };
+    // Two requests are taken at a time; the others are read later, or never.
+    let limits = "limits = { requests_per_connection = 2 }\n";
+    let max = ", max = { iops = 20 }";
+    let bench = serve_with(&(limits.to_owned() + &drive(&volume("v", max))), &options);
+    let mut client = bench.connect("v");
+    for n in 0..200 {
+        client.send(Command::Write, NONE, n * 512, 512, &[1; 512]);
+    }
+    assert!(client.receive().is_some());
+    let server = std::thread::spawn(move || ended(bench.server));
+    let mut answered = 0;
+    while let Some((_, answer)) = client.receive() {
+        assert_eq!(answer.error, None);
+        answered += 1;
+    }
+    assert!((1..199).contains(&answered), "{answered}");
+    assert_eq!(server.join().unwrap(), Some(true));
+}
+
 #[test]
 fn a_start_that_fails_leaves_nothing_behind() {
     let directory = directory();

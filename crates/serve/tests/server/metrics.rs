@@ -1,11 +1,11 @@
 //! `GET /metrics`.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::client::{Bench, serve};
+use crate::client::{Bench, ONE, serve};
 
 pub(crate) fn get(bench: &Bench, request: &str) -> String {
     let address = bench.server.metrics_address().unwrap();
@@ -116,4 +116,31 @@ fn other_requests_are_refused_and_the_next_is_answered() {
     let address = bench.server.metrics_address().unwrap();
     drop(TcpStream::connect(address).unwrap());
     assert!(get(&bench, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn who_asks_slowly_holds_up_neither_others_nor_the_end() {
+    let bench = serve(&format!("listen.metrics = \"127.0.0.1:0\"\n{ONE}"));
+    let address = bench.server.metrics_address().unwrap();
+    let mut slow: Vec<_> = (0..20)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    for stream in &mut slow {
+        stream.write_all(b"GET /metr").unwrap();
+        stream.set_nonblocking(true).unwrap();
+    }
+    let text = get(&bench, "GET /metrics HTTP/1.1\r\n\r\n");
+    assert!(text.ends_with("# EOF\n"));
+    let waits = slow[0].read(&mut [0]).unwrap_err();
+    assert_eq!(
+        waits.kind(),
+        ErrorKind::WouldBlock,
+        "nobody had to lose patience first"
+    );
+    let last = bench.server.shutdown();
+    assert!(last && slow[19].set_nonblocking(false).is_ok());
+    assert!(
+        !matches!(slow[19].read(&mut [0]), Ok(1..)),
+        "it was not answered at the end"
+    );
 }

@@ -110,8 +110,12 @@ pub(crate) type Answer = (u64, Result<Vec<u8>, Errno>);
 impl Raw {
     /// Connects and shakes hands.
     pub(crate) fn open(address: &Address, export: &str) -> io::Result<Self> {
-        let mut stream = Stream::connect(address)?;
-        let mut handshake = Handshake::new(HandshakeConfig::new(export));
+        Self::over(Stream::connect(address)?, HandshakeConfig::new(export))
+    }
+
+    /// Shakes hands over a connected socket.
+    pub(crate) fn over(mut stream: Stream, config: HandshakeConfig) -> io::Result<Self> {
+        let mut handshake = Handshake::new(config);
         let (mut received, mut answer) = (Vec::new(), Vec::new());
         loop {
             let fed = handshake.feed(&received, &mut answer);

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::ptr;
 
 use io_uring::{opcode, squeue, types};
-use rustix::event::PollFlags;
 use rustix::io::ReadWriteFlags;
 use rustix::io_uring::{MsgHdr, RecvFlags, SendFlags, iovec};
 
@@ -81,7 +80,8 @@ pub(super) fn build(
             .offset(offset)
             .mode(mode.flags().bits().cast_signed())
             .build(),
-        Kind::PollReadable => opcode::PollAdd::new(fd, u32::from(PollFlags::IN.bits())).build(),
+        // How wide rustix's flags are depends on how it calls the system.
+        Kind::PollReadable => opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build(),
     }
 }
 

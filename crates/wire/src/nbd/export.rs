@@ -66,6 +66,12 @@ pub trait Exports {
 
     /// The export of this name; the empty name asks for the default export, if there is one.
     fn find(&self, name: &str) -> Option<ExportInfo>;
+
+    /// Why no transmission can begin just now, in words for the client. Asked last, when a client may begin with an export that
+    /// there is: `None` takes a place for it.
+    fn refuses(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -383,7 +383,8 @@ impl Elevator {
     /// somebody is about to ask.
     fn instead(&mut self, now: Instant, offer: Offer, group: u32, table: &Table, events: &mut Events) -> Result<Offer, Held> {
         self.publish(now, group, events);
-        if self.shares.is_active(group) && !self.reservations.is_ahead(now, group) {
+        let first = self.shares.is_active(group) && !self.reservations.is_ahead(now, group);
+        if first && !mutant::is(mutant::BEHIND_IGNORED) {
             self.serve(now, group);
             return Ok(self.reserved(now, group, table));
         }

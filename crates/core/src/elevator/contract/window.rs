@@ -7,6 +7,7 @@
 //!
 //! Only a piece that has the drive to itself shows the delay, so at the beginning a few are sent one by one, and where none has been
 //! alone for long the drive is let run dry for one; neither for longer than 50 ms, and whoever is promised something passes meanwhile.
+//! Until then it is taken to be no more than the least time that any piece took.
 //!
 //! A drive on which places matter chooses better among more: there is no bound. A driver that is late (its thread waits for a processor)
 //! finds the drive dry: then more is sent ahead, until that happens no longer.
@@ -59,6 +60,36 @@ impl Most {
     }
 }
 
+/// The least of the last one to two spans in which the delay is measured.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    now: u64,
+    before: u64,
+    since: Instant,
+}
+
+impl Least {
+    const NONE: Self = Self {
+        now: u64::MAX,
+        before: u64::MAX,
+        since: Instant::ZERO,
+    };
+
+    #[inline]
+    fn add(&mut self, now: Instant, sample: u64) {
+        if sample < self.now || now.since(self.since) >= MEASURE {
+            if now.since(self.since) >= MEASURE {
+                (self.before, self.since) = (self.now, now);
+            }
+            self.now = sample;
+        }
+    }
+
+    fn get(&self) -> Option<u64> {
+        Some(self.now.min(self.before)).filter(|&least| least < u64::MAX)
+    }
+}
+
 /// A piece that had the drive to itself.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
@@ -99,6 +130,8 @@ impl Alone {
 pub(super) struct Window {
     /// For reads and for the rest.
     delays: [Alone; 2],
+    /// The least time that any piece took: where none has been alone.
+    least: Least,
     /// Costs of pieces.
     largest: Most,
     /// A piece is in the drive and nothing else has been since it was sent.
@@ -117,6 +150,7 @@ impl Window {
     pub(super) const fn new() -> Self {
         Self {
             delays: [Alone::NONE; 2],
+            least: Least::NONE,
             largest: Most::NONE,
             alone: false,
             unmeasured: 3,
@@ -179,6 +213,7 @@ impl Window {
     #[inline]
     pub(super) fn complete(&mut self, now: Instant, piece: &Piece, place: Place, cost: u64, flight: u64, model: &Model) -> bool {
         let mut alone = false;
+        self.least.add(now, now.since(piece.dispatched).as_nanos());
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // Somebody was told that there is enough in the drive, and now it has nothing.
@@ -224,7 +259,7 @@ impl Window {
 
     fn settle(&mut self, model: &Model) {
         let known = self.delays.iter().filter_map(|d| d.delay(model));
-        self.delay = known.max().unwrap_or(0);
+        self.delay = known.max().or(self.least.get()).unwrap_or(0);
         let needed = self.delay.saturating_add(self.largest.get());
         let away = model.away(Op::Read).max(model.away(Op::Write));
         self.bound = if away >= CHOOSES {

@@ -9,6 +9,7 @@ mod tests;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use weir_uring::{Errno, device};
@@ -25,6 +26,8 @@ pub struct DeviceOptions {
     pub size: Option<u64>,
     /// It is opened for reading only. Then it may be in use, mounted for example, and what is read may be changing.
     pub read_only: bool,
+    /// How long another program's lock, or its claim, is waited for.
+    pub patience: Duration,
 }
 
 /// A device that is open, claimed if it is to be written to, and locked.
@@ -62,7 +65,7 @@ impl Device {
             let uses = uses.join("; ");
             tracing::warn!(device = %path.display(), uses, "the device is in use: what clients read of it may be changing");
         }
-        let fd = open(path, options.read_only)?;
+        let fd = open(options)?;
         let opened = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "look at"))?;
         if opened.st_rdev != dev {
             return Err(OpenError::InUse {
@@ -70,7 +73,7 @@ impl Device {
                 uses: vec!["the path was given to another device meanwhile".into()],
             });
         }
-        locks::lock(&fd, !options.read_only).map_err(OpenError::lock(path))?;
+        locks::lock(&fd, !options.read_only, options.patience).map_err(OpenError::lock(path))?;
         let size = rustix::fs::seek(&fd, SeekFrom::End(0));
         let size = size.map_err(OpenError::system(path, "find the size of"))?;
         error::size_as_stated(path, size, options.size)?;
@@ -119,16 +122,20 @@ impl Prepare for Device {
     }
 }
 
-fn open(path: &Path, read_only: bool) -> Result<OwnedFd, OpenError> {
-    let access = if read_only {
+fn open(options: &DeviceOptions) -> Result<OwnedFd, OpenError> {
+    let path = &options.path;
+    let access = if options.read_only {
         OFlags::RDONLY
     } else {
         OFlags::RDWR | OFlags::EXCL
     };
     let flags = access | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+    let opened = locks::patiently(options.patience, Errno::BUSY, || {
+        rustix::fs::open(path, flags, Mode::empty())
+    });
+    opened.map_err(|errno| match errno {
         Errno::BUSY => OpenError::InUse {
-            path: path.to_path_buf(),
+            path: path.clone(),
             uses: vec!["the kernel says that somebody has claimed it".into()],
         },
         errno => OpenError::system(path, "open")(errno),

@@ -17,6 +17,7 @@ fn options(path: &Path, read_only: bool) -> DeviceOptions {
         path: path.to_path_buf(),
         size: None,
         read_only,
+        patience: Duration::ZERO,
     }
 }
 

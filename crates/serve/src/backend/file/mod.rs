@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
 use weir_uring::Errno;
@@ -41,6 +42,8 @@ pub struct ImageOptions {
     pub direct: bool,
     /// All its space is allocated when it is created, and none is ever given back.
     pub preallocate: bool,
+    /// How long another program's lock is waited for.
+    pub patience: Duration,
 }
 
 /// An image that is open and locked.
@@ -77,7 +80,7 @@ impl Image {
             let uses = usage::of_file(stat.st_dev, stat.st_ino);
             error::unused(path, uses)?;
         }
-        locks::lock(&fd, !options.read_only).map_err(OpenError::lock(path))?;
+        locks::lock(&fd, !options.read_only, options.patience).map_err(OpenError::lock(path))?;
         let size = stat_size(&fd, options)?;
         let geometry = geometry(&fd, options)?;
         error::whole_blocks(path, size, geometry.block)?;
@@ -169,7 +172,7 @@ fn create(options: &ImageOptions) -> Result<OwnedFd, OpenError> {
 
 fn fill(fd: &OwnedFd, size: u64, preallocate: bool) -> io::Result<()> {
     // Against a second server that finds it before it is whole.
-    locks::lock(fd, true)?;
+    locks::lock(fd, true, Duration::ZERO)?;
     if preallocate {
         while let Err(errno) = rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, size) {
             if errno != Errno::INTR {

@@ -204,6 +204,7 @@ fn limited() {
             read_only: false,
             direct: false,
             preallocate: false,
+            patience: Duration::ZERO,
         });
         let config = Config {
             registered_bytes: 0,

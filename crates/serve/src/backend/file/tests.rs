@@ -53,6 +53,7 @@ impl Directory {
             read_only: false,
             direct: true,
             preallocate: false,
+            patience: Duration::ZERO,
         }
     }
 }

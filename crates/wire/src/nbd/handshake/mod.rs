@@ -13,8 +13,8 @@ use super::constants::{
     EXPORT_NAME_PADDING, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, INFO_BLOCK_SIZE, INFO_DESCRIPTION,
     INFO_EXPORT, INFO_NAME, NBD_MAGIC, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_INFO, OPT_LIST,
     OPT_LIST_META_CONTEXT, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY, OPTION_HEADER_LEN,
-    OPTION_MAGIC, REP_ACK, REP_ERR_BLOCK_SIZE_REQD, REP_ERR_INVALID, REP_ERR_UNKNOWN,
-    REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER,
+    OPTION_MAGIC, REP_ACK, REP_ERR_BLOCK_SIZE_REQD, REP_ERR_INVALID, REP_ERR_POLICY,
+    REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
 use super::export::{ExportInfo, Exports};
 use super::fields::{self, Fields};
@@ -304,6 +304,9 @@ impl Handshake {
         if self.config.require_block_size && export.block_sizes.minimum > 1 {
             return Err(HandshakeError::BlockSizeRequired(name.to_owned()));
         }
+        if let Some(reason) = exports.refuses() {
+            return Err(HandshakeError::Refused(reason));
+        }
         let session = self.session(name, export, false);
         out.extend_from_slice(&session.size_and_flags());
         if !self.no_zeroes {
@@ -334,10 +337,15 @@ impl Handshake {
             return None;
         };
         let sizes = export.block_sizes;
+        let fits = sizes.minimum <= 1 || request.wants_block_sizes;
+        let begins = option == OPT_GO && (fits || !self.config.require_block_size);
+        if let Some(reason) = begins.then(|| exports.refuses()).flatten() {
+            refuse(out, option, REP_ERR_POLICY, reason);
+            return None;
+        }
         let session = self.session(request.name, export, request.wants_block_sizes);
         let export = &session.export;
-        let refused =
-            self.config.require_block_size && sizes.minimum > 1 && !request.wants_block_sizes;
+        let refused = self.config.require_block_size && !fits;
         append_info(out, option, INFO_EXPORT, &session.size_and_flags());
         if request.wants_name {
             append_info(out, option, INFO_NAME, export.name.as_bytes());
@@ -465,6 +473,8 @@ pub enum HandshakeError {
     UnknownExport(String),
     /// `EXPORT_NAME` of an export that demands its block sizes be asked for, with its name.
     BlockSizeRequired(String),
+    /// `EXPORT_NAME` when no transmission can begin, with what [`Exports::refuses`] said.
+    Refused(&'static str),
 }
 
 impl fmt::Display for HandshakeError {
@@ -501,6 +511,7 @@ impl fmt::Display for HandshakeError {
                     "export {name:?} needs a client that asks for its block sizes"
                 )
             }
+            Self::Refused(reason) => f.write_str(reason),
         }
     }
 }

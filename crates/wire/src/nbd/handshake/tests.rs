@@ -295,6 +295,46 @@ fn export_name_that_cannot_be_had_ends_the_connection_in_silence() {
     }
 }
 
+/// Nobody may begin with what [`Two`] offers.
+struct Full;
+
+impl Exports for Full {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        Two.list(each);
+    }
+
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        Two.find(name)
+    }
+
+    fn refuses(&self) -> Option<&'static str> {
+        Some("full")
+    }
+}
+
+#[test]
+fn whoever_cannot_begin_is_told_why_and_may_go_on_asking() {
+    let go = |name| [&FIXED[..], &option(OPT_GO, &go_data(name))].concat();
+    let mut out = Vec::new();
+    let mut handshake = Handshake::new(HandshakeConfig::default());
+    let fed = handshake.feed(&go(b"alpha"), &Full, &mut out);
+    assert_eq!(fed.unwrap().1, None);
+    assert_eq!(out, reply(OPT_GO, REP_ERR_POLICY, b"full"));
+    out.clear();
+    let info = option(OPT_INFO, &go_data(b"alpha"));
+    assert_eq!(handshake.feed(&info, &Full, &mut out).unwrap().1, None);
+    assert!(out.ends_with(&reply(OPT_INFO, REP_ACK, &[])), "{out:?}");
+    let mut handshake = Handshake::new(HandshakeConfig::default());
+    let named = [&FIXED[..], &option(OPT_EXPORT_NAME, b"alpha")].concat();
+    let fed = handshake.feed(&named, &Full, &mut Vec::new());
+    assert_eq!(fed, Err(HandshakeError::Refused("full")));
+}
+
+/// The data of GO and INFO without requests for information.
+fn go_data(name: &[u8]) -> Vec<u8> {
+    [&(name.len() as u32).to_be_bytes()[..], name, &[0, 0]].concat()
+}
+
 #[test]
 fn contexts_are_listed_by_wildcard_and_selected_by_name() {
     let list = OPT_LIST_META_CONTEXT;

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 
 /// Reserved are this many 64ths more than was promised, so that a window that ends between two requests, or between two turns, keeps
 /// its promise.
-const HEADROOM: u64 = 3;
+const HEADROOM: u64 = 5;
 
 /// One group's promise.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ struct Reservation {
     delayed: u64,
     /// False if not even an idle drive would keep the promise: its client is the limit, or the drive.
     reachable: bool,
-    /// What it has outstanding keeps the drive busy.
+    /// It is the drive that is too slow, and what it has outstanding keeps that busy.
     fills: bool,
     /// It is in the tree of the realtime ones.
     bound_realtime: bool,

@@ -1,0 +1,138 @@
+//! What the process may have of memory: buffers that do not fit would get it killed under load, without a word.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_config::Limits;
+use weir_config::units::Size;
+
+/// Bytes that a server takes beside its buffers, generously: tables of drives, stacks, the program.
+const BESIDE: u64 = 24 << 20;
+/// What an arena is a multiple of, bytes.
+const PAGE: u64 = 4096;
+/// Where control groups are.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Bytes of memory that the control groups of this process permit it (cgroups(7), version 2 or 1); `None` if they do not say.
+pub(crate) fn permitted() -> Option<u64> {
+    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+    limit(Path::new(GROUPS), &membership)
+}
+
+/// The size of each of so many shards' arenas where the process may have `permitted` bytes: what the limits say; less, but never
+/// less than they need, where nobody asked for so much (it is not `written`).
+///
+/// # Errors
+/// Why it does not fit, with the sums.
+pub(crate) fn arena(
+    limits: &Limits,
+    written: bool,
+    shards: u64,
+    permitted: Option<u64>,
+) -> Result<u64, String> {
+    let Some(permitted) = permitted.filter(|p| *p < limits.arena * shards + BESIDE) else {
+        return Ok(limits.arena);
+    };
+    let rest = permitted.saturating_sub(BESIDE) / shards / PAGE * PAGE;
+    let least = limits.arena_min().max(2 * u64::from(limits.request_size));
+    if !written && rest >= least {
+        return Ok(rest);
+    }
+    let fits = if rest >= least {
+        format!("write limits.arena = \"{}\" or less", Size(rest))
+    } else {
+        format!(
+            "with limits.request_size = \"{}\" and limits.connections = {} an arena takes at least {}: give the process more memory, \
+             or lower these and write limits.arena = \"{}\"",
+            Size(limits.request_size.into()),
+            limits.connections,
+            Size(least),
+            Size(rest)
+        )
+    };
+    Err(format!(
+        "the control group permits {} of memory; limits.arena = \"{}\" for each of {shards} shards and {} beside take {}: {fits}",
+        Size(permitted),
+        Size(limits.arena),
+        Size(BESIDE),
+        Size(limits.arena * shards + BESIDE),
+    ))
+}
+
+/// The smallest limit of the groups that `membership` (/proc/self/cgroup) names, and of those around them.
+fn limit(root: &Path, membership: &str) -> Option<u64> {
+    let groups = membership.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+        match controllers {
+            "" => Some((root.to_owned(), path, "memory.max")),
+            all if all.split(',').any(|c| c == "memory") => {
+                Some((root.join("memory"), path, "memory.limit_in_bytes"))
+            }
+            _ => None,
+        }
+    });
+    let limits = groups.flat_map(|(top, path, file)| {
+        let group = top.join(path);
+        let around: Vec<PathBuf> = group.ancestors().map(Path::to_owned).collect();
+        let within = around.into_iter().take_while(move |g| g.starts_with(&top));
+        within.filter_map(move |group| {
+            // "max" where there is none.
+            fs::read_to_string(group.join(file))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        })
+    });
+    limits.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_smallest_limit_around_counts() {
+        let root = std::env::temp_dir().join(format!("weir-groups-{}", std::process::id()));
+        let put = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("a/memory.max", "67108864\n");
+        put("a/b/memory.max", "max\n");
+        put("memory/c/memory.limit_in_bytes", "1000\n");
+        assert_eq!(limit(&root, "0::/a/b\n"), Some(64 * MIB));
+        assert_eq!(limit(&root, "0::/\n"), None);
+        assert_eq!(
+            limit(&root, "4:cpu:/x\n3:hugetlb,memory:/c/d\n"),
+            Some(1000)
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_nobody_asked_for_shrinks_and_what_was_asked_for_is_refused_with_the_sums() {
+        let limits = Limits::default();
+        assert_eq!(arena(&limits, false, 2, None), Ok(128 * MIB));
+        assert_eq!(arena(&limits, true, 2, Some(280 * MIB)), Ok(128 * MIB));
+        assert_eq!(arena(&limits, false, 2, Some(200 * MIB)), Ok(88 * MIB));
+        let refused = arena(&limits, true, 2, Some(200 * MIB)).unwrap_err();
+        for sum in [
+            "200MiB",
+            "128MiB",
+            "2 shards",
+            "280MiB",
+            "\"88MiB\" or less",
+        ] {
+            assert!(refused.contains(sum), "{sum}: {refused}");
+        }
+        let refused = arena(&limits, false, 1, Some(64 * MIB)).unwrap_err();
+        for sum in ["64MiB", "at least 64MiB", "limits.arena = \"40MiB\""] {
+            assert!(refused.contains(sum), "{sum}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Putting a changed configuration in force: all of it or nothing.
+
+use std::sync::mpsc::{Receiver, channel};
+
+use weir_config::{Plan, Problem};
+
+use crate::acceptor::{Export, Table};
+use crate::server::Server;
+use crate::setup;
+use crate::shard::{Change, Mail};
+
+/// Why a changed configuration was not put in force.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// It changes what cannot change while the server runs. Everything is as it was.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Refused(Vec<Problem>),
+    /// The drives cannot keep its promises. Everything is as it was.
+    #[error("{0}")]
+    Promises(String),
+    /// A volume that comes cannot be opened. Everything is as it was.
+    #[error("{0}")]
+    Volume(Problem),
+    /// A shard refuses, or has failed before. Everything is as it was, but for connections to volumes that were to go.
+    #[error("{0}")]
+    Shard(String),
+}
+
+impl Server {
+    /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Connections stay,
+    /// but for those to volumes that go: these get the answers to what they have under way (at most for
+    /// [`Options::drain`](crate::Options::drain)) and are closed. Returns when everything is in force.
+    ///
+    /// # Errors
+    /// Why it is not; see there for what is in force then.
+    pub fn reload(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
+        let reload =
+            weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
+        let mut changes = setup::changes(config, &self.config, reload, &self.places)?;
+        let plans: Vec<Plan> = changes
+            .iter()
+            .map(|(_, change)| change.reload.plan.clone())
+            .collect();
+        let stay = self.exports.iter().filter(|export| {
+            let mut changes = changes.iter();
+            !changes.any(|(_, change)| change.reload.removed.contains(&export.info.name))
+        });
+        let mut exports: Vec<Export> = stay.cloned().collect();
+        // Nobody comes any more to a volume that goes.
+        self.acceptor.offer(Table::new(exports.clone()));
+        for (_, change) in &mut changes {
+            change.patience = self.drain;
+            exports.append(&mut change.exports);
+        }
+        exports.sort_by(|a, b| a.info.name.cmp(&b.info.name));
+        let places: Vec<(usize, usize)> = changes.iter().map(|(s, c)| (*s, c.drive)).collect();
+        let prepared = self.prepare(changes);
+        self.decide(&places, prepared.is_ok());
+        if prepared.is_ok() {
+            self.plans = plans;
+            self.exports = exports;
+            self.config = config.clone();
+        }
+        self.acceptor.offer(Table::new(self.exports.clone()));
+        prepared.map_err(ReloadError::Shard)
+    }
+
+    /// Has every drive prepare its change; why not, if one cannot.
+    fn prepare(&self, changes: Vec<(usize, Change)>) -> Result<(), String> {
+        let asked: Vec<Receiver<Result<(), String>>> = changes
+            .into_iter()
+            .map(|(shard, change)| {
+                let (sender, receiver) = channel();
+                let mail = Mail::Change(Box::new(change), sender);
+                self.shards[shard].address().tell(mail);
+                receiver
+            })
+            .collect();
+        let ended = || Err("a shard has ended".to_owned());
+        let results = asked.iter().map(|r| r.recv().unwrap_or_else(|_| ended()));
+        // All of them, not only up to the first that refuses: what is still being prepared cannot be thrown away.
+        results.fold(Ok(()), Result::and)
+    }
+
+    /// Has every drive put in force what it has prepared, or throw it away.
+    fn decide(&self, places: &[(usize, usize)], in_force: bool) {
+        let asked = places.iter().map(|&(shard, drive)| {
+            let (done, receiver) = channel();
+            self.shards[shard].address().tell(Mail::Decide {
+                drive,
+                in_force,
+                done,
+            });
+            receiver
+        });
+        for answer in asked.collect::<Vec<_>>() {
+            // A shard that has ended decides nothing any more.
+            let _ = answer.recv();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(directory: &std::path::Path, volumes: &str) -> weir_config::Server {
+        let text = format!(
+            "listen.nbd = [\"unix:{}/nbd.sock\"]\ndrive.a = {{}}\ndrive.b = {{}}\n{volumes}",
+            directory.display()
+        );
+        weir_config::parse("", &text, &weir_config::Options::default()).unwrap()
+    }
+
+    fn volume(name: &str, drive: &str, rest: &str) -> String {
+        format!("volume.{name} = {{ drive = \"{drive}\", memory = true, size = \"1MiB\"{rest} }}\n")
+    }
+
+    #[test]
+    fn when_one_drive_refuses_nothing_has_changed_on_any_and_the_next_reload_works() {
+        let directory = std::env::temp_dir().join(format!("weir-reload-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let before = volume("x", "a", "") + &volume("y", "a", "") + &volume("z", "b", "");
+        let before = config(&directory, &before);
+        let mut server = Server::start(&before, &crate::Options::default()).unwrap();
+        let (plans, exports) = (server.plans.clone(), server.exports.clone());
+        let after =
+            volume("x", "a", ", share = 500") + &volume("new", "a", "") + &volume("z", "b", "");
+        let after = config(&directory, &after);
+        // As if the slots of z were free: its drive refuses to have it a second time.
+        server.plans[1].volumes.clear();
+        let forged = server.plans.clone();
+        let refused = server.reload(&after);
+        assert!(matches!(refused, Err(ReloadError::Shard(_))), "{refused:?}");
+        assert_eq!(server.plans, forged);
+        assert_eq!((&server.exports, server.config()), (&exports, &before));
+        server.plans = plans;
+        server.reload(&after).unwrap();
+        let names: Vec<&str> = server
+            .exports
+            .iter()
+            .map(|e| e.info.name.as_str())
+            .collect();
+        assert_eq!(names, ["new", "x", "z"]);
+        // What was refused has left nothing in the way of this either.
+        server.reload(&before).unwrap();
+        assert!(server.shutdown());
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+}
