@@ -9,7 +9,7 @@
 //! alone for long the drive is let run dry for one; neither for longer than 50 ms, and whoever is promised something passes meanwhile.
 //! Until then it is taken to be no more than the least time that any piece took.
 //!
-//! A drive on which places matter chooses better among more: there is no bound. A driver that is late (its thread waits for a processor)
+//! A drive on which places matter chooses better among more: there is no bound, once that is known. A driver that is late (its thread waits for a processor)
 //! finds the drive dry: then more is sent ahead, until that happens no longer.
 
 use super::cost::{Model, Place, Round};
@@ -261,8 +261,7 @@ impl Window {
         let known = self.delays.iter().filter_map(|d| d.delay(model));
         self.delay = known.max().or(self.least.get()).unwrap_or(0);
         let needed = self.delay.saturating_add(self.largest.get());
-        let away = model.away(Op::Read).max(model.away(Op::Write));
-        self.bound = if away >= CHOOSES {
+        self.bound = if model.away() >= CHOOSES && model.is_settled() {
             u64::MAX
         } else {
             (GAIN * needed).max(FLOOR) + self.late
