@@ -119,7 +119,7 @@ impl Plan {
             busy_in: 1 + source.magnitude(1_000),
             flush_in: 1 + source.magnitude(200),
             streams: 1 + source.below(u64::from(config.limits.streams)) as u32,
-            // `contract` asks whose time has come only at the nodes whose turn it is.
+            // The end of a flush counts as a turn under `contract`, which the auditor does not see.
             idle: false,
             config,
         }
