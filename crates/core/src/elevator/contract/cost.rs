@@ -97,6 +97,8 @@ pub(super) struct Round {
     pub(super) flight: u64,
     /// Modelled cost of the average piece.
     pub(super) piece: u64,
+    /// Most of them were reads.
+    pub(super) reads: bool,
 }
 
 impl Model {
@@ -208,6 +210,7 @@ impl Model {
         Round {
             flight: self.area / self.busy.max(1),
             piece: all / u64::from(self.ends.max(1)),
+            reads: 2 * (self.ended[0].requests + self.ended[1].requests) >= u64::from(self.ends),
         }
     }
 
