@@ -235,7 +235,8 @@ impl Elevator {
             let stream = self.shares.pick(group).expect("it has something to send");
             return Ok(self.offer(now, stream, table));
         }
-        if let Some(group) = self.reservations.urgent()
+        let urgent = self.reservations.urgent();
+        if let Some(group) = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT))
             && !self.is_late_for(now, group)
         {
             let offer = self.reserved(now, group, table);
@@ -244,7 +245,8 @@ impl Elevator {
         if let Some(served) = self.serve_on(now, table)? {
             return Ok(served);
         }
-        if let Some(group) = self.reservations.behind(now) {
+        let behind = self.reservations.behind(now);
+        if let Some(group) = behind.filter(|_| !mutant::is(mutant::BEHIND_IGNORED)) {
             let offer = self.reserved(now, group, table);
             return match self.in_the_way(now, &offer, group, table) {
                 None => {
@@ -264,7 +266,9 @@ impl Elevator {
             return false;
         };
         let lag = self.reservations.lag(now, behind);
-        lag > YIELD && lag > self.reservations.lag(now, realtime)
+        lag > YIELD
+            && lag > self.reservations.lag(now, realtime)
+            && !mutant::is(mutant::REALTIME_STARVES_PROMISES)
     }
 
     /// A reservation is served, from now on until it has had as much at one go as it may.
@@ -379,7 +383,8 @@ impl Elevator {
     /// somebody is about to ask.
     fn instead(&mut self, now: Instant, offer: Offer, group: u32, table: &Table, events: &mut Events) -> Result<Offer, Held> {
         self.publish(now, group, events);
-        if self.shares.is_active(group) && !self.reservations.is_ahead(now, group) {
+        let first = self.shares.is_active(group) && !self.reservations.is_ahead(now, group);
+        if first && !mutant::is(mutant::BEHIND_IGNORED) {
             self.serve(now, group);
             return Ok(self.reserved(now, group, table));
         }
