@@ -147,17 +147,26 @@ impl Model {
         self.requests[kind].saturating_add(moved(bytes, self.bytes[kind / 2]))
     }
 
-    /// What it costs to go elsewhere: how much more a far piece costs than a near one. Reads tell, once there have been some: what
-    /// writes cost is the cache's doing, and where they are may not matter even if they are slow.
+    /// What it costs to go elsewhere: how much more a far piece costs than a near one, once that is known. Reads tell, if there have
+    /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow.
     #[inline]
     pub(super) fn away(&self) -> u64 {
         let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
+        if self.rounds[kind + 1] <= TELLS {
+            return 0;
+        }
         self.requests[kind + 1].saturating_sub(self.requests[kind])
     }
 
     /// True once enough has been seen of far pieces.
     pub(super) fn is_settled(&self) -> bool {
         self.rounds[1].max(self.rounds[3]) > NEW
+    }
+
+    /// True while next to nothing is known.
+    #[inline]
+    pub(super) fn is_new(&self) -> bool {
+        self.rounds[1].max(self.rounds[3]) <= TELLS
     }
 
     /// The bytes of a piece that costs no more than `nanos`.
@@ -187,7 +196,14 @@ impl Model {
 
     /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
     #[inline]
-    pub(super) fn ends(&mut self, now: Instant, op: Op, place: Place, bytes: u64, flight: u64) -> Option<Round> {
+    pub(super) fn ends(
+        &mut self,
+        now: Instant,
+        op: Op,
+        place: Place,
+        bytes: u64,
+        flight: u64,
+    ) -> Option<Round> {
         let passed = now.since(self.until).as_nanos();
         self.until = now;
         self.busy += passed;
@@ -218,7 +234,10 @@ impl Model {
     fn parts(&self) -> [u64; 6] {
         let mut parts = [0; 6];
         for (kind, ended) in self.ended.iter().enumerate() {
-            parts[kind] = ended.requests.saturating_mul(self.requests[kind]).min(1 << 40);
+            parts[kind] = ended
+                .requests
+                .saturating_mul(self.requests[kind])
+                .min(1 << 40);
             parts[4 + kind / 2] += moved(ended.bytes, self.bytes[kind / 2]).min(1 << 40);
         }
         parts

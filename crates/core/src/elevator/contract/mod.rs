@@ -162,17 +162,22 @@ impl Elevator {
         let whole = u64::from(most) <= GRAIN
             || !matches!(op, Op::Read | Op::Write)
             || self.turn.pays(&self.model)
+            || self.model.is_new()
             || self.queued == 1 && self.reservations.is_idle();
         if whole {
             return (most, last);
         }
         let portion = if self.bounds_hold() && !self.reservations.is_urgent(live.group) {
-            self.reservations.portion(now, live.group, self.window.delay())
+            self.reservations
+                .portion(now, live.group, self.window.delay())
         } else {
             None
         };
         let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX);
-        let room = self.model.bytes_in(op, portion).max(self.model.efficient(op));
+        let room = self
+            .model
+            .bytes_in(op, portion)
+            .max(self.model.efficient(op));
         let within = room.div_ceil(GRAIN).max(1) * GRAIN;
         if within >= u64::from(most) {
             return (most, last);
@@ -202,7 +207,13 @@ impl Elevator {
     }
 
     /// The reservation for whose sake a piece must wait; `behind` is whose it is if it goes because that is behind.
-    fn in_the_way(&mut self, now: Instant, offer: &Offer, behind: u32, table: &Table) -> Option<u32> {
+    fn in_the_way(
+        &mut self,
+        now: Instant,
+        offer: &Offer,
+        behind: u32,
+        table: &Table,
+    ) -> Option<u32> {
         if !self.bounds_hold() {
             return None;
         }
@@ -236,11 +247,11 @@ impl Elevator {
             return Ok(self.offer(now, stream, table));
         }
         let urgent = self.reservations.urgent();
-        if let Some(group) = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT))
+        let urgent = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT));
+        if let Some(group) = urgent
             && !self.is_late_for(now, group)
         {
-            let offer = self.reserved(now, group, table);
-            return Ok(offer);
+            return self.realtime(now, group, table);
         }
         if let Some(served) = self.serve_on(now, table)? {
             return Ok(served);
@@ -253,10 +264,30 @@ impl Elevator {
                     self.serve(now, group);
                     Ok(offer)
                 }
-                Some(other) => self.instead(now, offer, other, table, events),
+                Some(other) => match urgent {
+                    Some(group) if self.reservations.lag(now, other) == Span::ZERO => {
+                        Ok(self.reserved(now, group, table))
+                    }
+                    _ => self.instead(now, offer, other, table, events),
+                },
             };
         }
         self.choose_by_share(now, table, events)
+    }
+
+    /// The next piece of a realtime client, unless it would be too much for somebody who is behind by far and has its request in the
+    /// drive or is about to ask.
+    fn realtime(&mut self, now: Instant, group: u32, table: &Table) -> Result<Offer, Held> {
+        let offer = self.reserved(now, group, table);
+        let lag = self.reservations.lag(now, group).max(YIELD);
+        match self.in_the_way(now, &offer, NIL, table) {
+            Some(other) if self.flight > 0 && self.reservations.lag(now, other) > lag => {
+                Err(Held {
+                    until: self.reservations.expected(other).filter(|&at| at > now),
+                })
+            }
+            _ => Ok(offer),
+        }
     }
 
     /// True if somebody is behind its promise by far, and by more than a realtime client is behind its max: the drive is too slow for
@@ -282,7 +313,10 @@ impl Elevator {
     fn reserved(&mut self, now: Instant, group: u32, table: &Table) -> Offer {
         let by_share = self.shares.pick(group).expect("it has something to send");
         let near = self.goes_on(now, table);
-        let within = near.filter(|&s| self.reservations.is_within(table.streams[s].spec.group, group));
+        let within = near.filter(|&s| {
+            self.reservations
+                .is_within(table.streams[s].spec.group, group)
+        });
         Offer {
             top: group,
             ..self.offer(now, within.unwrap_or(by_share), table)
@@ -296,7 +330,10 @@ impl Elevator {
             return Ok(None);
         }
         let holder = self.turn.holder(now, &self.model);
-        let holder = holder.filter(|&s| self.reservations.is_within(table.streams[s].spec.group, group));
+        let holder = holder.filter(|&s| {
+            self.reservations
+                .is_within(table.streams[s].spec.group, group)
+        });
         if let Some(stream) = holder
             && !self.reservations.has_reached(group, self.goal)
         {
@@ -334,7 +371,12 @@ impl Elevator {
         }
     }
 
-    fn choose_by_share(&mut self, now: Instant, table: &Table, events: &mut Events) -> Result<Offer, Held> {
+    fn choose_by_share(
+        &mut self,
+        now: Instant,
+        table: &Table,
+        events: &mut Events,
+    ) -> Result<Offer, Held> {
         let Some(mut stream) = self.shares.pick(0) else {
             return Err(Held::NOTHING);
         };
@@ -349,7 +391,10 @@ impl Elevator {
         if !self.window.has_room(now, self.flight, offer.cost) {
             return Err(Held::NOTHING);
         }
-        if self.held.is_some_and(|held| now.since(held) < HELD_MAX || now.since(held) >= HELD_MAX + SLICE) {
+        if self
+            .held
+            .is_some_and(|held| now.since(held) < HELD_MAX || now.since(held) >= HELD_MAX + SLICE)
+        {
             self.held = None;
         }
         Ok(offer)
@@ -369,7 +414,11 @@ impl Elevator {
         if let Some(holder) = self.goes_on(now, table) {
             return Ok(holder);
         }
-        let Some(last) = self.turn.stream.filter(|&s| self.queues[s as usize].is_empty()) else {
+        let Some(last) = self
+            .turn
+            .stream
+            .filter(|&s| self.queues[s as usize].is_empty())
+        else {
             return Ok(by_share);
         };
         let [one, other] = [last, by_share].map(|s| self.shares.of_stream(s));
@@ -381,7 +430,14 @@ impl Elevator {
 
     /// A piece must wait for the sake of `group`, which goes first if it has something to send. The drive is left empty only while
     /// somebody is about to ask.
-    fn instead(&mut self, now: Instant, offer: Offer, group: u32, table: &Table, events: &mut Events) -> Result<Offer, Held> {
+    fn instead(
+        &mut self,
+        now: Instant,
+        offer: Offer,
+        group: u32,
+        table: &Table,
+        events: &mut Events,
+    ) -> Result<Offer, Held> {
         self.publish(now, group, events);
         let first = self.shares.is_active(group) && !self.reservations.is_ahead(now, group);
         if first && !mutant::is(mutant::BEHIND_IGNORED) {
@@ -395,7 +451,11 @@ impl Elevator {
         let mut until = expected;
         if let Some(held) = self.held {
             let over = held + HELD_MAX;
-            let over = if now < over { over } else { held + HELD_LONGEST };
+            let over = if now < over {
+                over
+            } else {
+                held + HELD_LONGEST
+            };
             until = Some(until.unwrap_or(over).min(over)).filter(|&at| at > now);
         }
         Err(Held { until })
@@ -422,7 +482,8 @@ impl Elevator {
         }
         self.window.sent(self.flight);
         let end = request.offset + u64::from(live.issued) + u64::from(offer.bytes);
-        self.turn.sent(now, offer.stream, request.space, end, offer.place);
+        self.turn
+            .sent(now, offer.stream, request.space, end, offer.place);
         let sent = &mut self.sent[offer.request as usize];
         if live.pieces == 0 {
             sent.cost = 0;
@@ -469,7 +530,9 @@ impl Elevator {
         if offer.bytes == request.length {
             return offer.cost;
         }
-        let whole = self.model.cost(request.op, offer.place, u64::from(request.length));
+        let whole = self
+            .model
+            .cost(request.op, offer.place, u64::from(request.length));
         crate::time::mul_div_ceil(whole, u64::from(offer.bytes), u64::from(request.length))
     }
 
@@ -563,7 +626,21 @@ impl Schedule for Elevator {
                 {
                     extern crate std;
                     let l = &table.requests[offer.request];
-                    std::eprintln!("{:?} send stream {} group {} {:?} {} +{} of {} {:?} cost {} flight {} behind {:?} served {}", now, offer.stream, l.group.0, l.request.op, l.request.offset, offer.bytes, l.request.length, offer.place, offer.cost, self.flight, offer.top, self.served);
+                    std::eprintln!(
+                        "{:?} send stream {} group {} {:?} {} +{} of {} {:?} cost {} flight {} behind {:?} served {}",
+                        now,
+                        offer.stream,
+                        l.group.0,
+                        l.request.op,
+                        l.request.offset,
+                        offer.bytes,
+                        l.request.length,
+                        offer.place,
+                        offer.cost,
+                        self.flight,
+                        offer.top,
+                        self.served
+                    );
                 }
                 self.take(now, offer, table);
                 Next::Take {
@@ -575,11 +652,20 @@ impl Schedule for Elevator {
                 #[cfg(weir_debug)]
                 {
                     extern crate std;
-                    std::eprintln!("{:?} wait until {:?} flight {} awaited {:?} held {:?}", now, at, self.flight, self.awaited, self.held);
-                } Next::Wait(Wake {
-                at,
-                reason: Reason::Idling,
-            })}
+                    std::eprintln!(
+                        "{:?} wait until {:?} flight {} awaited {:?} held {:?}",
+                        now,
+                        at,
+                        self.flight,
+                        self.awaited,
+                        self.held
+                    );
+                }
+                Next::Wait(Wake {
+                    at,
+                    reason: Reason::Idling,
+                })
+            }
             Err(Held { until: None }) => Next::Nothing,
         }
     }
@@ -589,7 +675,9 @@ impl Schedule for Elevator {
             let mut groups = flushes.iter().map(|f| table.requests[f].group);
             groups.any(|g| self.reservations.is_within(g, group))
         };
-        let lags = flushes.iter().map(|f| self.reservations.most_lag(now, table.requests[f].group));
+        let lags = flushes
+            .iter()
+            .map(|f| self.reservations.most_lag(now, table.requests[f].group));
         let behind = lags.max().unwrap_or(Span::ZERO);
         let free = !self.bounds_hold();
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
@@ -614,7 +702,7 @@ impl Schedule for Elevator {
             // What a flush costs is known only now: the time it took.
             let entity = self.shares.of_stream(stream);
             let time = self.pace.ended(now, piece.dispatched);
-            self.shares.charge(now, entity, time, NIL);
+            self.shares.charge_flush(entity, time);
             self.reservations.flushed(now, live.group);
             self.model.spoil();
             return;
@@ -624,9 +712,10 @@ impl Schedule for Elevator {
         sent.cost -= cost;
         let sent = *sent;
         let bytes = u64::from(piece.length);
-        let round = self.model.ends(now, piece.op, sent.place, bytes, self.flight);
-        let alone = (self.window)
-            .complete(now, piece, sent.place, cost, self.flight, &self.model);
+        let round = self
+            .model
+            .ends(now, piece.op, sent.place, bytes, self.flight);
+        let alone = (self.window).complete(now, piece, sent.place, cost, self.flight, &self.model);
         self.flight = self.flight.saturating_sub(cost);
         if !piece.op.is_read() {
             self.writes = self.writes.saturating_sub(cost);
@@ -638,7 +727,10 @@ impl Schedule for Elevator {
             alone,
             serial: self.turn.pays(&self.model),
         };
-        if self.reservations.completed(now, live.group, bytes, cost, last, drive) {
+        if self
+            .reservations
+            .completed(now, live.group, bytes, cost, last, drive)
+        {
             self.afterwork.hides(now);
         }
         if last {
@@ -684,7 +776,15 @@ impl Elevator {
         #[cfg(weir_debug)]
         {
             extern crate std;
-            std::eprintln!("{:?} flight {} round {:?} telling {telling} {:?} delay {} away {away} {:?}", now, self.flight, round, self.model, self.window.delay(), self.afterwork);
+            std::eprintln!(
+                "{:?} flight {} round {:?} telling {telling} {:?} delay {} away {away} {:?}",
+                now,
+                self.flight,
+                round,
+                self.model,
+                self.window.delay(),
+                self.afterwork
+            );
         }
         let away = if away >= turn::PAYS { away } else { 0 };
         self.reservations.set_ahead(away, self.window.largest());

@@ -174,7 +174,8 @@ impl Shares {
 
     /// A group of the idle class is served, or begins to wait.
     fn served_idle(&mut self, now: Instant, group: u32) {
-        let starved = self.entities[group as usize].parent != 0 && mutant::is(mutant::IDLE_MEMBER_STARVED);
+        let starved =
+            self.entities[group as usize].parent != 0 && mutant::is(mutant::IDLE_MEMBER_STARVED);
         if self.idle_timeout > Span::ZERO && !starved {
             let ticket = self.overdue.ticket();
             self.overdue.set(group, now + self.idle_timeout, ticket);
@@ -214,6 +215,15 @@ impl Shares {
         }
     }
 
+    /// A flush of the stream took so much; that is no service for which somebody of the idle class would have waited.
+    pub(super) fn charge_flush(&mut self, entity: u32, cost: u64) {
+        let mut at = entity;
+        while self.entities[at as usize].parent != NIL {
+            self.charge_one(at, cost);
+            at = self.entities[at as usize].parent;
+        }
+    }
+
     fn charge_one(&mut self, at: u32, cost: u64) {
         let e = self.entities[at as usize];
         let node = &mut self.nodes[e.parent as usize];
@@ -245,7 +255,9 @@ impl Shares {
     /// True if the stream `one` has had less than its share beside the stream `other`, at the level at which their ways part.
     pub(super) fn owes(&self, one: u32, other: u32) -> bool {
         let parent = |at: u32| self.entities[at as usize].parent;
-        let above = |at: u32| core::iter::successors(Some(at), move |&at| Some(parent(at)).filter(|&p| p != NIL));
+        let above = |at: u32| {
+            core::iter::successors(Some(at), move |&at| Some(parent(at)).filter(|&p| p != NIL))
+        };
         for a in above(one) {
             let found = above(other).find(|&b| parent(b) == parent(a));
             if let Some(b) = found {

@@ -9,8 +9,8 @@ use super::*;
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
 use crate::{
-    Capacity, Completion, Contract, Edit, Flags, Max, Priority, ROOT, Request, SpaceId, Span, StreamId,
-    StreamSpec, Tag,
+    Capacity, Completion, Contract, Edit, Flags, Max, Priority, ROOT, Request, SpaceId, Span,
+    StreamId, StreamSpec, Tag,
 };
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -70,16 +70,19 @@ impl Turn {
     #[inline]
     pub(super) fn place(&self, space: SpaceId, offset: u64) -> Place {
         let on = offset.wrapping_sub(self.end) < NEAR && space == self.space;
-        if on {
-            Place::Near
-        } else {
-            Place::Far
-        }
+        if on { Place::Near } else { Place::Far }
     }
 
     /// A piece goes to the drive.
     #[inline]
-    pub(super) fn sent(&mut self, now: Instant, stream: u32, space: SpaceId, end: u64, place: Place) {
+    pub(super) fn sent(
+        &mut self,
+        now: Instant,
+        stream: u32,
+        space: SpaceId,
+        end: u64,
+        place: Place,
+    ) {
         if self.stream != Some(stream) {
             self.stream = Some(stream);
             self.since = now;

@@ -186,7 +186,11 @@ impl Window {
         if self.unmeasured == 0 && since <= MEASURE {
             return false;
         }
-        let begun = if self.unmeasured > 0 { Span::ZERO } else { MEASURE };
+        let begun = if self.unmeasured > 0 {
+            Span::ZERO
+        } else {
+            MEASURE
+        };
         if since > begun + PATIENCE {
             // It does not run dry: there are others who must not wait.
             (self.unmeasured, self.measured) = (0, now);
@@ -214,9 +218,18 @@ impl Window {
 
     /// A piece of `cost` came back of `flight`, its own included. True if it had the drive to itself all the time.
     #[inline]
-    pub(super) fn complete(&mut self, now: Instant, piece: &Piece, place: Place, cost: u64, flight: u64, model: &Model) -> bool {
+    pub(super) fn complete(
+        &mut self,
+        now: Instant,
+        piece: &Piece,
+        place: Place,
+        cost: u64,
+        flight: u64,
+        model: &Model,
+    ) -> bool {
         let mut alone = false;
-        self.least[usize::from(!piece.op.is_read())].add(now, now.since(piece.dispatched).as_nanos());
+        self.least[usize::from(!piece.op.is_read())]
+            .add(now, now.since(piece.dispatched).as_nanos());
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // Somebody was told that there is enough in the drive, and now it has nothing.

@@ -78,7 +78,9 @@ pub(in super::super) struct Way {
 impl Reservation {
     /// The time that a request may take, as the client is.
     fn allowed(&self) -> u64 {
-        self.period.min(DEADLINE_MAX + self.think).saturating_sub(self.think)
+        self.period
+            .min(DEADLINE_MAX + self.think)
+            .saturating_sub(self.think)
     }
 
     fn linger(&self) -> Span {
@@ -130,7 +132,11 @@ impl Reservation {
             let others = way.flight.saturating_sub(self.flight);
             return others == 0 || others + way.cost <= 2 * self.own.max(way.delay) + way.lag;
         }
-        let delayed = if way.serial { self.delayed.max(WHOLLY) } else { self.delayed };
+        let delayed = if way.serial {
+            self.delayed.max(WHOLLY)
+        } else {
+            self.delayed
+        };
         let front = (others + way.cost).saturating_mul(delayed) / WHOLLY;
         let allowed = self.allowed();
         let due = now.back(late);
@@ -210,12 +216,20 @@ impl Reservations {
 
     /// The largest piece that a member of `group` may send, in nanoseconds of modelled cost; `None` if there is no need to cut.
     #[inline]
-    pub(in super::super) fn portion(&mut self, now: Instant, group: GroupId, delay: u64) -> Option<u64> {
+    pub(in super::super) fn portion(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        delay: u64,
+    ) -> Option<u64> {
         if self.is_idle() {
             return None;
         }
         self.alive(now);
-        let first = self.forest.iter(&self.realtime).chain(self.forest.iter(&self.starts));
+        let first = self
+            .forest
+            .iter(&self.realtime)
+            .chain(self.forest.iter(&self.starts));
         let found = first.take(LOOKED_AT).find(|&g| !self.is_within(group, g))?;
         let r = &self.table[found as usize];
         let room = if r.realtime {
@@ -231,7 +245,8 @@ impl Reservations {
     /// When to look again whether a reservation that has nothing to be done still has to be waited for.
     pub(in super::super) fn expected(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
-        (r.requests == 0 && !r.realtime && (r.reachable || r.fills)).then(|| r.expected() + Span::from_nanos(1))
+        (r.requests == 0 && !r.realtime && (r.reachable || r.fills))
+            .then(|| r.expected() + Span::from_nanos(1))
     }
 
     /// What others may have in flight for its sake when it is on time, in nanoseconds.
@@ -314,7 +329,10 @@ impl Reservations {
         let due = now.back(self.late);
         let wait = time.saturating_mul(running + 1);
         let waits = self.waiting.first_eligible(&self.behind, due.as_nanos());
-        let others = self.forest.iter(&self.realtime).chain(self.forest.iter(&self.starts));
+        let others = self
+            .forest
+            .iter(&self.realtime)
+            .chain(self.forest.iter(&self.starts));
         let mut found = None;
         for group in waits.into_iter().chain(others.take(SYNC_LOOKED_AT)) {
             let r = &self.table[group as usize];
