@@ -26,6 +26,8 @@ const FAR_BYTES: u64 = 128 << 10;
 const NEAR_BYTES: u64 = 2 << 10;
 /// Pieces are cut to no less.
 const PIECE: u64 = 16 << 10;
+/// And to no more, however dear a request seems beside its bytes.
+const PIECE_MOST: u64 = 32 << 10;
 /// A round lasts at least this long and has so many ends in it, or lasts this long at the most.
 const ROUND: Span = Span::from_millis(10);
 const ENDS: u32 = 8;
@@ -180,7 +182,7 @@ impl Model {
     /// drive does less.
     pub(super) fn efficient(&self, op: Op) -> u64 {
         let kind = kind(op, Place::Far);
-        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2]).max(PIECE)
+        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2]).clamp(PIECE, PIECE_MOST)
     }
 
     /// A piece goes to the drive, which has nothing else.

@@ -44,7 +44,7 @@ const STREAM_WEIGHT: u32 = 100;
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
 const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
-const PIECE_MAX: u64 = 250_000;
+const PIECE_MAX: u64 = 1_000_000;
 /// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait; who is held back for one that
 /// can, a single piece after a longer one.
 const HELD_MAX: Span = Span::from_millis(300);
@@ -194,7 +194,12 @@ impl Elevator {
         let (bytes, last) = self.piece(now, request, table);
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
-        let place = self.turn.place(live.space, offset);
+        // Where it costs little to go elsewhere, that is all the same.
+        let place = if self.turn.pays(&self.model) {
+            self.turn.place(live.space, offset)
+        } else {
+            Place::Far
+        };
         Offer {
             stream,
             request,
@@ -530,9 +535,7 @@ impl Elevator {
         if offer.bytes == request.length {
             return offer.cost;
         }
-        let whole = self
-            .model
-            .cost(request.op, offer.place, u64::from(request.length));
+        let whole = self.model.cost(request.op, offer.place, u64::from(request.length));
         crate::time::mul_div_ceil(whole, u64::from(offer.bytes), u64::from(request.length))
     }
 

@@ -157,7 +157,8 @@ impl Reservation {
         }
         let room = begin.since(due).as_nanos();
         let lag = due.since(self.kept.back(self.put_off()));
-        if lag > STRICT {
+        // On a drive too slow for all promises nobody would catch up.
+        if lag > STRICT && late == Span::ZERO {
             return front <= room;
         }
         // Behind by little it makes up for that as long as each request comes back sooner than it has to.
