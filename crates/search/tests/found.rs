@@ -294,7 +294,6 @@ fn promises_that_are_exceeded_cost_nothing() {
 
 /// The promise leaves 150 MB/s; of these the tenant has an eleventh, all of it due to the member that was promised nothing.
 #[test]
-#[ignore = "it gets nothing"]
 fn a_member_has_what_the_tenants_share_leaves_it_beside_a_promised_one() {
     let tried = tried(
         "demo",
