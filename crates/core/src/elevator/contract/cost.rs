@@ -32,6 +32,8 @@ const ENDS: u32 = 8;
 const LONGEST: Span = Span::from_millis(100);
 /// In so many rounds at the beginning of each kind everything is believed.
 const NEW: u32 = 12;
+/// So many rounds of far reads tell what going elsewhere costs.
+const TELLS: u32 = 4;
 /// What a request can cost, in nanoseconds; and a byte, as so many times more or less than at the beginning.
 const REQUEST: core::ops::RangeInclusive<u64> = 50..=10_000_000_000;
 const BYTE: u64 = 16;
@@ -95,6 +97,8 @@ pub(super) struct Round {
     pub(super) flight: u64,
     /// Modelled cost of the average piece.
     pub(super) piece: u64,
+    /// Most of them were reads.
+    pub(super) reads: bool,
 }
 
 impl Model {
@@ -143,11 +147,17 @@ impl Model {
         self.requests[kind].saturating_add(moved(bytes, self.bytes[kind / 2]))
     }
 
-    /// What it costs to go elsewhere: how much more a far piece of usual length costs than a near one.
-    pub(super) fn away(&self, op: Op) -> u64 {
-        const USUAL: u64 = 64 << 10;
-        let [near, far] = [Place::Near, Place::Far].map(|p| self.cost(op, p, USUAL));
-        far.saturating_sub(near)
+    /// What it costs to go elsewhere: how much more a far piece costs than a near one. Reads tell, once there have been some: what
+    /// writes cost is the cache's doing, and where they are may not matter even if they are slow.
+    #[inline]
+    pub(super) fn away(&self) -> u64 {
+        let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
+        self.requests[kind + 1].saturating_sub(self.requests[kind])
+    }
+
+    /// True once enough has been seen of far pieces.
+    pub(super) fn is_settled(&self) -> bool {
+        self.rounds[1].max(self.rounds[3]) > NEW
     }
 
     /// The bytes of a piece that costs no more than `nanos`.
@@ -200,6 +210,7 @@ impl Model {
         Round {
             flight: self.area / self.busy.max(1),
             piece: all / u64::from(self.ends.max(1)),
+            reads: 2 * (self.ended[0].requests + self.ended[1].requests) >= u64::from(self.ends),
         }
     }
 

@@ -26,7 +26,7 @@ use super::{Next, Schedule};
 use crate::contract::Class;
 use crate::event::{Event, Events};
 use crate::flush::Flushes;
-use crate::layer::{Piece, Reason, Table, Wake};
+use crate::layer::{At, Piece, Reason, Table, Wake};
 use crate::list::{Links, List, NIL};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, mutant};
 use afterwork::Afterwork;
@@ -44,7 +44,7 @@ const STREAM_WEIGHT: u32 = 100;
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
 const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
-const PIECE_MAX: u64 = 2_000_000;
+const PIECE_MAX: u64 = 250_000;
 /// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait; who is held back for one that
 /// can, a single piece after a longer one.
 const HELD_MAX: Span = Span::from_millis(150);
@@ -189,7 +189,7 @@ impl Elevator {
         let (bytes, last) = self.piece(now, request, table);
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
-        let place = self.turn.place(live.op, live.space, offset);
+        let place = self.turn.place(live.space, offset);
         Offer {
             stream,
             request,
@@ -356,7 +356,7 @@ impl Elevator {
         let holder = self.turn.holder(now, &self.model)?;
         let live = &table.requests[self.queues[holder as usize].first()?];
         let offset = live.request.offset + u64::from(live.issued);
-        let place = self.turn.place(live.request.op, live.request.space, offset);
+        let place = self.turn.place(live.request.space, offset);
         (place == Place::Near).then_some(holder)
     }
 
@@ -416,8 +416,8 @@ impl Elevator {
             self.model.begins(now);
         }
         self.window.sent(self.flight);
-        let offset = request.offset + u64::from(live.issued);
-        self.turn.sent(now, offer.stream, request.op, request.space, offset, offer.bytes, offer.place);
+        let end = request.offset + u64::from(live.issued) + u64::from(offer.bytes);
+        self.turn.sent(now, offer.stream, request.space, end, offer.place);
         let sent = &mut self.sent[offer.request as usize];
         if live.pieces == 0 {
             sent.cost = 0;
@@ -647,12 +647,19 @@ impl Schedule for Elevator {
     fn settle(&mut self, now: Instant, table: &Table) {
         self.reservations.set(now, &table.groups);
         let sent = &self.sent;
-        let flights = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush).map(|(_, p)| {
-            let live = &table.requests[p.request];
-            let cost = sent[p.request as usize].cost;
-            (live.group, cost / u64::from(live.pieces.max(1)))
+        let requests = table.requests.iter().filter(|(_, live)| {
+            matches!(live.at, At::Elevator | At::Drive) && live.request.op != Op::Flush
         });
-        self.reservations.recount(flights);
+        let requests = requests.map(|(slot, live)| (live.group, u64::from(table.left(slot))));
+        let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
+        let pieces = pieces.map(|(_, p)| {
+            let live = &table.requests[p.request];
+            let cost = sent[p.request as usize].cost / u64::from(live.pieces.max(1));
+            (live.group, cost, u64::from(p.length))
+        });
+        self.reservations.recount(requests, pieces);
+        let shares = &self.shares;
+        self.reservations.wait_all(now, |g| shares.is_active(g));
     }
 
     fn idles_for(&self) -> Option<StreamId> {
@@ -667,7 +674,7 @@ impl Elevator {
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
         self.afterwork.settle(now);
-        let away = self.model.away(Op::Read).max(self.model.away(Op::Write));
+        let away = self.model.away();
         #[cfg(weir_debug)]
         {
             extern crate std;

@@ -9,7 +9,7 @@
 //! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.
 
 use super::cost::{Model, Place};
-use crate::{Instant, Op, Span, SpaceId};
+use crate::{Instant, SpaceId, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -46,7 +46,6 @@ const HABIT: Habit = Habit {
 pub(super) struct Turn {
     space: SpaceId,
     end: u64,
-    op: Op,
     /// The stream whose piece was sent last.
     pub(super) stream: Option<u32>,
     /// It was a near one.
@@ -60,7 +59,6 @@ impl Turn {
         Self {
             space: SpaceId(0),
             end: u64::MAX,
-            op: Op::Read,
             stream: None,
             near: false,
             since: Instant::ZERO,
@@ -70,9 +68,8 @@ impl Turn {
 
     /// Where a piece is as seen from the one before.
     #[inline]
-    pub(super) fn place(&self, op: Op, space: SpaceId, offset: u64) -> Place {
+    pub(super) fn place(&self, space: SpaceId, offset: u64) -> Place {
         let on = offset.wrapping_sub(self.end) < NEAR && space == self.space;
-        let _ = op;
         if on {
             Place::Near
         } else {
@@ -82,13 +79,13 @@ impl Turn {
 
     /// A piece goes to the drive.
     #[inline]
-    pub(super) fn sent(&mut self, now: Instant, stream: u32, op: Op, space: SpaceId, offset: u64, length: u32, place: Place) {
+    pub(super) fn sent(&mut self, now: Instant, stream: u32, space: SpaceId, end: u64, place: Place) {
         if self.stream != Some(stream) {
             self.stream = Some(stream);
             self.since = now;
         }
         self.near = place == Place::Near;
-        (self.space, self.op, self.end) = (space, op, offset + u64::from(length));
+        (self.space, self.end) = (space, end);
     }
 
     /// A stream has something outstanding.
@@ -126,14 +123,14 @@ impl Turn {
     /// True if going elsewhere costs this drive so much that turns pay.
     #[inline]
     pub(super) fn pays(&self, model: &Model) -> bool {
-        model.away(self.op) >= PAYS
+        model.away() >= PAYS
     }
 
     /// The stream that keeps the drive, if one does: it goes on where the drive is, and its turn is not over.
     #[inline]
     pub(super) fn holder(&self, now: Instant, model: &Model) -> Option<u32> {
         let stream = self.stream.filter(|_| self.near)?;
-        let away = model.away(self.op);
+        let away = model.away();
         let turn = (TURN * away).min(LONGEST);
         (away >= PAYS && now.since(self.since).as_nanos() < turn).then_some(stream)
     }
@@ -142,7 +139,7 @@ impl Turn {
     pub(super) fn awaited(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
         let habit = &self.habits[stream as usize];
         let pause = 2 * habit.think + SOON;
-        if habit.live > 0 || habit.vain > 2 || pause > model.away(self.op) {
+        if habit.live > 0 || habit.vain > 2 || pause > model.away() {
             return None;
         }
         let until = habit.quiet + Span::from_nanos(pause);

@@ -9,7 +9,7 @@
 //! alone for long the drive is let run dry for one; neither for longer than 50 ms, and whoever is promised something passes meanwhile.
 //! Until then it is taken to be no more than the least time that any piece took.
 //!
-//! A drive on which places matter chooses better among more: there is no bound. A driver that is late (its thread waits for a processor)
+//! A drive on which places matter chooses better among more: there is no bound, once that is known. A driver that is late (its thread waits for a processor)
 //! finds the drive dry: then more is sent ahead, until that happens no longer.
 
 use super::cost::{Model, Place, Round};
@@ -130,8 +130,8 @@ impl Alone {
 pub(super) struct Window {
     /// For reads and for the rest.
     delays: [Alone; 2],
-    /// The least time that any piece took: where none has been alone.
-    least: Least,
+    /// The least time that any piece took, likewise: the delay is no more.
+    least: [Least; 2],
     /// Costs of pieces.
     largest: Most,
     /// A piece is in the drive and nothing else has been since it was sent.
@@ -142,6 +142,8 @@ pub(super) struct Window {
     /// Somebody was held back for want of room in the window since the last piece was sent.
     full: bool,
     late: u64,
+    /// What follows: the delay of reads, of the rest, and the larger one; the bound.
+    each: [u64; 2],
     delay: u64,
     bound: u64,
 }
@@ -150,13 +152,14 @@ impl Window {
     pub(super) const fn new() -> Self {
         Self {
             delays: [Alone::NONE; 2],
-            least: Least::NONE,
+            least: [Least::NONE; 2],
             largest: Most::NONE,
             alone: false,
             unmeasured: 3,
             measured: Instant::ZERO,
             full: false,
             late: 0,
+            each: [0; 2],
             delay: 0,
             bound: u64::MAX,
         }
@@ -213,7 +216,7 @@ impl Window {
     #[inline]
     pub(super) fn complete(&mut self, now: Instant, piece: &Piece, place: Place, cost: u64, flight: u64, model: &Model) -> bool {
         let mut alone = false;
-        self.least.add(now, now.since(piece.dispatched).as_nanos());
+        self.least[usize::from(!piece.op.is_read())].add(now, now.since(piece.dispatched).as_nanos());
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // Somebody was told that there is enough in the drive, and now it has nothing.
@@ -247,7 +250,7 @@ impl Window {
 
     /// True if pieces waited for one another in a round, instead of for somebody to ask.
     pub(super) fn is_telling(&self, round: Round) -> bool {
-        round.flight >= GAIN * self.delay + round.piece
+        round.flight >= GAIN * self.each[usize::from(!round.reads)] + round.piece
     }
 
     /// A round has ended: costs are others now.
@@ -258,11 +261,14 @@ impl Window {
     }
 
     fn settle(&mut self, model: &Model) {
-        let known = self.delays.iter().filter_map(|d| d.delay(model));
-        self.delay = known.max().or(self.least.get()).unwrap_or(0);
+        for op in 0..2 {
+            let least = self.least[op].get();
+            let alone = self.delays[op].delay(model);
+            self.each[op] = least.into_iter().chain(alone).min().unwrap_or(0);
+        }
+        self.delay = self.each[0].max(self.each[1]);
         let needed = self.delay.saturating_add(self.largest.get());
-        let away = model.away(Op::Read).max(model.away(Op::Write));
-        self.bound = if away >= CHOOSES {
+        self.bound = if model.away() >= CHOOSES && model.is_settled() {
             u64::MAX
         } else {
             (GAIN * needed).max(FLOOR) + self.late

@@ -1,6 +1,6 @@
 //! Requests come, go to the drive, and end: clocks move, and it is known who is behind.
 
-use super::{Drive, Reservations, average};
+use super::{Drive, Reservation, Reservations, average};
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
 
@@ -135,16 +135,50 @@ impl Reservations {
         }
     }
 
-    /// Modelled cost in flight is counted anew: the model or the tree changed.
-    pub(in super::super) fn recount(&mut self, flights: impl Iterator<Item = (GroupId, u64)>) {
+    /// Everything is counted anew, since contracts or the tree changed: from each request its group and the bytes of it that have not
+    /// been sent, from each piece in the drive its group, modelled cost and bytes.
+    pub(in super::super) fn recount(
+        &mut self,
+        requests: impl Iterator<Item = (GroupId, u64)>,
+        pieces: impl Iterator<Item = (GroupId, u64, u64)>,
+    ) {
         for r in &mut self.table {
             (r.flight, r.there, r.there_requests) = (0, 0, 0);
+            (r.outstanding, r.requests) = (0, 0);
         }
-        for (group, cost) in flights {
-            let mut at = self.nearest[group.0 as usize];
-            while at != NIL {
-                self.table[at as usize].flight += cost;
-                at = self.table[at as usize].above;
+        for (group, left) in requests {
+            self.each(group, |r| {
+                r.outstanding += left;
+                r.requests += 1;
+                r.there_requests += u64::from(left == 0);
+            });
+        }
+        for (group, cost, bytes) in pieces {
+            self.each(group, |r| {
+                r.outstanding += bytes;
+                r.there += bytes;
+                r.flight += cost;
+            });
+        }
+    }
+
+    /// Every reservation on the path of a group.
+    fn each(&mut self, group: GroupId, mut what: impl FnMut(&mut Reservation)) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            what(&mut self.table[at as usize]);
+            at = self.table[at as usize].above;
+        }
+    }
+
+    /// Whoever has something to send waits, whatever it was promised before.
+    pub(in super::super) fn wait_all(&mut self, now: Instant, active: impl Fn(u32) -> bool) {
+        for at in 0..self.table.len() as u32 {
+            if self.table[at as usize].exists() {
+                self.bind(at);
+                if active(at) {
+                    self.wait(now, at);
+                }
             }
         }
     }

@@ -29,7 +29,7 @@ const DELAYED: core::ops::RangeInclusive<u64> = WHOLLY / 16..=WHOLLY * 8;
 /// What takes so much longer than it does alone was not alone.
 const HIDDEN: u64 = 500_000;
 /// Reservations are served ahead by at most this.
-const AHEAD_MAX: u64 = 80_000_000;
+const AHEAD_MAX: u64 = 60_000_000;
 
 /// For the sake of at most so many that have nothing waiting a flush is held back.
 const SYNC_LOOKED_AT: usize = 32;
