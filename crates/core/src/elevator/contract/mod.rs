@@ -353,7 +353,7 @@ impl Elevator {
 
     /// The stream whose turn it is, if it has something to send that goes on where the drive is.
     fn goes_on(&self, now: Instant, table: &Table) -> Option<u32> {
-        let holder = self.turn.holder(now, &self.model)?;
+        let holder = self.turn.last(now, &self.model)?;
         let live = &table.requests[self.queues[holder as usize].first()?];
         let offset = live.request.offset + u64::from(live.issued);
         let place = self.turn.place(live.request.space, offset);
