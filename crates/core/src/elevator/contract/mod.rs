@@ -362,12 +362,19 @@ impl Elevator {
 
     /// Whoever keeps the drive, or else the stream whose turn it is by share.
     fn stay(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
+        let Some(last) = self.turn.stream else {
+            return Ok(by_share);
+        };
+        // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
+        if self.shares.is_past(self.shares.of_stream(last), self.turn.length(&self.model)) {
+            return Ok(by_share);
+        }
         if let Some(holder) = self.goes_on(now, table) {
             return Ok(holder);
         }
-        let Some(last) = self.turn.stream.filter(|&s| self.queues[s as usize].is_empty()) else {
+        if !self.queues[last as usize].is_empty() {
             return Ok(by_share);
-        };
+        }
         let [one, other] = [last, by_share].map(|s| self.shares.of_stream(s));
         if self.turn.holder(now, &self.model).is_some() || self.shares.owes(one, other) {
             self.wait_for(now, last)?;
