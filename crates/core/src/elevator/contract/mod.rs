@@ -134,7 +134,7 @@ impl Elevator {
             turn: Turn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
-            pace: Pace::new(),
+            pace: Pace::new(streams),
             queues: vec![List::EMPTY; streams as usize],
             links: Links::new(table.requests.capacity()),
             sent: vec![UNSENT; table.requests.capacity() as usize],
@@ -436,6 +436,7 @@ impl Elevator {
         if !request.op.is_read() {
             self.writes += offer.cost;
             self.afterwork.sent(now, offer.cost);
+            self.pace.wrote(offer.stream, offer.cost);
         }
         if offer.last {
             self.queued -= 1;
@@ -489,6 +490,7 @@ impl Schedule for Elevator {
         self.shares
             .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
         self.turn.open(stream);
+        self.pace.open(stream);
     }
 
     fn close(&mut self, _now: Instant, stream: u32, _table: &Table) {
@@ -615,7 +617,7 @@ impl Schedule for Elevator {
         if piece.op == Op::Flush {
             // What a flush costs is known only now: the time it took.
             let entity = self.shares.of_stream(stream);
-            let time = self.pace.ended(now, piece.dispatched);
+            let time = self.pace.ended(now, piece.dispatched, stream);
             self.shares.charge(now, entity, time, NIL);
             self.reservations.flushed(now, live.group);
             self.model.spoil();
