@@ -328,35 +328,22 @@ fn an_idle_member_waits_no_longer_than_any_of_the_idle_class() {
     }
 }
 
-/// It writes eight pages one after another and syncs, so that it has nothing in the queue most of the time.
-fn one_who_syncs() -> Tried {
-    tried(
+#[test]
+fn who_syncs_does_not_pay_for_what_others_wrote() {
+    let tried = tried(
         HITACHI.0,
         6,
         HITACHI.1,
         "group; group; group; client group=1 writes=100 size=4KiB fdatasync=8; \
          client group=2 writes=100 size=64KiB depth=4; client group=3 writes=100 size=64KiB depth=4",
-    )
-}
-
-#[test]
-fn who_syncs_does_not_pay_for_what_others_wrote() {
-    let tried = one_who_syncs();
-    let none = tried.rate_in(&tried.trial.none, 0);
-    assert!(tried.rate(0) * 2 >= none, "{} beside {none}", tried.rate(0));
-    tried.wastes_nothing();
-}
-
-#[test]
-#[ignore = "0.57 of what it gets under none"]
-fn who_syncs_gets_as_much_as_without_contracts() {
-    let tried = one_who_syncs();
+    );
     let none = tried.rate_in(&tried.trial.none, 0);
     assert!(
         tried.rate(0) * 10 >= none * 9,
         "{} beside {none}",
         tried.rate(0)
     );
+    tried.wastes_nothing();
 }
 
 #[test]
