@@ -7,10 +7,13 @@ use crate::durability::Durability;
 use crate::fair::Fair;
 use crate::flow::Flow;
 use crate::found::Found;
+use crate::idle::Idle;
 use crate::ledger::Ledger;
 use crate::model::Model;
 use crate::once::Once;
+use crate::precedence::Precedence;
 use crate::promise::Promise;
+use crate::realtime::Realtime;
 use crate::room::Room;
 use crate::starvation::Starvation;
 use crate::tags::Tags;
@@ -36,10 +39,13 @@ pub struct Audit {
     conserve: Conserve,
     durability: Durability,
     admission: Admission,
+    precedence: Precedence,
+    realtime: Realtime,
     tally: Tally,
     fair: Option<Fair>,
     starvation: Option<Starvation>,
     promise: Option<Promise>,
+    idle: Option<Idle>,
 }
 
 /// How near to their bounds things came.
@@ -51,6 +57,10 @@ pub struct Margins {
     pub longest: Option<Span>,
     /// The worst second of a min, in thousandths of it; `u64::MAX` if there was no whole second to look at.
     pub worst_second: Option<u64>,
+    /// The longest that a realtime client with something to send waited until a piece went.
+    pub realtime: Span,
+    /// The most pieces of others that went before a client of the idle class whose time had come.
+    pub before_idle: Option<u64>,
 }
 
 /// Who drives the layer wrongly is told so under this name.
@@ -73,10 +83,13 @@ impl Audit {
             conserve: Conserve::new(config),
             durability: Durability::new(config),
             admission: Admission::default(),
+            precedence: Precedence::new(config),
+            realtime: Realtime::new(config),
             tally: Tally::default(),
             fair: None,
             starvation: None,
             promise: None,
+            idle: None,
         }
     }
 
@@ -106,9 +119,20 @@ impl Audit {
         self.starvation = Some(Starvation::new(&self.model, bound));
     }
 
-    /// From now on also watches that mins are kept in every second that begins at `from` or later.
-    pub fn watch_promises(&mut self, from: Instant) {
-        self.promise = Some(Promise::new(&self.model, from));
+    /// From now on also watches that `least` thousandths of what is owed of each min are kept in every second that begins at `from`
+    /// or later.
+    pub fn watch_promises(&mut self, from: Instant, least: u64) {
+        self.promise = Some(Promise::new(&self.model, from, least));
+    }
+
+    /// From now on also watches that each client of the idle class has its turn in time.
+    pub fn watch_idle(&mut self) {
+        self.idle = Some(Idle::new(&self.model));
+    }
+
+    /// From now on also watches that no realtime client with something to send waits longer than `bound` until a piece goes.
+    pub fn watch_realtime(&mut self, bound: Span) {
+        self.realtime.watch(bound);
     }
 
     /// How often what happened.
@@ -122,6 +146,8 @@ impl Audit {
             lag: self.fair.as_ref().map(Fair::worst),
             longest: self.starvation.as_ref().map(Starvation::longest),
             worst_second: self.promise.as_ref().map(Promise::worst),
+            realtime: self.realtime.longest(),
+            before_idle: self.idle.as_ref().map(Idle::most),
         }
     }
 
@@ -169,6 +195,8 @@ impl Audit {
         self.conserve.fact(model, fact, found);
         self.durability.fact(model, fact, found);
         self.admission.fact(model, fact, found);
+        self.precedence.fact(model, fact, found);
+        self.realtime.fact(model, fact, found);
         self.tally.fact(model, fact, found);
         if let Some(fair) = &mut self.fair {
             fair.fact(model, fact, found);
@@ -178,6 +206,9 @@ impl Audit {
         }
         if let Some(promise) = &mut self.promise {
             promise.fact(model, fact, found);
+        }
+        if let Some(idle) = &mut self.idle {
+            idle.fact(model, fact, found);
         }
     }
 

@@ -59,8 +59,13 @@ impl Conserve {
             Promise::Full => Some("requests wait and tags are free"),
             Promise::Busy if model.in_flight > 0 => None,
             Promise::Busy => {
-                let idles =
-                    matches!(wake, Some(w) if !matches!(w.reason, Reason::Retry | Reason::Flush));
+                // Where flushes are held back, the elevator may be idling for longer than the next of them waits: then only that is
+                // to be seen, and if nobody was idled for, it shows when the flush is gone.
+                let idles = wake.is_some_and(|w| match w.reason {
+                    Reason::Retry => false,
+                    Reason::Flush => self.holds_flushes,
+                    _ => true,
+                });
                 (!idles).then_some("requests wait and the drive is empty")
             }
         }

@@ -142,13 +142,13 @@ impl Fair {
             let allowed: i128 =
                 ((self.lag << SHIFT) / own.weight + (self.lag << SHIFT) / other.weight).into();
             self.worst = self.worst.max((gained * 1000 / allowed).max(0) as u64);
-            // A min may be kept with a little headroom, and made up for after an eighth of a second behind.
+            // A min may be kept with a sixteenth of headroom, and made up for after an eighth of a second behind.
             let (min, passed) = (
                 u128::from(own.min),
                 u128::from(model.now.as_nanos() - low.at),
             );
             let promised =
-                (min + min / 32) * passed / 1_000_000_000 + min / 8 + u128::from(self.lag);
+                (min + min / 16) * passed / 1_000_000_000 + min / 8 + u128::from(self.lag);
             if gained > allowed && u128::from(own.served - low.served) > promised {
                 found.add(
                     Self::NAME,

@@ -14,13 +14,17 @@
 //! | [`Conserve`] | the drive not left idle |
 //! | [`Durability`] | flushes and FUA |
 //! | [`Admission`] | promises add up |
+//! | [`Precedence`] | nobody without a promise goes before one who was not sent what it was promised |
+//! | [`Realtime`] | nothing goes before a realtime client but what keeps promises; and how long it waits (on request) |
 //! | [`Fair`] | nobody gets ahead of a waiting sibling by more than a stated lag (on request) |
 //! | [`Starvation`] | nobody waits longer than a stated bound (on request) |
-//! | [`Promise`] | every second's min (on request) |
+//! | [`Idle`] | each client of the idle class has its turn in time, at every level (on request) |
+//! | [`Promise`] | every second's min, of clients and tenants, in bytes and in requests (on request) |
 //!
 //! [`random`] draws a configuration and performs random operations under all of them; [`fuzz`] does so from bytes.
 //! [`steady`] runs drawn clients on a modelled drive, for the auditors that need a steady state.
 
+mod account;
 mod admission;
 mod audit;
 mod audited;
@@ -31,11 +35,15 @@ mod fair;
 mod flow;
 mod found;
 pub mod fuzz;
+mod idle;
 mod ledger;
 pub mod model;
 mod once;
+mod precedence;
 mod promise;
+mod promised;
 pub mod random;
+mod realtime;
 mod recording;
 mod room;
 mod starvation;
@@ -53,9 +61,12 @@ pub use durability::Durability;
 pub use fair::Fair;
 pub use flow::Flow;
 pub use found::{Found, Violation};
+pub use idle::Idle;
 pub use ledger::Ledger;
 pub use once::Once;
+pub use precedence::Precedence;
 pub use promise::Promise;
+pub use realtime::Realtime;
 pub use recording::recording;
 pub use room::Room;
 pub use starvation::Starvation;

@@ -37,7 +37,15 @@ fn kinds(auditor: &str) -> &'static [Kind] {
     match auditor {
         "fair" => &[Kind::BfqShares, Kind::ContractShares],
         "starvation" => &[Kind::BfqWaits, Kind::ContractWaits],
-        "promise" => &[Kind::Promises],
+        "promise" => &[
+            Kind::Promises,
+            Kind::Requests,
+            Kind::Tenants,
+            Kind::Unrest,
+            Kind::SlowRealtime,
+        ],
+        "realtime" | "precedence" => &[Kind::Realtime],
+        "idle" => &[Kind::IdleMembers],
         _ => &[],
     }
 }
@@ -110,7 +118,10 @@ fn every_bug_is_noticed_by_its_auditor() {
         ("once", 400),
         ("fair", 20),
         ("starvation", 20),
-        ("promise", 20),
+        ("promise", 40),
+        ("precedence", 20),
+        ("realtime", 20),
+        ("idle", 20),
     ] {
         for run in runs(auditor).into_iter().take(most) {
             assert_eq!(run(), [], "without a bug");

@@ -1,7 +1,7 @@
 //! The core survives random operations with drawn configurations, and they show the auditors all there is to see.
 
 use weir_audit::Tally;
-use weir_audit::random::{Random, run};
+use weir_audit::random::{Plan, Random, run, run_plan};
 
 #[test]
 fn random_operations_break_nothing_and_reach_everything() {
@@ -22,5 +22,21 @@ fn the_same_seed_is_the_same_run() {
     for _ in 0..20 {
         let seed = seeds.bits();
         assert_eq!(run(seed, 500), run(seed, 500));
+    }
+}
+
+#[test]
+#[ignore = "the end of a flush counts as a turn: whoever of the idle class syncs often waits with its other requests"]
+fn random_operations_keep_nobody_of_the_idle_class_waiting() {
+    let mut seeds = Random::new(4);
+    for _ in 0..4_000 {
+        let mut random = Random::new(seeds.bits());
+        let plan = Plan {
+            idle: true,
+            ..Plan::draw(&mut random)
+        };
+        if let Err(failure) = run_plan(&mut random, plan, 4_000) {
+            panic!("{failure}");
+        }
     }
 }

@@ -51,6 +51,13 @@ mutants! {
     26 LATENCY_PLACE_KEPT "a request that io.latency counts keeps its place when it is given up" "wake"
     27 DEPTH_IGNORED "whoever asks gets a scheduler tag" "depth"
     28 SEEKY_STAY_MERGED "streams that share a queue share it for good" "split"
+    29 MIN_IOPS_IGNORED "a min in requests is not kept" "promise"
+    30 TENANT_PROMISE_IGNORED "a min of a group with members is not kept" "promise"
+    31 PROMISE_FORGOTTEN_ON_CHANGE "a change of contracts forgets the mins there were" "promise"
+    32 BEHIND_IGNORED "who is behind its promise is served by its share" "precedence"
+    33 REALTIME_NOT_URGENT "a realtime client is served by its share" "realtime"
+    34 IDLE_MEMBER_STARVED "the idle class is promoted only at the root" "idle"
+    35 REALTIME_STARVES_PROMISES "realtime clients let nobody pass who is behind its promise by far" "promise"
 }
 
 #[cfg(feature = "mutants")]

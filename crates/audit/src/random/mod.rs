@@ -1,4 +1,8 @@
 //! Random operations on a layer under every auditor: the seed draws the configuration, too.
+//!
+//! The drive answers at random, so nothing is said of how long anything takes, nor of what is kept of a promise in a second
+//! ([`crate::Promise`]). What is said of contracts is who may go before whom: [`crate::Precedence`], [`crate::Realtime`] and, where
+//! [`Plan::idle`] says so, [`crate::Idle`] judge by what is sent.
 
 mod driver;
 mod plan;
@@ -98,8 +102,11 @@ fn perform<S: Source>(
     steps: u64,
     record: bool,
 ) -> (Driver<'_, S>, u64) {
-    let layer =
+    let mut layer =
         Witness::beside(plan.config.clone(), record).expect("only valid configurations are drawn");
+    if plan.idle {
+        layer.observer_mut().audit.watch_idle();
+    }
     let mut driver = Driver::new(source, plan, layer);
     let mut done = 0;
     while done < steps && driver.layer.observer().audit.found().is_empty() && !driver.is_exhausted()

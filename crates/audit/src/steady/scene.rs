@@ -1,13 +1,10 @@
 //! Scenes: who shares what, and what is watched.
 
-use super::{Client, link};
-use crate::random::{Random, Source};
-use weir_core::elevator::{self, bfq, contract};
-use weir_core::{
-    Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, Limits, ROOT, Span,
-};
+use super::{Client, contracts, kinds};
+use crate::random::Random;
+use weir_core::{Config, Contract, GroupId, Instant, Span};
 
-/// What a scene is watched for.
+/// What a scene is watched for, beside what all runs are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
     /// Shares, with this lag in bytes; see [`crate::Fair`].
@@ -26,7 +23,48 @@ pub enum Watch {
     Promises {
         /// The first instant that counts.
         from: Instant,
+        /// What is to be kept, in thousandths.
+        least: u64,
     },
+    /// Waits of realtime clients, with this bound; see [`crate::Realtime`].
+    Realtime {
+        /// The bound.
+        bound: Span,
+    },
+    /// Turns of the idle class; see [`crate::Idle`].
+    Idle,
+}
+
+/// The drive: requests take `service` each, side by side, then cross one link, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Drive {
+    /// How long it takes for a request before its bytes cross the link.
+    pub service: Span,
+    /// How long a KiB that is read takes on the link, in nanoseconds.
+    pub read_ns_per_kib: u64,
+    /// How long a KiB that is written does.
+    pub write_ns_per_kib: u64,
+    /// No request takes less on the link.
+    pub request_ns: u64,
+    /// One in so many pieces fails; zero: none does.
+    pub error_in: u64,
+    /// One in so many pieces is sent back as busy, likewise.
+    pub busy_in: u64,
+}
+
+/// Something that happens in a scene beside what its clients ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A client that left comes back.
+    Come(u32),
+    /// A client leaves: its stream is closed.
+    Leave(u32),
+    /// A client is put on hold, or the hold is lifted.
+    Hold(u32, bool),
+    /// A client gives its newest request up.
+    Cancel(u32),
+    /// A group has another contract.
+    Change(GroupId, Contract),
 }
 
 /// Clients, what they were sold, and the drive they share.
@@ -38,16 +76,16 @@ pub struct Scene {
     pub groups: Vec<(GroupId, Contract)>,
     /// The clients, at most 65536.
     pub clients: Vec<Client>,
-    /// How long the drive takes for a request before its bytes cross the link.
-    pub service: Span,
-    /// How long a KiB takes on the link, in nanoseconds.
-    pub link_ns_per_kib: u64,
+    /// The drive.
+    pub drive: Drive,
+    /// What else happens, and when after the beginning.
+    pub script: Vec<(Span, Step)>,
     /// How long it runs.
     pub duration: Span,
     /// Clients read at the same places instead of each at its own.
     pub near: bool,
     /// What is watched.
-    pub watch: Watch,
+    pub watch: Vec<Watch>,
 }
 
 /// Kinds of scenes.
@@ -63,335 +101,82 @@ pub enum Kind {
     ContractWaits,
     /// Mins on a drive that can keep them: clients with one small request at a time among others that stream.
     Promises,
+    /// Mins in requests and in bytes, of readers and writers.
+    Requests,
+    /// Mins of tenants, and of some of their members.
+    Tenants,
+    /// Realtime clients among promised and greedy ones: whether they are served at once.
+    Realtime,
+    /// The same: whether promises are kept beside them.
+    RealtimeBeside,
+    /// The same, with limits that let them send at once what they would in a tenth of a second.
+    RealtimeBursts,
+    /// The same, with requests that take the drive longer than a promised client can wait.
+    RealtimeLarge,
+    /// A realtime client that asks for so little at a time that its limit, in bytes, lets it take the whole drive.
+    RealtimeSmall,
+    /// Promised clients on a drive slower than its stated capacity: all get less, in proportion.
+    SlowDrive,
+    /// The same with a realtime client.
+    SlowRealtime,
+    /// Clients of the idle class in tenants that have their turn often.
+    IdleMembers,
+    /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and realtime
+    /// ones that may take the whole drive.
+    IdleDeep,
+    /// Promises of all kinds while clients come and go, pause, are put on hold, give up and are sold other contracts, on a drive that
+    /// fails and is busy now and then.
+    Unrest,
+    /// The same with clients of the classes realtime and idle among them.
+    UnrestOfClasses,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 18] = [
         Self::BfqShares,
         Self::ContractShares,
         Self::BfqWaits,
         Self::ContractWaits,
         Self::Promises,
+        Self::Requests,
+        Self::Tenants,
+        Self::Realtime,
+        Self::RealtimeBeside,
+        Self::RealtimeBursts,
+        Self::RealtimeLarge,
+        Self::RealtimeSmall,
+        Self::SlowDrive,
+        Self::SlowRealtime,
+        Self::IdleMembers,
+        Self::IdleDeep,
+        Self::Unrest,
+        Self::UnrestOfClasses,
     ];
 }
-
-const MS: u64 = 1_000_000;
-const SECTOR: u64 = 512;
-const SIZES: [u32; 5] = [4096, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
-/// The link of the built-in demo, in bytes a second.
-const LINK: u64 = 250_000_000;
-const CAPACITY: Option<Capacity> = Some(Capacity {
-    read: LINK,
-    write: LINK,
-    iops: 0,
-    ..Capacity::NONE
-});
 
 impl Scene {
     /// Draws one.
     pub fn draw(kind: Kind, random: &mut Random) -> Self {
         match kind {
-            Kind::BfqShares => bfq_shares(random),
-            Kind::ContractShares => contract_shares(random),
-            Kind::BfqWaits => bfq_waits(random),
-            Kind::ContractWaits => contract_waits(random),
-            Kind::Promises => promises(random),
+            Kind::BfqShares => kinds::bfq_shares(random),
+            Kind::ContractShares => kinds::contract_shares(random),
+            Kind::BfqWaits => kinds::bfq_waits(random),
+            Kind::ContractWaits => kinds::contract_waits(random),
+            Kind::Promises => kinds::promises(random),
+            Kind::Requests => contracts::requests(random),
+            Kind::Tenants => contracts::tenants(random),
+            Kind::Realtime => contracts::realtime(random),
+            Kind::RealtimeBeside => contracts::realtime_beside(random),
+            Kind::RealtimeBursts => contracts::realtime_bursts(random),
+            Kind::RealtimeLarge => contracts::realtime_large(random),
+            Kind::RealtimeSmall => contracts::realtime_small(random),
+            Kind::SlowDrive => contracts::slow_drive(random),
+            Kind::SlowRealtime => contracts::slow_realtime(random),
+            Kind::IdleMembers => contracts::idle_members(random),
+            Kind::IdleDeep => contracts::idle_deep(random),
+            Kind::Unrest => contracts::unrest(random),
+            Kind::UnrestOfClasses => contracts::unrest_of_classes(random),
         }
     }
-}
-
-fn base(random: &mut Random, elevator: elevator::Config, watch: Watch) -> Scene {
-    Scene {
-        config: Config {
-            limits: Limits {
-                streams: 16,
-                groups: 16,
-                ..Limits::default()
-            },
-            drive: DriveShape {
-                tags: random.pick(&[1, 2, 4, 8]),
-                ..DriveShape::default()
-            },
-            elevator,
-        },
-        groups: Vec::new(),
-        clients: Vec::new(),
-        service: Span::from_micros(random.pick(&[10, 30, 80])),
-        link_ns_per_kib: link(LINK),
-        duration: Span::from_millis(2_000),
-        near: false,
-        watch,
-    }
-}
-
-fn share(share: u64) -> Contract {
-    Contract {
-        share: share as u16,
-        ..Contract::DEFAULT
-    }
-}
-
-/// A client that always has more to ask than the drive takes.
-fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
-    Client {
-        group,
-        size: random.pick(&SIZES),
-        depth: u32::from(tags) + 2 + random.below(6) as u32,
-        think: 0,
-        random: random.once_in(2),
-        on: 0,
-        off: 0,
-    }
-}
-
-/// Two to four groups, some with groups in them, with shares that differ up to tenfold; a client or two in each leaf. Some come and
-/// go, and some ask for little at a time.
-fn shared(random: &mut Random, scene: &mut Scene) {
-    let tags = scene.config.drive.tags;
-    for _ in 0..2 + random.below(3) {
-        let contract = share(20 + random.below(181));
-        scene.groups.push((ROOT, contract));
-        let top = scene.groups.len() as u32;
-        let mut leaves = vec![top];
-        if random.once_in(2) {
-            leaves.clear();
-            for _ in 0..2 {
-                scene
-                    .groups
-                    .push((GroupId(top), share(20 + random.below(181))));
-                leaves.push(scene.groups.len() as u32);
-            }
-        }
-        for leaf in leaves {
-            for _ in 0..=random.below(2) {
-                let mut client = greedy(random, leaf, tags);
-                match random.below(4) {
-                    0 => {
-                        (client.on, client.off) =
-                            (random.magnitude(100 * MS), random.magnitude(100 * MS));
-                    }
-                    1 => {
-                        // One at a time, with a pause before the next: it is idle after each.
-                        client.depth = 1;
-                        client.think = random.magnitude(MS / 5);
-                        client.size = random.pick(&[client.size, 128 << 10]);
-                    }
-                    _ => {}
-                }
-                scene.clients.push(client);
-            }
-        }
-    }
-}
-
-fn bfq_shares(random: &mut Random) -> Scene {
-    let max_budget = 256 << random.below(3);
-    let config = bfq::Config {
-        charge: bfq::Charge::Service,
-        max_budget,
-        slice_idle: random.pick(&[Span::ZERO, Span::from_micros(200), Span::from_millis(8)]),
-        low_latency: false,
-        injection: false,
-        merge: random.once_in(2),
-        ..bfq::Config::default()
-    };
-    // A turn may go on for the longest request after its budget is used up.
-    let turn = u64::from(max_budget) * SECTOR + (128 << 10);
-    let watch = Watch::Shares {
-        lag: BFQ_TURNS * turn,
-        skip: BFQ_FIRST_TURNS,
-    };
-    let mut scene = base(random, elevator::Config::Bfq(config), watch);
-    // Fast enough for the first turns to be over soon and for none to end by time.
-    scene.link_ns_per_kib = link(10 * LINK);
-    scene.service = Span::from_micros(2);
-    // Near to each other on a drive that seeks, they may be merged, for they cooperate or seem to.
-    scene.near = random.once_in(2);
-    scene.config.drive.rotational = random.once_in(2);
-    shared(random, &mut scene);
-    for client in &mut scene.clients {
-        client.size = client.size.max(16 << 10);
-    }
-    scene
-}
-
-/// As Linux, `bfq` takes the largest budget to be 16384 sectors until it has given 194 of them, whatever it is told; after
-/// that whoever had the last of those has to be caught up with.
-const BFQ_FIRST_TURNS: u64 = 4_000;
-
-/// So many turns of each is what one may get ahead of another under `bfq`.
-const BFQ_TURNS: u64 = 10;
-
-/// Start-time fair queueing: one may get ahead of another by one piece of each.
-fn contract_shares(random: &mut Random) -> Scene {
-    let config = contract::Config {
-        excess: contract::Excess::Bytes,
-        ..contract::Config::default()
-    };
-    // A little more for what division by weights rounds away.
-    let lag = (128 << 10) + 1024;
-    let mut scene = base(
-        random,
-        elevator::Config::Contract(config),
-        Watch::Shares { lag, skip: 0 },
-    );
-    scene.config.drive.capacity = CAPACITY;
-    shared(random, &mut scene);
-    if random.once_in(2) {
-        // A client whose min may be more than its share: it gets that, and not its part of the rest on top.
-        let contract = Contract {
-            min: random.below(LINK / 2),
-            ..share(20 + random.below(181))
-        };
-        scene.groups.push((ROOT, contract));
-        let client = greedy(random, scene.groups.len() as u32, scene.config.drive.tags);
-        scene.clients.push(client);
-    }
-    scene
-}
-
-fn bfq_waits(random: &mut Random) -> Scene {
-    // A raised queue has turns of several seconds.
-    let config = bfq::Config {
-        low_latency: false,
-        injection: false,
-        ..bfq::Config::default()
-    };
-    let turn = config.timeout_sync + config.slice_idle;
-    let mut scene = base(
-        random,
-        elevator::Config::Bfq(config),
-        Watch::Waits { bound: Span::ZERO },
-    );
-    let tags = scene.config.drive.tags;
-    let others = 1 + random.below(3);
-    for _ in 0..others {
-        scene.groups.push((ROOT, share(100)));
-        let group = scene.groups.len() as u32;
-        let client = if random.once_in(2) {
-            // The drive idles for it, turn after turn.
-            Client {
-                size: 4096,
-                depth: 1,
-                think: random.below(7) * MS,
-                random: true,
-                ..greedy(random, group, tags)
-            }
-        } else {
-            greedy(random, group, tags)
-        };
-        scene.clients.push(client);
-    }
-    scene.groups.push((ROOT, share(100)));
-    scene
-        .clients
-        .push(greedy(random, scene.groups.len() as u32, tags));
-    let idle = random.once_in(2);
-    if idle {
-        let contract = Contract {
-            class: Class::Idle,
-            ..share(100)
-        };
-        scene.groups.push((ROOT, contract));
-        scene
-            .clients
-            .push(greedy(random, scene.groups.len() as u32, tags));
-    }
-    // Equal weights: at most one turn of each other, and one that was under way; the idle class once in 200 ms.
-    let turns = turn + Span::from_millis(20);
-    let bound = turns.times(others + 1 + u64::from(idle));
-    scene.watch = Watch::Waits {
-        bound: if idle {
-            bound + Span::from_millis(200)
-        } else {
-            bound
-        },
-    };
-    scene
-}
-
-fn contract_waits(random: &mut Random) -> Scene {
-    let timeout = Span::from_millis(20 << random.below(5));
-    let config = contract::Config {
-        idle_class_timeout: timeout,
-        ..contract::Config::default()
-    };
-    // The idle class when its time has come; the others one piece at a time, less what the drive has before.
-    let bound = timeout + Span::from_millis(50);
-    let mut scene = base(
-        random,
-        elevator::Config::Contract(config),
-        Watch::Waits { bound },
-    );
-    let tags = scene.config.drive.tags;
-    for class in [Class::BestEffort, Class::BestEffort, Class::Idle] {
-        scene.groups.push((
-            ROOT,
-            Contract {
-                class,
-                ..share(100)
-            },
-        ));
-        scene
-            .clients
-            .push(greedy(random, scene.groups.len() as u32, tags));
-    }
-    scene
-}
-
-fn promises(random: &mut Random) -> Scene {
-    let excess = random.pick(&[contract::Excess::Time, contract::Excess::Bytes]);
-    let config = contract::Config {
-        excess,
-        ..contract::Config::default()
-    };
-    let watch = Watch::Promises {
-        from: Instant::ZERO,
-    };
-    let mut scene = base(random, elevator::Config::Contract(config), watch);
-    scene.config.drive.tags = 32;
-    scene.config.drive.capacity = CAPACITY;
-    scene.service = Span::from_micros(30);
-    scene.duration = Span::from_millis(2_500);
-    let mut left = LINK / 10 * 9;
-    let clients = 4 + random.below(12);
-    // Now and then all that may be promised is.
-    let everything = random.once_in(2);
-    for i in 0..clients {
-        let target = i == 0 || random.once_in(6);
-        // One small request at a time, in 200 to 600 us each; or much at a time.
-        let (size, depth) = if target {
-            (4096, 1)
-        } else {
-            (random.pick(&[64 << 10, 128 << 10]), 2 + random.below(3))
-        };
-        let min = if target {
-            6_000_000 + random.below(14_000_001)
-        } else if everything {
-            left / (clients - i)
-        } else {
-            random.below(12_000_001)
-        };
-        let min = min.min(left);
-        left -= min;
-        scene.groups.push((
-            ROOT,
-            Contract {
-                min,
-                share: 50 + random.below(100) as u16,
-                ..Contract::DEFAULT
-            },
-        ));
-        scene.clients.push(Client {
-            group: scene.groups.len() as u32,
-            size,
-            depth: depth as u32,
-            think: 0,
-            random: target,
-            on: 0,
-            off: 0,
-        });
-    }
-    scene
 }

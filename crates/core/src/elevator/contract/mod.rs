@@ -47,11 +47,11 @@ const GRAIN: u64 = 4096;
 const PIECE_MAX: u64 = 250_000;
 /// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait; who is held back for one that
 /// can, a single piece after a longer one.
-const HELD_MAX: Span = Span::from_millis(150);
+const HELD_MAX: Span = Span::from_millis(300);
 const SLICE: Span = Span::from_millis(10);
 /// A realtime client lets others pass who are behind by more than this.
 const YIELD: Span = Span::from_millis(10);
-const HELD_LONGEST: Span = Span::from_millis(400);
+const HELD_LONGEST: Span = Span::from_millis(600);
 
 /// What a request has in the drive.
 #[derive(Clone, Copy, Debug)]
@@ -235,7 +235,8 @@ impl Elevator {
             let stream = self.shares.pick(group).expect("it has something to send");
             return Ok(self.offer(now, stream, table));
         }
-        if let Some(group) = self.reservations.urgent()
+        let urgent = self.reservations.urgent();
+        if let Some(group) = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT))
             && !self.is_late_for(now, group)
         {
             let offer = self.reserved(now, group, table);
@@ -244,7 +245,8 @@ impl Elevator {
         if let Some(served) = self.serve_on(now, table)? {
             return Ok(served);
         }
-        if let Some(group) = self.reservations.behind(now) {
+        let behind = self.reservations.behind(now);
+        if let Some(group) = behind.filter(|_| !mutant::is(mutant::BEHIND_IGNORED)) {
             let offer = self.reserved(now, group, table);
             return match self.in_the_way(now, &offer, group, table) {
                 None => {
@@ -264,7 +266,9 @@ impl Elevator {
             return false;
         };
         let lag = self.reservations.lag(now, behind);
-        lag > YIELD && lag > self.reservations.lag(now, realtime)
+        lag > YIELD
+            && lag > self.reservations.lag(now, realtime)
+            && !mutant::is(mutant::REALTIME_STARVES_PROMISES)
     }
 
     /// A reservation is served, from now on until it has had as much at one go as it may.
@@ -386,7 +390,8 @@ impl Elevator {
     /// somebody is about to ask.
     fn instead(&mut self, now: Instant, offer: Offer, group: u32, table: &Table, events: &mut Events) -> Result<Offer, Held> {
         self.publish(now, group, events);
-        if self.shares.is_active(group) && !self.reservations.is_ahead(now, group) {
+        let first = self.shares.is_active(group) && !self.reservations.is_ahead(now, group);
+        if first && !mutant::is(mutant::BEHIND_IGNORED) {
             self.serve(now, group);
             return Ok(self.reserved(now, group, table));
         }
@@ -640,6 +645,7 @@ impl Schedule for Elevator {
             time: now.since(piece.dispatched).as_nanos(),
             front: sent.front,
             alone,
+            serial: self.turn.pays(&self.model),
         };
         if self.reservations.completed(now, live.group, bytes, cost, last, drive) {
             self.afterwork.hides(now);

@@ -174,7 +174,8 @@ impl Shares {
 
     /// A group of the idle class is served, or begins to wait.
     fn served_idle(&mut self, now: Instant, group: u32) {
-        if self.idle_timeout > Span::ZERO {
+        let starved = self.entities[group as usize].parent != 0 && mutant::is(mutant::IDLE_MEMBER_STARVED);
+        if self.idle_timeout > Span::ZERO && !starved {
             let ticket = self.overdue.ticket();
             self.overdue.set(group, now + self.idle_timeout, ticket);
         }

@@ -20,6 +20,7 @@ use crate::contract::{Class, Contract};
 use crate::group::{GroupId, Groups};
 use crate::heap::Heap;
 use crate::list::NIL;
+use crate::mutant;
 use crate::time::mul_div_floor;
 use crate::tree::{Forest, Sorted, Tree};
 use crate::{Instant, ROOT, Span};
@@ -163,6 +164,7 @@ impl Reservations {
             let contract = groups
                 .get(GroupId(slot))
                 .filter(|_| GroupId(slot) != ROOT)
+                .filter(|g| g.children == 0 || !mutant::is(mutant::TENANT_PROMISE_IGNORED))
                 .map(|g| g.contract);
             self.set_one(now, slot, contract.as_ref());
         }
@@ -195,6 +197,12 @@ impl Reservations {
                 if i > 0 { more(i) } else { 0 },
             ),
         };
+        if mutant::is(mutant::MIN_IOPS_IGNORED) {
+            r.iops = 0;
+        }
+        if existed && mutant::is(mutant::PROMISE_FORGOTTEN_ON_CHANGE) {
+            (r.bytes, r.iops) = (0, 0);
+        }
         r.realtime = realtime;
         let changed = before != (r.bytes, r.iops, r.realtime);
         let exists = r.exists();

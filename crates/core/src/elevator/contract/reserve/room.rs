@@ -28,6 +28,10 @@ const DEADLINE_MAX: u64 = 50_000_000;
 const DELAYED: core::ops::RangeInclusive<u64> = WHOLLY / 16..=WHOLLY * 8;
 /// What takes so much longer than it does alone was not alone.
 const HIDDEN: u64 = 500_000;
+/// Whom the drive has been kept from for too long may have so much in it.
+const SLICE: u64 = 10_000_000;
+/// Who is behind by more has the drive to itself.
+const STRICT: Span = Span::from_millis(15);
 /// Reservations are served ahead by at most this.
 const AHEAD_MAX: u64 = 60_000_000;
 
@@ -45,6 +49,8 @@ pub(in super::super) struct Drive {
     pub(in super::super) front: u64,
     /// It had the drive to itself all the time.
     pub(in super::super) alone: bool,
+    /// The drive does one thing after the other.
+    pub(in super::super) serial: bool,
 }
 
 /// A piece that would like to go.
@@ -91,7 +97,12 @@ impl Reservation {
     /// A piece of it came back. True if it took so much longer than it does alone, with nothing in front of it, that the drive must
     /// have had something else to do.
     pub(super) fn took(&mut self, drive: Drive) -> bool {
-        let Drive { time, front, alone } = drive;
+        let Drive {
+            time,
+            front,
+            alone,
+            serial,
+        } = drive;
         let far = if alone { 2 } else { 3 };
         let hidden = front == 0 && self.own > 0 && time > far * self.own + HIDDEN;
         if self.own == 0 {
@@ -109,7 +120,7 @@ impl Reservation {
         }
         let allowed = self.period.saturating_sub(self.think);
         self.reachable = self.own <= allowed + allowed / 8;
-        self.fills = 2 * self.flight >= self.own && self.own > self.period;
+        self.fills = (serial || 2 * self.flight >= self.own) && self.own > self.period;
         hidden
     }
 
@@ -128,7 +139,8 @@ impl Reservation {
         }
         if !self.reachable {
             if self.fills {
-                return way.overdue || front <= self.kept.since(due).as_nanos();
+                let slice = way.overdue && (others == 0 || others + way.cost <= SLICE);
+                return slice || front <= self.kept.since(due).as_nanos();
             }
             let least = way.delay + (way.delay / 4).max(way.cost);
             return others + way.cost <= least.max(self.period / 8 * 7);
@@ -137,16 +149,26 @@ impl Reservation {
         if self.requests == 0 {
             begin = begin.max(self.idle_since.back(late) + Span::from_nanos(self.think));
         }
-        front <= begin.since(due).as_nanos()
+        let room = begin.since(due).as_nanos();
+        let lag = due.since(self.kept.back(self.put_off()));
+        if lag > STRICT {
+            return front <= room;
+        }
+        // Behind by little it makes up for that as long as each request comes back sooner than it has to.
+        front <= room.max(allowed.saturating_sub(self.own) / 2)
     }
 
     /// The latest instant at which the drive must begin with its next request. What has been in the drive for longer than it may is
     /// not yet served, whatever the clock says: a drive that puts it off has too much else to do.
     fn start(&self) -> Instant {
-        let allowed = self.allowed();
+        let left = Span::from_nanos(self.allowed().saturating_sub(self.own));
+        self.kept.back(self.put_off()) + left
+    }
+
+    /// By how much longer its requests have been in the drive than they may.
+    fn put_off(&self) -> Span {
         let there = self.time_for(self.there, self.there_requests);
-        let put_off = Span::from_nanos(there.saturating_sub(allowed.max(self.own)));
-        self.kept.back(put_off) + Span::from_nanos(allowed.saturating_sub(self.own))
+        Span::from_nanos(there.saturating_sub(self.allowed().max(self.own)))
     }
 }
 

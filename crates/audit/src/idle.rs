@@ -1,0 +1,132 @@
+//! The idle class: each of its clients has a turn once in the idle class's time, whatever else goes on, at every level of the tree.
+//!
+//! A client (or tenant) of the idle class that has something to send, and has got nothing for `idle_class_timeout`, is overdue. From
+//! then on at most so many pieces of others go before one of its own as the drive takes at a time and there are clients of
+//! the idle class. So it waits for no longer than the timeout and what the drive needs for these; and the rule can be held
+//! against any drive, be it one that answers at random. While the drive is given nothing, nobody can have a turn.
+//!
+//! Requests that wait for a scheduler tag are out of the elevator's sight; while there may be such, nothing is looked at.
+
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::Model;
+use crate::promised::{crowded, mark};
+use weir_core::{Class, Dispatch, GroupId, Instant, Op, Span, elevator};
+
+/// A group of the idle class.
+#[derive(Debug)]
+struct Client {
+    group: GroupId,
+    /// Since when it has waited: since it has had something to send, or was last served.
+    since: Option<Instant>,
+    /// Pieces of others since it is overdue.
+    passed: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Idle {
+    /// Zero: nothing is promised to the idle class.
+    timeout: Span,
+    clients: Vec<Client>,
+    sendable: Vec<bool>,
+    most: u64,
+}
+
+impl Idle {
+    /// Watches an elevator that keeps contracts; of others nothing is asked.
+    pub fn new(model: &Model) -> Self {
+        let timeout = match model.config.elevator {
+            elevator::Config::Contract(config) => config.idle_class_timeout,
+            _ => Span::ZERO,
+        };
+        let mut idle = Self {
+            timeout,
+            clients: Vec::new(),
+            sendable: Vec::new(),
+            most: 0,
+        };
+        idle.set(model);
+        idle
+    }
+
+    /// The most pieces of others that went before one who was overdue.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    fn set(&mut self, model: &Model) {
+        let idle = model.tree.iter();
+        let idle = idle.filter(|(_, g)| g.contract.class == Class::Idle);
+        self.clients = idle
+            .map(|(group, _)| Client {
+                group,
+                since: None,
+                passed: 0,
+            })
+            .collect();
+    }
+
+    /// Who has something to send.
+    fn look(&mut self, model: &Model) {
+        mark(model, &mut self.sendable, |s| s.sendable > 0);
+        let crowded = crowded(model);
+        for client in &mut self.clients {
+            if crowded || !self.sendable[client.group.0 as usize] {
+                client.since = None;
+            } else if client.since.is_none() {
+                (client.since, client.passed) = (Some(model.now), 0);
+            }
+        }
+    }
+
+    fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
+        let group = model.request(slot).group;
+        let allowed = (model.tags.len() + self.clients.len()) as u64;
+        for client in &mut self.clients {
+            let Some(since) = client.since else { continue };
+            if model.tree.path(group).any(|g| g == client.group) {
+                (client.since, client.passed) = (Some(model.now), 0);
+                continue;
+            }
+            let waited = model.now.since(since);
+            if waited < self.timeout {
+                continue;
+            }
+            client.passed += 1;
+            self.most = self.most.max(client.passed);
+            if client.passed > allowed {
+                (client.since, client.passed) = (None, 0);
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "{:?} of the idle class has waited for {waited:?} and {allowed} pieces of others, and {:?} goes",
+                        client.group, piece.stream
+                    ),
+                );
+            }
+        }
+    }
+}
+
+impl Auditor for Idle {
+    const NAME: &'static str = "idle";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        if self.timeout == Span::ZERO {
+            return;
+        }
+        match *fact {
+            Fact::Changed(_, Ok(_)) => self.set(model),
+            _ if self.clients.is_empty() => {}
+            Fact::Begin(_) | Fact::Polled(..) => self.look(model),
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if piece.op != Op::Flush => self.dispatched(model, piece, slot, found),
+            _ => {}
+        }
+    }
+}

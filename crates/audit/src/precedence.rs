@@ -1,0 +1,150 @@
+//! Precedence: nobody without a promise goes before a client or a tenant that has not been sent what it was promised.
+//!
+//! Whoever has had something to send throughout a second, and was not sent its min in it (99 %, and a piece under way), is before all
+//! to whom nothing is promised. That is so whatever the drive does: if it was too slow for the promise, it was too slow for others,
+//! too. So this is what can be said of promises among random operations. The idle class is excused: it has its turn once in a while.
+//!
+//! Requests that wait for a scheduler tag are out of the elevator's sight; while there may be such, nothing is looked at.
+
+use crate::account::{Account, Stretch};
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::Model;
+use crate::promised::{Rate, counts, crowded, mark};
+use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, elevator};
+
+/// So many thousandths of the min suffice.
+const KEPT: u64 = 990;
+
+/// A group with a min.
+#[derive(Debug)]
+struct Promised {
+    group: GroupId,
+    rate: Rate,
+    account: Account,
+    /// The most that a piece of it counted.
+    longest: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Precedence {
+    /// The elevator keeps contracts.
+    watches: bool,
+    promised: Vec<Promised>,
+    sendable: Vec<bool>,
+    last: Instant,
+}
+
+impl Precedence {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            watches: matches!(config.elevator, elevator::Config::Contract(_)),
+            promised: Vec::new(),
+            sendable: Vec::new(),
+            last: Instant::ZERO,
+        }
+    }
+
+    /// The contracts changed: whose min did not has its account go on.
+    fn set(&mut self, model: &Model) {
+        let mut before = std::mem::take(&mut self.promised);
+        for (id, group) in model.tree.iter() {
+            // Realtime clients are before all others; what they are sent has a rule of its own.
+            let Some(rate) =
+                Rate::of(&group.contract).filter(|_| group.contract.class == Class::BestEffort)
+            else {
+                continue;
+            };
+            let known = before.iter().position(|p| p.group == id && p.rate == rate);
+            self.promised.push(match known {
+                Some(at) => before.swap_remove(at),
+                None => Promised {
+                    group: id,
+                    rate,
+                    account: Account::default(),
+                    longest: 0,
+                },
+            });
+        }
+    }
+
+    /// Time has passed, in the state that the last call left.
+    fn pass(&mut self, model: &Model) {
+        mark(model, &mut self.sendable, |s| s.sendable > 0);
+        let crowded = crowded(model);
+        for promised in &mut self.promised {
+            if crowded || !self.sendable[promised.group.0 as usize] {
+                promised.account.restart();
+            } else if model.now > self.last {
+                let rate = promised.rate.a_second;
+                promised.account.pass(self.last, model.now, rate, true);
+            }
+        }
+        self.last = model.now;
+    }
+
+    fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
+        let live = model.request(slot);
+        let path = || model.tree.path(live.group);
+        let excused = path().any(|id| {
+            model.tree.get(id).is_some_and(|g| {
+                g.contract.class != Class::BestEffort || Rate::of(&g.contract).is_some()
+            })
+        });
+        for promised in &mut self.promised {
+            if path().any(|g| g == promised.group) {
+                let amount = counts(promised.rate.units, piece, live);
+                promised.account.serve(amount);
+                promised.longest = promised.longest.max(amount);
+            } else if !excused && let Some(stretch) = promised.behind(model) {
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "{:?}, which is promised nothing, goes before {:?}, which was sent {} of {} since {:?}",
+                        piece.stream, promised.group, stretch.got, stretch.owed, stretch.from
+                    ),
+                );
+                promised.account.restart();
+            }
+        }
+    }
+}
+
+impl Promised {
+    /// The second in which it was not sent what it was promised, if it has something to send even now.
+    fn behind(&mut self, model: &Model) -> Option<Stretch> {
+        let stretch = self.account.stretch(model.now)?;
+        let sent = u128::from(stretch.got) + u128::from(self.longest);
+        if sent * 1_000 >= u128::from(stretch.owed) * u128::from(KEPT) {
+            return None;
+        }
+        let within = |group| model.tree.path(group).any(|g| g == self.group);
+        let mut streams = model.streams();
+        streams
+            .any(|s| s.sendable > 0 && within(s.group))
+            .then_some(stretch)
+    }
+}
+
+impl Auditor for Precedence {
+    const NAME: &'static str = "precedence";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        if !self.watches {
+            return;
+        }
+        match *fact {
+            Fact::Changed(_, Ok(_)) => self.set(model),
+            _ if self.promised.is_empty() => self.last = model.now,
+            Fact::Begin(_) => self.pass(model),
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if piece.op != Op::Flush => self.dispatched(model, piece, slot, found),
+            _ => {}
+        }
+    }
+}

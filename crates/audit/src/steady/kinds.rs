@@ -1,0 +1,330 @@
+//! Scenes of shares and waits, and of promises to readers.
+
+use super::{Client, Drive, Scene, Watch};
+use crate::random::{Random, Source};
+use weir_core::elevator::{self, bfq, contract};
+use weir_core::{
+    Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, Limits, ROOT, Span,
+};
+
+pub(super) const MS: u64 = 1_000_000;
+const SECTOR: u64 = 512;
+pub(super) const SIZES: [u32; 5] = [4096, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
+/// The link of the built-in demo, in bytes a second.
+pub(super) const LINK: u64 = 250_000_000;
+const CAPACITY: Option<Capacity> = Some(Capacity {
+    read: LINK,
+    write: LINK,
+    iops: 0,
+    ..Capacity::NONE
+});
+
+pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch) -> Scene {
+    Scene {
+        config: Config {
+            limits: Limits {
+                streams: 16,
+                groups: 16,
+                ..Limits::default()
+            },
+            drive: DriveShape {
+                tags: random.pick(&[1, 2, 4, 8]),
+                ..DriveShape::default()
+            },
+            elevator,
+        },
+        groups: Vec::new(),
+        clients: Vec::new(),
+        drive: Drive {
+            service: Span::from_micros(random.pick(&[10, 30, 80])),
+            read_ns_per_kib: link(LINK),
+            write_ns_per_kib: link(LINK),
+            request_ns: 0,
+            error_in: 0,
+            busy_in: 0,
+        },
+        script: Vec::new(),
+        duration: Span::from_millis(2_000),
+        near: false,
+        watch: vec![watch],
+    }
+}
+
+pub(super) fn share(share: u64) -> Contract {
+    Contract {
+        share: share as u16,
+        ..Contract::DEFAULT
+    }
+}
+
+/// A client that always has more to ask than the drive takes.
+pub(super) fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
+    Client {
+        group,
+        size: random.pick(&SIZES),
+        depth: u32::from(tags) + 2 + random.below(6) as u32,
+        think: 0,
+        random: random.once_in(2),
+        on: 0,
+        off: 0,
+        write_in: 0,
+    }
+}
+
+/// Two to four groups, some with groups in them, with shares that differ up to tenfold; a client or two in each leaf. Some come and
+/// go, and some ask for little at a time.
+fn shared(random: &mut Random, scene: &mut Scene) {
+    let tags = scene.config.drive.tags;
+    for _ in 0..2 + random.below(3) {
+        let contract = share(20 + random.below(181));
+        scene.groups.push((ROOT, contract));
+        let top = scene.groups.len() as u32;
+        let mut leaves = vec![top];
+        if random.once_in(2) {
+            leaves.clear();
+            for _ in 0..2 {
+                scene
+                    .groups
+                    .push((GroupId(top), share(20 + random.below(181))));
+                leaves.push(scene.groups.len() as u32);
+            }
+        }
+        for leaf in leaves {
+            for _ in 0..=random.below(2) {
+                let mut client = greedy(random, leaf, tags);
+                match random.below(4) {
+                    0 => {
+                        (client.on, client.off) =
+                            (random.magnitude(100 * MS), random.magnitude(100 * MS));
+                    }
+                    1 => {
+                        // One at a time, with a pause before the next: it is idle after each.
+                        client.depth = 1;
+                        client.think = random.magnitude(MS / 5);
+                        client.size = random.pick(&[client.size, 128 << 10]);
+                    }
+                    _ => {}
+                }
+                scene.clients.push(client);
+            }
+        }
+    }
+}
+
+pub(super) fn bfq_shares(random: &mut Random) -> Scene {
+    let max_budget = 256 << random.below(3);
+    let config = bfq::Config {
+        charge: bfq::Charge::Service,
+        max_budget,
+        slice_idle: random.pick(&[Span::ZERO, Span::from_micros(200), Span::from_millis(8)]),
+        low_latency: false,
+        injection: false,
+        merge: random.once_in(2),
+        ..bfq::Config::default()
+    };
+    // A turn may go on for the longest request after its budget is used up.
+    let turn = u64::from(max_budget) * SECTOR + (128 << 10);
+    let watch = Watch::Shares {
+        lag: BFQ_TURNS * turn,
+        skip: BFQ_FIRST_TURNS,
+    };
+    let mut scene = base(random, elevator::Config::Bfq(config), watch);
+    // Fast enough for the first turns to be over soon and for none to end by time.
+    scene.drive.read_ns_per_kib = link(10 * LINK);
+    scene.drive.service = Span::from_micros(2);
+    // Near to each other on a drive that seeks, they may be merged, for they cooperate or seem to.
+    scene.near = random.once_in(2);
+    scene.config.drive.rotational = random.once_in(2);
+    shared(random, &mut scene);
+    for client in &mut scene.clients {
+        client.size = client.size.max(16 << 10);
+    }
+    scene
+}
+
+/// As Linux, `bfq` takes the largest budget to be 16384 sectors until it has given 194 of them, whatever it is told; after
+/// that whoever had the last of those has to be caught up with.
+const BFQ_FIRST_TURNS: u64 = 4_000;
+
+/// So many turns of each is what one may get ahead of another under `bfq`.
+const BFQ_TURNS: u64 = 10;
+
+/// Start-time fair queueing: one may get ahead of another by one piece of each.
+pub(super) fn contract_shares(random: &mut Random) -> Scene {
+    let config = contract::Config {
+        excess: contract::Excess::Bytes,
+        ..contract::Config::default()
+    };
+    // A little more for what division by weights rounds away.
+    let lag = (128 << 10) + 1024;
+    let mut scene = base(
+        random,
+        elevator::Config::Contract(config),
+        Watch::Shares { lag, skip: 0 },
+    );
+    scene.config.drive.capacity = CAPACITY;
+    shared(random, &mut scene);
+    if random.once_in(2) {
+        // A client whose min may be more than its share: it gets that, and not its part of the rest on top.
+        let contract = Contract {
+            min: random.below(LINK / 2),
+            ..share(20 + random.below(181))
+        };
+        scene.groups.push((ROOT, contract));
+        let client = greedy(random, scene.groups.len() as u32, scene.config.drive.tags);
+        scene.clients.push(client);
+    }
+    scene
+}
+
+pub(super) fn bfq_waits(random: &mut Random) -> Scene {
+    // A raised queue has turns of several seconds.
+    let config = bfq::Config {
+        low_latency: false,
+        injection: false,
+        ..bfq::Config::default()
+    };
+    let turn = config.timeout_sync + config.slice_idle;
+    let mut scene = base(
+        random,
+        elevator::Config::Bfq(config),
+        Watch::Waits { bound: Span::ZERO },
+    );
+    let tags = scene.config.drive.tags;
+    let others = 1 + random.below(3);
+    for _ in 0..others {
+        scene.groups.push((ROOT, share(100)));
+        let group = scene.groups.len() as u32;
+        let client = if random.once_in(2) {
+            // The drive idles for it, turn after turn.
+            Client {
+                size: 4096,
+                depth: 1,
+                think: random.below(7) * MS,
+                random: true,
+                ..greedy(random, group, tags)
+            }
+        } else {
+            greedy(random, group, tags)
+        };
+        scene.clients.push(client);
+    }
+    scene.groups.push((ROOT, share(100)));
+    scene
+        .clients
+        .push(greedy(random, scene.groups.len() as u32, tags));
+    let idle = random.once_in(2);
+    if idle {
+        let contract = Contract {
+            class: Class::Idle,
+            ..share(100)
+        };
+        scene.groups.push((ROOT, contract));
+        scene
+            .clients
+            .push(greedy(random, scene.groups.len() as u32, tags));
+    }
+    // Equal weights: at most one turn of each other, and one that was under way; the idle class once in 200 ms.
+    let turns = turn + Span::from_millis(20);
+    let bound = turns.times(others + 1 + u64::from(idle));
+    scene.watch = vec![Watch::Waits {
+        bound: if idle {
+            bound + Span::from_millis(200)
+        } else {
+            bound
+        },
+    }];
+    scene
+}
+
+pub(super) fn contract_waits(random: &mut Random) -> Scene {
+    let timeout = Span::from_millis(20 << random.below(5));
+    let config = contract::Config {
+        idle_class_timeout: timeout,
+        ..contract::Config::default()
+    };
+    // The idle class when its time has come; the others one piece at a time, less what the drive has before.
+    let bound = timeout + Span::from_millis(50);
+    let mut scene = base(
+        random,
+        elevator::Config::Contract(config),
+        Watch::Waits { bound },
+    );
+    let tags = scene.config.drive.tags;
+    for class in [Class::BestEffort, Class::BestEffort, Class::Idle] {
+        scene.groups.push((
+            ROOT,
+            Contract {
+                class,
+                ..share(100)
+            },
+        ));
+        scene
+            .clients
+            .push(greedy(random, scene.groups.len() as u32, tags));
+    }
+    scene
+}
+
+pub(super) fn promises(random: &mut Random) -> Scene {
+    let excess = random.pick(&[contract::Excess::Time, contract::Excess::Bytes]);
+    let config = contract::Config {
+        excess,
+        ..contract::Config::default()
+    };
+    let watch = Watch::Promises {
+        from: Instant::ZERO,
+        least: 1_000,
+    };
+    let mut scene = base(random, elevator::Config::Contract(config), watch);
+    scene.config.drive.tags = 32;
+    scene.config.drive.capacity = CAPACITY;
+    scene.drive.service = Span::from_micros(30);
+    scene.duration = Span::from_millis(2_500);
+    let mut left = LINK / 10 * 9;
+    let clients = 4 + random.below(12);
+    // Now and then all that may be promised is.
+    let everything = random.once_in(2);
+    for i in 0..clients {
+        let target = i == 0 || random.once_in(6);
+        // One small request at a time, in 200 to 600 us each; or much at a time.
+        let (size, depth) = if target {
+            (4096, 1)
+        } else {
+            (random.pick(&[64 << 10, 128 << 10]), 2 + random.below(3))
+        };
+        let min = if target {
+            6_000_000 + random.below(14_000_001)
+        } else if everything {
+            left / (clients - i)
+        } else {
+            random.below(12_000_001)
+        };
+        let min = min.min(left);
+        left -= min;
+        scene.groups.push((
+            ROOT,
+            Contract {
+                min,
+                share: 50 + random.below(100) as u16,
+                ..Contract::DEFAULT
+            },
+        ));
+        scene.clients.push(Client {
+            group: scene.groups.len() as u32,
+            size,
+            depth: depth as u32,
+            think: 0,
+            random: target,
+            on: 0,
+            off: 0,
+            write_in: 0,
+        });
+    }
+    scene
+}
+
+/// A rate in bytes a second as what a KiB takes.
+pub(super) const fn link(bytes_a_second: u64) -> u64 {
+    1024 * Span::from_secs(1).as_nanos() / bytes_a_second
+}
