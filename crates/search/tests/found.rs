@@ -109,7 +109,7 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
 
 /// It reads a page every millisecond or two, far less than its share; BFQ idles for it, at a quarter of the total.
 #[test]
-#[ignore = "0.16 of what it gets under bfq while turns are taken on a drive without places, which lasts two seconds"]
+#[ignore = "0.14 of what it gets under bfq: turns are taken on a drive without places"]
 fn the_idle_class_takes_nobodys_turn() {
     let tried = tried(
         "demo",
@@ -190,7 +190,7 @@ fn a_stream_keeps_its_promise_beside_random_reads_on_a_disk() {
 }
 
 #[test]
-#[ignore = "clients get 0.67 of what none gives, each by what it gets alone"]
+#[ignore = "clients get 0.69 of what none gives, each by what it gets alone"]
 fn a_stream_beside_random_reads_leaves_the_disk_as_busy() {
     stream_beside_random_reads().wastes_nothing();
 }

@@ -44,8 +44,6 @@ const CHEAPER: i64 = ONE / 2;
 const CHEAPER_WRITE: i64 = ONE / 8;
 const DEARER: i64 = ONE / 4;
 const DEARER_UNTOLD: i64 = ONE / 512;
-/// A part of what going elsewhere is thought to cost that is forgotten in a round of near and far pieces.
-const DOUBT: u64 = 256;
 /// Fraction bits of ratios.
 const RATIO: u32 = 16;
 const ONE: i64 = 1 << RATIO;
@@ -255,19 +253,6 @@ impl Model {
             } else {
                 self.requests[i] = scaled(self.requests[i]).clamp(*REQUEST.start(), *REQUEST.end());
                 self.rounds[i] = self.rounds[i].saturating_add(1);
-            }
-        }
-        self.doubt();
-    }
-
-    /// While near and far pieces come in the same proportion nothing tells their costs apart: then the simplest is believed by and by,
-    /// that places do not matter. Where they do, rounds of more far pieces than others say so at once.
-    fn doubt(&mut self) {
-        for near in [0, 2] {
-            let far = near + 1;
-            if self.ended[near].requests > 0 && self.ended[far].requests > 0 {
-                let away = self.requests[far].saturating_sub(self.requests[near]);
-                self.requests[far] -= away / DOUBT;
             }
         }
     }
