@@ -8,9 +8,15 @@
 //! that they get a part of the drive whatever was promised, and those who sync are never stopped. For the sake of promises that
 //! not even an idle drive would keep it waits only as long as flushes take: such a promise gets half of the time that syncing
 //! leaves, rather than none.
+//!
+//! Who syncs waits for what others have written as well, and does not pay for it: of the time that a flush takes beyond the least
+//! that one takes, it is charged its part of what was written since the last one.
 
 use super::reserve::Late;
+use crate::time::mul_div_floor;
 use crate::{Instant, Span};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// A flush is held for at most so many times the time that flushes take. Nine tenths of a drive may be promised, and with
 /// what is reserved beyond that as headroom the rest is a fourteenth.
@@ -19,24 +25,50 @@ const MOST: u64 = 16;
 const LONGEST: Span = Span::from_secs(1);
 
 /// The flushes in the drive, and the next one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Pace {
     /// The average time that a flush takes the drive; zero before the first.
     time: u64,
+    /// The least that one takes; more than the last one by and by, if they take more from then on.
+    least: u64,
     running: u64,
     ended: Instant,
     /// Since when the next one has been held; it waits anew when one ends.
     held: Option<Instant>,
+    /// Modelled cost of what was written since the last flush: of all, and of each stream, with the flush that it was since.
+    written: u64,
+    flushes: u32,
+    streams: Vec<(u32, u64)>,
 }
 
 impl Pace {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new(streams: u32) -> Self {
         Self {
             time: 0,
+            least: u64::MAX,
             running: 0,
             ended: Instant::ZERO,
             held: None,
+            written: 0,
+            flushes: 0,
+            streams: vec![(0, 0); streams as usize],
         }
+    }
+
+    /// A stream came: what another wrote in its place is not its own.
+    pub(super) fn open(&mut self, stream: u32) {
+        self.streams[stream as usize] = (self.flushes, 0);
+    }
+
+    /// A stream writes what costs so much.
+    #[inline]
+    pub(super) fn wrote(&mut self, stream: u32, cost: u64) {
+        let (since, written) = &mut self.streams[stream as usize];
+        if *since != self.flushes {
+            (*since, *written) = (self.flushes, 0);
+        }
+        *written = written.saturating_add(cost);
+        self.written = self.written.saturating_add(cost);
     }
 
     /// The time that a flush takes, in nanoseconds, once there has been one.
@@ -68,13 +100,45 @@ impl Pace {
         self.held = None;
     }
 
-    /// A flush ended that began then. Gives the time for which the drive was busy with it, in nanoseconds.
-    pub(super) fn ended(&mut self, now: Instant, begun: Instant) -> u64 {
+    /// A flush of a stream ended that began then. Gives what the stream is charged of the time for which the drive was busy with it,
+    /// in nanoseconds.
+    pub(super) fn ended(&mut self, now: Instant, begun: Instant, stream: u32) -> u64 {
         let time = now.since(begun.max(self.ended)).as_nanos();
         self.time = super::reserve::average(self.time, time);
+        self.least = time.min(self.least.saturating_add(self.least / 64));
         self.running = self.running.saturating_sub(1);
         self.ended = now;
         self.held = None;
-        time
+        let (since, written) = self.streams[stream as usize];
+        let own = if since == self.flushes { written } else { 0 };
+        let beyond = time - self.least;
+        let part = if self.written == 0 {
+            beyond
+        } else {
+            mul_div_floor(beyond, own, self.written)
+        };
+        self.written = 0;
+        self.flushes = self.flushes.wrapping_add(1);
+        self.least + part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_syncs_pays_the_least_of_a_flush_and_its_part_of_what_was_written() {
+        let at = |us| Instant::ZERO + Span::from_micros(us);
+        let mut pace = Pace::new(2);
+        assert_eq!(pace.ended(at(100), at(0), 0), 100_000, "nobody wrote");
+        (pace.wrote(0, 10), pace.wrote(1, 30));
+        // The least is thought to be a 64th more by now.
+        assert_eq!(pace.ended(at(1_000), at(500), 0), 101_562 + 398_438 / 4);
+        pace.wrote(1, 30);
+        assert_eq!(pace.ended(at(2_000), at(1_500), 0), 103_148);
+        pace.wrote(1, 30);
+        pace.open(1);
+        assert_eq!(pace.ended(at(2_600), at(2_500), 1), 100_000);
     }
 }

@@ -134,7 +134,7 @@ impl Elevator {
             turn: Turn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
-            pace: Pace::new(),
+            pace: Pace::new(streams),
             queues: vec![List::EMPTY; streams as usize],
             links: Links::new(table.requests.capacity()),
             sent: vec![UNSENT; table.requests.capacity() as usize],
@@ -407,7 +407,7 @@ impl Elevator {
 
     /// The stream whose turn it is, if it has something to send that goes on where the drive is.
     fn goes_on(&self, now: Instant, table: &Table) -> Option<u32> {
-        let holder = self.turn.holder(now, &self.model)?;
+        let holder = self.turn.last(now, &self.model)?;
         let live = &table.requests[self.queues[holder as usize].first()?];
         let offset = live.request.offset + u64::from(live.issued);
         let place = self.turn.place(live.request.space, offset);
@@ -416,16 +416,19 @@ impl Elevator {
 
     /// Whoever keeps the drive, or else the stream whose turn it is by share.
     fn stay(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
+        let Some(last) = self.turn.stream else {
+            return Ok(by_share);
+        };
+        // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
+        if self.shares.is_past(self.shares.of_stream(last), self.turn.length(&self.model)) {
+            return Ok(by_share);
+        }
         if let Some(holder) = self.goes_on(now, table) {
             return Ok(holder);
         }
-        let Some(last) = self
-            .turn
-            .stream
-            .filter(|&s| self.queues[s as usize].is_empty())
-        else {
+        if !self.queues[last as usize].is_empty() {
             return Ok(by_share);
-        };
+        }
         let [one, other] = [last, by_share].map(|s| self.shares.of_stream(s));
         if self.turn.holder(now, &self.model).is_some() || self.shares.owes(one, other) {
             self.wait_for(now, last)?;
@@ -500,6 +503,7 @@ impl Elevator {
         if !request.op.is_read() {
             self.writes += offer.cost;
             self.afterwork.sent(now, offer.cost);
+            self.pace.wrote(offer.stream, offer.cost);
         }
         if offer.last {
             self.queued -= 1;
@@ -553,6 +557,7 @@ impl Schedule for Elevator {
         self.shares
             .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
         self.turn.open(stream);
+        self.pace.open(stream);
     }
 
     fn close(&mut self, _now: Instant, stream: u32, _table: &Table) {
@@ -704,7 +709,7 @@ impl Schedule for Elevator {
         if piece.op == Op::Flush {
             // What a flush costs is known only now: the time it took.
             let entity = self.shares.of_stream(stream);
-            let time = self.pace.ended(now, piece.dispatched);
+            let time = self.pace.ended(now, piece.dispatched, stream);
             self.shares.charge_flush(entity, time);
             self.reservations.flushed(now, live.group);
             self.model.spoil();

@@ -268,6 +268,30 @@ impl Shares {
         false
     }
 
+    /// True if the entity, or a group above it, is ahead of whoever's turn it is beside it in the same tenant by more than `cost` of
+    /// service: what it has now, it has of their tenant's share.
+    pub(super) fn is_past(&self, entity: u32, cost: u64) -> bool {
+        let mut at = entity;
+        while !matches!(self.entities[at as usize].parent, 0 | NIL) {
+            let e = &self.entities[at as usize];
+            let node = &self.nodes[e.parent as usize];
+            let tree = if e.idle_class {
+                &node.idle_children
+            } else {
+                &node.children
+            };
+            if let Some(first) = self.forest.first(tree) {
+                let most = (cost.min(COST_MAX) << SHIFT) / u64::from(e.weight);
+                let start = self.entities[first as usize].start;
+                if before(start.wrapping_add(most), e.start) {
+                    return true;
+                }
+            }
+            at = e.parent;
+        }
+        false
+    }
+
     fn link(&mut self, at: u32) {
         let e = &self.entities[at as usize];
         let node = &mut self.nodes[e.parent as usize];

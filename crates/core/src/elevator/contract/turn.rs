@@ -132,10 +132,19 @@ impl Turn {
     /// The stream that keeps the drive, if one does: it goes on where the drive is, and its turn is not over.
     #[inline]
     pub(super) fn holder(&self, now: Instant, model: &Model) -> Option<u32> {
-        let stream = self.stream.filter(|_| self.near)?;
-        let away = model.away();
-        let turn = (TURN * away).min(LONGEST);
-        (away >= PAYS && now.since(self.since).as_nanos() < turn).then_some(stream)
+        self.last(now, model).filter(|_| self.near)
+    }
+
+    /// The stream that keeps the drive if its next piece goes on where the last one ended, which may have been its first.
+    #[inline]
+    pub(super) fn last(&self, now: Instant, model: &Model) -> Option<u32> {
+        let lasts = now.since(self.since).as_nanos() < self.length(model);
+        self.stream.filter(|_| self.pays(model) && lasts)
+    }
+
+    /// How long a turn is, in nanoseconds.
+    pub(super) fn length(&self, model: &Model) -> u64 {
+        (TURN * model.away()).min(LONGEST)
     }
 
     /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.

@@ -269,6 +269,10 @@ impl Window {
     /// A round has ended: costs are others now.
     pub(super) fn settle_round(&mut self, now: Instant, model: &Model) {
         self.late -= self.late / 32;
+        if !model.is_settled() {
+            // What it was taken to cost before says nothing.
+            self.largest = Most::NONE;
+        }
         self.largest.add(now, 0);
         self.settle(model);
     }
