@@ -25,7 +25,7 @@ const FAR_BYTES: u64 = 128 << 10;
 /// A near one as so many.
 const NEAR_BYTES: u64 = 2 << 10;
 /// Pieces are cut to no less.
-const PIECE: u64 = 16 << 10;
+const PIECE: u64 = 8 << 10;
 /// And to no more, however dear a request seems beside its bytes.
 const PIECE_MOST: u64 = 32 << 10;
 /// A round lasts at least this long and has so many ends in it, or lasts this long at the most.

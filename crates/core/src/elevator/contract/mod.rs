@@ -630,26 +630,6 @@ impl Schedule for Elevator {
         }
         match self.choose(now, table, events) {
             Ok(offer) => {
-                #[cfg(weir_debug)]
-                {
-                    extern crate std;
-                    let l = &table.requests[offer.request];
-                    std::eprintln!(
-                        "{:?} send stream {} group {} {:?} {} +{} of {} {:?} cost {} flight {} behind {:?} served {}",
-                        now,
-                        offer.stream,
-                        l.group.0,
-                        l.request.op,
-                        l.request.offset,
-                        offer.bytes,
-                        l.request.length,
-                        offer.place,
-                        offer.cost,
-                        self.flight,
-                        offer.top,
-                        self.served
-                    );
-                }
                 self.take(now, offer, table);
                 Next::Take {
                     request: offer.request,
@@ -657,18 +637,6 @@ impl Schedule for Elevator {
                 }
             }
             Err(Held { until: Some(at) }) => {
-                #[cfg(weir_debug)]
-                {
-                    extern crate std;
-                    std::eprintln!(
-                        "{:?} wait until {:?} flight {} awaited {:?} held {:?}",
-                        now,
-                        at,
-                        self.flight,
-                        self.awaited,
-                        self.held
-                    );
-                }
                 Next::Wait(Wake {
                     at,
                     reason: Reason::Idling,
@@ -781,19 +749,6 @@ impl Elevator {
         self.window.settle_round(now, &self.model);
         self.afterwork.settle(now);
         let away = self.model.away();
-        #[cfg(weir_debug)]
-        {
-            extern crate std;
-            std::eprintln!(
-                "{:?} flight {} round {:?} telling {telling} {:?} delay {} away {away} {:?}",
-                now,
-                self.flight,
-                round,
-                self.model,
-                self.window.delay(),
-                self.afterwork
-            );
-        }
         let away = if away >= turn::PAYS { away } else { 0 };
         self.reservations.set_ahead(away, self.window.largest());
     }

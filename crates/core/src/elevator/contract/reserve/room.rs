@@ -130,7 +130,10 @@ impl Reservation {
     fn leaves_room(&self, now: Instant, late: Span, others: u64, way: &Way) -> bool {
         if self.realtime {
             let others = way.flight.saturating_sub(self.flight);
-            return others == 0 || others + way.cost <= 2 * self.own.max(way.delay) + way.lag;
+            // What keeps the drive busy it has, and no more.
+            let busy = way.delay + 2 * way.cost;
+            let most = busy.max(2 * self.own.max(way.delay)) + way.lag;
+            return others == 0 || others + way.cost <= most;
         }
         let delayed = if way.serial {
             self.delayed.max(WHOLLY)
