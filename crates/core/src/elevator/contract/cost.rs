@@ -182,7 +182,8 @@ impl Model {
     /// drive does less.
     pub(super) fn efficient(&self, op: Op) -> u64 {
         let kind = kind(op, Place::Far);
-        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2]).clamp(PIECE, PIECE_MOST)
+        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2])
+            .clamp(PIECE, PIECE_MOST)
     }
 
     /// A piece goes to the drive, which has nothing else.

@@ -33,6 +33,8 @@ pub(super) struct Pace {
     least: u64,
     running: u64,
     ended: Instant,
+    /// When the last one began.
+    begun: Instant,
     /// Since when the next one has been held; it waits anew when one ends.
     held: Option<Instant>,
     /// Modelled cost of what was written since the last flush: of all, and of each stream, with the flush that it was since.
@@ -48,6 +50,7 @@ impl Pace {
             least: u64::MAX,
             running: 0,
             ended: Instant::ZERO,
+            begun: Instant::ZERO,
             held: None,
             written: 0,
             flushes: 0,
@@ -81,6 +84,11 @@ impl Pace {
         self.running == 0 && now.since(self.ended).as_nanos() >= self.time
     }
 
+    /// True if one has run at some time since then.
+    pub(super) fn has_run_since(&self, then: Instant) -> bool {
+        self.running > 0 || self.ended > then
+    }
+
     /// So many are in the drive.
     pub(super) fn running(&self) -> u64 {
         self.running
@@ -99,8 +107,14 @@ impl Pace {
         (now < end).then(|| late.until.min(end))
     }
 
+    /// True if one has just begun: others at that instant have the same to do, which is then done.
+    pub(super) fn has_just_begun(&self, now: Instant) -> bool {
+        self.running > 0 && self.begun == now
+    }
+
     /// A flush begins.
-    pub(super) fn begun(&mut self) {
+    pub(super) fn begun(&mut self, now: Instant) {
+        self.begun = now;
         self.running += 1;
         self.held = None;
     }

@@ -431,7 +431,10 @@ impl Elevator {
             return Ok(by_share);
         };
         // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
-        if self.shares.is_past(self.shares.of_stream(last), self.turn.length(&self.model)) {
+        if self
+            .shares
+            .is_past(self.shares.of_stream(last), self.turn.length(&self.model))
+        {
             return Ok(by_share);
         }
         if let Some(holder) = self.goes_on(now, table) {
@@ -550,7 +553,9 @@ impl Elevator {
         if offer.bytes == request.length {
             return offer.cost;
         }
-        let whole = self.model.cost(request.op, offer.place, u64::from(request.length));
+        let whole = self
+            .model
+            .cost(request.op, offer.place, u64::from(request.length));
         crate::time::mul_div_ceil(whole, u64::from(offer.bytes), u64::from(request.length))
     }
 
@@ -647,12 +652,10 @@ impl Schedule for Elevator {
                     bytes: offer.bytes,
                 }
             }
-            Err(Held { until: Some(at) }) => {
-                Next::Wait(Wake {
-                    at,
-                    reason: Reason::Idling,
-                })
-            }
+            Err(Held { until: Some(at) }) => Next::Wait(Wake {
+                at,
+                reason: Reason::Idling,
+            }),
             Err(Held { until: None }) => Next::Nothing,
         }
     }
@@ -671,14 +674,14 @@ impl Schedule for Elevator {
         } else {
             Span::ZERO
         };
-        let free = !self.bounds_hold();
+        let free = !self.bounds_hold() || self.pace.has_just_begun(now);
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations
                 .late_by_flush(now, time, self.pace.running(), behind, asks)
         });
         let at = late.and_then(|late| self.pace.hold(now, late));
         if at.is_none() {
-            self.pace.begun();
+            self.pace.begun(now);
             self.model.spoil();
         }
         at.map(|at| Wake {
@@ -719,10 +722,8 @@ impl Schedule for Elevator {
             alone,
             serial: self.turn.pays(&self.model),
         };
-        if self
-            .reservations
-            .completed(now, live.group, bytes, cost, last, drive)
-        {
+        let hides = (self.reservations).completed(now, live.group, bytes, cost, last, drive);
+        if hides && !self.pace.has_run_since(piece.dispatched) {
             self.afterwork.hides(now);
         }
         if last {
