@@ -21,7 +21,7 @@ const SHIFT: u32 = 20;
 const UNKNOWN: u64 = 1_000_000_000;
 const SLOWEST: u64 = 100_000_000;
 /// A far request is first taken to cost as much as so many bytes.
-const FAR_BYTES: u64 = 128 << 10;
+const FAR_BYTES: u64 = 32 << 10;
 /// A near one as so many.
 const NEAR_BYTES: u64 = 2 << 10;
 /// Pieces are cut to no less.

@@ -76,6 +76,11 @@ impl Pace {
         Some(self.time).filter(|&time| time > 0)
     }
 
+    /// True if none has run for as long as they take.
+    pub(super) fn has_rested(&self, now: Instant) -> bool {
+        self.running == 0 && now.since(self.ended).as_nanos() >= self.time
+    }
+
     /// So many are in the drive.
     pub(super) fn running(&self) -> u64 {
         self.running

@@ -219,9 +219,20 @@ impl Elevator {
         behind: u32,
         table: &Table,
     ) -> Option<u32> {
-        if !self.bounds_hold() {
+        if self.reservations.is_idle() || !self.bounds_hold() {
             return None;
         }
+        self.find_in_the_way(now, offer, behind, table)
+    }
+
+    #[inline(never)]
+    fn find_in_the_way(
+        &mut self,
+        now: Instant,
+        offer: &Offer,
+        behind: u32,
+        table: &Table,
+    ) -> Option<u32> {
         let lag = match behind {
             NIL => Span::ZERO,
             group => self.reservations.lag(now, group).less(YIELD),
@@ -651,10 +662,15 @@ impl Schedule for Elevator {
             let mut groups = flushes.iter().map(|f| table.requests[f].group);
             groups.any(|g| self.reservations.is_within(g, group))
         };
-        let lags = flushes
-            .iter()
-            .map(|f| self.reservations.most_lag(now, table.requests[f].group));
-        let behind = lags.max().unwrap_or(Span::ZERO);
+        // Of two who are behind, who syncs goes before who is less so, but not flush after flush.
+        let behind = if self.pace.has_rested(now) {
+            let lags = flushes
+                .iter()
+                .map(|f| self.reservations.most_lag(now, table.requests[f].group));
+            lags.max().unwrap_or(Span::ZERO)
+        } else {
+            Span::ZERO
+        };
         let free = !self.bounds_hold();
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations

@@ -151,7 +151,7 @@ impl Reservation {
                 let slice = way.overdue && (others == 0 || others + way.cost <= SLICE);
                 return slice || front <= self.kept.since(due).as_nanos();
             }
-            let least = way.delay + (way.delay / 4).max(way.cost);
+            let least = way.delay + (way.delay / 2).max(2 * way.cost);
             return others + way.cost <= least.max(self.period / 8 * 7);
         }
         let mut begin = self.start();
