@@ -16,8 +16,10 @@ impl Mask {
     pub const TURNS: Self = Self(2);
     /// [`Event::Bound`].
     pub const BOUNDS: Self = Self(4);
+    /// [`Event::Learned`].
+    pub const LEARNED: Self = Self(8);
     /// Everything.
-    pub const ALL: Self = Self(7);
+    pub const ALL: Self = Self(15);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -73,6 +75,19 @@ pub enum Event {
         /// Bytes charged for it.
         charged: u64,
     },
+    /// What an elevator has learned of the drive, sampled as often as it learns: drive time that pieces take up.
+    Learned {
+        /// A read of 64 KiB that does not go on where the drive is.
+        read: Span,
+        /// A write of 64 KiB, likewise.
+        write: Span,
+        /// What going elsewhere costs.
+        away: Span,
+        /// How long the drive takes for a piece beyond that: it works on many at a time.
+        delay: Span,
+        /// What it still has to do for requests that it has answered.
+        hidden: Span,
+    },
     /// The drive time that others may have in flight for the sake of a group's promise changed.
     Bound {
         /// The group.
@@ -103,6 +118,7 @@ impl Event {
             Self::Released { .. } | Self::Throttled { .. } | Self::Passed { .. } => Mask::LIMITS,
             Self::Selected { .. } | Self::Expired { .. } => Mask::TURNS,
             Self::Bound { .. } => Mask::BOUNDS,
+            Self::Learned { .. } => Mask::LEARNED,
         }
     }
 }

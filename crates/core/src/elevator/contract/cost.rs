@@ -259,13 +259,14 @@ impl Model {
         let parts = self.parts();
         let all: u64 = parts.iter().sum::<u64>().max(1);
         let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
-        let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40) as i64;
+        let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40).cast_signed();
         let error = ratio(self.busy, all) - ONE;
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
-            let explains = (u128::from(part) * u128::from(all) << RATIO) / squares.max(1);
+            let explains = ((u128::from(part) * u128::from(all)) << RATIO) / squares.max(1);
             let explains = i64::try_from(explains).unwrap_or(ONE).min(8 * ONE);
             let belief = self.belief(i, error, telling);
-            let step = i128::from(error) * i128::from(explains) * i128::from(belief) >> (2 * RATIO);
+            let step = i128::from(error) * i128::from(explains) * i128::from(belief);
+            let step = step >> (2 * RATIO);
             let factor = (i128::from(ONE) + step).clamp(i128::from(ONE / 2), i128::from(4 * ONE));
             let scaled = |value: u64| mul_div_floor(value, factor as u64, ONE as u64);
             if let Some(byte) = i.checked_sub(4) {

@@ -18,8 +18,8 @@ use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A flush is held for at most so many times the time that flushes take. Nine tenths of a drive may be promised, and with
-/// what is reserved beyond that as headroom the rest is a fourteenth.
+/// A flush is held for at most so many times the time that flushes take, so that they get a seventeenth of the drive whatever was
+/// promised.
 const MOST: u64 = 16;
 /// And never longer than this.
 const LONGEST: Span = Span::from_secs(1);
@@ -151,7 +151,8 @@ mod tests {
         let at = |us| Instant::ZERO + Span::from_micros(us);
         let mut pace = Pace::new(2);
         assert_eq!(pace.ended(at(100), at(0), 0), 100_000, "nobody wrote");
-        (pace.wrote(0, 10), pace.wrote(1, 30));
+        pace.wrote(0, 10);
+        pace.wrote(1, 30);
         // The least is thought to be a 64th more by now.
         assert_eq!(pace.ended(at(1_000), at(500), 0), 101_562 + 398_438 / 4);
         pace.wrote(1, 30);

@@ -95,6 +95,10 @@ pub(super) struct Elevator {
     held: Option<Instant>,
     /// The stream for whose next request the drive is kept.
     awaited: Option<u32>,
+    /// That stream as a driver knows it, as of the last choice.
+    idles: Option<StreamId>,
+    /// Something was learned and not yet published.
+    learned: bool,
     /// The bound that was published last: whose, and its length.
     published: (u32, u64),
 }
@@ -145,6 +149,8 @@ impl Elevator {
             goal: Instant::ZERO,
             held: None,
             awaited: None,
+            idles: None,
+            learned: false,
             published: (NIL, 0),
         }
     }
@@ -161,7 +167,7 @@ impl Elevator {
         let op = live.request.op;
         let whole = u64::from(most) <= GRAIN
             || !matches!(op, Op::Read | Op::Write)
-            || self.turn.pays(&self.model)
+            || Turn::pays(&self.model)
             || self.model.is_new()
             || self.queued == 1 && self.reservations.is_idle();
         if whole {
@@ -195,7 +201,7 @@ impl Elevator {
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
         // Where it costs little to go elsewhere, that is all the same.
-        let place = if self.turn.pays(&self.model) {
+        let place = if Turn::pays(&self.model) {
             self.turn.place(live.space, offset)
         } else {
             Place::Far
@@ -244,7 +250,7 @@ impl Elevator {
             flight: self.flight,
             hidden: self.afterwork.left(now, self.writes),
             delay: self.window.delay(),
-            serial: self.turn.pays(&self.model),
+            serial: Turn::pays(&self.model),
             behind,
             lag: 2 * lag.as_nanos(),
             overdue: waited >= HELD_MAX,
@@ -373,18 +379,14 @@ impl Elevator {
         if self.turn.is_in_flight(stream) {
             return Err(Held::NOTHING);
         }
-        match self.turn.awaited(now, stream, &self.model) {
-            Some(until) => {
-                self.awaited = Some(stream);
-                Err(Held { until: Some(until) })
-            }
-            None => {
-                if self.awaited.take() == Some(stream) {
-                    self.turn.in_vain(stream);
-                }
-                Ok(())
-            }
+        if let Some(until) = self.turn.awaited(now, stream, &self.model) {
+            self.awaited = Some(stream);
+            return Err(Held { until: Some(until) });
         }
+        if self.awaited.take() == Some(stream) {
+            self.turn.in_vain(stream);
+        }
+        Ok(())
     }
 
     fn choose_by_share(
@@ -396,7 +398,7 @@ impl Elevator {
         let Some(mut stream) = self.shares.pick(0) else {
             return Err(Held::NOTHING);
         };
-        if self.turn.pays(&self.model) {
+        if Turn::pays(&self.model) {
             stream = self.stay(now, stream, table)?;
         }
         let offer = self.offer(now, stream, table);
@@ -433,7 +435,7 @@ impl Elevator {
         // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
         if self
             .shares
-            .is_past(self.shares.of_stream(last), self.turn.length(&self.model))
+            .is_past(self.shares.of_stream(last), Turn::length(&self.model))
         {
             return Ok(by_share);
         }
@@ -641,8 +643,12 @@ impl Schedule for Elevator {
     }
 
     fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
+        self.idles = None;
         if self.queued == 0 {
             return Next::Nothing;
+        }
+        if core::mem::take(&mut self.learned) {
+            self.sample(now, events);
         }
         match self.choose(now, table, events) {
             Ok(offer) => {
@@ -652,10 +658,13 @@ impl Schedule for Elevator {
                     bytes: offer.bytes,
                 }
             }
-            Err(Held { until: Some(at) }) => Next::Wait(Wake {
-                at,
-                reason: Reason::Idling,
-            }),
+            Err(Held { until: Some(at) }) => {
+                self.idles = self.awaited.map(|stream| table.stream_id(stream));
+                Next::Wait(Wake {
+                    at,
+                    reason: Reason::Idling,
+                })
+            }
             Err(Held { until: None }) => Next::Nothing,
         }
     }
@@ -720,7 +729,7 @@ impl Schedule for Elevator {
             time: now.since(piece.dispatched).as_nanos(),
             front: sent.front,
             alone,
-            serial: self.turn.pays(&self.model),
+            serial: Turn::pays(&self.model),
         };
         let hides = (self.reservations).completed(now, live.group, bytes, cost, last, drive);
         if hides && !self.pace.has_run_since(piece.dispatched) {
@@ -754,13 +763,27 @@ impl Schedule for Elevator {
     }
 
     fn idles_for(&self) -> Option<StreamId> {
-        None
+        self.idles
     }
 }
 
 impl Elevator {
+    /// Publishes what has been learned.
+    #[inline(never)]
+    fn sample(&self, now: Instant, events: &mut Events) {
+        let cost = |op| Span::from_nanos(self.model.cost(op, Place::Far, 64 << 10));
+        events.publish(now, || Event::Learned {
+            read: cost(Op::Read),
+            write: cost(Op::Write),
+            away: Span::from_nanos(self.model.away()),
+            delay: Span::from_nanos(self.window.delay()),
+            hidden: Span::from_nanos(self.afterwork.left(now, self.writes)),
+        });
+    }
+
     /// A round of learning is over.
     fn learn(&mut self, now: Instant, round: cost::Round) {
+        self.learned = true;
         let telling = self.window.is_telling(round);
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);

@@ -2,6 +2,7 @@
 //! 250 MB/s one after the other.
 
 mod flush;
+mod learn;
 mod pace;
 mod rest;
 
@@ -184,6 +185,13 @@ impl Host {
     }
 
     fn run(mut self, seconds: u64) -> Run {
+        self.play(seconds);
+        let counters = self.layer.counters();
+        (self.run.pieces, self.run.requests) = (counters.dispatched, counters.accepted);
+        self.run
+    }
+
+    fn play(&mut self, seconds: u64) {
         let mut out = Vec::new();
         while let Some(Reverse((now, event))) = self.events.pop() {
             if now >= seconds * SECOND {
@@ -210,9 +218,6 @@ impl Host {
                 self.carry_out(now, output);
             }
         }
-        let counters = self.layer.counters();
-        (self.run.pieces, self.run.requests) = (counters.dispatched, counters.accepted);
-        self.run
     }
 
     fn carry_out(&mut self, now: u64, output: Output) {

@@ -125,7 +125,7 @@ impl Turn {
 
     /// True if going elsewhere costs this drive so much that turns pay.
     #[inline]
-    pub(super) fn pays(&self, model: &Model) -> bool {
+    pub(super) fn pays(model: &Model) -> bool {
         model.away() >= PAYS
     }
 
@@ -138,12 +138,12 @@ impl Turn {
     /// The stream that keeps the drive if its next piece goes on where the last one ended, which may have been its first.
     #[inline]
     pub(super) fn last(&self, now: Instant, model: &Model) -> Option<u32> {
-        let lasts = now.since(self.since).as_nanos() < self.length(model);
-        self.stream.filter(|_| self.pays(model) && lasts)
+        let lasts = now.since(self.since).as_nanos() < Self::length(model);
+        self.stream.filter(|_| Self::pays(model) && lasts)
     }
 
     /// How long a turn is, in nanoseconds.
-    pub(super) fn length(&self, model: &Model) -> u64 {
+    pub(super) fn length(model: &Model) -> u64 {
         (TURN * model.away()).min(LONGEST)
     }
 
