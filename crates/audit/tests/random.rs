@@ -26,7 +26,6 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-#[ignore = "the end of a flush counts as a turn: whoever of the idle class syncs often waits with its other requests"]
 fn random_operations_keep_nobody_of_the_idle_class_waiting() {
     let mut seeds = Random::new(4);
     for _ in 0..4_000 {

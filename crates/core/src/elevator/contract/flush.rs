@@ -33,8 +33,6 @@ pub(super) struct Pace {
     least: u64,
     running: u64,
     ended: Instant,
-    /// When the last one began.
-    begun: Instant,
     /// Since when the next one has been held; it waits anew when one ends.
     held: Option<Instant>,
     /// Modelled cost of what was written since the last flush: of all, and of each stream, with the flush that it was since.
@@ -50,7 +48,6 @@ impl Pace {
             least: u64::MAX,
             running: 0,
             ended: Instant::ZERO,
-            begun: Instant::ZERO,
             held: None,
             written: 0,
             flushes: 0,
@@ -107,14 +104,8 @@ impl Pace {
         (now < end).then(|| late.until.min(end))
     }
 
-    /// True if one has just begun: others at that instant have the same to do, which is then done.
-    pub(super) fn has_just_begun(&self, now: Instant) -> bool {
-        self.running > 0 && self.begun == now
-    }
-
     /// A flush begins.
-    pub(super) fn begun(&mut self, now: Instant) {
-        self.begun = now;
+    pub(super) fn begun(&mut self) {
         self.running += 1;
         self.held = None;
     }

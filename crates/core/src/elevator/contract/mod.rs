@@ -683,14 +683,14 @@ impl Schedule for Elevator {
         } else {
             Span::ZERO
         };
-        let free = !self.bounds_hold() || self.pace.has_just_begun(now);
+        let free = !self.bounds_hold();
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations
                 .late_by_flush(now, time, self.pace.running(), behind, asks)
         });
         let at = late.and_then(|late| self.pace.hold(now, late));
         if at.is_none() {
-            self.pace.begun(now);
+            self.pace.begun();
             self.model.spoil();
         }
         at.map(|at| Wake {

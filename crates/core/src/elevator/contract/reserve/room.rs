@@ -130,9 +130,16 @@ impl Reservation {
     fn leaves_room(&self, now: Instant, late: Span, others: u64, way: &Way) -> bool {
         if self.realtime {
             let others = way.flight.saturating_sub(self.flight);
-            // What keeps the drive busy it has, and no more.
-            let busy = way.delay + 2 * way.cost;
-            let most = busy.max(2 * self.own.max(way.delay)) + way.lag;
+            // Others have as much again as it has itself, and what keeps the drive busy, unless it could not have its max beside that.
+            let twice = 2 * self.own.max(way.delay);
+            let most = twice.max(way.delay + 2 * way.cost);
+            let allowed = self.allowed();
+            let most = if (self.own..self.own + most).contains(&allowed) {
+                (allowed - self.own).clamp(way.delay + way.cost, most)
+            } else {
+                most
+            };
+            let most = most + way.lag;
             return others == 0 || others + way.cost <= most;
         }
         let delayed = if way.serial {
