@@ -12,9 +12,11 @@
 //! with turns for who goes on there or has had less than its share.
 
 mod afterwork;
+mod choice;
 mod config;
 mod cost;
 mod flush;
+mod offer;
 mod reserve;
 mod share;
 mod turn;
@@ -32,27 +34,17 @@ use crate::{GroupId, Instant, Op, Request, Span, StreamId, mutant};
 use afterwork::Afterwork;
 use alloc::vec;
 use alloc::vec::Vec;
+use choice::Held;
 use cost::{Model, Place};
 use flush::Pace;
-use reserve::{Drive, Reservations, Way};
+use offer::Offer;
+use reserve::{Drive, Reservations};
 use share::Shares;
 use turn::Turn;
 use window::Window;
 
 /// Streams of one group are alike.
 const STREAM_WEIGHT: u32 = 100;
-/// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
-const GRAIN: u64 = 4096;
-/// While others wait, no piece of a read or write costs more than this if it can be cut.
-const PIECE_MAX: u64 = 1_000_000;
-/// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait; who is held back for one that
-/// can, a single piece after a longer one.
-const HELD_MAX: Span = Span::from_millis(300);
-const SLICE: Span = Span::from_millis(10);
-/// A realtime client lets others pass who are behind by more than this.
-const YIELD: Span = Span::from_millis(10);
-const HELD_LONGEST: Span = Span::from_millis(600);
-
 /// What a request has in the drive.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -103,30 +95,6 @@ pub(super) struct Elevator {
     published: (u32, u64),
 }
 
-/// A piece that might go.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
-    stream: u32,
-    request: u32,
-    bytes: u32,
-    last: bool,
-    place: Place,
-    cost: u64,
-    /// The entity up to which it is charged; [`NIL`]: all the way.
-    top: u32,
-}
-
-/// Nothing goes now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Held {
-    /// When to look again, if nothing happens before.
-    until: Option<Instant>,
-}
-
-impl Held {
-    const NOTHING: Self = Self { until: None };
-}
-
 impl Elevator {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
@@ -158,343 +126,6 @@ impl Elevator {
     /// True if what others have in flight is bounded for the sake of promises.
     fn bounds_hold(&self) -> bool {
         self.config.bound_in_flight && !mutant::is(mutant::BOUND_IGNORED)
-    }
-
-    /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
-    fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
-        let (most, last) = table.piece(request);
-        let live = &table.requests[request];
-        let op = live.request.op;
-        let whole = u64::from(most) <= GRAIN
-            || !matches!(op, Op::Read | Op::Write)
-            || Turn::pays(&self.model)
-            || self.model.is_new()
-            || self.queued == 1 && self.reservations.is_idle();
-        if whole {
-            return (most, last);
-        }
-        let portion = if self.bounds_hold() && !self.reservations.is_urgent(live.group) {
-            self.reservations
-                .portion(now, live.group, self.window.delay())
-        } else {
-            None
-        };
-        let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX);
-        let room = self
-            .model
-            .bytes_in(op, portion)
-            .max(self.model.efficient(op));
-        let within = room.div_ceil(GRAIN).max(1) * GRAIN;
-        if within >= u64::from(most) {
-            return (most, last);
-        }
-        let past = (live.request.offset + u64::from(live.issued)) % GRAIN;
-        ((within - past) as u32, false)
-    }
-
-    /// The next piece of a stream.
-    fn offer(&mut self, now: Instant, stream: u32, table: &Table) -> Offer {
-        let request = self.queues[stream as usize]
-            .first()
-            .expect("an active stream has a request");
-        let (bytes, last) = self.piece(now, request, table);
-        let live = &table.requests[request].request;
-        let offset = live.offset + u64::from(table.requests[request].issued);
-        // Where it costs little to go elsewhere, that is all the same.
-        let place = if Turn::pays(&self.model) {
-            self.turn.place(live.space, offset)
-        } else {
-            Place::Far
-        };
-        Offer {
-            stream,
-            request,
-            bytes,
-            last,
-            place,
-            cost: self.model.cost(live.op, place, u64::from(bytes)),
-            top: NIL,
-        }
-    }
-
-    /// The reservation for whose sake a piece must wait; `behind` is whose it is if it goes because that is behind.
-    fn in_the_way(
-        &mut self,
-        now: Instant,
-        offer: &Offer,
-        behind: u32,
-        table: &Table,
-    ) -> Option<u32> {
-        if self.reservations.is_idle() || !self.bounds_hold() {
-            return None;
-        }
-        self.find_in_the_way(now, offer, behind, table)
-    }
-
-    #[inline(never)]
-    fn find_in_the_way(
-        &mut self,
-        now: Instant,
-        offer: &Offer,
-        behind: u32,
-        table: &Table,
-    ) -> Option<u32> {
-        let lag = match behind {
-            NIL => Span::ZERO,
-            group => self.reservations.lag(now, group).less(YIELD),
-        };
-        let waited = self.held.map_or(Span::ZERO, |held| now.since(held));
-        let way = Way {
-            group: table.requests[offer.request].group,
-            cost: offer.cost,
-            flight: self.flight,
-            hidden: self.afterwork.left(now, self.writes),
-            delay: self.window.delay(),
-            serial: Turn::pays(&self.model),
-            behind,
-            lag: 2 * lag.as_nanos(),
-            overdue: waited >= HELD_MAX,
-        };
-        let found = self.reservations.in_the_way(now, &way)?;
-        if waited >= HELD_LONGEST {
-            self.held = None;
-            return None;
-        }
-        Some(found)
-    }
-
-    fn choose(&mut self, now: Instant, table: &Table, events: &mut Events) -> Result<Offer, Held> {
-        if let Some(group) = self.shares.overdue(now) {
-            let stream = self.shares.pick(group).expect("it has something to send");
-            return Ok(self.offer(now, stream, table));
-        }
-        let urgent = self.reservations.urgent();
-        let urgent = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT));
-        if let Some(group) = urgent
-            && !self.is_late_for(now, group)
-        {
-            return self.realtime(now, group, table);
-        }
-        if let Some(served) = self.serve_on(now, table)? {
-            return Ok(served);
-        }
-        let behind = self.reservations.behind(now);
-        if let Some(group) = behind.filter(|_| !mutant::is(mutant::BEHIND_IGNORED)) {
-            let offer = self.reserved(now, group, table);
-            return match self.in_the_way(now, &offer, group, table) {
-                None => {
-                    self.serve(now, group);
-                    Ok(offer)
-                }
-                Some(other) => match urgent {
-                    Some(group) if self.reservations.lag(now, other) == Span::ZERO => {
-                        Ok(self.reserved(now, group, table))
-                    }
-                    _ => self.instead(now, offer, other, table, events),
-                },
-            };
-        }
-        self.choose_by_share(now, table, events)
-    }
-
-    /// The next piece of a realtime client, unless it would be too much for somebody who is behind by far and has its request in the
-    /// drive or is about to ask.
-    fn realtime(&mut self, now: Instant, group: u32, table: &Table) -> Result<Offer, Held> {
-        let offer = self.reserved(now, group, table);
-        let lag = self.reservations.lag(now, group).max(YIELD);
-        match self.in_the_way(now, &offer, NIL, table) {
-            Some(other) if self.flight > 0 && self.reservations.lag(now, other) > lag => {
-                Err(Held {
-                    until: self.reservations.expected(other).filter(|&at| at > now),
-                })
-            }
-            _ => Ok(offer),
-        }
-    }
-
-    /// True if somebody is behind its promise by far, and by more than a realtime client is behind its max: the drive is too slow for
-    /// both, and gives each its part.
-    fn is_late_for(&mut self, now: Instant, realtime: u32) -> bool {
-        let Some(behind) = self.reservations.behind(now) else {
-            return false;
-        };
-        let lag = self.reservations.lag(now, behind);
-        lag > YIELD
-            && lag > self.reservations.lag(now, realtime)
-            && !mutant::is(mutant::REALTIME_STARVES_PROMISES)
-    }
-
-    /// A reservation is served, from now on until it has had as much at one go as it may.
-    fn serve(&mut self, now: Instant, group: u32) {
-        if self.served != group {
-            (self.served, self.goal) = (group, self.reservations.goal(now, group));
-        }
-    }
-
-    /// The next piece of a reservation that has something to send.
-    fn reserved(&mut self, now: Instant, group: u32, table: &Table) -> Offer {
-        let by_share = self.shares.pick(group).expect("it has something to send");
-        let near = self.goes_on(now, table);
-        let within = near.filter(|&s| {
-            self.reservations
-                .is_within(table.streams[s].spec.group, group)
-        });
-        Offer {
-            top: group,
-            ..self.offer(now, within.unwrap_or(by_share), table)
-        }
-    }
-
-    /// The reservation that was served last is served on, on a drive where turns pay, until it is as far ahead as it may be.
-    fn serve_on(&mut self, now: Instant, table: &Table) -> Result<Option<Offer>, Held> {
-        let group = self.served;
-        if group == NIL {
-            return Ok(None);
-        }
-        let holder = self.turn.holder(now, &self.model);
-        let holder = holder.filter(|&s| {
-            self.reservations
-                .is_within(table.streams[s].spec.group, group)
-        });
-        if let Some(stream) = holder
-            && !self.reservations.has_reached(group, self.goal)
-        {
-            if self.goes_on(now, table).is_some() {
-                let offer = self.reserved(now, group, table);
-                // For realtime clients only it is too much.
-                match self.in_the_way(now, &offer, group, table) {
-                    Some(other) if self.reservations.is_realtime(other) => {}
-                    _ => return Ok(Some(offer)),
-                }
-            } else if self.queues[stream as usize].is_empty() {
-                self.wait_for(now, stream)?;
-            }
-        }
-        self.served = NIL;
-        Ok(None)
-    }
-
-    /// Holds the drive for a stream that has nothing queued, if that is worth it.
-    fn wait_for(&mut self, now: Instant, stream: u32) -> Result<(), Held> {
-        if self.turn.is_in_flight(stream) {
-            return Err(Held::NOTHING);
-        }
-        if let Some(until) = self.turn.awaited(now, stream, &self.model) {
-            self.awaited = Some(stream);
-            return Err(Held { until: Some(until) });
-        }
-        if self.awaited.take() == Some(stream) {
-            self.turn.in_vain(stream);
-        }
-        Ok(())
-    }
-
-    fn choose_by_share(
-        &mut self,
-        now: Instant,
-        table: &Table,
-        events: &mut Events,
-    ) -> Result<Offer, Held> {
-        let Some(mut stream) = self.shares.pick(0) else {
-            return Err(Held::NOTHING);
-        };
-        if Turn::pays(&self.model) {
-            stream = self.stay(now, stream, table)?;
-        }
-        let offer = self.offer(now, stream, table);
-        if let Some(group) = self.in_the_way(now, &offer, NIL, table) {
-            self.held.get_or_insert(now);
-            return self.instead(now, offer, group, table, events);
-        }
-        if !self.window.has_room(now, self.flight, offer.cost) {
-            return Err(Held::NOTHING);
-        }
-        if self
-            .held
-            .is_some_and(|held| now.since(held) < HELD_MAX || now.since(held) >= HELD_MAX + SLICE)
-        {
-            self.held = None;
-        }
-        Ok(offer)
-    }
-
-    /// The stream whose turn it is, if it has something to send that goes on where the drive is.
-    fn goes_on(&self, now: Instant, table: &Table) -> Option<u32> {
-        let holder = self.turn.last(now, &self.model)?;
-        let live = &table.requests[self.queues[holder as usize].first()?];
-        let offset = live.request.offset + u64::from(live.issued);
-        let place = self.turn.place(live.request.space, offset);
-        (place == Place::Near).then_some(holder)
-    }
-
-    /// Whoever keeps the drive, or else the stream whose turn it is by share.
-    fn stay(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
-        let Some(last) = self.turn.stream else {
-            return Ok(by_share);
-        };
-        // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
-        if self
-            .shares
-            .is_past(self.shares.of_stream(last), Turn::length(&self.model))
-        {
-            return Ok(by_share);
-        }
-        if let Some(holder) = self.goes_on(now, table) {
-            return Ok(holder);
-        }
-        if !self.queues[last as usize].is_empty() {
-            return Ok(by_share);
-        }
-        let [one, other] = [last, by_share].map(|s| self.shares.of_stream(s));
-        if self.turn.holder(now, &self.model).is_some() || self.shares.owes(one, other) {
-            self.wait_for(now, last)?;
-        }
-        Ok(by_share)
-    }
-
-    /// A piece must wait for the sake of `group`, which goes first if it has something to send. The drive is left empty only while
-    /// somebody is about to ask.
-    fn instead(
-        &mut self,
-        now: Instant,
-        offer: Offer,
-        group: u32,
-        table: &Table,
-        events: &mut Events,
-    ) -> Result<Offer, Held> {
-        self.publish(now, group, events);
-        let first = self.shares.is_active(group) && !self.reservations.is_ahead(now, group);
-        if first && !mutant::is(mutant::BEHIND_IGNORED) {
-            self.serve(now, group);
-            return Ok(self.reserved(now, group, table));
-        }
-        let expected = self.reservations.expected(group).filter(|&at| at > now);
-        if self.flight == 0 && expected.is_none() {
-            return Ok(offer);
-        }
-        let mut until = expected;
-        if let Some(held) = self.held {
-            let over = held + HELD_MAX;
-            let over = if now < over {
-                over
-            } else {
-                held + HELD_LONGEST
-            };
-            until = Some(until.unwrap_or(over).min(over)).filter(|&at| at > now);
-        }
-        Err(Held { until })
-    }
-
-    /// Says for whose sake others are held, when that or the bound has changed.
-    fn publish(&mut self, now: Instant, group: u32, events: &mut Events) {
-        let bound = self.reservations.bound(group);
-        if self.published != (group, bound) {
-            self.published = (group, bound);
-            events.publish(now, || Event::Bound {
-                group: GroupId(group),
-                span: Span::from_nanos(bound),
-            });
-        }
     }
 
     /// Accounts for a piece that goes.

@@ -1,0 +1,133 @@
+//! A piece that might go: how long it is, what it costs, and for whose sake it has to wait.
+
+use super::Elevator;
+use super::choice::{HELD_LONGEST, HELD_MAX, YIELD};
+use super::cost::Place;
+use super::reserve::Way;
+use super::turn::Turn;
+use crate::layer::Table;
+use crate::list::NIL;
+use crate::{Instant, Op, Span};
+
+/// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
+const GRAIN: u64 = 4096;
+/// While others wait, no piece of a read or write costs more than this if it can be cut.
+const PIECE_MAX: u64 = 1_000_000;
+
+/// A piece that might go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) stream: u32,
+    pub(super) request: u32,
+    pub(super) bytes: u32,
+    pub(super) last: bool,
+    pub(super) place: Place,
+    pub(super) cost: u64,
+    /// The entity up to which it is charged; [`NIL`]: all the way.
+    pub(super) top: u32,
+}
+
+impl Elevator {
+    /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
+    pub(super) fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
+        let (most, last) = table.piece(request);
+        let live = &table.requests[request];
+        let op = live.request.op;
+        let whole = u64::from(most) <= GRAIN
+            || !matches!(op, Op::Read | Op::Write)
+            || Turn::pays(&self.model)
+            || self.model.is_new()
+            || self.queued == 1 && self.reservations.is_idle();
+        if whole {
+            return (most, last);
+        }
+        let portion = if self.bounds_hold() && !self.reservations.is_urgent(live.group) {
+            self.reservations
+                .portion(now, live.group, self.window.delay())
+        } else {
+            None
+        };
+        let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX);
+        let room = self
+            .model
+            .bytes_in(op, portion)
+            .max(self.model.efficient(op));
+        let within = room.div_ceil(GRAIN).max(1) * GRAIN;
+        if within >= u64::from(most) {
+            return (most, last);
+        }
+        let past = (live.request.offset + u64::from(live.issued)) % GRAIN;
+        ((within - past) as u32, false)
+    }
+
+    /// The next piece of a stream.
+    pub(super) fn offer(&mut self, now: Instant, stream: u32, table: &Table) -> Offer {
+        let request = self.queues[stream as usize]
+            .first()
+            .expect("an active stream has a request");
+        let (bytes, last) = self.piece(now, request, table);
+        let live = &table.requests[request].request;
+        let offset = live.offset + u64::from(table.requests[request].issued);
+        // Where it costs little to go elsewhere, that is all the same.
+        let place = if Turn::pays(&self.model) {
+            self.turn.place(live.space, offset)
+        } else {
+            Place::Far
+        };
+        Offer {
+            stream,
+            request,
+            bytes,
+            last,
+            place,
+            cost: self.model.cost(live.op, place, u64::from(bytes)),
+            top: NIL,
+        }
+    }
+
+    /// The reservation for whose sake a piece must wait; `behind` is whose it is if it goes because that is behind.
+    pub(super) fn in_the_way(
+        &mut self,
+        now: Instant,
+        offer: &Offer,
+        behind: u32,
+        table: &Table,
+    ) -> Option<u32> {
+        if self.reservations.is_idle() || !self.bounds_hold() {
+            return None;
+        }
+        self.find_in_the_way(now, offer, behind, table)
+    }
+
+    #[inline(never)]
+    fn find_in_the_way(
+        &mut self,
+        now: Instant,
+        offer: &Offer,
+        behind: u32,
+        table: &Table,
+    ) -> Option<u32> {
+        let lag = match behind {
+            NIL => Span::ZERO,
+            group => self.reservations.lag(now, group).less(YIELD),
+        };
+        let waited = self.held.map_or(Span::ZERO, |held| now.since(held));
+        let way = Way {
+            group: table.requests[offer.request].group,
+            cost: offer.cost,
+            flight: self.flight,
+            hidden: self.afterwork.left(now, self.writes),
+            delay: self.window.delay(),
+            serial: Turn::pays(&self.model),
+            behind,
+            lag: 2 * lag.as_nanos(),
+            overdue: waited >= HELD_MAX,
+        };
+        let found = self.reservations.in_the_way(now, &way)?;
+        if waited >= HELD_LONGEST {
+            self.held = None;
+            return None;
+        }
+        Some(found)
+    }
+}
