@@ -29,6 +29,8 @@ impl Held {
 }
 
 impl Elevator {
+    /// Chooses the piece that goes now: whose deadline in the idle class is past; a realtime client's; a promise's that is behind;
+    /// whose turn it is by share.
     pub(super) fn choose(
         &mut self,
         now: Instant,

@@ -71,7 +71,7 @@ pub(in super::super) struct Way {
     pub(in super::super) behind: u32,
     /// By how much that is behind beyond what realtime clients may make it.
     pub(in super::super) lag: u64,
-    /// Those who cannot be served in time must let it pass; or all must.
+    /// It has waited so long that those who cannot be served in time must let it pass.
     pub(in super::super) overdue: bool,
 }
 
