@@ -148,7 +148,7 @@ impl Fair {
                 u128::from(model.now.as_nanos() - low.at),
             );
             let promised =
-                (min + min / 16) * passed / 1_000_000_000 + min / 8 + u128::from(self.lag);
+                (min + min / 12) * passed / 1_000_000_000 + min / 8 + u128::from(self.lag);
             if gained > allowed && u128::from(own.served - low.served) > promised {
                 found.add(
                     Self::NAME,

@@ -157,10 +157,10 @@ impl Realtime {
     }
 }
 
-/// What a promise comes to in so many nanoseconds, and a sixteenth more.
+/// What a promise comes to in so many nanoseconds, and an eighth more: as much as is reserved beyond it, and some.
 fn owed(rate: Rate, nanos: u64) -> u64 {
     let owed = u128::from(rate.a_second) * u128::from(nanos) / 1_000_000_000;
-    u64::try_from(owed + owed / 16).unwrap_or(u64::MAX / 2)
+    u64::try_from(owed + owed / 8).unwrap_or(u64::MAX / 2)
 }
 
 impl Client {

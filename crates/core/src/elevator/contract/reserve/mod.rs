@@ -34,7 +34,7 @@ const HEADROOM: u64 = 5;
 /// One group's promise.
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
-    /// Bytes and requests a second with the headroom, zero for none; both zero: nothing reserved.
+    /// Bytes and requests a second, zero for none; both zero: nothing reserved.
     bytes: u64,
     iops: u64,
     realtime: bool,
@@ -103,14 +103,18 @@ impl Reservation {
         self.bytes > 0 || self.iops > 0
     }
 
-    /// The time at the promised rate that so much service takes.
+    /// The time at the promised rate, with the headroom, that so much service takes.
     #[inline]
     fn time_for(&self, bytes: u64, requests: u64) -> u64 {
         let at = |amount: u64, rate: u64| {
             if rate == 0 {
                 0
             } else {
-                mul_div_floor(amount, 1_000_000_000, rate)
+                mul_div_floor(
+                    amount,
+                    64 * 1_000_000_000,
+                    rate.saturating_mul(64 + HEADROOM),
+                )
             }
         };
         at(bytes, self.bytes).max(at(requests, self.iops))
@@ -188,15 +192,8 @@ impl Reservations {
         let realtime = contract.is_some_and(|c| c.class == Class::Realtime);
         let r = &mut self.table[slot as usize];
         let existed = r.exists();
-        let more = |rate: u64| rate + rate.div_ceil(64) * HEADROOM;
         let before = (r.bytes, r.iops, r.realtime);
-        (r.bytes, r.iops) = match (reserved.bytes, reserved.iops) {
-            (0, 0) => (0, 0),
-            (b, i) => (
-                if b > 0 { more(b) } else { 0 },
-                if i > 0 { more(i) } else { 0 },
-            ),
-        };
+        (r.bytes, r.iops) = (reserved.bytes, reserved.iops);
         if mutant::is(mutant::MIN_IOPS_IGNORED) {
             r.iops = 0;
         }
