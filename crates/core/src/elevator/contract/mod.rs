@@ -191,12 +191,6 @@ impl Elevator {
             .cost(request.op, offer.place, u64::from(request.length));
         crate::time::mul_div_ceil(whole, u64::from(offer.bytes), u64::from(request.length))
     }
-
-    /// A request entered or left a queue.
-    fn gone(&mut self, now: Instant, request: u32, table: &Table) {
-        let live = &table.requests[request];
-        self.turn.answered(now, live.request.stream.slot());
-    }
 }
 
 impl Schedule for Elevator {
@@ -265,7 +259,7 @@ impl Schedule for Elevator {
             let entity = self.shares.of_stream(stream);
             self.shares.deactivate(entity);
         }
-        self.gone(now, request, table);
+        self.turn.answered(now, stream);
         self.reservations
             .removed(now, live.group, u64::from(table.left(request)));
         let shares = &self.shares;
@@ -367,7 +361,7 @@ impl Schedule for Elevator {
             self.afterwork.hides(now);
         }
         if last {
-            self.gone(now, piece.request, table);
+            self.turn.answered(now, stream);
         }
         if let Some(round) = round {
             self.learn(now, round);

@@ -29,7 +29,7 @@ pub(super) struct Offer {
 
 impl Elevator {
     /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
-    pub(super) fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
+    fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
         let (most, last) = table.piece(request);
         let live = &table.requests[request];
         let op = live.request.op;

@@ -198,15 +198,7 @@ impl Reservations {
     }
 
     /// The reservation for whose sake a piece must wait.
-    #[inline]
     pub(in super::super) fn in_the_way(&mut self, now: Instant, way: &Way) -> Option<u32> {
-        if self.is_idle() {
-            return None;
-        }
-        self.find_in_the_way(now, way)
-    }
-
-    fn find_in_the_way(&mut self, now: Instant, way: &Way) -> Option<u32> {
         self.alive(now);
         let due = now.back(self.late).as_nanos();
         // Beyond this nothing that begins is delayed too long.
