@@ -28,6 +28,7 @@ pub use figures::{jain, median, ratio};
 pub use histogram::Histogram;
 pub use jsonl::{ReadError, read_records, to_line, write_records};
 pub use meter::Meter;
+pub use places::Places;
 pub use record::{Latency, LimitedBy, Place, PromiseSeconds, Record, Run, SplitUs, TOTAL};
 pub use series::{Series, Window, mbps};
 pub use waits::{Split, Waits, Within};

@@ -352,7 +352,10 @@ mod tests {
         m.sent(SECOND_NS + 500 * MS);
         m.cut(2 * SECOND_NS);
         assert!(m.think_us(1).abs() < 1e-9, "{}", m.think_us(1));
-        assert!((m.think_us(2) - 20_000.0).abs() < 500.0, "50 requests in 1 s");
+        assert!(
+            (m.think_us(2) - 20_000.0).abs() < 500.0,
+            "50 requests in 1 s"
+        );
     }
 
     #[test]

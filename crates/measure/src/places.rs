@@ -1,8 +1,8 @@
-//! How many requests a client has at a time, over time.
+//! How many requests there are at a time, over time.
 
-/// The places that a client's requests take, as an area: places times nanoseconds, between two instants.
+/// The places that requests take, of a client or in a drive, as an area: places times nanoseconds, between two instants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places {
+pub struct Places {
     /// Up to here all is accounted for; nothing is before the start.
     now_ns: u64,
     taken: u64,
@@ -11,7 +11,7 @@ pub(crate) struct Places {
 
 impl Places {
     /// None taken; counted from `start_ns` on.
-    pub(crate) fn new(start_ns: u64) -> Self {
+    pub fn new(start_ns: u64) -> Self {
         Self {
             now_ns: start_ns,
             taken: 0,
@@ -21,20 +21,20 @@ impl Places {
 
     /// A request takes one.
     #[inline]
-    pub(crate) fn take(&mut self, now_ns: u64) {
+    pub fn take(&mut self, now_ns: u64) {
         self.pass(now_ns);
         self.taken += 1;
     }
 
     /// A request gives its own back.
     #[inline]
-    pub(crate) fn give(&mut self, now_ns: u64) {
+    pub fn give(&mut self, now_ns: u64) {
         self.pass(now_ns);
         self.taken = self.taken.saturating_sub(1);
     }
 
-    /// Places times nanoseconds up to `end_ns`, to which nothing was told of a later time.
-    pub(crate) fn area(&self, end_ns: u64) -> u128 {
+    /// Places times nanoseconds up to `end_ns`; nothing was told of a later time.
+    pub fn area(&self, end_ns: u64) -> u128 {
         let mut all = self.clone();
         all.pass(end_ns);
         all.area
@@ -42,7 +42,7 @@ impl Places {
 
     /// Accounts for the time up to `now_ns`.
     #[inline]
-    pub(crate) fn pass(&mut self, now_ns: u64) {
+    pub fn pass(&mut self, now_ns: u64) {
         let passed = now_ns.saturating_sub(self.now_ns);
         self.now_ns += passed;
         self.area += u128::from(passed) * u128::from(self.taken);

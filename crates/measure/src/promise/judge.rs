@@ -222,9 +222,7 @@ fn reach(second: &Second, units: Units, alone_ns: u64) -> u64 {
     let (place, alone) = (u128::from(second.place_ns), u128::from(alone_ns.max(1)));
     let each = match units {
         Units::Requests => 1,
-        Units::Bytes => {
-            second.done.bytes.max(second.longest) / second.done.requests.max(1)
-        }
+        Units::Bytes => second.done.bytes.max(second.longest) / second.done.requests.max(1),
     };
     let reach = place * u128::from(each) / alone;
     u64::try_from(reach).unwrap_or(u64::MAX)

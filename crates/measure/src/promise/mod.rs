@@ -220,9 +220,9 @@ impl Promise {
 
     /// A request that had the drive to itself took so long there.
     pub fn alone(&mut self, drive_ns: u64) {
-        let mean = self.alone_ns.map_or(drive_ns, |mean| {
-            mean - mean / FORGET + drive_ns / FORGET
-        });
+        let mean = self
+            .alone_ns
+            .map_or(drive_ns, |mean| mean - mean / FORGET + drive_ns / FORGET);
         self.alone_ns = Some(mean.max(1));
     }
 }

@@ -71,7 +71,10 @@ fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
         assert_eq!(sums(&seconds), (5, 0, 5, 0));
         assert_eq!(seconds.main_short(), Some(why));
         let lacking = 5 * (MIN - 4_096_000);
-        assert!(seconds.lacking.bytes.abs_diff(lacking) <= 5 * 4096, "{seconds:?}");
+        assert!(
+            seconds.lacking.bytes.abs_diff(lacking) <= 5 * 4096,
+            "{seconds:?}"
+        );
     }
 }
 
@@ -88,7 +91,10 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     // It would get 8 MB/s, less than its min, and gets a twentieth of that: short of the 8, not of the 10.
     let starved = closed([0, 0, 10_000], 0, 200_000_000, Some(512));
     assert_eq!(starved.short[Short::Others as usize], 5);
-    assert!((37_000_000..39_000_000).contains(&starved.lacking.bytes), "{starved:?}");
+    assert!(
+        (37_000_000..39_000_000).contains(&starved.lacking.bytes),
+        "{starved:?}"
+    );
 }
 
 #[test]
@@ -152,7 +158,10 @@ fn a_long_request_counts_where_it_is_needed_and_only_once() {
     let whole = seconds.promised * MIN;
     let got = seconds.promised * 4_000_000_000 / 450;
     assert!(seconds.all_short() > 10, "{seconds:?}");
-    assert!(seconds.lacking.bytes.abs_diff(whole - got) <= 8_000_000, "{seconds:?}");
+    assert!(
+        seconds.lacking.bytes.abs_diff(whole - got) <= 8_000_000,
+        "{seconds:?}"
+    );
 }
 
 #[test]
@@ -164,12 +173,19 @@ fn only_whole_seconds_of_a_promise_count_and_a_change_counts_in_its_place() {
     assert_eq!(promise.seconds().promised, 1, "not the one it began in");
     promise.change(bytes(2 * MIN));
     pass(&mut promise, 3_000);
-    assert_eq!(promise.seconds().lacking.bytes, MIN + MIN / 4 + 2 * MIN * 3 / 4);
+    assert_eq!(
+        promise.seconds().lacking.bytes,
+        MIN + MIN / 4 + 2 * MIN * 3 / 4
+    );
     promise.change(Rate::new(0, 100));
     pass(&mut promise, 3_500);
     promise.change(None);
     pass(&mut promise, 9_000);
-    assert_eq!(promise.seconds().promised, 2, "nothing was promised throughout");
+    assert_eq!(
+        promise.seconds().promised,
+        2,
+        "nothing was promised throughout"
+    );
 }
 
 #[test]
@@ -191,7 +207,11 @@ fn requests_are_counted_where_these_were_promised() {
     promise.pass(3 * SECOND_NS, Window::default(), 0);
     assert_eq!((promise.seconds().promised, promise.seconds().kept), (3, 1));
     assert_eq!(promise.seconds().short[Short::Error as usize], 2);
-    assert_eq!(promise.seconds().lacking.requests, 750 - 1, "one is under way");
+    assert_eq!(
+        promise.seconds().lacking.requests,
+        750 - 1,
+        "one is under way"
+    );
 }
 
 /// A request as it went: when it was sent, how long it took.
@@ -233,7 +253,10 @@ fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
     let mut before = 0;
     for k in 0..9 {
         let (from, to) = (k * 1_000, (k + 1) * 1_000);
-        let waits = |ms: u64| sent.iter().any(|(at, took, _)| (*at..at + took).contains(&ms));
+        let waits = |ms: u64| {
+            sent.iter()
+                .any(|(at, took, _)| (*at..at + took).contains(&ms))
+        };
         let waited = (from..to).filter(|ms| waits(*ms)).count() as u64;
         let ended = |s: &&Sent| (from..to).contains(&(s.0 + s.1));
         let got: u64 = sent.iter().filter(ended).map(|s| s.2).sum();
