@@ -138,6 +138,11 @@ impl Audit {
         self.realtime.watch(bound);
     }
 
+    /// What metrics say of the promised seconds of all groups.
+    pub fn seconds(&self) -> weir_measure::promise::Seconds {
+        self.seconds.sums()
+    }
+
     /// How often what happened.
     pub fn tally(&self) -> &Tally {
         &self.tally

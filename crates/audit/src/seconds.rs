@@ -115,6 +115,15 @@ impl Seconds {
         }
     }
 
+    /// The seconds of all groups together.
+    pub fn sums(&self) -> Sums {
+        let mut all = Sums::default();
+        for group in &self.groups {
+            all.merge(group.promise.seconds());
+        }
+        all
+    }
+
     /// Time has passed since the last call.
     fn pass(&mut self, model: &Model, found: &mut Found) {
         let now = model.now.as_nanos();

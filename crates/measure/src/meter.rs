@@ -291,7 +291,7 @@ mod tests {
     fn judged(meter: &Meter, min: u64) -> Judged {
         let terms = Terms {
             rate: Rate::new(min, 0).unwrap(),
-            alone_ns: None,
+            alone: None,
         };
         meter.judge(&terms, meter.seconds())
     }

@@ -367,7 +367,7 @@ mod tests {
         };
         let terms = Terms {
             rate: Rate::new(10_000_000, 0).unwrap(),
-            alone_ns: None,
+            alone: None,
         };
         let r = run
             .record("target", &meter)

@@ -2,15 +2,15 @@
 
 use crate::{ClientSpec, Error, Policy, Run, Scenario};
 use weir_core::{Contract, Span};
-use weir_measure::mbps;
+use weir_measure::{mbps, promise};
 
 /// What a client gets with the drive to itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Alone {
     /// Its bandwidth in MB/s.
     pub mbps: f64,
-    /// How long a request of it takes, in nanoseconds.
-    pub latency_ns: u64,
+    /// Its mean request.
+    pub request: promise::Alone,
 }
 
 /// How long each is watched.
@@ -65,7 +65,10 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error
     let meter = &results.clients[0].meter;
     Ok((!meter.latency().is_empty()).then(|| Alone {
         mbps: mbps(meter.bytes(), meter.length_ns()),
-        latency_ns: meter.latency().mean() as u64,
+        request: promise::Alone {
+            latency_ns: meter.latency().mean() as u64,
+            bytes: meter.bytes() / meter.requests(),
+        },
     }))
 }
 
@@ -81,7 +84,10 @@ mod tests {
         let target = all[0].unwrap();
         // 30 us and 16.384 us for 4096 bytes.
         assert!((target.mbps - 4096.0 / 46.384).abs() < 0.1, "{target:?}");
-        assert_eq!(target.latency_ns, 46_384);
+        assert_eq!(
+            (target.request.latency_ns, target.request.bytes),
+            (46_384, 4096)
+        );
         assert!(all[1..].iter().all(|a| *a == all[1]), "they do the same");
         assert!(all[1].unwrap().mbps > 200.0);
     }

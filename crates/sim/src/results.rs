@@ -50,10 +50,7 @@ pub struct ClientResult {
 impl Results {
     /// How a promise of `rate` to a client, by its place in the scenario, fares in this run, whether it was made or not.
     pub fn judge(&self, client: usize, rate: Rate) -> Judged {
-        let terms = Terms {
-            rate,
-            alone_ns: None,
-        };
+        let terms = Terms { rate, alone: None };
         let meter = &self.clients[client].meter;
         meter.judge(&terms, self.total.seconds())
     }
@@ -87,8 +84,8 @@ impl ClientResult {
         let rate = Rate::new(self.contract.min, self.contract.min_iops);
         if let Some(rate) = rate.filter(|_| self.alone) {
             record.alone_mbps = alone.map(|alone| alone.mbps);
-            let alone_ns = alone.map(|alone| alone.latency_ns);
-            record = record.with_promise(&Terms { rate, alone_ns }, meter, all);
+            let alone = alone.map(|alone| alone.request);
+            record = record.with_promise(&Terms { rate, alone }, meter, all);
         }
         record.with_limit(meter.think_us(self.depth))
     }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_client::{Fleet, Member};
 use weir_config::{Address, Server as Config, profile};
-use weir_measure::promise::{Rate, Terms};
-use weir_measure::{Histogram, Meter, Place, Record, Run, SplitUs, TOTAL};
+use weir_measure::promise::{self, Rate, Terms};
+use weir_measure::{Meter, Place, Record, Run, SplitUs, TOTAL};
 use weir_serve::Server;
 use weir_sim::Alone;
 
@@ -83,7 +83,8 @@ pub(crate) fn records(
 ) -> Vec<(Policy, Vec<Record>)> {
     let clients = 0..stage.scenario.clients.len();
     let known = |at: usize| alone.get(at).copied().flatten();
-    let least: Vec<Option<u64>> = clients.map(|at| unloaded(runs, at, known(at))).collect();
+    let least: Vec<Option<promise::Alone>> =
+        clients.map(|at| unloaded(runs, at, known(at))).collect();
     let each = runs.iter().map(|run| {
         let mut records = run.records(stage, alone, &least);
         run.waits.busy(&mut records);
@@ -92,15 +93,17 @@ pub(crate) fn records(
     each.collect()
 }
 
-/// How long a request of a client takes with the drive to itself, its way to the server included, in nanoseconds: as long as the fastest of
-/// all took, which was there on a busy machine, too, and not less than the drive takes.
-fn unloaded(runs: &[Live], client: usize, alone: Option<Alone>) -> Option<u64> {
-    let latencies = runs.iter().map(|run| run.meters[client].latency());
-    let least = latencies
-        .filter(|l| !l.is_empty())
-        .map(Histogram::min)
-        .min()?;
-    Some(least.max(alone.map_or(0, |alone| alone.latency_ns)))
+/// A request of a client with the drive to itself, its way to the server included: it takes as long as the fastest of all took, which was
+/// there on a busy machine, too, and not less than the drive takes.
+fn unloaded(runs: &[Live], client: usize, alone: Option<Alone>) -> Option<promise::Alone> {
+    let meters = runs.iter().map(|run| &run.meters[client]);
+    let answered: Vec<&Meter> = meters.filter(|m| m.requests() > 0).collect();
+    let least = answered.iter().map(|m| m.latency().min()).min()?;
+    let sum = |count: fn(&Meter) -> u64| answered.iter().map(|m| count(m)).sum::<u64>();
+    Some(promise::Alone {
+        latency_ns: least.max(alone.map_or(0, |alone| alone.request.latency_ns)),
+        bytes: sum(Meter::bytes) / sum(Meter::requests),
+    })
 }
 
 /// What the server says of its waits when the measurement begins, and when it ends.
@@ -234,7 +237,7 @@ impl Live {
         &self,
         stage: Stage<'_>,
         alone: &[Option<Alone>],
-        unloaded: &[Option<u64>],
+        unloaded: &[Option<promise::Alone>],
     ) -> Vec<Record> {
         let scenario = stage.scenario;
         let run = Run {
@@ -258,9 +261,9 @@ impl Live {
             record.split_us = self.waits.of(&spec.name);
             let contract = scenario.contract(client);
             if let Some(rate) = Rate::new(contract.min, contract.min_iops) {
-                let alone_ns = unloaded[client];
                 record.alone_mbps = alone.get(client).copied().flatten().map(|a| a.mbps);
-                record = record.with_promise(&Terms { rate, alone_ns }, meter, total.seconds());
+                let alone = unloaded[client];
+                record = record.with_promise(&Terms { rate, alone }, meter, total.seconds());
             }
             records.push(record.with_limit(meter.think_us(spec.program.depth)));
         }

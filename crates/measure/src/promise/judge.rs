@@ -80,8 +80,17 @@ pub enum Verdict {
 pub struct Terms {
     /// What was promised.
     pub rate: Rate,
-    /// How long a request of this client takes with the drive to itself, in nanoseconds; `None` where nobody knows.
-    pub alone_ns: Option<u64>,
+    /// A request of this client with the drive to itself; `None` where nobody knows.
+    pub alone: Option<Alone>,
+}
+
+/// A mean request of a client with the drive to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alone {
+    /// How long it takes, in nanoseconds.
+    pub latency_ns: u64,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 /// How a promise fared in all seconds that are over.
@@ -108,6 +117,20 @@ impl Seconds {
     /// All excused seconds.
     pub fn all_excused(&self) -> u64 {
         self.excused.iter().sum()
+    }
+
+    /// Adds those of another promise.
+    pub fn merge(&mut self, other: &Self) {
+        self.promised += other.promised;
+        self.kept += other.kept;
+        for (mine, more) in self.short.iter_mut().zip(other.short) {
+            *mine += more;
+        }
+        for (mine, more) in self.excused.iter_mut().zip(other.excused) {
+            *mine += more;
+        }
+        self.lacking.bytes += other.lacking.bytes;
+        self.lacking.requests += other.lacking.requests;
     }
 
     /// What most short seconds were short for.
@@ -190,7 +213,7 @@ impl Judge {
         if is_limited(second) {
             return Verdict::Excused(Excuse::Limit);
         }
-        match terms.alone_ns.map(|alone| reach(second, units, alone)) {
+        match terms.alone.map(|alone| reach(second, units, alone)) {
             Some(reach) if reach < required => {
                 if got >= reach / 2 {
                     return Verdict::Excused(Excuse::Depth);
@@ -218,13 +241,13 @@ fn is_limited(second: &Second) -> bool {
 
 /// What the client would have got with the drive to itself while it waited: as many requests at a time as it had, each of them in the
 /// time that one takes alone (Little's law).
-fn reach(second: &Second, units: Units, alone_ns: u64) -> u64 {
-    let (place, alone) = (u128::from(second.place_ns), u128::from(alone_ns.max(1)));
+fn reach(second: &Second, units: Units, alone: Alone) -> u64 {
     let each = match units {
         Units::Requests => 1,
-        Units::Bytes => second.done.bytes.max(second.longest) / second.done.requests.max(1),
+        Units::Bytes => alone.bytes,
     };
-    let reach = place * u128::from(each) / alone;
+    let latency = u128::from(alone.latency_ns.max(1));
+    let reach = u128::from(second.place_ns) * u128::from(each) / latency;
     u64::try_from(reach).unwrap_or(u64::MAX)
 }
 

@@ -21,7 +21,7 @@
 mod judge;
 mod watch;
 
-pub use judge::{Excuse, Judge, Judged, Seconds, Short, Terms, Verdict};
+pub use judge::{Alone, Excuse, Judge, Judged, Seconds, Short, Terms, Verdict};
 pub use watch::{Second, Watch};
 
 use crate::{SECOND_NS, Waits, Window};
@@ -85,10 +85,10 @@ pub struct Promise {
     whole: bool,
     /// What was owed before the rate changed within the second under way, and the time waited by then.
     before: (u64, u64),
-    alone_ns: Option<u64>,
+    alone: Option<Alone>,
 }
 
-/// Of the time of requests alone in the drive, so much is forgotten with each new one: an eighth.
+/// Of requests alone in the drive so much is forgotten with each new one: an eighth.
 const FORGET: u64 = 8;
 
 impl Promise {
@@ -102,7 +102,7 @@ impl Promise {
             rate,
             whole: now_ns.is_multiple_of(SECOND_NS),
             before: (0, 0),
-            alone_ns: None,
+            alone: None,
         }
     }
 
@@ -166,7 +166,7 @@ impl Promise {
             if let Some(rate) = self.rate.filter(|_| self.whole) {
                 let terms = Terms {
                     rate,
-                    alone_ns: self.alone_ns,
+                    alone: self.alone,
                 };
                 self.judge.second(&second, &terms, owed);
             }
@@ -218,12 +218,13 @@ impl Promise {
         self.watch.suspend(requests, held);
     }
 
-    /// A request that had the drive to itself took so long there.
-    pub fn alone(&mut self, drive_ns: u64) {
-        let mean = self
-            .alone_ns
-            .map_or(drive_ns, |mean| mean - mean / FORGET + drive_ns / FORGET);
-        self.alone_ns = Some(mean.max(1));
+    /// A request of so many bytes had the drive to itself and took so long there.
+    pub fn alone(&mut self, drive_ns: u64, bytes: u64) {
+        let (latency_ns, bytes) = self.alone.map_or((drive_ns, bytes), |mean| {
+            let mix = |mean: u64, value: u64| mean - mean / FORGET + value / FORGET;
+            (mix(mean.latency_ns, drive_ns), mix(mean.bytes, bytes))
+        });
+        self.alone = Some(Alone { latency_ns, bytes });
     }
 }
 

@@ -23,7 +23,7 @@ fn sums(seconds: &Seconds) -> (u64, u64, u64, u64) {
 fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Seconds {
     let mut promise = Promise::new(0, bytes(MIN));
     if let Some(alone) = alone {
-        promise.alone(alone * 1_000);
+        promise.alone(alone * 1_000, 4096);
     }
     let [limit, elevator, drive] = waits.map(|us| us * 1_000);
     let (mut now, mut own, mut second) = (0, 0, 0);
@@ -88,6 +88,17 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     // It would get 40 MB/s, and was never seen so fast: others have the drive.
     let behind = closed([0, 0, 10_000], 0, 200_000_000, Some(100));
     assert_eq!(behind.short[Short::Others as usize], 5);
+    // Nothing at all in a second, of 8 MB/s that it would get.
+    let mut hung = Promise::new(0, bytes(MIN));
+    hung.alone(512_000, 4096);
+    hung.sent(false);
+    let all = Window {
+        bytes: 200_000_000,
+        requests: 0,
+    };
+    hung.pass(SECOND_NS, all, 0);
+    assert_eq!(hung.seconds().short[Short::Others as usize], 1);
+    assert_eq!(hung.seconds().lacking.bytes, 8_000_000);
     // It would get 8 MB/s, less than its min, and gets a twentieth of that: short of the 8, not of the 10.
     let starved = closed([0, 0, 10_000], 0, 200_000_000, Some(512));
     assert_eq!(starved.short[Short::Others as usize], 5);

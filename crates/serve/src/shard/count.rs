@@ -203,7 +203,7 @@ impl Drive {
                 Outcome::Ok => {
                     promise.answered(waits);
                     if alone {
-                        promise.alone(waits.drive_ns);
+                        promise.alone(waits.drive_ns, bytes);
                     }
                 }
                 Outcome::Error(_) => promise.failed(bytes),
