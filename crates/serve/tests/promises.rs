@@ -13,6 +13,7 @@ use tools::raw::Raw;
 use tools::{Site, alone};
 use weir_config::Address;
 use weir_load::Rng;
+use weir_wire::nbd::Command;
 
 /// What the client is promised, bytes a second.
 const MIN: f64 = 40e6;
@@ -129,7 +130,7 @@ fn the_servers_seconds_are_those_that_the_client_has_seen() {
     let metrics = Metrics::of(&site.server);
     let now = before + before.elapsed() / 2;
     let served = metrics.sum("weir_drive_seconds_total", &[("drive", "d")]);
-    let origin = now - Duration::from_secs_f64(served);
+    let origin = now.checked_sub(Duration::from_secs_f64(served)).unwrap();
 
     let client = [("drive", "d"), ("volume", "client")];
     let bytes = metrics.sum("weir_bytes_total", &client);
@@ -173,4 +174,33 @@ fn the_servers_seconds_are_those_that_the_client_has_seen() {
     let others = metrics.sum("weir_short_seconds_total", &others);
     assert!(others >= 2.0 && others <= short, "{others} of {short}");
     assert!(excused <= 1.0, "{excused}: nobody says that it did not ask");
+}
+
+#[test]
+fn who_does_not_read_its_answers_is_excused() {
+    let _alone = alone();
+    let site = Site::start(&format!(
+        "[limits]\nunsent_per_connection = \"256KiB\"\n{CONFIG}"
+    ));
+    let mut raw = Raw::open(&site.unix, "client").unwrap();
+    for n in 0..100 {
+        raw.send(Command::Read, n, n * (128 << 10), 128 << 10)
+            .unwrap();
+    }
+    let client = [("drive", "d"), ("volume", "client")];
+    let suspended = [client[0], client[1], ("reason", "suspended")];
+    let excused = |site: &Site| {
+        let metrics = Metrics::of(&site.server);
+        assert!(metrics.sum("weir_live", &client) > 10.0, "they wait");
+        let short = metrics.sum("weir_short_seconds_total", &client);
+        assert!(short < 0.5, "nobody is to blame");
+        metrics.sum("weir_excused_seconds_total", &suspended)
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while excused(&site) < 2.0 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(raw);
+    assert!(site.server.shutdown());
 }
