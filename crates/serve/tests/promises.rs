@@ -191,7 +191,6 @@ fn who_does_not_read_its_answers_is_excused() {
     let suspended = [client[0], client[1], ("reason", "suspended")];
     let excused = |site: &Site| {
         let metrics = Metrics::of(&site.server);
-        assert!(metrics.sum("weir_live", &client) > 10.0, "they wait");
         let short = metrics.sum("weir_short_seconds_total", &client);
         assert!(short < 0.5, "nobody is to blame");
         metrics.sum("weir_excused_seconds_total", &suspended)
