@@ -119,7 +119,7 @@ pub(crate) fn profile<'a>(
     if let Some((entry, name)) = &name
         && !is_name(name)
     {
-        let what = format!("{} is no name", quoted(name));
+        let what = format!("{} is not a valid name", quoted(name));
         let help = "a drive's name has 1 to 64 letters, digits, dots and dashes, and begins with a letter or digit";
         doc.wrong(entry, what, help);
     }

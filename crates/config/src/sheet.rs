@@ -204,7 +204,7 @@ fn range<'a>(
     let ((_, from), (last, to)) = (from?, to?);
     if from == 0 || to < from {
         let what = format!(
-            "from {} to {} is no range",
+            "from {} to {} is not a range",
             parameter.text(from),
             parameter.text(to)
         );

@@ -63,7 +63,11 @@ fn sockets<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &mut Listen) {
     for entry in [&mode, &owner].into_iter().flatten() {
         if !any && !listen.nbd.is_empty() {
             let help = "remove it, or listen at \"unix:/path\"";
-            doc.wrong(entry, "there is no Unix socket it could be for", help);
+            doc.wrong(
+                entry,
+                "is for Unix sockets, and no address of nbd is one",
+                help,
+            );
         }
     }
     if let Some(mode) = mode.and_then(|e| socket_mode(doc, &e)) {
@@ -87,12 +91,17 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
         doc.wrong(entry, what, "");
     }
     for element in elements.iter().take(LISTENERS_MAX) {
+        doc.note(element);
         let Some(address) = address(doc, element, insecure) else {
             continue;
         };
         let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
         if all.contains(&address) && !any_port {
-            doc.wrong(element, format!("{} is there already", element.shown()), "");
+            doc.wrong(
+                element,
+                format!("duplicate address {}", element.shown()),
+                "",
+            );
             continue;
         }
         all.push(address);
@@ -107,7 +116,11 @@ fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<
     };
     if !path.starts_with('/') || path.contains('\0') || path.ends_with('/') {
         let help = "the path begins with \"/\" and names the socket";
-        doc.wrong(entry, format!("{} is no socket's path", quoted(path)), help);
+        doc.wrong(
+            entry,
+            format!("{} is not a valid path of a socket", quoted(path)),
+            help,
+        );
         return None;
     }
     if path.len() > SOCKET_PATH_MAX {
@@ -228,7 +241,11 @@ fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
     };
     if owner == Owner::default() || odd(user) || odd(group) {
         let help = "as \"user:group\", \"user\" or \":group\", by name or number";
-        doc.wrong(entry, format!("{} is no owner", quoted(text)), help);
+        doc.wrong(
+            entry,
+            format!("{} is not a valid owner", quoted(text)),
+            help,
+        );
         return None;
     }
     Some(owner)

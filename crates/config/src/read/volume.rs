@@ -117,7 +117,7 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
         [] => return true,
         [entry] => entry,
         [_, second, ..] => {
-            doc.wrong(second, "is one storage too many", STORAGE_HELP);
+            doc.wrong(second, "a volume has one storage", STORAGE_HELP);
             return false;
         }
     };
