@@ -52,6 +52,15 @@ fn replay(
     audit: &mut Option<Audit>,
 ) -> Result<Result<Replayed, ReplayError>, Failure> {
     let failed = |error| Failure::file("read", &options.file, &error);
+    // Opening a pipe would wait for its other end, and a device has no end.
+    let metadata = options.file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        let what = format!(
+            "cannot read {}: it is not a regular file; name what `weir serve --record` wrote",
+            options.file.display()
+        );
+        return Err(Failure::Run(what));
+    }
     let mut file = File::open(&options.file).map_err(failed)?;
     let (mut replay, mut chunk) = (Replay::new(), vec![0; CHUNK]);
     let mut watch = |layer: &mut Layer, now: Instant, call: &Call<'_>| {
