@@ -93,7 +93,7 @@ fn summary(config: &Server) -> Result<String, Failure> {
 
 /// What each volume's storage is.
 fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
-    let mut table = Table::new([
+    let columns = [
         Column::text("volume"),
         Column::text("storage"),
         Column::number("size"),
@@ -101,7 +101,11 @@ fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
         Column::number("free"),
         Column::text("device").dropped(2),
         Column::number("block").dropped(3),
-    ]);
+    ];
+    // Of memory there is nothing more to say.
+    let files = storages.values().any(|found| found.place.is_some());
+    let said = if files { columns.len() } else { 3 };
+    let mut table = Table::new(columns.into_iter().take(said));
     let known = config.volumes.iter();
     let known = known.filter_map(|v| Some((v, storages.get(&v.name)?)));
     for (volume, found) in known {

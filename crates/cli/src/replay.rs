@@ -15,7 +15,7 @@ use weir_core::{Instant, Layer};
 pub(crate) struct Options {
     /// What `weir serve --record` wrote
     file: PathBuf,
-    /// Let the auditors watch: what they find is a fault of the server, not of the record
+    /// Check every decision against independent models of the rules: what they find is a fault of the server, not of the record
     #[arg(long)]
     audit: bool,
 }
@@ -31,7 +31,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Err(error @ ReplayError::Divergence(_)) => {
             return Err(Failure::Run(format!("{path}: diverged: {error}")));
         }
-        Err(error) => return Err(Failure::Run(format!("{path}: {error}"))),
+        Err(error) => {
+            let help = "name what `weir serve --record` wrote";
+            return Err(Failure::Run(format!("{path}: {error}; {help}")));
+        }
     };
     output::print(&format!("{path}: {}\n", describe(&done)))?;
     if options.audit {

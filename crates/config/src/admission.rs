@@ -144,7 +144,7 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
         Refusal::RealtimeWithoutMax(_) => (
             "class",
             "\"realtime\" needs a max that holds for reads and writes: what it is promised is its max".to_owned(),
-            "as max = { bandwidth = \"10MB/s\" } or max = { iops = 1000 }",
+            "write max = { bandwidth = \"10MB/s\" } or max = { iops = 1000 }",
         ),
         Refusal::IdleWithMin(_) => (
             min,
@@ -351,7 +351,15 @@ fn promises(server: &Server, plan: &Plan, tenant: Option<GroupId>) -> String {
     if more > 0 {
         texts.push(format!("{more} more"));
     }
-    format!("promised are {}", texts.join(", "))
+    let which = match texts.len() {
+        1 => "this promise",
+        _ => "one of these promises",
+    };
+    let or = match tenant {
+        Some(_) => "raise it, or ",
+        None => "",
+    };
+    format!("{or}lower {which}: {}", texts.join(", "))
 }
 
 fn rates(promised: Promised) -> String {

@@ -410,8 +410,12 @@ impl<'a> Entry<'a> {
             return None;
         }
         if !size.is_multiple_of(unit) {
-            let below = Size(size / unit * unit);
-            let help = format!("the nearest below is \"{below}\"");
+            let (below, above) = (size / unit * unit, size.next_multiple_of(unit));
+            let near = [below, above]
+                .into_iter()
+                .filter(|size| range.contains(size));
+            let near: Vec<String> = near.map(|size| format!("\"{}\"", Size(size))).collect();
+            let help = format!("write {}", near.join(" or "));
             let what = format!("{} is not a multiple of {unit} bytes", self.shown());
             doc.wrong(self, what, &help);
             return None;

@@ -63,18 +63,19 @@ pub(crate) fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     let read = opened.take(FILE_MAX as u64 + 1).read_to_end(&mut text);
     read.map_err(refused)?;
     if text.len() > FILE_MAX {
-        return Err(problem(too_long(), None));
+        return Err(problem(too_long(), Some("name another file".to_owned())));
     }
     let text = String::from_utf8(text).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        problem(format!("is not UTF-8 from byte {at} on"), None)
+        let help = "save it as UTF-8, or name another file".to_owned();
+        problem(format!("is not UTF-8 from byte {at} on"), Some(help))
     })?;
     Ok((file, text))
 }
 
 fn too_long() -> String {
     format!(
-        "is longer than {}, which is the most that is read",
+        "is longer than {}, the most that is read",
         Size(FILE_MAX as u64)
     )
 }
@@ -163,6 +164,13 @@ fn in_number(text: &str, at: usize) -> bool {
     values.any(|w| w[0].is_ascii_digit() && w[1] == b',' && w[2].is_ascii_digit())
 }
 
+/// Whether a place is in the header of a table.
+fn is_header(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.trim_start().starts_with('[')
+}
+
 /// Keeps what is not TOML: one problem a line, and of few lines, since most of the others follow from the first.
 fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
     const SHOWN: usize = 3;
@@ -176,7 +184,13 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
         lines.push(line);
         let message = error.message().trim_end_matches(", expected nothing");
         let (what, help) = match text.get(span.clone()) {
-            Some(key) if message == "duplicate key" => (format!("duplicate key {key}"), ""),
+            Some(key) if message == "duplicate key" => {
+                (format!("duplicate key {key}"), "remove one of the two")
+            }
+            _ if message.starts_with("invalid basic string") => (
+                "the string does not end on its line".to_owned(),
+                "close it with a quotation mark",
+            ),
             _ if in_number(text, span.start) => (
                 "a number has a comma".to_owned(),
                 "write it without: digits are not grouped, and a fraction is behind a point",
@@ -184,5 +198,9 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
             _ => (message.to_owned(), ""),
         };
         doc.at(&span, "", what, help);
+        // What is in a table that is there twice is there twice only because of that.
+        if message == "duplicate key" && is_header(text, span.start) {
+            return;
+        }
     }
 }

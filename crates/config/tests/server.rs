@@ -338,7 +338,7 @@ fn refusals_of_a_running_layer_have_names() {
     assert_eq!(
         explain(&server, &plan, &refusal).to_string(),
         "5:12: drive.x.capacity: promises add up to 100MB/s; read capacity is 100MB/s, of which at most 90 % (90MB/s) may be promised\n  \
-         help: promised are tenant.t2 40MB/s"
+         help: lower this promise: tenant.t2 40MB/s"
     );
     let in_use = Refusal::GroupInUse(plan.volumes["b"].group);
     assert_eq!(
@@ -460,7 +460,7 @@ fn a_file_that_cannot_be_read() {
     let problems = parse("weir.toml", &long, &Options::default()).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "weir.toml:1:1: is longer than 16MiB, which is the most that is read"
+        "weir.toml:1:1: is longer than 16MiB, the most that is read"
     );
 }
 

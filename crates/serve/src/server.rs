@@ -60,13 +60,21 @@ pub enum StartError {
     #[error("cannot start a thread: {}", said(.0))]
     Thread(io::Error),
     /// The record cannot be written.
-    #[error("cannot write the record {path}: {}", said(error), path = path.display())]
+    #[error("cannot write the record {}: {}{}", path.display(), said(error), if_not_there(error))]
     Record {
         /// Its file.
         path: PathBuf,
         /// What the system answered.
         error: io::Error,
     },
+}
+
+/// What to do about a file whose directory is missing.
+fn if_not_there(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; create its directory first",
+        _ => "",
+    }
 }
 
 /// A running server. Dropping it ends it as [`Server::shutdown`] does.

@@ -83,9 +83,13 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
     let Some(elements) = entry.array(doc, EXAMPLE) else {
         return all;
     };
-    if elements.is_empty() || elements.len() > LISTENERS_MAX {
+    if elements.is_empty() {
+        let help = format!("write it as {EXAMPLE}");
+        doc.wrong(entry, "must have at least one address", &help);
+    }
+    if elements.len() > LISTENERS_MAX {
         let what = format!(
-            "has {} addresses; 1 to {LISTENERS_MAX} are permitted",
+            "has {} addresses; at most {LISTENERS_MAX} are permitted",
             elements.len()
         );
         doc.wrong(entry, what, "");
@@ -97,11 +101,8 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
         };
         let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
         if all.contains(&address) && !any_port {
-            doc.wrong(
-                element,
-                format!("duplicate address {}", element.shown()),
-                "",
-            );
+            let what = format!("duplicate address {}", element.shown());
+            doc.wrong(element, what, "remove one of the two");
             continue;
         }
         all.push(address);
@@ -182,7 +183,7 @@ fn address_help(text: &str) -> String {
     if text == "localhost" {
         return "did you mean \"localhost:10809\"?".to_owned();
     }
-    "as \"127.0.0.1:10809\", \"[::1]:10809\" or \"unix:/path\"; names of hosts are not looked up"
+    "write it as \"127.0.0.1:10809\", \"[::1]:10809\" or \"unix:/path\"; names of hosts are not looked up"
         .to_owned()
 }
 
@@ -196,7 +197,7 @@ fn metrics_address(
         doc.wrong(
             entry,
             "metrics are served over TCP",
-            "as \"127.0.0.1:9809\"",
+            "write it as \"127.0.0.1:9809\"",
         );
         return None;
     }
@@ -220,7 +221,7 @@ fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
                 "{} is not an octal mode, \"0000\" to \"0777\"",
                 quoted(text)
             ),
-            "as \"0660\"",
+            "write it as \"0660\"",
         );
     }
     mode
@@ -240,7 +241,7 @@ fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
         group: id(group),
     };
     if owner == Owner::default() || odd(user) || odd(group) {
-        let help = "as \"user:group\", \"user\" or \":group\", by name or number";
+        let help = "write it as \"user:group\", \"user\" or \":group\", by name or number";
         doc.wrong(
             entry,
             format!("{} is not a valid owner", quoted(text)),
@@ -326,7 +327,7 @@ fn request_size(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
         doc.wrong(
             entry,
             format!("{} is not a power of two", entry.shown()),
-            "as \"32MiB\"",
+            "write it as \"32MiB\"",
         );
         return None;
     }

@@ -207,7 +207,8 @@ fn fail(text: &str, reason: Reason, help: String) -> UnitError {
     let help = match reason {
         Reason::Comma => without_commas(text),
         // The unit is not what is wrong.
-        Reason::Negative | Reason::NotWhole(_) | Reason::TooLarge(_) => String::new(),
+        Reason::Negative => "write it without the minus sign".to_owned(),
+        Reason::NotWhole(_) | Reason::TooLarge(_) => String::new(),
         _ => help,
     };
     UnitError {

@@ -64,10 +64,7 @@ pub enum OpenError {
         stated: u64,
     },
     /// It is not a whole number of blocks long, or empty.
-    #[error(
-        "{} has {actual} bytes, which is not a whole number of blocks of {block} bytes, or none: resize it, or say `cache = \"host\"`, with which no min can be promised",
-        .path.display()
-    )]
+    #[error("{} {}", .path.display(), if_partial(*.actual, *.block))]
     Partial {
         /// The file or device.
         path: PathBuf,
@@ -245,11 +242,22 @@ fn if_allocated(preallocate: &bool) -> &'static str {
     }
 }
 
+/// What is wrong with a size that is no whole number of blocks.
+fn if_partial(actual: u64, block: u32) -> String {
+    match actual {
+        0 => "is empty: write to it what the volume is to hold, or remove it and give the volume a `size`"
+            .to_owned(),
+        _ => format!(
+            "has {actual} bytes, which is not a whole number of blocks of {block} bytes: resize it, or say `cache = \"host\"`, with which no min can be promised"
+        ),
+    }
+}
+
 /// Who has a lock, and what to do.
 fn by_whom(holder: Option<&Holder>) -> String {
     match holder {
-        Some(holder) => format!("{holder}, which holds a lock on it: stop that first"),
-        None => "another program, which holds a lock on it (a server, or a virtual machine): stop that first; lslocks(8) says which it is"
+        Some(holder) => format!("{holder}, which holds a lock on it: stop it first"),
+        None => "another program, which holds a lock on it (a server, or a virtual machine): stop it first; lslocks(8) says which it is"
             .to_owned(),
     }
 }

@@ -70,7 +70,7 @@ fn errors_say_what_where_and_what_to_do() {
     };
     assert_eq!(open_soon(&host).size(), 1000);
     fs::write(&options.path, "").unwrap();
-    assert!(refused(&host).contains("has 0 bytes"));
+    assert!(refused(&host).contains("is empty: write to it"));
     let elsewhere = |path: &str| {
         refused(&ImageOptions {
             path: path.into(),
