@@ -126,7 +126,7 @@ fn a_later_volume_that_cannot_be_opened() {
         ),
         (
             "[volume.c]\ndrive = \"a\"\nmemory = true\nsize = \"4096PiB\"\n".to_owned(),
-            "even while it is empty",
+            "for its table alone",
         ),
     ] {
         refused_and_said(&scratch, &scratch.config("]", &volume), words);
