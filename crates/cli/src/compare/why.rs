@@ -26,8 +26,9 @@ pub(super) fn short(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Str
     let fate = Fate::new(pooled, beside);
     let parts = [
         fate.held.map(|p| format!("{} held back", percent(p))),
-        fate.idling.map(|p| format!("{} behind idling", percent(p))),
-        fate.left.map(|p| format!("left {}", percent(p))),
+        fate.idling
+            .map(|p| format!("{} waiting while BFQ idles", percent(p))),
+        fate.left.map(|p| format!("keep {}", percent(p))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match (&parts[..], policy) {
@@ -56,7 +57,7 @@ pub(super) fn sentence(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> 
     let fate = Fate::new(pooled, beside);
     let parts = [
         (fate.held).map(|p| format!("are held back for {} of their time", percent(p))),
-        (fate.idling).map(|p| format!("wait behind idling for {} of their time", percent(p))),
+        (fate.idling).map(|p| format!("wait while BFQ idles for {} of their time", percent(p))),
         (fate.left).map(|p| format!("get {} of what they get under none", percent(p))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -194,7 +195,7 @@ mod tests {
             same,
             "io.latency 97% in the drive's queue (others not held back)"
         );
-        let idle = "bfq 99% being served (others 80% behind idling, left 10%)";
+        let idle = "bfq 99% being served (others 80% waiting while BFQ idles, keep 10%)";
         assert_eq!(short(Policy::Bfq, &bfq, &beside), idle);
         assert_eq!(
             sentence(Policy::None, &none, &beside),
@@ -203,7 +204,7 @@ mod tests {
         );
         assert_eq!(
             sentence(Policy::Bfq, &bfq, &beside),
-            "A request of the target takes 100 us and is being served for 99% of it. The readers wait behind idling for 80% of their \
+            "A request of the target takes 100 us and is being served for 99% of it. The readers wait while BFQ idles for 80% of their \
              time and get 10% of what they get under none. All together get 90.00 MB/s; the drive is busy for 97% of the time."
         );
         let nothing = pooled(Split::default(), queued(), 0.0, 500.0);

@@ -12,7 +12,7 @@ use super::count::{Counted, Gone, Tenant};
 use super::memory;
 use super::model::Model;
 use super::slab::Slab;
-use super::volume::{EIO, Started, Volume};
+use super::volume::{EIO, Piece, Started, Volume};
 use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Query};
 use crate::metrics::{DriveSnapshot, TenantSnapshot};
 use crate::record::Tape;
@@ -94,17 +94,28 @@ struct Flight {
     within: u32,
     op: Op,
     flags: Flags,
+    offset: u64,
     length: u32,
     gone: Gone,
 }
 
 impl Flight {
+    fn piece(&self) -> Piece {
+        Piece {
+            op: self.op,
+            flags: self.flags,
+            offset: self.offset,
+            length: self.length,
+        }
+    }
+
     const NONE: Self = Self {
         cookie: 0,
         space: 0,
         within: 0,
         op: Op::Flush,
         flags: Flags::NONE,
+        offset: 0,
         length: 0,
         gone: Gone::NONE,
     };
@@ -369,6 +380,7 @@ impl Drive {
             within: dispatch.within,
             op: dispatch.op,
             flags: dispatch.flags,
+            offset: dispatch.offset,
             length: dispatch.length,
             gone,
         };
@@ -448,7 +460,7 @@ impl Drive {
                 if let (Some(Outcome::Error(errno)), Some(volume)) =
                     (outcome, self.volumes[space as usize].as_mut())
                 {
-                    volume.failed(Op::Flush, Flags::NONE, errno);
+                    volume.failed(Piece::FLUSH, errno);
                 }
                 continue;
             }
@@ -456,7 +468,7 @@ impl Drive {
             if let (Some(Outcome::Error(errno)), Some(volume)) =
                 (outcome, self.volumes[flight.space as usize].as_mut())
             {
-                volume.failed(flight.op, flight.flags, errno);
+                volume.failed(flight.piece(), errno);
             }
             let alone = self.counted.is_back(now, flight.gone);
             if outcome == Some(Outcome::Ok) {
