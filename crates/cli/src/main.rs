@@ -38,7 +38,7 @@ struct Arguments {
 enum Command {
     /// Show what Weir does: one drive, sixteen clients, before and after
     Demo(demo::Options),
-    /// Compare policies on drives, in virtual time: which makes whom wait, for how long, and why
+    /// Compare policies on drives, in virtual time: who waits for whom, for how long, and why
     Compare(compare::Options),
     /// Serve volumes to clients until told to end
     Serve(serve::Options),

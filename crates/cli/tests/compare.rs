@@ -169,7 +169,7 @@ fn records_are_in_order_and_say_where_time_went() {
         "demo",
         "Beside writers",
         "io.latency",
-        "behind idling",
+        "waiting while BFQ idles",
     ] {
         assert!(page.contains(word), "{word}");
     }

@@ -54,6 +54,11 @@ pub fn percent(part: f64) -> String {
     format!("{whole:.0}%")
 }
 
+/// As [`percent`], with a space before the sign: for running text.
+pub fn part_of(part: f64) -> String {
+    percent(part).replace('%', " %")
+}
+
 /// The label of an axis' tick: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the distance to the next tick and says how
 /// many digits are needed.
 pub(crate) fn tick(value: f64, step: f64) -> String {

@@ -111,8 +111,9 @@ impl Table {
 
     /// Which columns are shown within `width`, in their order.
     fn fitting(&self, width: usize) -> Vec<usize> {
-        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        while shown.iter().map(|i| self.width(*i) + GAP).sum::<usize>() > width + GAP {
+        let mut shown = self.filled();
+        while shown.iter().map(|i| self.width(*i) + GAP).sum::<usize>() > width.saturating_add(GAP)
+        {
             let next = shown.iter().enumerate();
             let next = next.max_by_key(|(_, i)| self.columns[**i].drop);
             match next {
@@ -121,6 +122,13 @@ impl Table {
             }
         }
         shown
+    }
+
+    /// The columns that have anything to say, in their order: one that may be left out is, where none of its cells says anything.
+    pub(crate) fn filled(&self) -> Vec<usize> {
+        let says = |i: usize| self.rows.iter().any(|row| !row.cells[i].is_empty());
+        let stays = |i: &usize| self.columns[*i].drop == 0 || self.rows.is_empty() || says(*i);
+        (0..self.columns.len()).filter(stays).collect()
     }
 
     /// The width of a column's widest cell.
@@ -133,11 +141,18 @@ impl Table {
     }
 }
 
-/// `text` in lines of at most `width` where its words permit, each ended.
+/// What tables are rendered for where no terminal bounds them: nothing is left out and no name is cut; running text has 80 columns.
+pub const NO_TERMINAL: usize = usize::MAX;
+
+/// `text` in lines of at most `width` where its words permit, each ended; no line begins with a sign that belongs to a number.
 pub(crate) fn wrap(text: &str, width: usize) -> String {
+    let width = if width == NO_TERMINAL { 80 } else { width };
     let (mut out, mut used) = (String::new(), 0);
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let percent = words.peek().filter(|next| next.starts_with('%'));
+        let length = word.chars().count() + percent.map_or(0, |p| p.len() + 1);
+        let length = if word.starts_with('%') { 0 } else { length };
         if used > 0 && used + 1 + length > width {
             out.push('\n');
             used = 0;
@@ -146,20 +161,36 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
             used += 1;
         }
         out.push_str(word);
-        used += length;
+        used += word.chars().count();
     }
     out.push('\n');
     out
 }
 
-/// The width of the terminal: the environment's `COLUMNS` where that is a sensible number, otherwise 80.
-pub fn terminal_width() -> usize {
+/// A client in running text: `the random reader`, but `share-1`, which is a name.
+pub(crate) fn named(client: &str) -> String {
+    if client.contains(|c: char| c.is_ascii_digit()) {
+        client.to_owned()
+    } else {
+        format!("the {client}")
+    }
+}
+
+/// With a capital letter first.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// The width of the terminal as the environment's `COLUMNS` has it, where that is a sensible number.
+pub fn terminal_width() -> Option<usize> {
     width_of(std::env::var("COLUMNS").ok().as_deref())
 }
 
-fn width_of(columns: Option<&str>) -> usize {
+fn width_of(columns: Option<&str>) -> Option<usize> {
     let columns = columns.and_then(|c| c.trim().parse().ok());
-    columns.filter(|c| (20..=1000).contains(c)).unwrap_or(80)
+    columns.filter(|c| (20..=1000).contains(c))
 }
 
 /// Spaces between two columns.
@@ -170,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_senseless_terminal_is_80_columns_wide() {
+    fn a_senseless_width_is_none() {
         let widths = [
             None,
             Some("120"),
@@ -180,6 +211,18 @@ mod tests {
             Some("many"),
             Some("99999999"),
         ];
-        assert_eq!(widths.map(width_of), [80, 120, 40, 80, 80, 80, 80]);
+        let sensible = [None, Some(120), Some(40), None, None, None, None];
+        assert_eq!(widths.map(width_of), sensible);
+    }
+
+    #[test]
+    fn what_goes_to_no_terminal_is_whole_and_a_number_keeps_its_sign() {
+        let name = "a-name-of-a-drive-that-is-longer-than-any-terminal".repeat(3);
+        let mut table = Table::new([Column::text("name"), Column::text("about").dropped(1)]);
+        table.row([name.as_str(), "what it is"]);
+        let text = table.text(NO_TERMINAL);
+        assert!(text.contains(&format!("{name}  what it is\n")), "{text}");
+        assert_eq!(wrap("takes 97 % of it", 8), "takes\n97 % of\nit\n");
+        assert_eq!(wrap("97 % of it", NO_TERMINAL), "97 % of it\n");
     }
 }

@@ -52,7 +52,7 @@ impl Split {
     pub(super) const NAMES: [&'static str; 6] = [
         "held by a controller",
         "waiting in the elevator",
-        "behind idling",
+        "waiting while BFQ idles",
         "in the drive's queue",
         "being served",
         "in the host",

@@ -164,11 +164,11 @@ fn notes(plan: &Plan) -> Vec<String> {
          them weighs by their number (n). In virtual time; drives are models."
     )];
     if plan.policies.contains(&Policy::None) {
-        let beside = "of none: the mean beside that under none. left: what the others get of what they get under none.";
+        let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";
         notes.push(beside.into());
     }
     notes.push(
-        "behind idling: the elevator keeps the drive for the next request of the stream whose turn it is, though the drive would take \
+        "waiting while BFQ idles: the elevator keeps the drive for the next request of the stream whose turn it is, though the drive would take \
          more; it need not stand still meanwhile."
             .into(),
     );

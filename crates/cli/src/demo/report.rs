@@ -5,7 +5,7 @@ use super::{On, Policy, Scenario, best, judge};
 use weir_core::Span;
 use weir_drive::{Config, null};
 use weir_measure::{Record, TOTAL};
-use weir_report::number::{percent, plain};
+use weir_report::number::{part_of, plain};
 use weir_report::{BestFigure, DemoReport, PolicyResult};
 
 /// What was played, for the report.
@@ -26,7 +26,7 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
         let used = used(played, &records);
         let (kept, mut verdict) = judge::verdict(played.kind, &records, used);
         if let (Some(all), Some(total), true) = (none, total(&records), policy != Policy::None) {
-            let part = percent(total / all);
+            let part = part_of(total / all);
             verdict.extend([" All together got ", &part, " of what they got under none."]);
         }
         policies.push(PolicyResult {
@@ -43,6 +43,7 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
         load: load(played),
         target: played.kind.target().into(),
         best: best(played),
+        contracts: contracts(played.scenario),
         policies,
         notes: notes(played),
     }
@@ -64,6 +65,18 @@ pub(crate) fn complete(played: Played<'_>, runs: &mut [(Policy, Vec<Record>)]) {
             record.limited_by = judge::limited_by(record, &client.program, unloaded, least);
         }
     }
+}
+
+/// Each client's contract, so that those who have different ones can be told apart.
+fn contracts(scenario: &weir_sim::Scenario) -> Vec<(String, String)> {
+    let contract = |client: &weir_sim::ClientSpec| {
+        // Groups are numbered from 1: 0 is the root.
+        let place = (client.group.0 as usize).checked_sub(1);
+        let group = place.and_then(|place| scenario.groups.get(place));
+        group.map_or_else(String::new, |g| format!("{:?}", g.contract))
+    };
+    let clients = scenario.clients.iter();
+    clients.map(|c| (c.name.clone(), contract(c))).collect()
 }
 
 /// The drive if all that is to be known of it is its service and its link.

@@ -30,7 +30,7 @@ enum Command {
     },
     /// Print every published figure beside the model's, as the Markdown of docs/validation.md
     Validation(validation::Options),
-    /// List what a sheet can say of a drive
+    /// List the figures a sheet may contain
     Figures,
 }
 
