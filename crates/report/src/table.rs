@@ -1,6 +1,9 @@
 //! Tables for terminals (and, through [`crate::html`], for pages).
 
-use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
+    Width,
+};
 
 /// A table: columns that say how they are shown, and rows of text.
 #[derive(Debug, Clone, Default)]
@@ -91,12 +94,18 @@ impl Table {
         for row in &self.rows {
             table.add_row(shown.iter().map(|i| &row.cells[*i]));
         }
+        let whole = self.words(&shown, width);
         for (at, i) in shown.iter().enumerate() {
             let column = table.column_mut(at).expect("the header made every column");
             // With the space between columns this makes the gap.
             column.set_padding((u16::from(at > 0), 0));
             if self.columns[*i].right {
                 column.set_cell_alignment(CellAlignment::Right);
+            }
+            if let Some(words) = &whole {
+                let least = words[at] + usize::from(at > 0);
+                let least = u16::try_from(least).unwrap_or(u16::MAX);
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
             }
         }
         let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
@@ -129,6 +138,19 @@ impl Table {
         let says = |i: usize| self.rows.iter().any(|row| !row.cells[i].is_empty());
         let stays = |i: &usize| self.columns[*i].drop == 0 || self.rows.is_empty() || says(*i);
         (0..self.columns.len()).filter(stays).collect()
+    }
+
+    /// The longest word of each column, if lines of `width` have room for them, so that none is cut.
+    fn words(&self, shown: &[usize], width: usize) -> Option<Vec<usize>> {
+        let longest = |i: &usize| {
+            let cells = self.rows.iter().map(|row| &row.cells[*i]);
+            let words = cells.chain([&self.columns[*i].title]);
+            let words = words.flat_map(|cell| cell.split(' ').map(|w| w.chars().count()));
+            words.max().unwrap_or(0)
+        };
+        let words: Vec<usize> = shown.iter().map(longest).collect();
+        let all = words.iter().map(|w| w + GAP).sum::<usize>();
+        (all <= width.saturating_add(GAP)).then_some(words)
     }
 
     /// The width of a column's widest cell.
@@ -213,6 +235,19 @@ mod tests {
         ];
         let sensible = [None, Some(120), Some(40), None, None, None, None];
         assert_eq!(widths.map(width_of), sensible);
+    }
+
+    #[test]
+    fn cells_are_wrapped_between_words_while_the_words_fit() {
+        let mut table = Table::new([Column::text("drive"), Column::text("what it is")]);
+        table.row([
+            "plextor-px-256m5s",
+            "a flash drive of 2012 with a controller",
+        ]);
+        let text = table.text(34);
+        for word in "plextor-px-256m5s a flash drive of 2012 with controller".split(' ') {
+            assert!(text.split_whitespace().any(|w| w == word), "{text}");
+        }
     }
 
     #[test]

@@ -6,11 +6,16 @@ use weir_config::profile::{self, Profile};
 use weir_config::{parameter, sheet};
 use weir_drive::Config;
 use weir_fit::{Figure, Row, compare};
-use weir_report::{Column, Table};
+use weir_report::{Column, NO_TERMINAL, Table};
 
-/// `weir drives`: a line each, cut where the terminal ends.
+/// `weir drives`: a line each, cut where the terminal ends if there is one.
 pub(super) fn list() -> Result<(), Failure> {
-    let (width, name) = (output::width(), |n: &str| n.len());
+    let width = if output::is_terminal() {
+        output::width()
+    } else {
+        NO_TERMINAL
+    };
+    let name = |n: &str| n.len();
     let wide = profile::names().map(name).max().unwrap_or(0);
     let mut text = String::new();
     for name in profile::names() {
@@ -70,11 +75,11 @@ fn parameters(profile: &Profile) -> String {
 fn published(rows: &[Row]) -> String {
     let mut table = Table::new([
         Column::text("figure"),
-        Column::number("published"),
+        Column::number("published").dropped(1),
         Column::number("model"),
-        Column::number("off"),
-        Column::text(""),
-        Column::text("source").dropped(1),
+        Column::number("off").dropped(2),
+        Column::text("").dropped(3),
+        Column::text("source").dropped(4),
     ]);
     for row in rows {
         let measure = row.figure.measure();
