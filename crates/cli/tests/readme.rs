@@ -175,7 +175,7 @@ fn blocks(readme: &str, heading: &str) -> Vec<String> {
     for line in section.lines() {
         let last = blocks.last_mut().expect("there is one");
         match line.strip_prefix("    ") {
-            Some(line) => *last += &format!("{line}\n"),
+            Some(line) => last.extend([line, "\n"]),
             None if line.is_empty() && !last.is_empty() => last.push('\n'),
             None if !last.is_empty() => blocks.push(String::new()),
             None => {}
