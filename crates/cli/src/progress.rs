@@ -1,7 +1,7 @@
 //! A bar on the terminal, and only there.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use std::fmt;
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::time::Duration;
 
 /// A bar over a known time, in steps of a tenth of a second; on standard error if that is a terminal, else nowhere.
@@ -13,6 +13,8 @@ pub(crate) struct Progress {
 }
 
 const TENTH: u128 = 100;
+/// From one drawing to the next where nothing happens.
+const TICK: Duration = Duration::from_millis(250);
 
 impl Progress {
     /// A bar that ends after `total`.
@@ -21,18 +23,14 @@ impl Progress {
         let style =
             ProgressStyle::with_template("{prefix:>10} [{bar:40}] {percent:>3}%  {msg}{left}");
         if let Ok(style) = style {
-            let style = style.with_key(
-                "left",
-                |state: &ProgressState, text: &mut dyn fmt::Write| {
-                    let all = state.len().unwrap_or_default();
-                    if let Some(left) = left(state.elapsed(), state.pos(), all) {
-                        // A bar that cannot be drawn is no reason to stop.
-                        let _ = write!(text, ", {} s left", left.as_secs().max(1));
-                    }
-                },
-            );
-            bar.set_style(style.progress_chars("=> "));
+            let left = |state: &ProgressState, text: &mut dyn Write| {
+                let eta = left(state.fraction(), state.elapsed(), state.eta());
+                let _ = eta.map_or(Ok(()), |eta| write!(text, ", {} left", HumanDuration(eta)));
+            };
+            bar.set_style(style.with_key("left", left).progress_chars("=> "));
         }
+        // It shows that something is done also while nothing is finished.
+        bar.enable_steady_tick(TICK);
         Self { bar, base: 0 }
     }
 
@@ -60,14 +58,10 @@ impl Progress {
     }
 }
 
-/// How long it will take yet, going by what was done so far; `None` while that says too little.
-fn left(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
-    const ENOUGH: Duration = Duration::from_secs(1);
-    if elapsed < ENOUGH || done == 0 || done >= all {
-        return None;
-    }
-    let each = elapsed.as_secs_f64() / done as f64;
-    Some(Duration::from_secs_f64(each * (all - done) as f64))
+/// What is left, once enough has been done to tell.
+fn left(done: f32, elapsed: Duration, eta: Duration) -> Option<Duration> {
+    const ENOUGH: (f32, Duration) = (0.02, Duration::from_secs(2));
+    (done >= ENOUGH.0 && done < 1.0 && elapsed >= ENOUGH.1).then_some(eta)
 }
 
 fn tenths(time: Duration) -> u64 {
@@ -80,10 +74,10 @@ mod tests {
 
     #[test]
     fn nothing_is_estimated_from_nothing() {
-        let second = Duration::from_secs(1);
-        assert_eq!(left(Duration::from_millis(20), 1, 100), None);
-        assert_eq!(left(second * 5, 0, 100), None);
-        assert_eq!(left(second * 5, 100, 100), None);
-        assert_eq!(left(second * 5, 20, 100), Some(second * 20));
+        let seconds = Duration::from_secs;
+        assert_eq!(left(0.0, seconds(60), seconds(0)), None);
+        assert_eq!(left(0.5, Duration::from_millis(100), seconds(9)), None);
+        assert_eq!(left(0.5, seconds(9), seconds(9)), Some(seconds(9)));
+        assert_eq!(left(1.0, seconds(9), seconds(0)), None);
     }
 }

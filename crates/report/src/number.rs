@@ -59,6 +59,11 @@ pub fn part_of(part: f64) -> String {
     percent(part).replace('%', " %")
 }
 
+/// How far something is off, as a part: three digits, for running text (`0.08 %`, `3.22 %`, `275 %`).
+pub fn deviation(part: f64) -> String {
+    format!("{} %", short(part * 100.0))
+}
+
 /// The label of an axis' tick: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the distance to the next tick and says how
 /// many digits are needed.
 pub(crate) fn tick(value: f64, step: f64) -> String {
@@ -123,6 +128,13 @@ mod tests {
     fn percents_do_not_round_to_all_or_nothing() {
         let parts = [0.0, 0.0001, 0.094, 0.5, 0.9999, 1.0, 1.2, f64::NAN].map(percent);
         assert_eq!(parts, ["0%", "1%", "9%", "50%", "99%", "100%", "120%", "-"]);
+    }
+
+    #[test]
+    fn running_text_has_a_space_before_the_sign_and_deviations_three_digits() {
+        assert_eq!([0.97, 0.0001].map(part_of), ["97 %", "1 %"]);
+        let off = [0.000_04, 0.0008, 0.0322, 2.749_8].map(deviation);
+        assert_eq!(off, ["0.00 %", "0.08 %", "3.22 %", "275 %"]);
     }
 
     #[test]

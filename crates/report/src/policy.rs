@@ -19,3 +19,21 @@ fn place(policy: &str) -> usize {
     let place = NAMES.iter().position(|name| *name == policy);
     place.unwrap_or(NAMES.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_policies_look_alike_nor_like_anything_else() {
+        let mut inks: Vec<String> = NAMES.iter().map(|name| ink(name).class()).collect();
+        inks.push(ink("another").class());
+        inks.extend(Ink::PARTS.map(Ink::class));
+        inks.push(Ink::STRONG.class());
+        let all = inks.len();
+        inks.sort();
+        inks.dedup();
+        assert_eq!(inks.len(), all);
+        assert!((1..NAMES.len()).all(|i| dash(NAMES[i]) != dash(NAMES[i - 1])));
+    }
+}

@@ -163,6 +163,30 @@ fn value() -> impl Strategy<Value = f64> {
     ]
 }
 
+/// Whatever the order in which they are given, what is solid lies below what has gaps, so that both are seen.
+#[test]
+fn lines_on_each_other_are_told_apart() {
+    let line = |policy: &str, dash| Line {
+        name: policy.into(),
+        ink: policy::ink(policy),
+        quiet: false,
+        dash,
+        points: vec![(0.0, 5.0), (1.0, 5.0)],
+    };
+    let chart = LineChart {
+        lines: vec![line("io.latency", 1), line("none", 0)],
+        size: (520.0, 300.0),
+        ..LineChart::default()
+    };
+    let svg = chart.svg();
+    let at = |name: &str| {
+        svg.find(&format!("data-name=\"{name}\""))
+            .expect("it is drawn")
+    };
+    assert!(at("none") < at("io.latency"));
+    assert!(svg.contains("class=\"line dash1 ink1\""), "{svg}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]

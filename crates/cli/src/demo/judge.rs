@@ -3,7 +3,7 @@
 use super::Scenario;
 use weir_load::{Program, Size};
 use weir_measure::{LimitedBy, Record, TOTAL};
-use weir_report::number::{figure, percent, plain};
+use weir_report::number::{deviation, figure, percent, plain};
 
 /// What limited a client: as [`LimitedBy::of`], but a client whose promise could not be kept even if the drive did nothing else is
 /// limited by itself.
@@ -133,10 +133,10 @@ fn shares(clients: &[&Record]) -> (bool, String) {
         .map(|t| figure(t / totals[0].max(1e-9)))
         .collect();
     let text = format!(
-        "Bandwidths are {}, {:.2}% off over the run and {:.2}% in the worst second.",
+        "Bandwidths are {}, {} off over the run and {} in the worst second.",
         ratios.join(" : "),
-        whole * 100.0,
-        worst * 100.0
+        deviation(whole),
+        deviation(worst)
     );
     (whole <= OFF, text)
 }
@@ -185,9 +185,9 @@ fn limits(clients: &[&Record]) -> (bool, String) {
         .map(|(limit, got)| format!("{} of {}", figure(*got), plain(*limit)))
         .collect();
     let text = format!(
-        "Got {} MB/s: at most {:.2}% off.",
+        "Got {} MB/s: at most {} off.",
         each.join(", "),
-        off * 100.0
+        deviation(off)
     );
     (off <= 0.02, text)
 }
@@ -294,7 +294,7 @@ mod tests {
         assert!(kept);
         assert_eq!(
             text,
-            "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00% off over the run and 10.00% in the worst second."
+            "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00 % off over the run and 10.0 % in the worst second."
         );
         assert!(off(&[0.0; 4]) > OFF);
     }
@@ -308,6 +308,6 @@ mod tests {
         ];
         let (kept, text) = verdict(Scenario::Max, &records, None);
         assert!(!kept);
-        assert_eq!(text, "Got 4.95 of 5, 10.30 of 10 MB/s: at most 3.00% off.");
+        assert_eq!(text, "Got 4.95 of 5, 10.30 of 10 MB/s: at most 3.00 % off.");
     }
 }
