@@ -167,7 +167,7 @@ impl Table {
 pub const NO_TERMINAL: usize = usize::MAX;
 
 /// `text` in lines of at most `width` where its words permit, each ended; no line begins with a sign that belongs to a number.
-pub(crate) fn wrap(text: &str, width: usize) -> String {
+pub fn wrap(text: &str, width: usize) -> String {
     let width = if width == NO_TERMINAL { 80 } else { width };
     let (mut out, mut used) = (String::new(), 0);
     let mut words = text.split_whitespace().peekable();

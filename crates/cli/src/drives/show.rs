@@ -6,7 +6,7 @@ use weir_config::profile::{self, Profile};
 use weir_config::{parameter, sheet};
 use weir_drive::Config;
 use weir_fit::{Figure, Row, compare};
-use weir_report::{Column, NO_TERMINAL, Table};
+use weir_report::{Column, NO_TERMINAL, Table, wrap};
 
 /// `weir drives`: a line each, cut where the terminal ends if there is one.
 pub(super) fn list() -> Result<(), Failure> {
@@ -42,13 +42,21 @@ pub(super) fn figures() -> Result<(), Failure> {
 
 /// `weir drives NAME`: what is known of it, its parameters, and its figures beside the published ones.
 pub(super) fn drive(profile: &Profile) -> Result<(), Failure> {
-    let mut text = format!("{}: {}\n\n", profile.name, profile.about.trim_end());
+    let width = output::width();
+    let about = profile.about.split_once('\n').map_or("", |about| about.1);
+    let mut text = wrap(&format!("{}: {}", profile.name, profile.summary()), width);
+    if !about.trim().is_empty() {
+        text += &wrap(about, width);
+    }
+    text.push('\n');
     text += &parameters(profile);
     if let Some(sheet) = sheet::find(&profile.name).filter(|s| !s.figures.is_empty()) {
         let rows = compare(&sheet, &profile.drive).map_err(Failure::run)?;
         text.push('\n');
         text += &published(&rows);
-        text += "fitted: a parameter was chosen so that this figure comes out. predicted: nothing was.\n";
+        let note =
+            "fitted: a parameter was chosen so that this figure comes out. predicted: nothing was.";
+        text += &wrap(note, width);
     }
     output::print(&text)
 }
