@@ -54,14 +54,9 @@ pub fn percent(part: f64) -> String {
     format!("{whole:.0}%")
 }
 
-/// As [`percent`], with a space before the sign: for running text.
-pub fn part_of(part: f64) -> String {
-    percent(part).replace('%', " %")
-}
-
-/// How far something is off, as a part: three digits, for running text (`0.08 %`, `3.22 %`, `275 %`).
+/// How far something is off, as a part: three digits (`0.08%`, `3.22%`, `275%`).
 pub fn deviation(part: f64) -> String {
-    format!("{} %", short(part * 100.0))
+    format!("{}%", short(part * 100.0))
 }
 
 /// The label of an axis' tick: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the distance to the next tick and says how
@@ -131,10 +126,9 @@ mod tests {
     }
 
     #[test]
-    fn running_text_has_a_space_before_the_sign_and_deviations_three_digits() {
-        assert_eq!([0.97, 0.0001].map(part_of), ["97 %", "1 %"]);
+    fn deviations_have_three_digits() {
         let off = [0.000_04, 0.0008, 0.0322, 2.749_8].map(deviation);
-        assert_eq!(off, ["0.00 %", "0.08 %", "3.22 %", "275 %"]);
+        assert_eq!(off, ["0.00%", "0.08%", "3.22%", "275%"]);
     }
 
     #[test]

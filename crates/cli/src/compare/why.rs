@@ -2,7 +2,7 @@
 
 use super::kind::Policy;
 use super::pooled::{Pooled, Split};
-use weir_report::number::{duration, figure, part_of, plain, short as digits};
+use weir_report::number::{duration, figure, percent, plain, short as digits};
 
 /// What the cell of a policy is seen beside: cells of the same case, and what the drive can do.
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +36,13 @@ pub(super) fn short(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Str
     let Some((part, place)) = main_part(&pooled.split) else {
         return format!("{name} no request was answered");
     };
-    let share = part_of(pooled.split.fraction(part));
+    let share = percent(pooled.split.fraction(part));
     let fate = Fate::new(pooled, beside);
     let parts = [
-        fate.held.map(|p| format!("{} held back", part_of(p))),
+        fate.held.map(|p| format!("{} held back", percent(p))),
         fate.idling
-            .map(|p| format!("{} waiting while BFQ idles", part_of(p))),
-        fate.left.map(|p| format!("keep {}", part_of(p))),
+            .map(|p| format!("{} waiting while BFQ idles", percent(p))),
+        fate.left.map(|p| format!("keep {}", percent(p))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match (&parts[..], policy) {
@@ -66,13 +66,13 @@ pub(super) fn sentence(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> 
     let mut text = vec![format!(
         "A request of the target takes {} and is {place} for {} of it{behind}.",
         duration(whole),
-        part_of(part / whole),
+        percent(part / whole),
     )];
     let fate = Fate::new(pooled, beside);
     let parts = [
-        (fate.held).map(|p| format!("are held back for {} of their time", part_of(p))),
-        (fate.idling).map(|p| format!("wait while BFQ idles for {} of their time", part_of(p))),
-        (fate.left).map(|p| format!("keep {} of what they get under none", part_of(p))),
+        (fate.held).map(|p| format!("are held back for {} of their time", percent(p))),
+        (fate.idling).map(|p| format!("wait while BFQ idles for {} of their time", percent(p))),
+        (fate.left).map(|p| format!("get {} of what they get under none", percent(p))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match (&parts[..], policy) {
@@ -88,7 +88,7 @@ pub(super) fn sentence(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> 
         let total = figure(pooled.total_mbps);
         text.push(format!(
             "All together get {total} MB/s, {} {of}.",
-            part_of(used)
+            percent(used)
         ));
     }
     text.extend(verdict(policy, pooled, beside).map(|v| capital(&v)));
@@ -210,24 +210,24 @@ mod tests {
         };
         assert_eq!(
             short(Policy::None, &none, &beside),
-            "none 97 % in the drive's queue"
+            "none 97% in the drive's queue"
         );
         let same = short(Policy::IoLatency, &none, &beside);
         assert_eq!(
             same,
-            "io.latency 97 % in the drive's queue (others not held back)"
+            "io.latency 97% in the drive's queue (others not held back)"
         );
-        let idle = "bfq 99 % being served (others 80 % waiting while BFQ idles, keep 10 %)";
+        let idle = "bfq 99% being served (others 80% waiting while BFQ idles, keep 10%)";
         assert_eq!(short(Policy::Bfq, &bfq, &beside), idle);
         assert_eq!(
             sentence(Policy::None, &none, &beside),
-            "A request of the target takes 39.0 ms and is in the drive's queue for 97 % of it, behind commands of the readers: 31.0 are \
-             in the drive on average. All together get 500.1 MB/s, 97 % of the drive's peak."
+            "A request of the target takes 39.0 ms and is in the drive's queue for 97% of it, behind commands of the readers: 31.0 are \
+             in the drive on average. All together get 500.1 MB/s, 97% of the drive's peak."
         );
         assert_eq!(
             sentence(Policy::Bfq, &bfq, &beside),
-            "A request of the target takes 100 us and is being served for 99 % of it. The readers wait while BFQ idles for 80 % of their \
-             time and keep 10 % of what they get under none. All together get 90.00 MB/s, 17 % of the drive's peak."
+            "A request of the target takes 100 us and is being served for 99% of it. The readers wait while BFQ idles for 80% of their \
+             time and get 10% of what they get under none. All together get 90.00 MB/s, 17% of the drive's peak."
         );
         let nothing = pooled(Split::default(), queued(), 0.0, 500.0);
         let said = short(Policy::None, &nothing, &beside);

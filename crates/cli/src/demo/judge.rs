@@ -294,7 +294,7 @@ mod tests {
         assert!(kept);
         assert_eq!(
             text,
-            "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00 % off over the run and 10.0 % in the worst second."
+            "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00% off over the run and 10.0% in the worst second."
         );
         assert!(off(&[0.0; 4]) > OFF);
     }
@@ -308,6 +308,6 @@ mod tests {
         ];
         let (kept, text) = verdict(Scenario::Max, &records, None);
         assert!(!kept);
-        assert_eq!(text, "Got 4.95 of 5, 10.30 of 10 MB/s: at most 3.00 % off.");
+        assert_eq!(text, "Got 4.95 of 5, 10.30 of 10 MB/s: at most 3.00% off.");
     }
 }

@@ -5,7 +5,7 @@ use super::{On, Policy, Scenario, best, judge};
 use weir_core::Span;
 use weir_drive::{Config, null};
 use weir_measure::{Record, TOTAL};
-use weir_report::number::{part_of, plain};
+use weir_report::number::{percent, plain};
 use weir_report::{BestFigure, DemoReport, PolicyResult};
 
 /// What was played, for the report.
@@ -26,7 +26,7 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
         let used = used(played, &records);
         let (kept, mut verdict) = judge::verdict(played.kind, &records, used);
         if let (Some(all), Some(total), true) = (none, total(&records), policy != Policy::None) {
-            let part = part_of(total / all);
+            let part = percent(total / all);
             verdict.extend([" All together got ", &part, " of what they got under none."]);
         }
         policies.push(PolicyResult {
