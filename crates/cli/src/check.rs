@@ -1,14 +1,16 @@
-//! `weir check`: everything that `weir serve` would refuse, without starting.
+//! `weir check`: everything that `weir serve` would refuse, without starting; what is promised, and what storage there is.
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::output;
 use clap::Args;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_config::units::Rate;
-use weir_config::{Problem, Server, Storage, Test, Volume, plan};
+use weir_config::units::{Rate, Size};
+use weir_config::{Problem, Server, Storage, plan};
 use weir_core::{Capacity, Instant, Layer, Promised};
 use weir_report::{Column, Table};
-use weir_serve::backend::{self, OpenError};
+use weir_serve::backend::Found;
+use weir_serve::{Finding, Preflight, preflight};
 
 /// What to check.
 #[derive(Debug, Args)]
@@ -22,63 +24,20 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for warning in weir_config::warnings(&config) {
         output::tell(&format!("warning: {warning}"));
     }
-    let mut problems = 0;
-    for volume in &config.volumes {
-        let name = &volume.name;
-        match storage(volume, &config.test) {
-            Ok(()) => {}
-            Err(Trouble::Now(reason)) => output::tell(&format!("warning: volume {name}: {reason}")),
-            Err(Trouble::Always(reason)) => {
-                problems += 1;
-                output::tell(&format!("volume {name}: {reason}"));
-            }
-        }
+    let Preflight { findings, storages } = preflight(&config);
+    for Finding { problem, certain } in &findings {
+        let kind = if *certain { "" } else { "warning: " };
+        output::tell(&format!("{kind}{problem}"));
     }
-    if problems > 0 {
-        return Err(counted(problems));
+    match findings.iter().filter(|f| f.certain).count() {
+        0 => {}
+        problems => return Err(counted(problems)),
     }
     for note in weir_config::notes(&config) {
         output::tell(&format!("note: {note}"));
     }
-    output::print(&summary(&config)?)
-}
-
-/// Why a volume's file or device would not be served.
-enum Trouble {
-    /// As long as somebody else uses it, who may well be the server that is to read this configuration.
-    Now(String),
-    /// Until something is done about it.
-    Always(String),
-}
-
-/// Looks whether a volume's file or device could be served, and changes nothing: what is to be created is not.
-fn storage(volume: &Volume, test: &Test) -> Result<(), Trouble> {
-    match &volume.storage {
-        Storage::Memory | Storage::Model => return Ok(()),
-        Storage::File(path) if !path.exists() && volume.size.is_some() && !volume.read_only => {
-            let parent = path.parent().unwrap_or_else(|| Path::new("/"));
-            return match parent.metadata() {
-                Ok(data) if data.is_dir() => Ok(()),
-                Ok(_) => Err(format!("{} is no directory", parent.display())),
-                Err(error) => Err(format!(
-                    "cannot create {}: {}",
-                    path.display(),
-                    failure::said(&error)
-                )),
-            }
-            .map_err(Trouble::Always);
-        }
-        Storage::File(_) | Storage::Device(_) => {}
-    }
-    let opened = backend::open(volume, test);
-    opened.map(drop).map_err(|error| {
-        let reason = failure::said(&error);
-        let inner = error.get_ref();
-        match inner.and_then(|e| e.downcast_ref::<OpenError>()) {
-            Some(OpenError::Locked { .. }) => Trouble::Now(reason),
-            _ => Trouble::Always(reason),
-        }
-    })
+    let summary = summary(&config)?;
+    output::print(&format!("{summary}{}", storage(&config, &storages)))
 }
 
 /// Reads a configuration, or says everything that is wrong with it.
@@ -130,6 +89,60 @@ fn summary(config: &Server) -> Result<String, Failure> {
         ]);
     }
     Ok(table.text(output::width()))
+}
+
+/// What each volume's storage is.
+fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
+    let columns = [
+        Column::text("volume"),
+        Column::text("storage"),
+        Column::number("size"),
+        Column::number("now").dropped(1),
+        Column::number("free"),
+        Column::text("device").dropped(2),
+        Column::number("block").dropped(3),
+    ];
+    // Of memory there is nothing more to say.
+    let files = storages.values().any(|found| found.place.is_some());
+    let said = if files { columns.len() } else { 3 };
+    let mut table = Table::new(columns.into_iter().take(said));
+    let known = config.volumes.iter();
+    let known = known.filter_map(|v| Some((v, storages.get(&v.name)?)));
+    for (volume, found) in known {
+        let place = found.place.as_ref();
+        let now = match (place, found.now) {
+            (None, _) => String::new(),
+            (Some(_), None) => "to be made".to_owned(),
+            (Some(_), Some(now)) => Size(now).to_string(),
+        };
+        table.row([
+            volume.name.clone(),
+            match &volume.storage {
+                Storage::File(path) | Storage::Device(path) => path.display().to_string(),
+                Storage::Memory => "memory".to_owned(),
+                Storage::Model => "memory, behind a model".to_owned(),
+            },
+            Size(found.size).to_string(),
+            now,
+            place.and_then(|p| p.free).map_or_else(String::new, about),
+            place.map_or_else(String::new, |p| p.device.clone()),
+            place.map_or_else(String::new, |_| Size(found.block.into()).to_string()),
+        ]);
+    }
+    match config.volumes.len() {
+        0 => String::new(),
+        _ => format!("\n{}", table.text(output::width())),
+    }
+}
+
+/// About so many bytes.
+fn about(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = units.into_iter().find(|(_, shift)| bytes >> shift > 0);
+    match unit {
+        Some((name, shift)) => format!("{:.1}{name}", bytes as f64 / (1_u64 << shift) as f64),
+        None => Size(bytes).to_string(),
+    }
 }
 
 /// What a drive's contracts add up to, as the core counts it.

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use clap::ValueEnum;
+use std::io::{self, Write};
 use tracing_subscriber::filter::LevelFilter;
 
 /// How much is logged: everything at least as grave.
@@ -26,11 +27,43 @@ pub(crate) fn start(asked: Option<Level>, usual: Level) -> Result<(), Failure> {
         _ => usual,
     };
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(Lines::default)
         .with_max_level(level.filter())
         .with_target(level >= Level::Debug)
         .init();
     Ok(())
+}
+
+/// Standard error, to which each record goes as one line, whatever names, paths and errors it has in it.
+#[derive(Debug, Default)]
+struct Lines;
+
+impl Write for Lines {
+    /// Takes a whole record, as the subscriber writes them.
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(&one_line(record))?;
+        Ok(record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// A record with its control characters escaped, but for what colours it and the end of its line.
+fn one_line(record: &[u8]) -> Vec<u8> {
+    const ESCAPE: u8 = 0x1b;
+    let text = record.strip_suffix(b"\n").unwrap_or(record);
+    let mut line = Vec::with_capacity(record.len());
+    for byte in text {
+        if byte.is_ascii_control() && *byte != ESCAPE {
+            line.extend(byte.escape_ascii());
+        } else {
+            line.push(*byte);
+        }
+    }
+    line.push(b'\n');
+    line
 }
 
 fn named(text: &str) -> Result<Level, Failure> {
@@ -59,5 +92,17 @@ impl Level {
             Self::Debug => LevelFilter::DEBUG,
             Self::Trace => LevelFilter::TRACE,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_one_line() {
+        let record = b"\x1b[33m WARN\x1b[0m volume=a\nb: no\tsuch file \xe2\x80\xa6\n";
+        let line = b"\x1b[33m WARN\x1b[0m volume=a\\nb: no\\tsuch file \xe2\x80\xa6\n";
+        assert_eq!(one_line(record), line);
     }
 }

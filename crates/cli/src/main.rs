@@ -40,15 +40,15 @@ enum Command {
     Demo(demo::Options),
     /// Compare policies on drives, in virtual time: who waits for whom, for how long, and why
     Compare(compare::Options),
-    /// Serve volumes to clients until told to end
+    /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
-    /// Say everything that `serve` would refuse, without starting
+    /// Say everything that `serve` would refuse, without starting it
     Check(check::Options),
     /// Replay what `serve --record` wrote, and compare every decision
     Replay(replay::Options),
     /// List the ways of sharing a drive
     Policies,
-    /// The modelled drives: what there is, what they were fitted to, and the fit itself
+    /// List the modelled drives, show one, or fit one to what was published of it
     Drives(drives::Options),
     /// List what the demo and comparisons can play
     Scenarios,

@@ -15,7 +15,7 @@ use weir_core::{Instant, Layer};
 pub(crate) struct Options {
     /// What `weir serve --record` wrote
     file: PathBuf,
-    /// Let the auditors watch: what they find is a fault of the server, not of the record
+    /// Check every decision against independent models of the rules: what they find is a fault of the server, not of the record
     #[arg(long)]
     audit: bool,
 }
@@ -31,7 +31,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Err(error @ ReplayError::Divergence(_)) => {
             return Err(Failure::Run(format!("{path}: diverged: {error}")));
         }
-        Err(error) => return Err(Failure::Run(format!("{path}: {error}"))),
+        Err(error) => {
+            let help = "name what `weir serve --record` wrote";
+            return Err(Failure::Run(format!("{path}: {error}; {help}")));
+        }
     };
     output::print(&format!("{path}: {}\n", describe(&done)))?;
     if options.audit {
@@ -52,6 +55,15 @@ fn replay(
     audit: &mut Option<Audit>,
 ) -> Result<Result<Replayed, ReplayError>, Failure> {
     let failed = |error| Failure::file("read", &options.file, &error);
+    // Opening a pipe would wait for its other end, and a device has no end.
+    let metadata = options.file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        let what = format!(
+            "cannot read {}: it is not a regular file; name what `weir serve --record` wrote",
+            options.file.display()
+        );
+        return Err(Failure::Run(what));
+    }
     let mut file = File::open(&options.file).map_err(failed)?;
     let (mut replay, mut chunk) = (Replay::new(), vec![0; CHUNK]);
     let mut watch = |layer: &mut Layer, now: Instant, call: &Call<'_>| {

@@ -1,4 +1,4 @@
-//! `weir serve`: the server, from a file, until told to end.
+//! `weir serve`: the server, from a file, until SIGTERM or SIGINT.
 
 use crate::check;
 use crate::failure::Failure;
@@ -13,17 +13,18 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
-use weir_serve::{RingKind, Server};
+use weir_config::Problem;
+use weir_serve::{ReloadError, RingKind, Server};
 
 /// What to serve, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The server's configuration file
     config: PathBuf,
-    /// Write what each drive's core is told and decides, for `weir replay`; with several drives, each into FILE.NAME
+    /// Record every decision, for `weir replay`; with several drives, each into FILE.NAME
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Use poll(2) even where the system has `io_uring`
+    /// Use poll(2) even where the system has io_uring
     #[arg(long)]
     poll: bool,
 }
@@ -31,7 +32,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let config = check::load(&options.config)?;
     for warning in weir_config::warnings(&config) {
-        tracing::warn!("{warning}");
+        tracing::warn!("{}", line(&warning));
     }
     raise_open_files();
     // Before anything runs, so that no signal finds the process without them.
@@ -50,8 +51,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let addresses = server.addresses().iter().map(|a| format!("{a}\n"));
     match output::print(&addresses.collect::<String>()) {
         // A server serves whether its output is read or not.
-        Ok(()) | Err(Failure::Unread) => {}
-        Err(failure) => return Err(failure),
+        Err(Failure::Run(reason)) => tracing::warn!("{reason}"),
+        _ => {}
     }
     if let Some(address) = server.metrics_address() {
         tracing::info!("metrics at http://{address}/metrics");
@@ -110,19 +111,33 @@ fn end_at_once_when_told_again(mut signals: Signals) -> Result<(), Failure> {
 /// Reads the file again and puts it in force, or says why not and leaves everything as it is.
 fn reload(server: &mut Server, path: &Path) {
     let options = weir_config::Options::default();
-    let config = match weir_config::load(path, &options) {
-        Ok(config) => config,
-        Err(problems) => {
-            for problem in problems {
-                tracing::error!("{problem}");
-            }
-            tracing::error!("not reloaded: everything is as it was");
-            return;
+    let refused = |problems: Vec<Problem>| {
+        for problem in &problems {
+            tracing::error!("{}", line(problem));
         }
+        tracing::error!("not reloaded: nothing has changed");
+    };
+    let config = match weir_config::load_again(path, &options, server.config()) {
+        Ok(config) => config,
+        Err(problems) => return refused(problems),
     };
     match server.reload(&config) {
         Ok(()) => tracing::info!("reloaded {}", path.display()),
+        Err(ReloadError::Refused(problems)) => refused(problems),
+        Err(ReloadError::Volume(problem)) => refused(vec![problem]),
         Err(error) => tracing::error!("not reloaded: {error}"),
+    }
+}
+
+/// A problem as one line of the log.
+fn line(problem: &Problem) -> String {
+    let said = Problem {
+        help: None,
+        ..problem.clone()
+    };
+    match &problem.help {
+        Some(help) => format!("{said}; help: {help}"),
+        None => said.to_string(),
     }
 }
 

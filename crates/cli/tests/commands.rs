@@ -81,6 +81,14 @@ fn usage() {
             &["demo", "--help"],
             &["compare", "--help"],
             &["serve", "--help"],
+            &["check", "--help"],
+            &["replay", "--help"],
+            &["policies", "--help"],
+            &["drives", "--help"],
+            &["drives", "fit", "--help"],
+            &["drives", "validation", "--help"],
+            &["drives", "figures", "--help"],
+            &["scenarios", "--help"],
             &["demos"],
             &["check"],
             &["--log", "loud", "policies"],
@@ -190,16 +198,19 @@ min = "10MB/s"
 #[test]
 fn check() {
     let scratch = Scratch::new();
-    scratch.file("good.toml", GOOD);
+    let run = scratch.path("").display().to_string();
+    let here = |text: &str| text.replace("/run/weir/", &run);
+    let [good, modelled] = [GOOD, MODELLED].map(here);
+    scratch.file("good.toml", &good);
     scratch.file("bad.toml", BAD);
     scratch.file("full.toml", FULL);
-    let kept = GOOD.replace(
+    let kept = good.replace(
         "[drive.plain]\npolicy = \"none\"",
         "[drive.plain]\npolicy = \"bfq\"\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }",
     );
     scratch.file("warned.toml", &(kept + "min = \"10MB/s\"\n"));
-    scratch.file("modelled.toml", MODELLED);
-    let beyond = MODELLED
+    scratch.file("modelled.toml", &modelled);
+    let beyond = modelled
         .replace("min_iops = 50", "min_iops = 120")
         .replace("rotational = true", "model = \"hitachi-hts72755\"");
     scratch.file("beyond.toml", &beyond.replace("memory = true\n", ""));
@@ -213,9 +224,9 @@ fn check() {
     };
     let size = "size = \"1GiB\"\n";
     let files = [
-        GOOD,
-        &image("one", "alpha.img", ""),
-        &image("two", "new.img", size),
+        good.clone(),
+        image("one", "alpha.img", ""),
+        image("two", "new.img", size),
     ]
     .concat();
     scratch.file("files.toml", &files);
@@ -237,12 +248,26 @@ fn check() {
             &["check", "warned.toml"],
             &["check", "modelled.toml"],
             &["check", "beyond.toml"],
-            &["check", "files.toml"],
             &["check", "lost.toml"],
             &["check", "missing.toml"],
             &["check", "."],
         ],
     );
+    let said = common::run(&scratch, &["check", "files.toml"]);
+    assert_eq!((said.status, said.err.as_str()), (Some(0), ""));
+    // Where it lies and how much is free there is the machine's.
+    let row = |volume: &str| {
+        let line = said.out.lines().find(|line| line.starts_with(volume));
+        let words = line.expect(&said.out).split_whitespace();
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let image = |name: &str| scratch.path(name).display().to_string();
+    assert_eq!(row("one")[1..4], [&image("alpha.img"), "8KiB", "8KiB"]);
+    assert_eq!(
+        row("two")[1..6],
+        [&image("new.img"), "1GiB", "to", "be", "made"]
+    );
+    assert_eq!(row("alpha")[1..], ["memory", "1GiB"]);
     assert!(!scratch.path("new.img").exists(), "nothing is created");
 }
 

@@ -139,7 +139,9 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
     let huge = MORE.replace("\"2MiB\"", "\"2MiB\"\nmin = \"100MB/s\"");
     config(&scratch, &huge);
     signal(&server.child, Signal::HUP);
-    common::wait("too much is refused", || server.says("91.7 % of the drive"));
+    common::wait("too much is refused", || {
+        server.says("promises add up to 110MB/s")
+    });
     config(&scratch, "");
     signal(&server.child, Signal::HUP);
     common::wait("beta goes", || beta().is_none());
@@ -197,7 +199,7 @@ fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
     let volume = "[volume.beta]\ndrive = \"fast\"\nfile = \"/nowhere/beta.img\"\nsize = \"1MiB\"\n";
     config(&scratch, volume);
     let said = run(&scratch, &["serve", "weir.toml"]);
-    let place = "weir.toml:13:8: volume.beta.file: cannot create /nowhere/beta.img: ";
+    let place = "weir.toml:13:8: volume.beta.file: cannot create /nowhere/beta.img with 1MiB: ";
     assert!(said.err.contains(place), "{}", said.err);
     assert_eq!(said.status, Some(1));
 }

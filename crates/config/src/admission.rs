@@ -2,6 +2,7 @@
 
 use crate::check::promise_key;
 use crate::document::{Document, join};
+use crate::measured::{self, rounded};
 use crate::places::Places;
 use crate::plan::{Member, Plan, plan};
 use crate::problem::Problem;
@@ -24,7 +25,8 @@ const ENDLESS: Capacity = Capacity {
 };
 
 /// Keeps a problem for each contract that contradicts itself, and for promises that cannot be kept together.
-pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) {
+/// What `before` had promised already is not what is one too many.
+pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before: Option<&Server>) {
     let server = sound(draft, drive);
     let Some(plan) = plan(&server, &drive.name) else {
         return;
@@ -38,6 +40,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) {
         }
     };
     each_alone(doc, &server, &plan, &mut edits);
+    requests_known(doc, &server, drive, &plan, &mut edits);
     // A refused change leaves nothing behind, so that the same layer can be asked again. Each turn but the last finds a tenant
     // that promises less than its volumes.
     while let Err(refusal) = layer.change(Instant::ZERO, &edits) {
@@ -55,7 +58,13 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) {
             }
             return;
         }
-        doc.keep(explained(&server, &plan, &refusal, &doc.places));
+        let mut problem = explained(&server, &plan, &refusal, &doc.places);
+        if let Refusal::OverCapacity { .. } = refusal
+            && let Some(key) = last_added(&server, before, &plan, &edits, &doc.places)
+        {
+            problem = doc.places.problem(&key, problem.message, problem.help);
+        }
+        doc.keep(problem);
         match refusal {
             Refusal::ChildrenAboveParent { group, .. } if doc.keeps() => clear(&mut edits, group),
             _ => return,
@@ -95,8 +104,13 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         Refusal::CapacityUnknown(id) => {
             let (path, contract) = member(server, plan, *id);
             let drive = crate::read::path("drive", &plan.drive);
+            let iops = if reserved(&contract).iops > 0 {
+                ", iops = 5000"
+            } else {
+                ""
+            };
             let help = format!(
-                "state it in [{drive}], as capacity = {{ read = \"160MB/s\", write = \"120MB/s\" }}"
+                "state it in [{drive}], as capacity = {{ read = \"160MB/s\", write = \"120MB/s\"{iops} }}"
             );
             (
                 join(&path, promise_key(&contract)),
@@ -115,8 +129,8 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         }
         Refusal::GroupInUse(id) => (
             member(server, plan, *id).0,
-            "has connections and cannot go".to_owned(),
-            "it can once they are closed".to_owned(),
+            "has connections and cannot be removed".to_owned(),
+            "it can be once they are closed".to_owned(),
         ),
         other => (path("drive", &plan.drive), other.to_string(), String::new()),
     };
@@ -130,7 +144,7 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
         Refusal::RealtimeWithoutMax(_) => (
             "class",
             "\"realtime\" needs a max that holds for reads and writes: what it is promised is its max".to_owned(),
-            "as max = { bandwidth = \"10MB/s\" } or max = { iops = 1000 }",
+            "write max = { bandwidth = \"10MB/s\" } or max = { iops = 1000 }",
         ),
         Refusal::IdleWithMin(_) => (
             min,
@@ -144,12 +158,12 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
         ),
         Refusal::TwoMins(_) => (
             "min_iops",
-            "there is a min in bytes a second as well".to_owned(),
-            "a contract has min or min_iops; remove one",
+            "a contract has min or min_iops, not both".to_owned(),
+            "remove one of them",
         ),
         Refusal::ShareOutOfRange(_, most) => (
             "share",
-            format!("{} is not 1 to {most}, as the drive's policy has it", contract.share),
+            format!("must be between 1 and {most} under the drive's policy, not {}", contract.share),
             "",
         ),
         other => ("", other.to_string(), ""),
@@ -157,49 +171,143 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
 }
 
 fn over_capacity(promised: Promised, capacity: Capacity) -> String {
-    let mut parts = Vec::new();
-    if promised.bytes > 0 {
-        let of = capacity.bytes();
-        let side = match capacity.read.cmp(&capacity.write) {
-            std::cmp::Ordering::Less => " that it reads",
-            std::cmp::Ordering::Equal => "",
-            std::cmp::Ordering::Greater => " that it writes",
-        };
-        parts.push(format!(
-            "{} of the {}{side}",
-            Rate(promised.bytes),
-            Rate(of)
-        ));
+    const MOST: u128 = 90;
+    let (bytes, requests) = (capacity.bytes(), capacity.requests());
+    let most = |of: u64| (u128::from(of) * MOST / 100) as u64;
+    let side = match capacity.read.cmp(&capacity.write) {
+        std::cmp::Ordering::Less => "read ",
+        std::cmp::Ordering::Equal => "",
+        std::cmp::Ordering::Greater => "write ",
+    };
+    let kind = match (
+        requests == capacity.read_iops,
+        requests == capacity.write_iops,
+    ) {
+        (true, false) => "reads/s",
+        (false, true) => "writes/s",
+        _ => "requests/s",
+    };
+    let sum = format!("promises add up to {}", rates(promised));
+    match (promised.bytes > 0, promised.iops > 0 && requests > 0) {
+        (true, true) => format!(
+            "{sum}; {side}capacity is {} or {requests} {kind}: together they take {} % of the drive's time, of which at most {MOST} % may be promised",
+            Rate(bytes),
+            percent(promised.millionths)
+        ),
+        (false, true) => format!(
+            "{sum}; capacity is {requests} {kind}, of which at most {MOST} % ({}) may be promised",
+            most(requests)
+        ),
+        _ => format!(
+            "{sum}; {side}capacity is {}, of which at most {MOST} % ({}) may be promised",
+            Rate(bytes),
+            Rate(rounded(most(bytes)))
+        ),
     }
-    let of = capacity.requests();
-    if promised.iops > 0 && of > 0 {
-        let kind = match (of == capacity.read_iops, of == capacity.write_iops) {
-            (true, false) => "reads/s",
-            (false, true) => "writes/s",
-            _ => "requests/s",
-        };
-        parts.push(format!("{} of its {of} {kind}", promised.iops));
+}
+
+/// The key of the promise that was added last: the one furthest down in the file among those that count, and that `before` had not or
+/// had less of, if there are such.
+fn last_added(
+    server: &Server,
+    before: Option<&Server>,
+    plan: &Plan,
+    edits: &[Edit],
+    places: &Places,
+) -> Option<String> {
+    let keys = promised(edits)
+        .filter(|id| counts(server, plan, *id))
+        .map(|id| {
+            let (path, contract) = member(server, plan, id);
+            let grew = before.is_some_and(|before| {
+                let was = match plan.member(id) {
+                    Some(Member::Volume(name)) => before.volume(name).map(|v| v.contract),
+                    Some(Member::Tenant(name)) => before.tenant(name).map(|t| t.contract),
+                    _ => None,
+                };
+                let (was, now) = (reserved(&was.unwrap_or_default()), reserved(&contract));
+                now.bytes > was.bytes || now.iops > was.iops
+            });
+            let key = join(&path, promise_key(&contract));
+            let place = places.keys.get(&key).copied().unwrap_or_default();
+            (grew, place, key)
+        });
+    keys.max().map(|(_, _, key)| key)
+}
+
+/// Whether a promise counts by itself: not that of a volume that its tenant's covers.
+fn counts(server: &Server, plan: &Plan, id: GroupId) -> bool {
+    let Some(Member::Volume(name)) = plan.member(id) else {
+        return true;
+    };
+    let tenant = server.volume(name).and_then(|v| v.tenant.as_ref());
+    let tenant = tenant.and_then(|t| server.tenant(t));
+    tenant.is_none_or(|t| !is_promised(&t.contract))
+}
+
+/// Keeps a problem for each promise in requests on a drive of which it is not known how many it does, and lets it promise nothing.
+/// A model without a bound does as many as anybody wants.
+fn requests_known(
+    doc: &mut Document<'_>,
+    server: &Server,
+    drive: &Drive,
+    plan: &Plan,
+    edits: &mut [Edit],
+) {
+    let Some(capacity) = drive.capacity else {
+        return;
+    };
+    let endless = |model| measured::least(model).is_none_or(|least| least.requests() == 0);
+    let both = capacity.read_iops > 0 && capacity.write_iops > 0;
+    if capacity.iops > 0 || both || drive.model.as_ref().is_some_and(endless) {
+        return;
     }
-    format!(
-        "{} are promised: {} % of the drive, and at most 90 % can be",
-        parts.join(" and "),
-        percent(promised.millionths)
-    )
+    let at = path("drive", &drive.name);
+    let state = match (capacity.read_iops, capacity.write_iops) {
+        (0, 0) => "state iops, or read_iops and write_iops,",
+        (0, _) => "state read_iops, or iops,",
+        _ => "state write_iops, or iops,",
+    };
+    for edit in edits {
+        let Edit::AddGroup { id, contract, .. } = edit else {
+            continue;
+        };
+        let all = reserved(contract);
+        // What is bounded in bytes as well is held against those.
+        if all.iops == 0 || all.bytes > 0 {
+            continue;
+        }
+        if doc.keeps() {
+            let key = join(&member(server, plan, *id).0, promise_key(contract));
+            let what = format!(
+                "promises {} requests/s, and {at}.capacity does not say how many requests the drive can do",
+                all.iops
+            );
+            let help = format!(
+                "{state} in {at}.capacity, as capacity = {{ read = \"160MB/s\", write = \"120MB/s\", iops = 5000 }}"
+            );
+            doc.keep(doc.places.problem(&key, what, Some(help)));
+        }
+        *contract = Contract::DEFAULT;
+    }
 }
 
 fn above_parent(all: Promised, own: Promised) -> String {
     let mut parts = Vec::new();
     if all.bytes > own.bytes {
         parts.push(format!(
-            "{} where it has {}",
+            "{}, more than its own {}",
             Rate(all.bytes),
             Rate(own.bytes)
         ));
     }
     if all.iops > own.iops {
-        parts.push(format!("{} requests/s where it has {}", all.iops, own.iops));
+        parts.push(format!(
+            "{} requests/s, more than its own {}",
+            all.iops, own.iops
+        ));
     }
-    format!("its volumes are promised {}", parts.join(" and "))
+    format!("promises of its volumes add up to {}", parts.join(" and "))
 }
 
 /// Millionths as percent, rounded up: what is too much must not look as if it fitted.
@@ -243,7 +351,15 @@ fn promises(server: &Server, plan: &Plan, tenant: Option<GroupId>) -> String {
     if more > 0 {
         texts.push(format!("{more} more"));
     }
-    format!("promised are {}", texts.join(", "))
+    let which = match texts.len() {
+        1 => "this promise",
+        _ => "one of these promises",
+    };
+    let or = match tenant {
+        Some(_) => "raise it, or ",
+        None => "",
+    };
+    format!("{or}lower {which}: {}", texts.join(", "))
 }
 
 fn rates(promised: Promised) -> String {

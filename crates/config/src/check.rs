@@ -16,7 +16,8 @@ use weir_core::{Class, Contract};
 const DRIVES_MAX: usize = 1024;
 
 /// Checks everything that one table alone does not show. Problems stay with the document.
-pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft) {
+/// `before`: the server that was, if it was another.
+pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&Server>) {
     let mut broken = std::mem::take(&mut draft.broken);
     references(doc, &draft.server, &mut broken);
     draft.broken = broken;
@@ -42,7 +43,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft) {
             continue;
         }
         if room(doc, server, drive) && placed(doc, draft, drive) {
-            admission::check(doc, draft, drive);
+            admission::check(doc, draft, drive, before);
         }
     }
 }
@@ -138,11 +139,20 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
             None if !doc.keeps() => continue,
             None => (
                 format!("there is no tenant {}", quoted(name)),
-                nearest::help(name, tenants.keys().copied()),
+                undefined(name, &tenants),
             ),
         };
         doc.keep(doc.places.problem(&join(&at, "tenant"), what, Some(help)));
         broken.insert(at);
+    }
+}
+
+/// Help for a tenant that does not exist: the nearest name, or how to make it one.
+fn undefined(name: &str, tenants: &BTreeMap<&str, &Tenant>) -> String {
+    let define = format!("define [{}] first", path("tenant", name));
+    match nearest::name(name, tenants.keys().copied()) {
+        Some(near) => format!("did you mean {}? Otherwise {define}", quoted(near)),
+        None => define,
     }
 }
 
@@ -171,7 +181,7 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
             Some(other) => {
                 let at = join(&path("volume", &volume.name), key);
                 let what = format!(
-                    "{} is {}'s already",
+                    "{} is already the {key} of {}",
                     quoted(&file.display().to_string()),
                     path("volume", other)
                 );
@@ -227,14 +237,14 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
         ("tenants", tenants, limits.tenants),
     ];
     let before = doc.found();
-    for (key, count, limit) in counts {
+    for (limits_key, count, limit) in counts {
         if count > limit as usize {
-            let what = format!("the drive has {count}, and room for {limit}");
-            let help = format!("raise {key} in [{at}.limits]");
-            doc.keep(
-                doc.places
-                    .problem(&format!("{at}.limits.{key}"), what, Some(help)),
-            );
+            let one = limits_key.trim_end_matches('s');
+            let key = if count == 1 { one } else { limits_key };
+            let what = format!("the drive has {count} {key} and room for {limit}");
+            let help = format!("raise {limits_key} in [{at}.limits]");
+            let at = format!("{at}.limits.{limits_key}");
+            doc.keep(doc.places.problem(&at, what, Some(help)));
         }
     }
     let reserved = PER_STREAM_RESERVED.min(server.limits.requests_per_connection);

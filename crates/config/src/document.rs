@@ -282,16 +282,40 @@ impl<'a> Entry<'a> {
     ) -> Option<u64> {
         let (low, high) = (range.start(), range.end());
         let DeValue::Integer(integer) = self.value else {
-            self.mistyped(doc, &format!("a whole number, {low} to {high}"), "");
+            let wanted = format!("a whole number, {low} to {high}");
+            match self.bare() {
+                Some(bare) => {
+                    let help = format!("write {bare}, without quotes or commas");
+                    doc.wrong(
+                        self,
+                        format_args!("{} is not {wanted}", self.shown()),
+                        &help,
+                    );
+                }
+                None => self.mistyped(doc, &wanted, ""),
+            }
             return None;
         };
         let value = u64::from_str_radix(integer.as_str(), integer.radix());
         let value = value.ok().filter(|v| range.contains(v));
         if value.is_none() {
-            let what = format!("{integer} is not {low} to {high}");
+            let what = format!("must be between {low} and {high}, not {integer}");
             doc.wrong(self, what, "");
         }
         value
+    }
+
+    /// The whole number that a string holds, perhaps with its digits grouped.
+    fn bare(&self) -> Option<String> {
+        let DeValue::String(text) = self.value else {
+            return None;
+        };
+        let bare: String = text
+            .chars()
+            .filter(|c| !matches!(c, ',' | ' ' | '_'))
+            .collect();
+        let digits = !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_digit());
+        digits.then_some(bare)
     }
 
     /// A whole number; `allowed` says what is permitted if it is below zero or beyond 64 bits.
@@ -355,7 +379,7 @@ impl<'a> Entry<'a> {
         let (low, high) = (Time(*range.start()), Time(*range.end()));
         doc.wrong(
             self,
-            format_args!("{} is not {low} to {high}", self.shown()),
+            format_args!("must be between {low} and {high}, not {}", self.shown()),
             "",
         );
         None
@@ -373,14 +397,18 @@ impl<'a> Entry<'a> {
             let (low, high) = (Size(*range.start()), Size(*range.end()));
             doc.wrong(
                 self,
-                format_args!("{} is not {low} to {high}", self.shown()),
+                format_args!("must be between {low} and {high}, not {}", self.shown()),
                 "",
             );
             return None;
         }
         if !size.is_multiple_of(unit) {
-            let below = Size(size / unit * unit);
-            let help = format!("the nearest below is \"{below}\"");
+            let (below, above) = (size / unit * unit, size.next_multiple_of(unit));
+            let near = [below, above]
+                .into_iter()
+                .filter(|size| range.contains(size));
+            let near: Vec<String> = near.map(|size| format!("\"{}\"", Size(size))).collect();
+            let help = format!("write {}", near.join(" or "));
             let what = format!("{} is not a multiple of {unit} bytes", self.shown());
             doc.wrong(self, what, &help);
             return None;

@@ -44,7 +44,7 @@ pub mod units;
 pub use admission::explain;
 pub use check::warnings;
 pub use listen::{Address, Id, Limits, Listen, Owner};
-pub use load::{load, parse};
+pub use load::{load, load_again, parse};
 pub use note::notes;
 pub use plan::{Member, Plan, Slot, plan};
 pub use problem::Problem;

@@ -112,15 +112,15 @@ pub(crate) fn profile<'a>(
 ) -> Option<Profile> {
     let mut text = |key, help: &str| {
         let entry = doc.required(table, key, help)?;
-        let text = entry.text(doc, "a text", help.trim_start_matches("as "))?;
+        let text = entry.text(doc, "a text", help.trim_start_matches("write "))?;
         Some((entry, text))
     };
-    let name = text("name", "as name = \"my-drive\"");
-    let about = text("about", "as about = \"what it stands for\"");
+    let name = text("name", "write name = \"my-drive\"");
+    let about = text("about", "write about = \"what it stands for\"");
     if let Some((entry, name)) = &name
         && !is_name(name)
     {
-        let what = format!("{} is no name", quoted(name));
+        let what = format!("{} is not a valid name", quoted(name));
         let help = "a drive's name has 1 to 64 letters, digits, dots and dashes, and begins with a letter or digit";
         doc.wrong(entry, what, help);
     }

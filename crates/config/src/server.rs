@@ -41,8 +41,17 @@ impl Server {
             Storage::Memory => "memory",
             Storage::Model => "model",
         };
-        let volume = join("volume", &volume.name);
-        self.places.problem(&join(&volume, key), message, None)
+        self.problem(&join(&join("volume", &volume.name), key), message, None)
+    }
+
+    /// A problem at a key (as `listen.nbd[0]`), or at the nearest table around it that is in the file.
+    pub fn problem(&self, key: &str, message: String, help: Option<String>) -> Problem {
+        self.places.problem(key, message, help)
+    }
+
+    /// The name of the file that it was read from; empty for text without a name.
+    pub fn file(&self) -> &str {
+        &self.places.file
     }
 
     /// True if a key (as `limits.arena`) stands in the file; otherwise its value is the usual one.

@@ -122,7 +122,7 @@ fn sheet<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Sheet> {
         let Some(table) = entry.table(doc, &FIT) else {
             continue;
         };
-        let figure = doc.required(&table, "figure", "as figure = \"sequential-read\"");
+        let figure = doc.required(&table, "figure", "write figure = \"sequential-read\"");
         let figure = figure.and_then(|e| e.text(doc, "a figure's name", "\"sequential-read\""));
         if let (Some(range), Some(figure)) = (range(doc, &table, parameter, drive), figure) {
             let figure = figure.to_owned();
@@ -181,7 +181,7 @@ fn range<'a>(
     drive: &Config,
 ) -> Option<Range> {
     let mut end = |key| {
-        let help = format!("as {key} = {}", parameter.toml(parameter.get(drive)));
+        let help = format!("write {key} = {}", parameter.toml(parameter.get(drive)));
         let entry = doc.required(table, key, &help)?;
         let value = parameter.read(doc, &entry, drive)?;
         let mut tried = drive.clone();
@@ -198,7 +198,7 @@ fn range<'a>(
     let ((_, from), (last, to)) = (from?, to?);
     if from == 0 || to < from {
         let what = format!(
-            "from {} to {} is no range",
+            "from {} to {} is not a range",
             parameter.text(from),
             parameter.text(to)
         );
@@ -219,7 +219,7 @@ fn range<'a>(
 fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published> {
     let table = entry.table(doc, &FIGURE)?;
     let mut text = |key, example: &str| {
-        let entry = doc.required(&table, key, &format!("as {key} = {example}"))?;
+        let entry = doc.required(&table, key, &format!("write {key} = {example}"))?;
         let text = entry.text(doc, "a text", example)?;
         Some((entry, text))
     };
@@ -237,7 +237,7 @@ fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published>
         .map(|Time(time)| (time.as_nanos() as f64, true));
     let Some((value, is_time)) = rate.ok().or_else(|| time.ok()).filter(|v| v.0 > 0.0) else {
         let what = format!("{} is neither a rate nor a time", quoted(value));
-        doc.wrong(&entry, what, "as \"515MB/s\" or \"39ms\"");
+        doc.wrong(&entry, what, "write it as \"515MB/s\" or \"39ms\"");
         return None;
     };
     Some(Published {

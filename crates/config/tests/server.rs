@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_config::{
     Address, Cache, Id, Limits, Member, Options, Owner, Policy, Server, Storage, ThreadPriority,
-    explain, load, parse, plan, warnings,
+    explain, load, load_again, parse, plan, warnings,
 };
 use weir_core::elevator::{Config as Elevator, bfq, contract};
 use weir_core::{
@@ -337,13 +337,13 @@ fn refusals_of_a_running_layer_have_names() {
     let refusal = layer.change(Instant::ZERO, &[greedy]).unwrap_err();
     assert_eq!(
         explain(&server, &plan, &refusal).to_string(),
-        "5:12: drive.x.capacity: 100MB/s of the 100MB/s that it reads are promised: 100.0 % of the drive, and at most 90 % can be\n  \
-         help: promised are tenant.t2 40MB/s"
+        "5:12: drive.x.capacity: promises add up to 100MB/s; read capacity is 100MB/s, of which at most 90 % (90MB/s) may be promised\n  \
+         help: lower this promise: tenant.t2 40MB/s"
     );
     let in_use = Refusal::GroupInUse(plan.volumes["b"].group);
     assert_eq!(
         explain(&server, &plan, &in_use).to_string(),
-        "14:1: volume.b: has connections and cannot go\n  help: it can once they are closed"
+        "14:1: volume.b: has connections and cannot be removed\n  help: it can be once they are closed"
     );
 }
 
@@ -352,7 +352,7 @@ fn promises_that_a_policy_does_not_keep() {
     let volume = |name, drive, key| {
         format!("[volume.{name}]\ndrive = \"{drive}\"\nmemory = true\nsize = \"1MiB\"\n{key}\n")
     };
-    let capacity = "capacity = { read = \"100MB/s\", write = \"100MB/s\" }";
+    let capacity = "capacity = { read = \"100MB/s\", write = \"100MB/s\", iops = 1000 }";
     let text = [
         format!("[drive.n]\npolicy = \"none\"\n{capacity}\n"),
         format!("[drive.b]\npolicy = \"bfq\"\n{capacity}\n[drive.c]\n{capacity}\n"),
@@ -373,6 +373,70 @@ fn promises_that_a_policy_does_not_keep() {
         ),
     ];
     assert_eq!(texts, expected);
+}
+
+/// The promise that was added is what is one too many: the last in the file, or the one that the file before did not have.
+#[test]
+fn an_overcommitted_min_is_the_one_that_was_added() {
+    let volume = |name, min: u32| {
+        format!(
+            "[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nmin = \"{min}MB/s\"\n"
+        )
+    };
+    let head = "listen.nbd = [\"127.0.0.1:0\"]\ndrive.d.capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n";
+    let file = |volumes: [String; 3]| head.to_owned() + &volumes.concat();
+    let over = |text: &str, before: Option<&str>| {
+        let path = std::env::temp_dir().join(format!("weir-config-{}.toml", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let options = Options::default();
+        let problems = match before {
+            Some(before) => load_again(&path, &options, &parse("", before, &options).unwrap()),
+            None => load(&path, &options),
+        }
+        .unwrap_err();
+        std::fs::remove_file(path).unwrap();
+        problems
+            .iter()
+            .map(|p| (p.line, p.key.clone()))
+            .collect::<Vec<_>>()
+    };
+    let text = file([volume("z", 40), volume("a", 40), volume("m", 40)]);
+    assert_eq!(over(&text, None), [(17, "volume.m.min".to_owned())]);
+    // Of these, one grew, and one came.
+    let before = file([volume("z", 40), volume("a", 10), volume("m", 40)]);
+    assert_eq!(
+        over(&text, Some(&before)),
+        [(12, "volume.a.min".to_owned())]
+    );
+    let before = file([volume("y", 1), volume("a", 40), volume("m", 40)]);
+    assert_eq!(over(&text, Some(&before)), [(7, "volume.z.min".to_owned())]);
+}
+
+/// What is no regular file might have no end, or wait for its other end for ever.
+#[test]
+fn only_regular_files_are_read() {
+    let pipe = std::env::temp_dir().join(format!("weir-config-{}.pipe", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for (path, what) in [
+        (Path::new("/dev/zero"), "a character device"),
+        (Path::new("/"), "a directory"),
+        (&pipe, "a pipe"),
+    ] {
+        let problems = load(path, &Options::default()).unwrap_err();
+        let wanted = format!(
+            "{}: is {what}, not a regular file\n  help: name a regular file",
+            path.display()
+        );
+        assert_eq!(problems[0].to_string(), wanted);
+    }
+    std::fs::remove_file(pipe).unwrap();
+    let long = std::env::temp_dir().join(format!("weir-config-{}.long", std::process::id()));
+    let sparse = std::fs::File::create(&long).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    let problems = load(&long, &Options::default()).unwrap_err();
+    assert!(problems[0].message.starts_with("is longer than 16MiB"));
+    std::fs::remove_file(long).unwrap();
 }
 
 #[test]
@@ -396,7 +460,7 @@ fn a_file_that_cannot_be_read() {
     let problems = parse("weir.toml", &long, &Options::default()).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "weir.toml:1:1: has 16777217 bytes; at most 16777216 are read"
+        "weir.toml:1:1: is longer than 16MiB, the most that is read"
     );
 }
 

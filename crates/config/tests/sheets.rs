@@ -63,7 +63,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             "[fit]\nservice = { figure = \"access\", from = \"2us\", to = \"1us\" }",
-            &["fit.service.to", "from 2us to 1us is no range"],
+            &["fit.service.to", "from 2us to 1us is not a range"],
         ),
         (
             "[plausible]\ntags = { from = 0, to = 9 }",
@@ -83,7 +83,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             "[[figure]]\nname = \"access\"\nvalue = \"1ms\"\nsource = \"x\"\nwithin = 0",
-            &["within", "0 is not 1 to 100"],
+            &["within", "must be between 1 and 100, not 0"],
         ),
     ] {
         let told = wrong(tables);

@@ -11,15 +11,21 @@
 mod acceptor;
 pub mod backend;
 mod clock;
+mod created;
+mod holder;
 mod log;
 mod memory;
 mod metrics;
+mod preflight;
 mod record;
 mod reload;
 mod server;
 mod setup;
 mod shard;
 
+pub use created::Created;
+pub use holder::Holder;
+pub use preflight::{Finding, Preflight, preflight};
 pub use reload::ReloadError;
 pub use server::{Options, Server, StartError};
 pub use weir_uring::Backend as RingKind;

@@ -4,15 +4,17 @@
 //! replayed, so when the file cannot keep up the record ends there, without its end, with a line in the log; the drive is not slowed
 //! down.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_core::record::Recorder;
 use weir_core::{Instant, Span};
+
+use crate::created::Created;
 
 /// Bytes of a chunk, about.
 const CHUNK: usize = 256 << 10;
@@ -48,15 +50,52 @@ pub(crate) fn path(path: &Path, drive: &str, only: bool) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Creates the file (an older one is replaced) and starts its thread.
-pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, JoinHandle<()>)> {
-    let file = File::create(path)?;
+/// A record's thread. Until [`Record::begin`] it writes nothing; if it is dropped before, a file that was not there goes and one that was
+/// keeps what is in it.
+#[derive(Debug)]
+pub(crate) struct Record {
+    thread: JoinHandle<()>,
+    go: Option<Sender<()>>,
+    created: Option<Created>,
+}
+
+impl Record {
+    /// The server runs: from here on the file is the record.
+    pub(crate) fn begin(&mut self) {
+        if let Some(go) = self.go.take() {
+            // A thread that has failed has said so.
+            let _ = go.send(());
+        }
+        if let Some(created) = self.created.take() {
+            let _ = created.keep();
+        }
+    }
+
+    /// To be waited for.
+    pub(crate) fn thread(self) -> JoinHandle<()> {
+        self.thread
+    }
+}
+
+/// Opens the file (an older one will be replaced) and starts its thread.
+pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    let (file, created) = match options.clone().create_new(true).open(path) {
+        Ok(file) => (file, Some(Created::at(path, None)?)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (options.open(path)?, None),
+        Err(error) => return Err(error),
+    };
     let (chunks, full) = sync_channel(CHUNKS);
     let (emptied, empty) = channel();
+    let (go, begun) = channel();
     let shown = path.display().to_string();
     let thread = std::thread::Builder::new()
         .name("weir-record".to_owned())
         .spawn(move || {
+            if begun.recv().is_err() {
+                return;
+            }
             if let Err(error) = write(file, &full, &emptied) {
                 tracing::error!(file = shown, %error, "the record ends early");
             }
@@ -68,14 +107,19 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, JoinHandle<()
         tried: Instant::ZERO,
         blocked: false,
     };
-    Ok((tape, thread))
+    let record = Record {
+        thread,
+        go: Some(go),
+        created,
+    };
+    Ok((tape, record))
 }
 
-fn write(
-    mut file: File,
-    full: &Receiver<Vec<u8>>,
-    emptied: &std::sync::mpsc::Sender<Vec<u8>>,
-) -> io::Result<()> {
+fn write(mut file: File, full: &Receiver<Vec<u8>>, emptied: &Sender<Vec<u8>>) -> io::Result<()> {
+    // What is no regular file has no length to cut.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
     for mut chunk in full {
         file.write_all(&chunk)?;
         chunk.clear();

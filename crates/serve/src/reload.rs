@@ -37,7 +37,7 @@ impl Server {
     pub fn reload(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
         let reload =
             weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
-        let mut changes = setup::changes(config, &self.config, reload, &self.places)?;
+        let (mut changes, created) = setup::changes(config, &self.config, reload, &self.places)?;
         let plans: Vec<Plan> = changes
             .iter()
             .map(|(_, change)| change.reload.plan.clone())
@@ -58,6 +58,9 @@ impl Server {
         let prepared = self.prepare(changes);
         self.decide(&places, prepared.is_ok());
         if prepared.is_ok() {
+            for created in created {
+                let _ = created.keep();
+            }
             self.plans = plans;
             self.exports = exports;
             self.config = config.clone();

@@ -1,17 +1,20 @@
 //! A running server: starting, reloading, ending.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use weir_config::units::Size;
 use weir_config::{Address, Plan, Problem};
 use weir_uring::Backend as RingKind;
 
-use crate::acceptor::{self, Listener, Table};
+use crate::acceptor::{self, Listener, Refusal, Table};
 use crate::clock::Clock;
+use crate::log::said;
 use crate::metrics;
+use crate::record::Record;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
 
@@ -43,38 +46,35 @@ impl Default for Options {
     }
 }
 
-/// Why a server did not start. Nothing of it is left running.
+/// Why a server did not start. Nothing of it is left running, and nothing is there that was not there before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A volume's storage cannot be opened.
+    /// What the configuration says cannot be had on this machine: a volume's storage, an address, so many of something.
     #[error("{0}")]
-    Volume(Problem),
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {error}")]
-    Listen {
-        /// The address.
-        address: String,
-        /// What the system answered.
-        error: io::Error,
-    },
+    Config(Problem),
     /// A shard cannot run: its ring, its drives' tables or contracts.
     #[error("{0}")]
     Shard(String),
-    /// More than the server is built for.
-    #[error("{0}")]
-    TooMuch(String),
     /// A thread beside the shards cannot run.
-    #[error("cannot start a thread: {0}")]
+    #[error("cannot start a thread: {}", said(.0))]
     Thread(io::Error),
     /// The record cannot be written.
-    #[error("cannot create the record {path}: {error}", path = path.display())]
+    #[error("cannot write the record {}: {}{}", path.display(), said(error), if_not_there(error))]
     Record {
         /// Its file.
         path: PathBuf,
         /// What the system answered.
         error: io::Error,
     },
+}
+
+/// What to do about a file whose directory is missing.
+fn if_not_there(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; create its directory first",
+        _ => "",
+    }
 }
 
 /// A running server. Dropping it ends it as [`Server::shutdown`] does.
@@ -102,38 +102,36 @@ impl Server {
         check(config)?;
         let shards = shard_count(config, options);
         let config = &fitted(config, shards)?;
+        // What these make goes with them if anything below is refused.
         let mut opened = setup::open(config, shards)?;
-        // Before anything of a client's can come in.
-        let listeners = listen(config)?;
-        let records = start_records(config, options, &mut opened.shards)?;
+        let (listeners, metrics) = listen(config)?;
+        let mut records = start_records(config, options, &mut opened.shards)?;
         let addresses = listeners.iter().map(Listener::address).collect();
         let clock = Clock::start();
-        let shards = start_shards(config, options, opened.shards, clock)?;
-        let boxes: Vec<_> = shards.iter().map(shard::Handle::address).collect();
-        let exports = opened.exports;
-        let table = Table::new(exports.clone());
-        let started = acceptor::spawn(listeners, table, boxes.clone(), config.limits, clock);
-        let mut server = Self {
+        let shards = Shards(start_shards(config, options, opened.shards, clock)?);
+        let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
+        let metrics = metrics.map(|listener| metrics::spawn(listener, boxes.clone()));
+        let metrics = metrics.transpose().map_err(StartError::Thread)?;
+        let table = Table::new(opened.exports.clone());
+        // The last that can fail, and the first that serves a client.
+        let started = acceptor::spawn(listeners, table, boxes, config.limits, clock);
+        let acceptor = started.map_err(StartError::Thread)?;
+        for created in opened.created {
+            let _ = created.keep();
+        }
+        records.iter_mut().for_each(Record::begin);
+        Ok(Self {
             config: config.clone(),
             plans: opened.plans,
             places: opened.places,
-            exports,
-            // From here on dropping the server ends the shards.
-            acceptor: started.map_err(StartError::Thread)?,
-            metrics: None,
-            shards,
+            exports: opened.exports,
+            acceptor,
+            metrics,
+            shards: shards.take(),
             addresses,
-            records,
+            records: records.into_iter().map(Record::thread).collect(),
             drain: options.drain,
-        };
-        if let Some(address) = config.listen.metrics {
-            let listening = metrics::spawn(address, boxes);
-            server.metrics = Some(listening.map_err(|error| StartError::Listen {
-                address: address.to_string(),
-                error,
-            })?);
-        }
-        Ok(server)
+        })
     }
 
     /// Where clients reach it: what the configuration says, with the port that was free where it said 0.
@@ -172,6 +170,21 @@ impl Server {
     }
 }
 
+/// Shards that are ended unless they are taken.
+struct Shards(Vec<shard::Handle>);
+
+impl Shards {
+    fn take(mut self) -> Vec<shard::Handle> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Shards {
+    fn drop(&mut self) {
+        end_shards(&mut self.0, Duration::ZERO);
+    }
+}
+
 /// Waits for the threads that write records, so long.
 fn end_records(records: &mut Vec<JoinHandle<()>>, within: Duration) {
     let begun = std::time::Instant::now();
@@ -204,29 +217,32 @@ fn end_shards(shards: &mut [shard::Handle], within: Duration) -> bool {
 }
 
 /// Whether a shard has room for as many connections as there may be.
-fn check(config: &weir_config::Server) -> Result<(), StartError> {
+pub(crate) fn check(config: &weir_config::Server) -> Result<(), StartError> {
     let limits = &config.limits;
     let most = weir_config::Limits::CONNECTIONS_MAX;
+    let refused = |key: &str, what| StartError::Config(config.problem(key, what, None));
     if limits.connections > most {
-        let message = format!(
-            "limits.connections = {}: at most {most} are served",
-            limits.connections
-        );
-        return Err(StartError::TooMuch(message));
+        let message = format!("must be at most {most}, not {}", limits.connections);
+        return Err(refused("limits.connections", message));
     }
     let least = limits.arena_min();
     if limits.arena < least {
         let message = format!(
-            "limits.arena = {} bytes is too little for {} connections: it takes {least} (limits.connections)",
-            limits.arena, limits.connections
+            "{} is too little for {} connections (limits.connections), which take {}",
+            Size(limits.arena),
+            limits.connections,
+            Size(least)
         );
-        return Err(StartError::TooMuch(message));
+        return Err(refused("limits.arena", message));
     }
     Ok(())
 }
 
 /// The configuration with buffers for which there is memory.
-fn fitted(config: &weir_config::Server, shards: usize) -> Result<weir_config::Server, StartError> {
+pub(crate) fn fitted(
+    config: &weir_config::Server,
+    shards: usize,
+) -> Result<weir_config::Server, StartError> {
     let written = config.is_written("limits.arena");
     let arena = crate::memory::arena(
         &config.limits,
@@ -235,9 +251,10 @@ fn fitted(config: &weir_config::Server, shards: usize) -> Result<weir_config::Se
         crate::memory::permitted(),
     );
     let mut fitted = config.clone();
-    fitted.limits.arena = arena.map_err(StartError::TooMuch)?;
+    fitted.limits.arena =
+        arena.map_err(|what| StartError::Config(config.problem("limits.arena", what, None)))?;
     if fitted.limits.arena < config.limits.arena {
-        let arena = weir_config::units::Size(fitted.limits.arena);
+        let arena = Size(fitted.limits.arena);
         tracing::warn!(
             "limits.arena is {arena}, as the control group's memory permits: each client is sure of less than usual"
         );
@@ -245,22 +262,44 @@ fn fitted(config: &weir_config::Server, shards: usize) -> Result<weir_config::Se
     Ok(fitted)
 }
 
-fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
+pub(crate) fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let wanted = options.shards.unwrap_or(processors);
     wanted.clamp(1, config.drives.len().max(1))
 }
 
-fn listen(config: &weir_config::Server) -> Result<Vec<Listener>, StartError> {
-    let addresses = config.listen.nbd.iter();
-    addresses
-        .map(|address| {
-            Listener::open(address, &config.listen).map_err(|error| StartError::Listen {
-                address: address.to_string(),
-                error,
-            })
-        })
-        .collect()
+/// Opens every address, before anything of a client's can come in.
+fn listen(
+    config: &weir_config::Server,
+) -> Result<(Vec<Listener>, Option<TcpListener>), StartError> {
+    let refused = |key: String| {
+        move |refusal: Refusal| StartError::Config(listen_problem(config, &key, refusal))
+    };
+    let addresses = config.listen.nbd.iter().enumerate();
+    let listeners = addresses
+        .map(|(n, address)| Listener::open(address, &config.listen).map_err(refused(nbd_key(n))))
+        .collect::<Result<_, _>>()?;
+    let metrics = config.listen.metrics.map(acceptor::tcp);
+    let metrics = metrics.transpose().map_err(refused(METRICS_KEY.into()))?;
+    Ok((listeners, metrics.map(|m| m.0)))
+}
+
+pub(crate) const METRICS_KEY: &str = "listen.metrics";
+
+/// The key of an address of NBD, by its number.
+pub(crate) fn nbd_key(number: usize) -> String {
+    format!("listen.nbd[{number}]")
+}
+
+/// What is wrong with an address, at its key or that of the sockets' owner.
+pub(crate) fn listen_problem(config: &weir_config::Server, key: &str, refusal: Refusal) -> Problem {
+    let key = if refusal.owner {
+        "listen.socket_owner"
+    } else {
+        key
+    };
+    let help = (!refusal.help.is_empty()).then_some(refusal.help);
+    config.problem(key, refusal.what, help)
 }
 
 /// Starts the threads that write records, if any are wanted.
@@ -268,21 +307,21 @@ fn start_records(
     config: &weir_config::Server,
     options: &Options,
     shards: &mut [Vec<DriveSetup>],
-) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let mut threads = Vec::new();
+) -> Result<Vec<Record>, StartError> {
+    let mut records = Vec::new();
     if let Some(path) = &options.record {
         for drive in shards.iter_mut().flatten() {
             let path = crate::record::path(path, &drive.name, config.drives.len() == 1);
             let started = crate::record::start(&path, &drive.name);
-            let (tape, thread) = started.map_err(|error| StartError::Record { path, error })?;
+            let (tape, record) = started.map_err(|error| StartError::Record { path, error })?;
             drive.tape = Some(tape);
-            threads.push(thread);
+            records.push(record);
         }
     }
-    Ok(threads)
+    Ok(records)
 }
 
-/// Starts a thread for each shard; if one fails, those before it are ended.
+/// Starts a thread for each shard; those before one that fails are ended.
 fn start_shards(
     config: &weir_config::Server,
     options: &Options,
@@ -290,11 +329,10 @@ fn start_shards(
     clock: Clock,
 ) -> Result<Vec<shard::Handle>, StartError> {
     if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
-        return Err(StartError::TooMuch(format!(
-            "a shard serves at most {DRIVES_MAX} drives"
-        )));
+        let what = format!("are too many: a shard serves at most {DRIVES_MAX}");
+        return Err(StartError::Config(config.problem("drive", what, None)));
     }
-    let mut shards: Vec<shard::Handle> = Vec::new();
+    let mut shards = Shards(Vec::new());
     for (number, drives) in setups.into_iter().enumerate() {
         let setup = Setup {
             number,
@@ -305,14 +343,11 @@ fn start_shards(
             drives,
         };
         match shard::spawn(setup) {
-            Ok(shard) => shards.push(shard),
-            Err(reason) => {
-                end_shards(&mut shards, Duration::ZERO);
-                return Err(StartError::Shard(reason));
-            }
+            Ok(shard) => shards.0.push(shard),
+            Err(reason) => return Err(StartError::Shard(reason)),
         }
     }
-    Ok(shards)
+    Ok(shards.take())
 }
 
 /// A ring with room for a receive and a send of every connection and for what the drives take.

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_config::{DriveReload, Plan, Reload, Volume, plan};
+use weir_config::{DriveReload, Plan, Problem, Reload, Volume, plan};
 use weir_core::{Instant, Layer};
 use weir_wire::nbd::{BlockSizes, ExportInfo, TransmissionFlags};
 
 use crate::acceptor::{Export, Place};
 use crate::backend::{self, Prepare, Traits};
+use crate::created::Created;
+use crate::log::said;
 use crate::reload::ReloadError;
 use crate::server::StartError;
 use crate::shard::{Change, DriveSetup, SPACES_MAX, Sold, VolumeSetup};
@@ -23,6 +25,8 @@ pub(crate) struct Opened {
     pub(crate) places: Vec<Place>,
     /// By name.
     pub(crate) exports: Vec<Export>,
+    /// Files that were made.
+    pub(crate) created: Vec<Created>,
 }
 
 /// Opens every volume, and deals the drives out to so many shards.
@@ -32,6 +36,7 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
         plans: Vec::new(),
         places: Vec::new(),
         exports: Vec::new(),
+        created: Vec::new(),
     };
     for (number, drive) in config.drives.iter().enumerate() {
         let shard = number % shards;
@@ -43,14 +48,13 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
         let plan = plan(config, &drive.name)
             .ok_or_else(|| StartError::Shard(format!("drive {} has no plan", drive.name)))?;
         if plan.config.limits.spaces > SPACES_MAX {
-            let message = format!("drive.{}.limits.volumes: at most {SPACES_MAX}", drive.name);
-            return Err(StartError::TooMuch(message));
+            return Err(StartError::Config(too_many_volumes(config, &drive.name)));
         }
         let mut volumes = Vec::new();
         for volume in config.volumes_of(&drive.name) {
-            let setup = open_volume(config, volume).map_err(|error| {
-                StartError::Volume(config.storage_problem(volume, error.to_string()))
-            })?;
+            let mut setup = open_volume(config, volume)
+                .map_err(|error| StartError::Config(storage_problem(config, volume, &error)))?;
+            opened.created.extend(setup.storage.created());
             let storage = setup.storage.as_ref();
             opened
                 .exports
@@ -71,14 +75,14 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
     Ok(opened)
 }
 
-/// What each shard is to change. Opens the volumes that come and makes sure that the core will not refuse.
+/// What each shard is to change. Opens the volumes that come, with what was made for them, and makes sure that the core will not refuse.
 pub(crate) fn changes(
     config: &weir_config::Server,
     old: &weir_config::Server,
     reload: Reload,
     places: &[Place],
-) -> Result<Vec<(usize, Change)>, ReloadError> {
-    let mut changes = Vec::new();
+) -> Result<(Vec<(usize, Change)>, Vec<Created>), ReloadError> {
+    let (mut changes, mut created) = (Vec::new(), Vec::new());
     for reload in reload.drives {
         check(&reload)?;
         // Drives neither come nor go, and both configurations have them by name.
@@ -102,9 +106,10 @@ pub(crate) fn changes(
                 .sold
                 .insert(volume.name.clone(), sold(config, volume));
             if change.reload.added.contains(&volume.name) {
-                let setup = open_volume(config, volume).map_err(|error| {
-                    ReloadError::Volume(config.storage_problem(volume, error.to_string()))
+                let mut setup = open_volume(config, volume).map_err(|error| {
+                    ReloadError::Volume(storage_problem(config, volume, &error))
                 })?;
+                created.extend(setup.storage.created());
                 let storage = setup.storage.as_ref();
                 let plan = &change.reload.plan;
                 change
@@ -115,7 +120,22 @@ pub(crate) fn changes(
         }
         changes.push((place.shard, change));
     }
-    Ok(changes)
+    Ok((changes, created))
+}
+
+/// What is wrong with a drive that is to have more volumes than a shard can name.
+pub(crate) fn too_many_volumes(config: &weir_config::Server, drive: &str) -> Problem {
+    let key = format!("drive.{drive}.limits.volumes");
+    config.problem(&key, format!("must be at most {SPACES_MAX}"), None)
+}
+
+/// What is wrong with a volume's storage.
+pub(crate) fn storage_problem(
+    config: &weir_config::Server,
+    volume: &Volume,
+    error: &std::io::Error,
+) -> Problem {
+    config.storage_problem(volume, said(error))
 }
 
 /// Whether a layer takes the whole plan: what it would refuse is refused here, before anything has changed.

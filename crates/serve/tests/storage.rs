@@ -134,7 +134,7 @@ fn an_image_belongs_to_one_server() {
         .unwrap_err()
         .to_string();
     assert!(
-        larger.contains("has 1048576 bytes, but the volume's `size` is 2097152"),
+        larger.contains("has 1MiB, and the volume's `size` is 2MiB"),
         "{larger}"
     );
     directory.start("two", "").unwrap();

@@ -46,7 +46,7 @@ pub(crate) struct Options {
     seconds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
-    /// Let the auditors watch every run
+    /// Check every decision of every run against independent models of the rules
     #[arg(long)]
     audit: bool,
     /// Write every client of every run as a line of JSON; - for standard output, and nothing else there

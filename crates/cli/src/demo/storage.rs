@@ -156,11 +156,12 @@ fn probe(program: Program, size: u64, time: Duration) -> weir_sim::Scenario {
 /// The size of an image, which is made if it is not there.
 fn image(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     let failed = |error: &io::Error| Failure::file("read", path, error);
-    match File::open(path).and_then(|file| file.metadata()) {
-        Ok(data) if data.is_file() => Ok(data.len()),
+    // Not opened: that would wait for the other end of a pipe.
+    match path.metadata() {
+        Ok(data) if data.is_file() => File::open(path).map(|_| data.len()).map_err(|e| failed(&e)),
         Ok(data) if data.is_dir() => Err(failed(&rustix::io::Errno::ISDIR.into())),
         Ok(_) => Err(Failure::Run(format!(
-            "{} is no regular file; a block device is read with --device",
+            "{} is not a regular file; a block device is read with --device",
             path.display()
         ))),
         Err(e) if e.kind() == io::ErrorKind::NotFound => create(path, leftovers),
@@ -198,13 +199,13 @@ fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
 /// The size of a block device.
 fn device(path: &Path) -> Result<u64, Failure> {
     let failed = |error: io::Error| Failure::file("read", path, &error);
-    let mut file = File::open(path).map_err(failed)?;
-    let kind = file.metadata().map_err(failed)?.file_type();
+    let kind = path.metadata().map_err(failed)?.file_type();
     if !kind.is_block_device() {
         let path = path.display();
-        let reason = format!("{path} is no block device; a file is read with --file");
+        let reason = format!("{path} is not a block device; a file is read with --file");
         return Err(Failure::Run(reason));
     }
+    let mut file = File::open(path).map_err(failed)?;
     file.seek(SeekFrom::End(0)).map_err(failed)
 }
 

@@ -28,7 +28,7 @@ enum Command {
         /// A drive that comes with Weir, or the file of a sheet
         drive: String,
     },
-    /// Print every published figure beside the model's, as the Markdown of docs/validation.md
+    /// Print every published figure beside the model's, in Markdown
     Validation(validation::Options),
     /// List the figures a sheet may contain
     Figures,

@@ -46,7 +46,11 @@ fn sockets<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &mut Listen) {
     for entry in [&mode, &owner].into_iter().flatten() {
         if !any && !listen.nbd.is_empty() {
             let help = "remove it, or listen at \"unix:/path\"";
-            doc.wrong(entry, "there is no Unix socket it could be for", help);
+            doc.wrong(
+                entry,
+                "is for Unix sockets, and no address of nbd is one",
+                help,
+            );
         }
     }
     if let Some(mode) = mode.and_then(|e| socket_mode(doc, &e)) {
@@ -62,20 +66,26 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
     let Some(elements) = entry.array(doc, EXAMPLE) else {
         return all;
     };
-    if elements.is_empty() || elements.len() > LISTENERS_MAX {
+    if elements.is_empty() {
+        let help = format!("write it as {EXAMPLE}");
+        doc.wrong(entry, "must have at least one address", &help);
+    }
+    if elements.len() > LISTENERS_MAX {
         let what = format!(
-            "has {} addresses; 1 to {LISTENERS_MAX} are permitted",
+            "has {} addresses; at most {LISTENERS_MAX} are permitted",
             elements.len()
         );
         doc.wrong(entry, what, "");
     }
     for element in elements.iter().take(LISTENERS_MAX) {
+        doc.note(element);
         let Some(address) = address(doc, element, insecure) else {
             continue;
         };
         let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
         if all.contains(&address) && !any_port {
-            doc.wrong(element, format!("{} is there already", element.shown()), "");
+            let what = format!("duplicate address {}", element.shown());
+            doc.wrong(element, what, "remove one of the two");
             continue;
         }
         all.push(address);
@@ -90,7 +100,11 @@ fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<
     };
     if !path.starts_with('/') || path.contains('\0') || path.ends_with('/') {
         let help = "the path begins with \"/\" and names the socket";
-        doc.wrong(entry, format!("{} is no socket's path", quoted(path)), help);
+        doc.wrong(
+            entry,
+            format!("{} is not a valid path of a socket", quoted(path)),
+            help,
+        );
         return None;
     }
     if path.len() > SOCKET_PATH_MAX {
@@ -152,7 +166,7 @@ fn address_help(text: &str) -> String {
     if text == "localhost" {
         return "did you mean \"localhost:10809\"?".to_owned();
     }
-    "as \"127.0.0.1:10809\", \"[::1]:10809\" or \"unix:/path\"; names of hosts are not looked up"
+    "write it as \"127.0.0.1:10809\", \"[::1]:10809\" or \"unix:/path\"; names of hosts are not looked up"
         .to_owned()
 }
 
@@ -166,7 +180,7 @@ fn metrics_address(
         doc.wrong(
             entry,
             "metrics are served over TCP",
-            "as \"127.0.0.1:9809\"",
+            "write it as \"127.0.0.1:9809\"",
         );
         return None;
     }
@@ -190,7 +204,7 @@ fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
                 "{} is not an octal mode, \"0000\" to \"0777\"",
                 quoted(text)
             ),
-            "as \"0660\"",
+            "write it as \"0660\"",
         );
     }
     mode
@@ -210,8 +224,12 @@ fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
         group: id(group),
     };
     if owner == Owner::default() || odd(user) || odd(group) {
-        let help = "as \"user:group\", \"user\" or \":group\", by name or number";
-        doc.wrong(entry, format!("{} is no owner", quoted(text)), help);
+        let help = "write it as \"user:group\", \"user\" or \":group\", by name or number";
+        doc.wrong(
+            entry,
+            format!("{} is not a valid owner", quoted(text)),
+            help,
+        );
         return None;
     }
     Some(owner)
@@ -292,7 +310,7 @@ fn request_size(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
         doc.wrong(
             entry,
             format!("{} is not a power of two", entry.shown()),
-            "as \"32MiB\"",
+            "write it as \"32MiB\"",
         );
         return None;
     }

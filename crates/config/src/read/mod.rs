@@ -78,7 +78,7 @@ fn named<'a, T>(
         doc.note(&entry);
         let name = name.get_ref();
         if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
-            let what = format!("{} is no name", quoted(name));
+            let what = format!("{} is not a valid name", quoted(name));
             let help = "a name has 1 to 255 bytes and no control characters";
             doc.wrong(&entry, what, help);
         }

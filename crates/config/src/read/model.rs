@@ -25,7 +25,7 @@ pub(super) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Con
             };
             doc.wrong(
                 entry,
-                format!("there is no drive {}", quoted(&unknown.name)),
+                format!("there is no model {}", quoted(&unknown.name)),
                 &help,
             );
             None
@@ -126,7 +126,7 @@ fn values<'a>(
 /// How a parameter is written.
 fn example(kind: &Kind, parameter: &Parameter) -> String {
     let value = parameter.get(&(kind.generic)());
-    format!("as {} = {}", parameter.key, parameter.toml(value))
+    format!("write {} = {}", parameter.key, parameter.toml(value))
 }
 
 /// Says which parameters are missing, with the tables and the keys that they should have.
@@ -153,7 +153,7 @@ fn say_missing<'a>(
 /// The drives of a volume. Returns whether all of them could be read.
 fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::Config) -> bool {
     let before = doc.found();
-    let help = format!("as members = {MEMBERS}");
+    let help = format!("write members = {MEMBERS}");
     let entry = doc.required(table, "members", &help);
     let entries = entry.and_then(|e| e.array(doc, MEMBERS));
     let entries = entries.unwrap_or_default();

@@ -9,10 +9,10 @@ use weir_core::Contract;
 
 const STORAGE: &[&str] = &["file", "device", "memory", "model"];
 const STORAGE_HELP: &str =
-    "a volume has one of file = \"/path\", device = \"/dev/...\", memory = true, model = \"...\"";
+    "write one of file = \"/path\", device = \"/dev/...\", memory = true, model = \"...\"";
 /// Half of what an offset of the system's can reach.
 const SIZE_MAX: u64 = 4096 << 50;
-const SIZE_HELP: &str = "as size = \"1GiB\"";
+const SIZE_HELP: &str = "write size = \"1GiB\"";
 const PATH_MAX: usize = 4095;
 
 /// A volume, and what is still to be settled with its drive.
@@ -77,7 +77,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
 }
 
 fn drive_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> String {
-    let help = "which [drive.NAME] it lies on, as drive = \"fast\"";
+    let help = "say which [drive.NAME] it lies on, as drive = \"fast\"";
     let entry = doc.required(table, "drive", help);
     let name = entry.and_then(|e| e.text(doc, "a drive's name", "\"fast\""));
     name.unwrap_or_default().to_owned()
@@ -89,8 +89,10 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
     let entry = match &entries[..] {
         [] => return true,
         [entry] => entry,
-        [_, second, ..] => {
-            doc.wrong(second, "is one storage too many", STORAGE_HELP);
+        [first, second, ..] => {
+            let key = |entry: &Entry<'_>| entry.path.rsplit('.').next().unwrap_or("").to_owned();
+            let help = format!("remove {} or {}", key(first), key(second));
+            doc.wrong(second, "a volume has one storage", &help);
             return false;
         }
     };

@@ -57,6 +57,9 @@ pub enum Reason {
     /// It does not begin with a number (digits, perhaps a point and digits).
     #[error("is not a number and a unit")]
     NotANumber,
+    /// Its number has a comma.
+    #[error("has a comma in its number")]
+    Comma,
     /// It is below zero.
     #[error("is negative")]
     Negative,
@@ -202,14 +205,29 @@ impl fmt::Display for Time {
 
 fn fail(text: &str, reason: Reason, help: String) -> UnitError {
     let help = match reason {
+        Reason::Comma => without_commas(text),
         // The unit is not what is wrong.
-        Reason::Negative | Reason::NotWhole(_) | Reason::TooLarge(_) => String::new(),
+        Reason::Negative => "write it without the minus sign".to_owned(),
+        Reason::NotWhole(_) | Reason::TooLarge(_) => String::new(),
         _ => help,
     };
     UnitError {
         text: text.to_owned(),
         reason,
         help,
+    }
+}
+
+/// What may be meant by a number with commas.
+fn without_commas(text: &str) -> String {
+    let joined = text.replace(',', "");
+    let after = text.split(',').nth(1).unwrap_or_default();
+    let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+    let point = text.replace(',', ".");
+    match (text.matches(',').count(), digits) {
+        (1, 3) => format!("write \"{joined}\", or \"{point}\" with a point before a fraction"),
+        (1, _) => format!("write \"{point}\": a fraction is behind a point"),
+        _ => format!("write \"{joined}\": digits are not grouped"),
     }
 }
 

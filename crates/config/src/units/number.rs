@@ -28,6 +28,9 @@ impl<'a> Number<'a> {
             Some(rest) => digits(rest),
             None => ("", rest),
         };
+        if !whole.is_empty() && rest.starts_with(',') {
+            return Err(Reason::Comma);
+        }
         let number = &text[..text.len() - rest.len()];
         if whole.is_empty() || number.ends_with('.') {
             return Err(Reason::NotANumber);

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use weir_wire::nbd::{ExportInfo, Exports};
+use weir_wire::nbd::{Denied, ExportInfo, Exports};
 
 use super::Peer;
 use super::places::{Evicted, Places, Ticket};
@@ -66,6 +66,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) places: &'a RefCell<Places>,
     pub(crate) connection: u64,
     pub(crate) peer: Peer,
+    /// What to call it in the log.
+    pub(crate) name: &'a str,
     /// What it was given: its place, and who had to go.
     pub(crate) taken: Cell<Option<(Ticket, Option<Evicted>)>>,
 }
@@ -84,6 +86,23 @@ impl Exports for Offer<'_> {
         let refused = taken.is_none().then_some(FULL);
         self.taken.set(taken);
         refused
+    }
+
+    fn denied(&self, what: Denied<'_>) {
+        if !crate::log::allowed() {
+            return;
+        }
+        let (connection, peer) = (self.connection, self.name);
+        match what {
+            Denied::Export(export) => {
+                tracing::warn!(connection, peer, export, "there is no such export");
+            }
+            _ => tracing::warn!(
+                connection,
+                peer,
+                "the client asked for TLS, which is not offered: use a Unix socket or a tunnel"
+            ),
+        }
     }
 }
 

@@ -92,7 +92,9 @@ impl Opening {
         places: &RefCell<Places>,
         evicted: &mut Vec<Evicted>,
     ) -> Next {
+        let name = self.name.clone();
         let offer = Offer {
+            name: &name,
             table,
             places,
             connection: self.id,

@@ -10,7 +10,6 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
@@ -21,10 +20,11 @@ use rustix::io::Errno;
 use weir_config::Limits;
 
 use crate::clock::Clock;
+use crate::created::Created;
 use crate::shard::{Address, Arrival, Mail};
 pub(crate) use exports::{Export, Place, Table};
 use handshake::{Next, Opening};
-pub(crate) use listener::Listener;
+pub(crate) use listener::{Listener, Refusal, tcp};
 pub(crate) use peer::Peer;
 pub(crate) use places::{Places, Ticket};
 
@@ -44,8 +44,8 @@ pub(crate) struct Handle {
     thread: Option<JoinHandle<()>>,
     /// What it can offer; replaced by a reload.
     exports: Arc<RwLock<Table>>,
-    /// Socket files to be removed at the end.
-    paths: Vec<PathBuf>,
+    /// Sockets at paths, which go at the end.
+    sockets: Vec<Created>,
 }
 
 #[derive(Debug)]
@@ -72,9 +72,7 @@ impl Handle {
             // A fault there has said so already.
             let _ = thread.join();
         }
-        for path in self.paths.drain(..) {
-            let _ = std::fs::remove_file(path);
-        }
+        self.sockets.clear();
     }
 }
 
@@ -86,7 +84,7 @@ impl Drop for Handle {
 
 /// Starts the thread.
 pub(crate) fn spawn(
-    listeners: Vec<Listener>,
+    mut listeners: Vec<Listener>,
     exports: Table,
     shards: Vec<Address>,
     limits: Limits,
@@ -97,7 +95,7 @@ pub(crate) fn spawn(
         event: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
     });
     let exports = Arc::new(RwLock::new(exports));
-    let paths = listeners.iter().filter_map(Listener::path).collect();
+    let mut sockets: Vec<Created> = listeners.iter_mut().filter_map(Listener::created).collect();
     let acceptor = Acceptor {
         listeners,
         stop: Arc::clone(&stop),
@@ -112,11 +110,13 @@ pub(crate) fn spawn(
     let thread = std::thread::Builder::new()
         .name("weir-accept".to_owned())
         .spawn(move || acceptor.run())?;
+    // Nothing is refused any more.
+    sockets.iter_mut().for_each(Created::settle);
     Ok(Handle {
         stop,
         thread: Some(thread),
         exports,
-        paths,
+        sockets,
     })
 }
 

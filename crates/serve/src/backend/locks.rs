@@ -63,27 +63,47 @@ fn try_to_lock(file: BorrowedFd<'_>, writable: bool) -> Result<(), Errno> {
     if writable {
         return try_lock(file, Lock::Exclusive, ALL);
     }
-    let one = |first: u64, number: u64| first + number..first + number + 1;
-    for bytes in [
-        OWN,
-        one(USED, CONSISTENT_READ),
-        one(UNSHARED, WRITE),
-        one(UNSHARED, RESIZE),
-    ] {
+    for bytes in SHARED {
         try_lock(file, Lock::Shared, bytes)?;
     }
     // After taking the locks: of two who come at the same time, at least one sees the other.
-    for bytes in [
-        one(USED, WRITE),
-        one(USED, RESIZE),
-        one(UNSHARED, CONSISTENT_READ),
-    ] {
-        if is_locked(file, Lock::Exclusive, bytes)? {
+    look(file, writable)
+}
+
+/// Whether [`lock`] would find nothing in its way. Takes no lock.
+///
+/// # Errors
+/// As [`lock`].
+pub(super) fn look(file: impl AsFd, writable: bool) -> Result<(), Errno> {
+    let exclusive: &[Range<u64>] = if writable { &[ALL] } else { &COUNTERPARTS };
+    let shared: &[Range<u64>] = if writable { &[] } else { &SHARED };
+    let exclusive = exclusive.iter().map(|bytes| (Lock::Exclusive, bytes));
+    let shared = shared.iter().map(|bytes| (Lock::Shared, bytes));
+    for (kind, bytes) in exclusive.chain(shared) {
+        if is_locked(file.as_fd(), kind, bytes.clone())? {
             return Err(Errno::AGAIN);
         }
     }
     Ok(())
 }
+
+const fn one(first: u64, number: u64) -> Range<u64> {
+    first + number..first + number + 1
+}
+
+/// What a reader locks.
+const SHARED: [Range<u64>; 4] = [
+    OWN,
+    one(USED, CONSISTENT_READ),
+    one(UNSHARED, WRITE),
+    one(UNSHARED, RESIZE),
+];
+/// What nobody may have locked then.
+const COUNTERPARTS: [Range<u64>; 3] = [
+    one(USED, WRITE),
+    one(USED, RESIZE),
+    one(UNSHARED, CONSISTENT_READ),
+];
 
 #[cfg(test)]
 mod tests {
@@ -112,7 +132,7 @@ mod tests {
     fn is_locked(options: &ImageOptions) -> bool {
         match Image::open(options) {
             Ok(_) => false,
-            Err(OpenError::Locked { path }) => {
+            Err(OpenError::Locked { path, .. }) => {
                 assert_eq!(path, options.path);
                 true
             }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
+use weir_config::units::Size;
 use weir_core::Op;
 use weir_uring::Completion;
 
@@ -11,6 +12,8 @@ use super::{Backend, Context, DATA, Data, HOLE, Job, Prepare, Query, Traits};
 
 /// Bytes of a chunk: what is allocated, given back and told apart in the answer to `BLOCK_STATUS`.
 const CHUNK: usize = 64 << 10;
+/// Bytes that a chunk which is not there takes.
+const TABLE: u64 = size_of::<Option<Box<[u8]>>>() as u64;
 /// What looking at a hole counts as, bytes.
 const LOOK: u64 = 64;
 
@@ -20,6 +23,28 @@ pub struct Memory {
     size: u64,
     read_only: bool,
     chunks: Vec<Option<Box<[u8]>>>,
+}
+
+/// Whether there can be a volume of so many bytes here at all.
+///
+/// # Errors
+/// Its table, or all of it once it is written, is more than the machine could ever hold.
+pub(super) fn look(size: u64) -> io::Result<()> {
+    let memory = rustix::system::sysinfo();
+    let all = (memory.totalram as u64)
+        .saturating_add(memory.totalswap as u64)
+        .saturating_mul(memory.mem_unit.into());
+    let table = size.div_ceil(CHUNK as u64).saturating_mul(TABLE);
+    if table < all {
+        return Ok(());
+    }
+    let what = format!(
+        "a volume of {} in memory takes {} of it even while it is empty, and the machine has {}; give it a smaller size",
+        Size(size),
+        Size(table),
+        Size(all)
+    );
+    Err(io::Error::new(io::ErrorKind::OutOfMemory, what))
 }
 
 /// How far a call has come: bytes of the job, and bytes of memory that it touched.

@@ -10,6 +10,7 @@
 
 mod device;
 mod file;
+mod found;
 mod locks;
 mod memory;
 mod powercut;
@@ -18,14 +19,18 @@ mod workers;
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
-use weir_config::{Cache, Storage, Test, Volume};
+use weir_config::{Storage, Test, Volume};
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Segment, SharedBuf};
 use weir_wire::nbd::ExtentFlags;
 
+use crate::created::Created;
+
 pub use device::{Device, DeviceOptions};
 pub use file::{Image, ImageOptions, OpenError};
+pub use found::{Found, Place, look};
 pub use memory::Memory;
 pub use powercut::{Power, PowerCut};
 
@@ -46,24 +51,33 @@ pub fn open(volume: &Volume, test: &Test) -> io::Result<Box<dyn Prepare>> {
             if test.power_cut {
                 Box::new(PowerCut::open(&volume.name, size, read_only, test.seed)?)
             } else {
+                memory::look(size)?;
                 Box::new(Memory::new(size, read_only))
             }
         }
-        Storage::File(path) => Box::new(Image::open(&ImageOptions {
-            path: path.clone(),
-            size,
-            read_only,
-            direct: volume.cache == Cache::Direct,
-            preallocate: volume.is_promised(),
-            patience: locks::PATIENCE,
-        })?),
-        Storage::Device(path) => Box::new(Device::open(&DeviceOptions {
-            path: path.clone(),
-            size,
-            read_only,
-            patience: locks::PATIENCE,
-        })?),
+        Storage::File(path) => Box::new(Image::open(&image_options(volume, path))?),
+        Storage::Device(path) => Box::new(Device::open(&device_options(volume, path))?),
     })
+}
+
+fn image_options(volume: &Volume, path: &Path) -> ImageOptions {
+    ImageOptions {
+        path: path.to_owned(),
+        size: volume.size,
+        read_only: volume.read_only,
+        direct: found::direct(volume),
+        preallocate: volume.is_promised(),
+        patience: locks::PATIENCE,
+    }
+}
+
+fn device_options(volume: &Volume, path: &Path) -> DeviceOptions {
+    DeviceOptions {
+        path: path.to_owned(),
+        size: volume.size,
+        read_only: volume.read_only,
+        patience: locks::PATIENCE,
+    }
 }
 
 /// A storage that is open, before it belongs to a shard.
@@ -73,6 +87,11 @@ pub trait Prepare: Send + fmt::Debug {
 
     /// What clients are told of it.
     fn traits(&self) -> Traits;
+
+    /// The file that was made for it, if one was: it goes when what is returned is dropped and not kept.
+    fn created(&mut self) -> Option<Created> {
+        None
+    }
 
     /// Makes the backend, on the thread of the shard. `token` is added to what [`Context::token`] gives.
     ///

@@ -43,10 +43,8 @@ impl Drop for Handle {
     }
 }
 
-/// Listens, and answers from what the shards say when they are asked.
-pub(crate) fn spawn(address: SocketAddr, shards: Vec<Address>) -> io::Result<Handle> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
+/// Answers whoever comes to `listener`, which does not block, from what the shards say when they are asked.
+pub(crate) fn spawn(listener: TcpListener, shards: Vec<Address>) -> io::Result<Handle> {
     let address = listener.local_addr()?;
     let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
     let stopped = Arc::clone(&stop);

@@ -11,7 +11,7 @@ use weir_wire::nbd;
 use super::memory;
 use super::model::Model;
 use super::slab::Slab;
-use super::volume::{EIO, Started, Volume};
+use super::volume::{EIO, Piece, Started, Volume};
 use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Query};
 use crate::metrics::{DriveSnapshot, Terms};
 use crate::record::Tape;
@@ -90,16 +90,27 @@ struct Flight {
     within: u32,
     op: Op,
     flags: Flags,
+    offset: u64,
     length: u32,
 }
 
 impl Flight {
+    fn piece(&self) -> Piece {
+        Piece {
+            op: self.op,
+            flags: self.flags,
+            offset: self.offset,
+            length: self.length,
+        }
+    }
+
     const NONE: Self = Self {
         cookie: 0,
         space: 0,
         within: 0,
         op: Op::Flush,
         flags: Flags::NONE,
+        offset: 0,
         length: 0,
     };
 }
@@ -359,6 +370,7 @@ impl Drive {
             within: dispatch.within,
             op: dispatch.op,
             flags: dispatch.flags,
+            offset: dispatch.offset,
             length: dispatch.length,
         };
         let Some(volume) = &mut self.volumes[space as usize] else {
@@ -436,7 +448,7 @@ impl Drive {
                 if let (Some(Outcome::Error(errno)), Some(volume)) =
                     (outcome, self.volumes[space as usize].as_mut())
                 {
-                    volume.failed(Op::Flush, Flags::NONE, errno);
+                    volume.failed(Piece::FLUSH, errno);
                 }
                 continue;
             }
@@ -444,7 +456,7 @@ impl Drive {
             if let (Some(Outcome::Error(errno)), Some(volume)) =
                 (outcome, self.volumes[flight.space as usize].as_mut())
             {
-                volume.failed(flight.op, flight.flags, errno);
+                volume.failed(flight.piece(), errno);
             }
             if outcome == Some(Outcome::Ok)
                 && let Some(pending) = self.requests.get_mut(flight.cookie as u32)

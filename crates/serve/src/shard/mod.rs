@@ -26,6 +26,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use weir_config::units::Size;
 use weir_config::{Limits, Plan, ThreadPriority};
 use weir_core::record::{Recorded, Recorder};
 use weir_core::{Instant, Layer, Output, Request};
@@ -220,7 +221,10 @@ impl Shard {
         }
         // Before the ring: the kernel's own threads for it are as the thread that opened it.
         raise(setup.priority, setup.number);
-        let ring = AnyRing::open(&setup.ring).map_err(|error| error.to_string())?;
+        let ring = AnyRing::open(&setup.ring).map_err(|error| {
+            let arena = Size(setup.limits.arena);
+            format!("cannot start a shard: {error} (limits.arena = \"{arena}\", limits.connections = {})", setup.limits.connections)
+        })?;
         if let Some(refusal) = ring.refusal().filter(|_| setup.number == 0) {
             tracing::warn!(
                 "the system refuses io_uring ({refusal}; kernel.io_uring_disabled, a container or seccomp may forbid it, and kernel 6.1 is \

@@ -1,9 +1,12 @@
 //! A volume as its shard sees it.
 
+use std::io;
+
 use weir_config::Plan;
 use weir_core::{Contract, Flags, GroupId, Instant, Op};
 
 use crate::backend::{Backend, Prepare, Traits};
+use crate::log::said;
 use crate::metrics::{Tally, Terms, VolumeSnapshot};
 
 /// Linux's EIO.
@@ -11,6 +14,37 @@ pub(super) const EIO: u16 = 5;
 
 /// Linux's ENOTSUP.
 const ENOTSUP: u16 = 95;
+
+/// What the storage was asked to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) op: Op,
+    pub(super) flags: Flags,
+    /// First byte in the volume, and bytes; zero for a flush.
+    pub(super) offset: u64,
+    pub(super) length: u32,
+}
+
+impl Piece {
+    /// A flush of everything.
+    pub(super) const FLUSH: Self = Self {
+        op: Op::Flush,
+        flags: Flags::NONE,
+        offset: 0,
+        length: 0,
+    };
+
+    /// Its operation as people call it.
+    fn operation(&self) -> &'static str {
+        match self.op {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Flush => "flush",
+            Op::Discard => "trim",
+            Op::WriteZeroes => "write zeroes",
+        }
+    }
+}
 
 /// A volume of a drive.
 #[derive(Debug)]
@@ -60,7 +94,7 @@ pub(crate) struct Started {
 
 impl VolumeSetup {
     /// Gives the storage to the thread that calls it, for the slots that the plan has for the volume.
-    pub(super) fn start(self, plan: &Plan) -> std::io::Result<Started> {
+    pub(super) fn start(self, plan: &Plan) -> io::Result<Started> {
         let slot = plan.volumes[&self.name];
         Ok(Started {
             space: slot.space.0,
@@ -107,7 +141,8 @@ impl Volume {
     }
 
     /// The storage failed a piece.
-    pub(super) fn failed(&mut self, op: Op, flags: Flags, errno: u16) {
+    pub(super) fn failed(&mut self, piece: Piece, errno: u16) {
+        let Piece { op, flags, .. } = piece;
         if errno == ENOTSUP && flags.has(Flags::FAST_ZERO) {
             // What the client asked: whether zeroing is faster than writing here. It is not.
             return;
@@ -118,11 +153,21 @@ impl Volume {
             self.sync_failed = true;
             tracing::error!(
                 volume = %self.name,
-                errno,
+                operation = piece.operation(),
+                offset = piece.offset,
+                length = piece.length,
+                error = said(&io::Error::from_raw_os_error(errno.into())),
                 "a flush failed: every later flush and FUA write of this volume fails until the server is restarted"
             );
         } else if self.tally.errors_logged() {
-            tracing::warn!(volume = %self.name, ?op, errno, "the storage failed a request");
+            tracing::warn!(
+                volume = %self.name,
+                operation = piece.operation(),
+                offset = piece.offset,
+                length = piece.length,
+                error = said(&io::Error::from_raw_os_error(errno.into())),
+                "the storage failed a request"
+            );
         }
     }
 }

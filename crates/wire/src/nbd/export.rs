@@ -72,6 +72,19 @@ pub trait Exports {
     fn refuses(&self) -> Option<&'static str> {
         None
     }
+
+    /// A client is told that it cannot have something and goes on: for the log.
+    fn denied(&self, _what: Denied<'_>) {}
+}
+
+/// What a client asked for and cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Denied<'a> {
+    /// An export of this name.
+    Export(&'a str),
+    /// Encryption (`STARTTLS`).
+    Tls,
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ mod rules;
 
 pub use constants::*;
 pub use errno::Errno;
-pub use export::{BlockSizes, ExportInfo, Exports};
+pub use export::{BlockSizes, Denied, ExportInfo, Exports};
 pub use flags::{CommandFlags, ExtentFlags, TransmissionFlags};
 pub use handshake::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
 pub use meta::{Extent, ExtentList};

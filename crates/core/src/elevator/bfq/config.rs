@@ -12,7 +12,7 @@ pub enum Charge {
     Service,
 }
 
-/// Tunables of `bfq`. Values outside the bounds named here are moved to the nearest bound; [`Config::validate`] says so instead.
+/// Tunables of `bfq`. A layer is not made with values outside the bounds named here: [`Config::validate`] says which they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// A synchronous request older than this is served before those nearer to the head. At most 60 s; default 125 ms.

@@ -11,10 +11,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
+use rustix::fs::{Access, AtFlags, CWD, Dev, FileType, Mode, OFlags, SeekFrom};
 use weir_uring::{Errno, device};
 
 use super::file::{Disk, Geometry, Kind, Medium, OpenError, alignment, error};
+use super::found::{Found, Place};
 use super::{Backend, Prepare, Traits, locks};
 
 /// Which device to open as a volume, and how.
@@ -49,36 +50,27 @@ impl Device {
     /// See [`OpenError`].
     pub fn open(options: &DeviceOptions) -> Result<Self, OpenError> {
         let path = &options.path;
-        let stat = rustix::fs::stat(path).map_err(OpenError::system(path, "look at"))?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        if kind != FileType::BlockDevice {
-            return Err(OpenError::NotADevice {
-                path: path.clone(),
-                found: error::name(kind),
-            });
-        }
-        let dev = stat.st_rdev;
-        let uses = usage::of_device(dev);
-        if !options.read_only {
-            error::unused(path, uses)?;
-        } else if !uses.is_empty() {
+        let (dev, uses) = unused(options)?;
+        if !uses.is_empty() {
             let uses = uses.join("; ");
             tracing::warn!(device = %path.display(), uses, "the device is in use: what clients read of it may be changing");
         }
-        let fd = open(options)?;
-        let opened = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "look at"))?;
+        let access = if options.read_only {
+            OFlags::RDONLY
+        } else {
+            OFlags::RDWR
+        };
+        let fd = open(options, access)?;
+        let opened = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
         if opened.st_rdev != dev {
             return Err(OpenError::InUse {
                 path: path.clone(),
                 uses: vec!["the path was given to another device meanwhile".into()],
             });
         }
-        locks::lock(&fd, !options.read_only, options.patience).map_err(OpenError::lock(path))?;
-        let size = rustix::fs::seek(&fd, SeekFrom::End(0));
-        let size = size.map_err(OpenError::system(path, "find the size of"))?;
-        error::size_as_stated(path, size, options.size)?;
-        let geometry = geometry(&fd, options)?;
-        error::whole_blocks(path, size, geometry.block)?;
+        let locked = locks::lock(&fd, !options.read_only, options.patience);
+        locked.map_err(OpenError::lock(path, &opened))?;
+        let (size, geometry) = shape(&fd, options)?;
         let worker = fd.try_clone().map_err(|source| OpenError::System {
             path: path.clone(),
             call: "duplicate the descriptor of",
@@ -122,21 +114,77 @@ impl Prepare for Device {
     }
 }
 
-fn open(options: &DeviceOptions) -> Result<OwnedFd, OpenError> {
+/// Looks at what [`Device::open`] would open; see [`look`](super::look).
+pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     let path = &options.path;
-    let access = if options.read_only {
-        OFlags::RDONLY
+    let (dev, _) = unused(options)?;
+    if !options.read_only {
+        let access = rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS);
+        access.map_err(OpenError::system(path, "write to"))?;
+        if sysfs::read_only(dev) {
+            return Err(OpenError::system(path, "write to")(Errno::ROFS));
+        }
+    }
+    // Not for writing: when such a descriptor is closed, other programs look what is new on the device.
+    let fd = open(options, OFlags::RDONLY)?;
+    let stat = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
+    let locked = locks::look(&fd, !options.read_only);
+    locked.map_err(OpenError::lock(path, &stat))?;
+    let (size, geometry) = shape(&fd, options)?;
+    Ok(Found {
+        size,
+        now: Some(size),
+        place: Some(Place::of(dev, None)),
+        block: geometry.block,
+    })
+}
+
+/// The device's number and who uses it: nobody, if it is to be written to.
+fn unused(options: &DeviceOptions) -> Result<(Dev, Vec<String>), OpenError> {
+    let path = &options.path;
+    let stat = rustix::fs::stat(path).map_err(OpenError::system(path, "open"))?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind != FileType::BlockDevice {
+        return Err(OpenError::NotADevice {
+            path: path.clone(),
+            found: error::name(kind),
+        });
+    }
+    let uses = usage::of_device(stat.st_rdev);
+    if !options.read_only {
+        error::unused(path, uses)?;
+        return Ok((stat.st_rdev, Vec::new()));
+    }
+    Ok((stat.st_rdev, uses))
+}
+
+/// Size and geometry, if they are what they should be.
+fn shape(fd: &OwnedFd, options: &DeviceOptions) -> Result<(u64, Geometry), OpenError> {
+    let path = &options.path;
+    let size = rustix::fs::seek(fd, SeekFrom::End(0));
+    let size = size.map_err(OpenError::system(path, "find the size of"))?;
+    error::size_as_stated(path, size, options.size)?;
+    let geometry = geometry(fd, options)?;
+    error::whole_blocks(path, size, geometry.block)?;
+    Ok((size, geometry))
+}
+
+/// Opens it, and claims it if it is to be written to.
+fn open(options: &DeviceOptions, access: OFlags) -> Result<OwnedFd, OpenError> {
+    let path = &options.path;
+    let claim = if options.read_only {
+        OFlags::empty()
     } else {
-        OFlags::RDWR | OFlags::EXCL
+        OFlags::EXCL
     };
-    let flags = access | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = access | claim | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = locks::patiently(options.patience, Errno::BUSY, || {
         rustix::fs::open(path, flags, Mode::empty())
     });
     opened.map_err(|errno| match errno {
         Errno::BUSY => OpenError::InUse {
             path: path.clone(),
-            uses: vec!["the kernel says that somebody has claimed it".into()],
+            uses: vec!["another program has claimed it".into()],
         },
         errno => OpenError::system(path, "open")(errno),
     })
@@ -146,7 +194,7 @@ fn geometry(fd: &OwnedFd, options: &DeviceOptions) -> Result<Geometry, OpenError
     let path = &options.path;
     let logical = device::logical_block(fd);
     let logical = logical.map_err(OpenError::system(path, "ask for the block size of"))?;
-    let stated = alignment(fd).map_err(OpenError::system(path, "look at"))?;
+    let stated = alignment(fd).map_err(OpenError::system(path, "open"))?;
     let (block, memory) = stated.map_or((logical, logical), |(b, m)| (b.max(logical), m));
     if block > 4096 || memory > 4096 {
         return Err(OpenError::Block {

@@ -35,6 +35,12 @@ pub(in crate::backend) fn rotational(dev: Dev) -> bool {
     queue(Path::new(SYS), dev, "rotational") == Some(1)
 }
 
+/// Whether a block device can only be read.
+pub(super) fn read_only(dev: Dev) -> bool {
+    let flag = directory(Path::new(SYS), dev).map(|d| fs::read_to_string(d.join("ro")));
+    flag.is_some_and(|text| text.is_ok_and(|text| text.trim() == "1"))
+}
+
 /// The device number in a directory's file `dev`.
 pub(super) fn number(directory: &Path) -> Option<Dev> {
     let text = fs::read_to_string(directory.join("dev")).ok()?;

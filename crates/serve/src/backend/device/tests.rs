@@ -63,7 +63,7 @@ fn what_is_no_device_is_refused_with_a_hint() {
     );
     assert!(refused(&directory.0).contains("is a directory, not a block device"));
     assert!(refused(Path::new("/dev/null")).contains("is a character device"));
-    assert!(refused(&directory.0.join("none")).starts_with("cannot look at "));
+    assert!(refused(&directory.0.join("none")).starts_with("cannot open "));
 }
 
 /// A loop device that goes with its owner.
@@ -151,9 +151,11 @@ fn a_device_is_a_volume() {
             size: Some(1 << 20),
             ..options(&device.0, true)
         };
+        let looked = look(&wrong).unwrap_err().to_string();
         let wrong = Device::open(&wrong).unwrap_err().to_string();
+        assert_eq!(looked, wrong);
         assert!(
-            wrong.contains("has 4194304 bytes, but the volume's `size` is 1048576"),
+            wrong.contains("has 4MiB, and the volume's `size` is 1MiB"),
             "{wrong}"
         );
     }

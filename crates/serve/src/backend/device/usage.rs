@@ -37,6 +37,19 @@ pub(super) fn of_device(dev: Dev) -> Vec<String> {
     uses(&Sources::of_system(), dev)
 }
 
+/// What a device number stands for: a block device's path, or the kind of a file system that has a number of its own.
+pub(in crate::backend) fn name(dev: Dev) -> String {
+    let sources = Sources::of_system();
+    if let Some(directory) = sysfs::directory(&sources.sys, dev)
+        && let Some(name) = directory.file_name()
+    {
+        return format!("/dev/{}", name.display());
+    }
+    let mounts = sources.mounts.lines().filter_map(Mount::parse);
+    let kind = mounts.filter(|m| m.dev == dev).map(|m| m.kind).last();
+    kind.unwrap_or_else(|| "unknown".to_owned())
+}
+
 /// The uses of a regular file by the system: as swap, or as a loop device.
 pub(in crate::backend) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
     let sources = Sources::of_system();

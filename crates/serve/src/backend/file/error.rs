@@ -1,10 +1,16 @@
 //! Why a file or a device is not served.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
+use weir_config::units::Size;
 use weir_uring::Errno;
+
+use crate::backend::found;
+use crate::holder::Holder;
+use crate::log::said;
 
 /// Why an image or a device was not opened: what is wrong, with which, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +50,10 @@ pub enum OpenError {
     },
     /// It is not as large as the volume should be.
     #[error(
-        "{} has {actual} bytes, but the volume's `size` is {stated}: leave `size` out to serve it as it is, or resize it yourself (what an interrupted creation left behind can be removed)",
-        .path.display()
+        "{} has {}, and the volume's `size` is {}: leave `size` out to serve it as it is, or resize it yourself (what an interrupted creation left behind can be removed)",
+        .path.display(),
+        Size(*.actual),
+        Size(*.stated)
     )]
     Size {
         /// The file or device.
@@ -56,10 +64,7 @@ pub enum OpenError {
         stated: u64,
     },
     /// It is not a whole number of blocks long, or empty.
-    #[error(
-        "{} has {actual} bytes, which is not a whole number of blocks of {block} bytes (one at least): resize it, or say `cache = \"host\"`, which cannot carry a min",
-        .path.display()
-    )]
+    #[error("{} {}", .path.display(), if_partial(*.actual, *.block))]
     Partial {
         /// The file or device.
         path: PathBuf,
@@ -70,10 +75,12 @@ pub enum OpenError {
     },
     /// The image could not be made.
     #[error(
-        "cannot create {} with {size} bytes{}: {source}{}",
+        "cannot create {} with {}{}: {}{}",
         .path.display(),
+        Size(*.size),
         if_allocated(.preallocate),
-        if_not_made(source, .preallocate)
+        said(source),
+        if_not_made(path, source, .preallocate)
     )]
     Create {
         /// The file; it is not there.
@@ -85,10 +92,27 @@ pub enum OpenError {
         /// What the system answered.
         source: io::Error,
     },
+    /// The image, all of it allocated, is larger than what is free.
+    #[error(
+        "cannot create {} with {}{}: its file system has {} free; make room, or give the volume a smaller `size`",
+        .path.display(),
+        Size(*.size),
+        if_allocated(&true),
+        Size(*.free)
+    )]
+    Space {
+        /// The file; it is not there.
+        path: PathBuf,
+        /// The size in bytes it would have.
+        size: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// The file system knows only reads and writes through the page cache.
     #[error(
-        "{} cannot be opened past the page cache (O_DIRECT): {source}; its file system does not offer that (ext4, xfs and btrfs do): move the image, or say `cache = \"host\"`, which cannot carry a min",
-        .path.display()
+        "{} cannot be opened past the page cache (O_DIRECT): {}; its file system does not offer that (ext4, xfs and btrfs do): move the image, or say `cache = \"host\"`, with which no min can be promised",
+        .path.display(),
+        said(source)
     )]
     NoDirect {
         /// The file.
@@ -109,12 +133,15 @@ pub enum OpenError {
     },
     /// Another program holds a lock on it.
     #[error(
-        "{} is in use by another program, which holds a lock on it (a server, or a virtual machine): stop that first; lslocks(8) says which it is",
-        .path.display()
+        "{} is in use by {}",
+        .path.display(),
+        by_whom(.holder.as_ref())
     )]
     Locked {
         /// The file or device.
         path: PathBuf,
+        /// By whom, as far as can be seen.
+        holder: Option<Holder>,
     },
     /// The system itself uses it.
     #[error(
@@ -129,7 +156,7 @@ pub enum OpenError {
         uses: Vec<String>,
     },
     /// The system answered something else.
-    #[error("cannot {call} {}: {source}", .path.display())]
+    #[error("cannot {call} {}: {}{}", .path.display(), said(source), if_refused(source))]
     System {
         /// The file or device.
         path: PathBuf,
@@ -156,10 +183,15 @@ impl OpenError {
         }
     }
 
-    pub(in crate::backend) fn lock(path: &Path) -> impl FnOnce(Errno) -> Self {
+    /// `stat`: of the file or device.
+    pub(in crate::backend) fn lock(path: &Path, stat: &Stat) -> impl FnOnce(Errno) -> Self {
         let path = path.to_path_buf();
+        let (dev, inode) = (stat.st_dev, stat.st_ino);
         move |errno| match errno {
-            Errno::AGAIN => Self::Locked { path },
+            Errno::AGAIN => Self::Locked {
+                path,
+                holder: Holder::of_file(|m| (m.dev(), m.ino()) == (dev, inode)),
+            },
             _ => Self::System {
                 path,
                 call: "lock",
@@ -178,6 +210,7 @@ impl From<OpenError> for io::Error {
             | OpenError::System { source, .. } => source.kind(),
             OpenError::Missing { .. } => io::ErrorKind::NotFound,
             OpenError::Locked { .. } | OpenError::InUse { .. } => io::ErrorKind::ResourceBusy,
+            OpenError::Space { .. } => io::ErrorKind::StorageFull,
             _ => io::ErrorKind::InvalidInput,
         };
         Self::new(kind, error)
@@ -209,15 +242,56 @@ fn if_allocated(preallocate: &bool) -> &'static str {
     }
 }
 
+/// What is wrong with a size that is no whole number of blocks.
+fn if_partial(actual: u64, block: u32) -> String {
+    match actual {
+        0 => "is empty: write to it what the volume is to hold, or remove it and give the volume a `size`"
+            .to_owned(),
+        _ => format!(
+            "has {actual} bytes, which is not a whole number of blocks of {block} bytes: resize it, or say `cache = \"host\"`, with which no min can be promised"
+        ),
+    }
+}
+
+/// Who has a lock, and what to do.
+fn by_whom(holder: Option<&Holder>) -> String {
+    match holder {
+        Some(holder) => format!("{holder}, which holds a lock on it: stop it first"),
+        None => "another program, which holds a lock on it (a server, or a virtual machine): stop it first; lslocks(8) says which it is"
+            .to_owned(),
+    }
+}
+
 /// What to do about an image that could not be made.
-fn if_not_made(source: &io::Error, preallocate: &bool) -> &'static str {
+fn if_not_made(path: &Path, source: &io::Error, preallocate: &bool) -> String {
+    let directory = found::directory(path).display();
     match Errno::from_io_error(source) {
-        Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
-            "; make room, or give the volume a smaller `size`"
+        Some(Errno::NOENT) => format!("; create the directory {directory} first"),
+        Some(Errno::NOTDIR) => format!("; {directory} must be a directory"),
+        Some(Errno::ACCESS | Errno::PERM) => {
+            format!("; let the server's user write to the directory {directory}")
         }
+        Some(Errno::ROFS) => "; put the image on a file system that can be written to".to_owned(),
+        Some(Errno::NOSPC | Errno::DQUOT) => {
+            "; make room, or give the volume a smaller `size`".to_owned()
+        }
+        Some(Errno::FBIG) => "; give the volume a smaller `size`".to_owned(),
         Some(Errno::OPNOTSUPP) if *preallocate => {
             "; this file system cannot allocate: write an image full of data yourself, or promise nothing"
+                .to_owned()
         }
+        _ => String::new(),
+    }
+}
+
+/// What to do about what the system refused.
+fn if_refused(source: &io::Error) -> &'static str {
+    match Errno::from_io_error(source) {
+        Some(Errno::ACCESS | Errno::PERM) => {
+            "; the server's user must be permitted to read and write it"
+        }
+        Some(Errno::ROFS) => "; say `read_only = true`, or put it where it can be written to",
+        Some(Errno::NOENT) => "; name one that is there",
         _ => "",
     }
 }

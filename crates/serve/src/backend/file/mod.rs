@@ -18,11 +18,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatxFlags};
+use rustix::process::{Resource, getrlimit};
 use weir_uring::Errno;
 
 use super::device::{sysfs, usage};
+use super::found::{self, Found, Place};
 use super::{Backend, Prepare, Traits, locks};
+use crate::created::{Created, Kept};
 
 pub(super) use disk::{Disk, Geometry};
 pub use error::OpenError;
@@ -54,6 +57,8 @@ pub struct Image {
     size: u64,
     geometry: Geometry,
     traits: Traits,
+    /// Set if it was made just now.
+    made: Option<Kept>,
 }
 
 impl Image {
@@ -61,29 +66,18 @@ impl Image {
     /// changed, use it at all). May block.
     ///
     /// # Errors
-    /// See [`OpenError`]. An image that could not be made whole is removed; one that was there is not touched.
+    /// See [`OpenError`]. An image that was made and is not served after all is removed; one that was there is not touched.
     pub fn open(options: &ImageOptions) -> Result<Self, OpenError> {
         let path = &options.path;
-        let fd = match open(options, OFlags::empty()) {
-            Err(Errno::NOENT) => create(options)?,
-            outcome => outcome.map_err(OpenError::system(path, "open"))?,
+        // Whatever is found wrong with it below: what was made goes again.
+        let (fd, made) = match existing(options)? {
+            Some(fd) => (fd, None),
+            None => create(options).map(|(fd, made)| (fd, Some(made)))?,
         };
-        let stat = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "look at"))?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        if kind != FileType::RegularFile {
-            return Err(OpenError::NotAnImage {
-                path: path.clone(),
-                found: error::name(kind),
-            });
-        }
-        if !options.read_only {
-            let uses = usage::of_file(stat.st_dev, stat.st_ino);
-            error::unused(path, uses)?;
-        }
-        locks::lock(&fd, !options.read_only, options.patience).map_err(OpenError::lock(path))?;
-        let size = stat_size(&fd, options)?;
-        let geometry = geometry(&fd, options)?;
-        error::whole_blocks(path, size, geometry.block)?;
+        let stat = usable(&fd, options)?;
+        let locked = locks::lock(&fd, !options.read_only, options.patience);
+        locked.map_err(OpenError::lock(path, &stat))?;
+        let (size, geometry) = shape(&fd, options)?;
         let worker = fd.try_clone().map_err(|source| OpenError::System {
             path: path.clone(),
             call: "duplicate the descriptor of",
@@ -115,6 +109,7 @@ impl Image {
                 ..geometry
             },
             traits,
+            made: made.map(Created::keep),
         })
     }
 }
@@ -128,8 +123,138 @@ impl Prepare for Image {
         self.traits
     }
 
+    fn created(&mut self) -> Option<Created> {
+        self.made.take().map(Kept::claim)
+    }
+
     fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
         Ok(Box::new(Disk::new(self.fd, self.medium, self.geometry)?))
+    }
+}
+
+/// Looks at what [`Image::open`] would open or make; see [`look`](super::look).
+pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
+    let path = &options.path;
+    let Some(fd) = existing(options)? else {
+        return possible(options);
+    };
+    let stat = usable(&fd, options)?;
+    let locked = locks::look(&fd, !options.read_only);
+    locked.map_err(OpenError::lock(path, &stat))?;
+    let (size, geometry) = shape(&fd, options)?;
+    let system = rustix::fs::fstatvfs(&fd).map_err(OpenError::system(path, "open"))?;
+    Ok(Found {
+        size,
+        now: Some(size),
+        place: Some(Place::of(stat.st_dev, Some(found::free(&system)))),
+        block: geometry.block,
+    })
+}
+
+/// Whether an image that is not there could be made, and what it would be.
+fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
+    let (path, size) = (&options.path, missing(options)?);
+    let refused = |source: io::Error| OpenError::Create {
+        path: path.clone(),
+        size,
+        preallocate: options.preallocate,
+        source,
+    };
+    let system = |errno: Errno| refused(errno.into());
+    let directory = found::directory(path);
+    let stat = rustix::fs::stat(directory).map_err(system)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(system(Errno::NOTDIR));
+    }
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    rustix::fs::accessat(CWD, directory, access, AtFlags::EACCESS).map_err(system)?;
+    permitted(size).map_err(refused)?;
+    let free = found::free(&rustix::fs::statvfs(directory).map_err(system)?);
+    let takes = if options.preallocate { size } else { 0 };
+    if takes > free {
+        return Err(OpenError::Space {
+            path: path.clone(),
+            size,
+            free,
+        });
+    }
+    let mut found = Found {
+        size,
+        now: None,
+        place: Some(Place {
+            takes,
+            ..Place::of(stat.st_dev, Some(free))
+        }),
+        block: if options.direct { 512 } else { 1 },
+    };
+    // A file without a name, gone as soon as it is closed, says what the file system can do; not all of them have such files.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(fd) = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
+        rustix::fs::ftruncate(&fd, size).map_err(system)?;
+        found.block = geometry(&fd, options)?.block;
+    }
+    Ok(found)
+}
+
+/// The file, open, if it is there.
+fn existing(options: &ImageOptions) -> Result<Option<OwnedFd>, OpenError> {
+    let path = &options.path;
+    // What is no regular file may not like to be opened.
+    match rustix::fs::stat(path) {
+        Err(Errno::NOENT) => return Ok(None),
+        found => regular(path, &found.map_err(OpenError::system(path, "open"))?)?,
+    }
+    let fd = open(options, OFlags::empty()).map_err(OpenError::system(path, "open"))?;
+    Ok(Some(fd))
+}
+
+/// The kind of file that an image is.
+fn regular(path: &Path, stat: &Stat) -> Result<(), OpenError> {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind == FileType::RegularFile {
+        return Ok(());
+    }
+    Err(OpenError::NotAnImage {
+        path: path.to_path_buf(),
+        found: error::name(kind),
+    })
+}
+
+/// A regular file that the system does not use, if it is to be changed.
+fn usable(fd: &OwnedFd, options: &ImageOptions) -> Result<Stat, OpenError> {
+    let path = &options.path;
+    let stat = rustix::fs::fstat(fd).map_err(OpenError::system(path, "open"))?;
+    regular(path, &stat)?;
+    if !options.read_only {
+        error::unused(path, usage::of_file(stat.st_dev, stat.st_ino))?;
+    }
+    Ok(stat)
+}
+
+/// Size and geometry, if they are what they should be.
+fn shape(fd: &OwnedFd, options: &ImageOptions) -> Result<(u64, Geometry), OpenError> {
+    let size = stat_size(fd, options)?;
+    let geometry = geometry(fd, options)?;
+    error::whole_blocks(&options.path, size, geometry.block)?;
+    Ok((size, geometry))
+}
+
+/// The size of an image that is not there, if it may be made.
+fn missing(options: &ImageOptions) -> Result<u64, OpenError> {
+    match options.size {
+        Some(size) if !options.read_only => Ok(size),
+        _ => Err(OpenError::Missing {
+            path: options.path.clone(),
+            read_only: options.read_only,
+        }),
+    }
+}
+
+/// The process may have files of so many bytes (setrlimit(2)). The kernel would not only refuse others: it would end the process.
+fn permitted(size: u64) -> io::Result<()> {
+    match getrlimit(Resource::Fsize).current {
+        Some(limit) if limit < size => Err(Errno::FBIG.into()),
+        _ => Ok(()),
     }
 }
 
@@ -146,28 +271,22 @@ fn open(options: &ImageOptions, create: OFlags) -> Result<OwnedFd, Errno> {
 }
 
 /// Makes the image, whole and on stable storage, directory entry included.
-fn create(options: &ImageOptions) -> Result<OwnedFd, OpenError> {
-    let path = &options.path;
-    let (Some(size), false) = (options.size, options.read_only) else {
-        return Err(OpenError::Missing {
-            path: path.clone(),
-            read_only: options.read_only,
-        });
+fn create(options: &ImageOptions) -> Result<(OwnedFd, Created), OpenError> {
+    let (path, size) = (&options.path, missing(options)?);
+    let refused = |source: io::Error| OpenError::Create {
+        path: path.clone(),
+        size,
+        preallocate: options.preallocate,
+        source,
     };
+    permitted(size).map_err(refused)?;
     let fd = open(options, OFlags::CREATE | OFlags::EXCL);
-    let fd = fd.map_err(OpenError::system(path, "create"))?;
-    let made = fill(&fd, size, options.preallocate).and_then(|()| sync_directory(path));
-    made.map_err(|source| {
-        // It is ours and nothing is in it.
-        let _ = std::fs::remove_file(path);
-        OpenError::Create {
-            path: path.clone(),
-            size,
-            preallocate: options.preallocate,
-            source,
-        }
-    })?;
-    Ok(fd)
+    let fd = fd.map_err(|errno| refused(errno.into()))?;
+    // It is ours, and goes again if it cannot be made whole.
+    let created = Created::at(path, None).map_err(refused)?;
+    fill(&fd, size, options.preallocate).map_err(refused)?;
+    sync_directory(path).map_err(refused)?;
+    Ok((fd, created))
 }
 
 fn fill(fd: &OwnedFd, size: u64, preallocate: bool) -> io::Result<()> {
@@ -186,17 +305,13 @@ fn fill(fd: &OwnedFd, size: u64, preallocate: bool) -> io::Result<()> {
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    File::open(directory)?.sync_all()
+    File::open(found::directory(path))?.sync_all()
 }
 
 /// The image's size, if it is the one it should have.
 fn stat_size(fd: &OwnedFd, options: &ImageOptions) -> Result<u64, OpenError> {
     let path = &options.path;
-    let stat = rustix::fs::fstat(fd).map_err(OpenError::system(path, "look at"))?;
+    let stat = rustix::fs::fstat(fd).map_err(OpenError::system(path, "open"))?;
     let actual = stat.st_size.cast_unsigned();
     error::size_as_stated(path, actual, options.size)?;
     Ok(actual)
@@ -219,7 +334,7 @@ fn geometry(fd: &OwnedFd, options: &ImageOptions) -> Result<Geometry, OpenError>
         path: path.clone(),
         source: errno.into(),
     };
-    let flags = rustix::fs::fcntl_getfl(fd).map_err(OpenError::system(path, "look at"))?;
+    let flags = rustix::fs::fcntl_getfl(fd).map_err(OpenError::system(path, "open"))?;
     rustix::fs::fcntl_setfl(fd, flags | OFlags::DIRECT).map_err(refused)?;
     let (block, memory) = alignment(fd).map_err(refused)?.unwrap_or((4096, 4096));
     if block > 4096 || memory > 4096 {

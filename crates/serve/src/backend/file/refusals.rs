@@ -49,7 +49,7 @@ fn errors_say_what_where_and_what_to_do() {
     assert_eq!(
         refused(&larger),
         format!(
-            "{path} has 1048576 bytes, but the volume's `size` is 2097152: leave `size` out to serve it as it is, or resize it yourself (what an interrupted creation left behind can be removed)"
+            "{path} has 1MiB, and the volume's `size` is 2MiB: leave `size` out to serve it as it is, or resize it yourself (what an interrupted creation left behind can be removed)"
         )
     );
     assert_eq!(
@@ -70,7 +70,7 @@ fn errors_say_what_where_and_what_to_do() {
     };
     assert_eq!(open_soon(&host).size(), 1000);
     fs::write(&options.path, "").unwrap();
-    assert!(refused(&host).contains("has 0 bytes"));
+    assert!(refused(&host).contains("is empty: write to it"));
     let elsewhere = |path: &str| {
         refused(&ImageOptions {
             path: path.into(),
@@ -80,7 +80,9 @@ fn errors_say_what_where_and_what_to_do() {
     let parent = directory.0.display();
     assert_eq!(
         elsewhere(&format!("{parent}/none/image")),
-        format!("cannot create {parent}/none/image: No such file or directory (os error 2)")
+        format!(
+            "cannot create {parent}/none/image with 1MiB: No such file or directory; create the directory {parent}/none first"
+        )
     );
     assert!(elsewhere("/dev/null").starts_with("/dev/null is a character device, not a regular"));
     let directory = ImageOptions {
@@ -126,9 +128,14 @@ fn without_direct_io_the_page_cache_must_be_asked_for() {
     assert_eq!(
         text,
         format!(
-            "{path} cannot be opened past the page cache (O_DIRECT): Invalid argument (os error 22); its file system does not offer that (ext4, xfs and btrfs do): move the image, or say `cache = \"host\"`, which cannot carry a min"
+            "{path} cannot be opened past the page cache (O_DIRECT): Invalid argument; its file system does not offer that (ext4, xfs and btrfs do): move the image, or say `cache = \"host\"`, with which no min can be promised"
         )
     );
+    assert!(
+        !options.path.exists(),
+        "what is not served is not left behind"
+    );
+    assert_eq!(look(&options).unwrap_err().to_string(), text);
     let host = ImageOptions {
         direct: false,
         ..options
@@ -151,7 +158,14 @@ fn a_full_file_system_is_said_to_be_full() {
     assert_eq!(
         refused(&promised),
         format!(
-            "cannot create {} with 4194304 bytes, all of them allocated because something was promised: No space left on device (os error 28); make room, or give the volume a smaller `size`",
+            "cannot create {} with 4MiB, all of them allocated because something was promised: No space left on device; make room, or give the volume a smaller `size`",
+            options.path.display()
+        )
+    );
+    assert_eq!(
+        look(&promised).unwrap_err().to_string(),
+        format!(
+            "cannot create {} with 4MiB, all of them allocated because something was promised: its file system has 1MiB free; make room, or give the volume a smaller `size`",
             options.path.display()
         )
     );

@@ -12,11 +12,11 @@ use super::constants::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, CLIENT_FLAG_FIXED_NEWSTYLE, CLIENT_FLAG_NO_ZEROES,
     EXPORT_NAME_PADDING, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, INFO_BLOCK_SIZE, INFO_DESCRIPTION,
     INFO_EXPORT, INFO_NAME, NBD_MAGIC, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_INFO, OPT_LIST,
-    OPT_LIST_META_CONTEXT, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY, OPTION_HEADER_LEN,
-    OPTION_MAGIC, REP_ACK, REP_ERR_BLOCK_SIZE_REQD, REP_ERR_INVALID, REP_ERR_POLICY,
-    REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER,
+    OPT_LIST_META_CONTEXT, OPT_SET_META_CONTEXT, OPT_STARTTLS, OPT_STRUCTURED_REPLY,
+    OPTION_HEADER_LEN, OPTION_MAGIC, REP_ACK, REP_ERR_BLOCK_SIZE_REQD, REP_ERR_INVALID,
+    REP_ERR_POLICY, REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
-use super::export::{ExportInfo, Exports};
+use super::export::{Denied, ExportInfo, Exports};
 use super::fields::{self, Fields};
 use super::flags::TransmissionFlags;
 use super::reply::MAX_CHUNK_DATA;
@@ -285,7 +285,12 @@ impl Handshake {
             OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT => {
                 self.meta_context(option, data, exports, out);
             }
-            _ => refuse(out, option, REP_ERR_UNSUP, "option not supported"),
+            _ => {
+                if option == OPT_STARTTLS {
+                    exports.denied(Denied::Tls);
+                }
+                refuse(out, option, REP_ERR_UNSUP, "option not supported");
+            }
         }
         self.state = State::Header;
         Ok(None)
@@ -333,6 +338,7 @@ impl Handshake {
             return None;
         };
         let Some(export) = exports.find(request.name) else {
+            exports.denied(Denied::Export(request.name));
             refuse(out, option, REP_ERR_UNKNOWN, "no such export");
             return None;
         };

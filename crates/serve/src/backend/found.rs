@@ -1,0 +1,92 @@
+//! What a volume's storage is, found out without changing anything.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{Dev, StatVfs};
+use weir_config::{Cache, Storage, Volume};
+
+use super::device::{look as look_at_device, usage};
+use super::file::look as look_at_image;
+use super::{device_options, image_options, memory};
+
+/// What a volume's storage is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Its size in bytes once it is served.
+    pub size: u64,
+    /// Bytes it has now; `None`: it is not there, and a start makes it.
+    pub now: Option<u64>,
+    /// Where it lies, for files and devices.
+    pub place: Option<Place>,
+    /// What reads and writes of it are multiples of, bytes: 1 through the page cache and in memory.
+    pub block: u32,
+}
+
+/// Where a file or device lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The device's name, as `/dev/sda1`, or the file system's kind where it has none, as `tmpfs`.
+    pub device: String,
+    /// Bytes free on its file system; `None` of a device.
+    pub free: Option<u64>,
+    /// Bytes of these that a start takes.
+    pub takes: u64,
+    pub(crate) number: Dev,
+}
+
+impl Place {
+    pub(super) fn of(number: Dev, free: Option<u64>) -> Self {
+        Self {
+            device: usage::name(number),
+            free,
+            takes: 0,
+            number,
+        }
+    }
+}
+
+/// Looks at what [`open`](super::open) would open, with the same questions in the same order. Nothing is changed and nothing is made, but
+/// for a file without a name that is gone again, where the kernel is to say what a file system can do.
+///
+/// # Errors
+/// As [`open`](super::open).
+pub fn look(volume: &Volume) -> io::Result<Found> {
+    Ok(match &volume.storage {
+        Storage::Memory | Storage::Model => {
+            let size = volume.size.unwrap_or(0);
+            memory::look(size)?;
+            Found {
+                size,
+                now: None,
+                place: None,
+                block: 1,
+            }
+        }
+        Storage::File(path) => look_at_image(&image_options(volume, path))?,
+        Storage::Device(path) => look_at_device(&device_options(volume, path))?,
+    })
+}
+
+/// Bytes that are free for this process.
+pub(super) fn free(of: &StatVfs) -> u64 {
+    let blocks = if rustix::process::geteuid().is_root() {
+        of.f_bfree
+    } else {
+        of.f_bavail
+    };
+    blocks.saturating_mul(of.f_frsize)
+}
+
+/// The directory of a file.
+pub(super) fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Whether a volume goes past the page cache.
+pub(super) fn direct(volume: &Volume) -> bool {
+    volume.cache == Cache::Direct
+}

@@ -1,0 +1,163 @@
+//! What a start would be refused for, found out without starting: the same questions, and nothing is changed or made.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use weir_config::units::Size;
+use weir_config::{Address, Problem, Server, Volume};
+
+use crate::acceptor::{Listener, Refusal};
+use crate::backend::{self, Found, OpenError};
+use crate::holder::Holder;
+use crate::server::{self, Options, StartError};
+use crate::setup;
+use crate::shard::SPACES_MAX;
+
+/// What stands in the way of a server of this configuration on this machine, now.
+#[derive(Debug, Default)]
+pub struct Preflight {
+    /// What is wrong, in the order of the file.
+    pub findings: Vec<Finding>,
+    /// What each volume's storage is, by the volume's name, where it can be seen.
+    pub storages: BTreeMap<String, Found>,
+}
+
+/// Something that stands in the way of a start.
+#[derive(Debug)]
+pub struct Finding {
+    /// What, where, and what to do.
+    pub problem: Problem,
+    /// Whether a start would be refused, whoever starts it.
+    pub certain: bool,
+}
+
+/// Asks everything that [`Server::start`](crate::Server::start) asks. What another server like this one has, which may well be the one
+/// that is to read this configuration, and what this process may not see are no certain refusals.
+pub fn preflight(config: &Server) -> Preflight {
+    let mut found = Preflight::default();
+    let shards = server::shard_count(config, &Options::default());
+    let sizes = server::check(config).and_then(|()| server::fitted(config, shards).map(drop));
+    if let Err(StartError::Config(problem)) = sizes {
+        found.add(problem, true);
+    }
+    for drive in &config.drives {
+        if drive.limits.volumes > SPACES_MAX {
+            found.add(setup::too_many_volumes(config, &drive.name), true);
+        }
+    }
+    for volume in &config.volumes {
+        found.storage(config, volume);
+    }
+    found.room(config);
+    for (number, address) in config.listen.nbd.iter().enumerate() {
+        found.address(config, &server::nbd_key(number), address);
+    }
+    if let Some(address) = config.listen.metrics {
+        found.address(config, server::METRICS_KEY, &Address::Tcp(address));
+    }
+    found
+        .findings
+        .sort_by_key(|f| (f.problem.line, f.problem.column));
+    found
+}
+
+impl Preflight {
+    fn add(&mut self, problem: Problem, certain: bool) {
+        // An owner that does not exist is as wrong for every socket.
+        if !self.findings.iter().any(|f| f.problem == problem) {
+            self.findings.push(Finding { problem, certain });
+        }
+    }
+
+    fn storage(&mut self, config: &Server, volume: &Volume) {
+        let error = match backend::look(volume) {
+            Ok(found) => {
+                self.storages.insert(volume.name.clone(), found);
+                return;
+            }
+            Err(error) => error,
+        };
+        let mut problem = setup::storage_problem(config, volume, &error);
+        let inner = error.get_ref().and_then(|e| e.downcast_ref::<OpenError>());
+        let certain = match inner {
+            Some(OpenError::Locked { holder, .. }) => held(&mut problem, holder.clone()),
+            _ => error.kind() != io::ErrorKind::PermissionDenied || as_root(&mut problem),
+        };
+        self.add(problem, certain);
+    }
+
+    fn address(&mut self, config: &Server, key: &str, address: &Address) {
+        let Err(refusal) = Listener::look(address, &config.listen) else {
+            return;
+        };
+        let Refusal {
+            taken, forbidden, ..
+        } = &refusal;
+        let (taken, forbidden) = (taken.clone(), *forbidden);
+        let mut problem = server::listen_problem(config, key, refusal);
+        let certain = match taken {
+            Some(holder) => held(&mut problem, holder),
+            None => !forbidden || as_root(&mut problem),
+        };
+        self.add(problem, certain);
+    }
+
+    /// Whether the images that are to be made fit beside each other.
+    fn room(&mut self, config: &Server) {
+        let mut left = BTreeMap::new();
+        let mut tight = Vec::new();
+        for volume in &config.volumes {
+            let place = self
+                .storages
+                .get(&volume.name)
+                .and_then(|f| f.place.as_ref());
+            let Some(place) = place.filter(|place| place.takes > 0) else {
+                continue;
+            };
+            let free = place.free.unwrap_or(u64::MAX);
+            let left = left.entry(place.number).or_insert(free);
+            match left.checked_sub(place.takes) {
+                Some(rest) => *left = rest,
+                None => {
+                    let what = format!(
+                        "its image takes {}, all of it allocated because something was promised: {} of the {} free on {} are left by the images before it",
+                        Size(place.takes),
+                        Size(*left),
+                        Size(free),
+                        place.device
+                    );
+                    let mut problem = config.storage_problem(volume, what);
+                    problem.help = Some("make room, or give the volumes smaller sizes".to_owned());
+                    tight.push(problem);
+                }
+            }
+        }
+        for problem in tight {
+            self.add(problem, true);
+        }
+    }
+}
+
+/// Whether what another process has is a reason for a refusal: not if it is, or may be, a server like this one.
+fn held(problem: &mut Problem, holder: Option<Holder>) -> bool {
+    let server = match holder {
+        Some(holder) => Some(holder).filter(Holder::is_server),
+        None => Holder::unseen(),
+    };
+    if let Some(server) = &server {
+        let help =
+            format!("a start is refused as long as {server} runs; it can reload its file instead");
+        problem.help = Some(help);
+    }
+    server.is_none()
+}
+
+/// Whether this process may see everything; otherwise says that another may see more.
+fn as_root(problem: &mut Problem) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        let help = "this user may not; check it as the user that runs the server";
+        problem.help = Some(help.to_owned());
+    }
+    root
+}
