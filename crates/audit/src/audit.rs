@@ -15,6 +15,7 @@ use crate::precedence::Precedence;
 use crate::promise::Promise;
 use crate::realtime::Realtime;
 use crate::room::Room;
+use crate::seconds::Seconds;
 use crate::starvation::Starvation;
 use crate::tags::Tags;
 use crate::tally::Tally;
@@ -41,6 +42,7 @@ pub struct Audit {
     admission: Admission,
     precedence: Precedence,
     realtime: Realtime,
+    seconds: Seconds,
     tally: Tally,
     fair: Option<Fair>,
     starvation: Option<Starvation>,
@@ -85,6 +87,7 @@ impl Audit {
             admission: Admission::default(),
             precedence: Precedence::new(config),
             realtime: Realtime::new(config),
+            seconds: Seconds::new(config),
             tally: Tally::default(),
             fair: None,
             starvation: None,
@@ -133,6 +136,11 @@ impl Audit {
     /// From now on also watches that no realtime client with something to send waits longer than `bound` until a piece goes.
     pub fn watch_realtime(&mut self, bound: Span) {
         self.realtime.watch(bound);
+    }
+
+    /// What metrics say of the promised seconds of all groups.
+    pub fn seconds(&self) -> weir_measure::promise::Seconds {
+        self.seconds.sums()
     }
 
     /// How often what happened.
@@ -197,6 +205,7 @@ impl Audit {
         self.admission.fact(model, fact, found);
         self.precedence.fact(model, fact, found);
         self.realtime.fact(model, fact, found);
+        self.seconds.fact(model, fact, found);
         self.tally.fact(model, fact, found);
         if let Some(fair) = &mut self.fair {
             fair.fact(model, fact, found);

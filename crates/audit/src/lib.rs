@@ -16,6 +16,7 @@
 //! | [`Admission`] | promises add up |
 //! | [`Precedence`] | nobody without a promise goes before one who was not sent what it was promised |
 //! | [`Realtime`] | nothing goes before a realtime client but what keeps promises; and how long it waits (on request) |
+//! | [`Seconds`] | what metrics say of promises: every second kept, short or excused, as a slow count says |
 //! | [`Fair`] | nobody gets ahead of a waiting sibling by more than a stated lag (on request) |
 //! | [`Starvation`] | nobody waits longer than a stated bound (on request) |
 //! | [`Idle`] | each client of the idle class has its turn in time, at every level (on request) |
@@ -46,6 +47,7 @@ pub mod random;
 mod realtime;
 mod recording;
 mod room;
+mod seconds;
 mod starvation;
 pub mod steady;
 mod tags;
@@ -69,6 +71,7 @@ pub use promise::Promise;
 pub use realtime::Realtime;
 pub use recording::recording;
 pub use room::Room;
+pub use seconds::Seconds;
 pub use starvation::Starvation;
 pub use tags::Tags;
 pub use tally::Tally;

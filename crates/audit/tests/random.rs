@@ -2,18 +2,33 @@
 
 use weir_audit::Tally;
 use weir_audit::random::{Plan, Random, run, run_plan};
+use weir_measure::promise::Seconds;
 
 #[test]
 fn random_operations_break_nothing_and_reach_everything() {
     let mut seeds = Random::new(2);
-    let mut tally = Tally::default();
+    let (mut tally, mut seconds) = (Tally::default(), Seconds::default());
     for _ in 0..250 {
         match run(seeds.bits(), 2_000) {
-            Ok(summary) => tally.add(&summary.tally),
+            Ok(summary) => {
+                tally.add(&summary.tally);
+                seconds.merge(&summary.seconds);
+            }
             Err(failure) => panic!("{failure}"),
         }
     }
     assert!(tally.missing().is_empty(), "{tally:?}");
+    let sum = seconds.kept + seconds.all_short() + seconds.all_excused();
+    assert_eq!(seconds.promised, sum);
+    // Each verdict and each reason occurs, but the one that takes a client alone on its drive.
+    let [idle, suspended, limit, _] = seconds.excused;
+    assert!(
+        [seconds.kept, idle, suspended, limit]
+            .iter()
+            .all(|n| *n > 0),
+        "{seconds:?}"
+    );
+    assert!(seconds.short.iter().all(|n| *n > 0), "{seconds:?}");
 }
 
 #[test]

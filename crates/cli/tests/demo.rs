@@ -74,6 +74,75 @@ fn in_virtual_time_the_same_is_said_twice() {
     assert!(first.out.contains("reader-15"), "{}", first.out);
 }
 
+/// The same run, whoever plays it: the same figures, the same reasons, the same name for the drive.
+#[test]
+fn the_demo_and_a_comparison_say_the_same_of_the_same_run() {
+    let scratch = Scratch::new();
+    for drive in ["demo", "hitachi-hts72755"] {
+        let both = ["--drive", drive, "--seconds", "2"];
+        let policies = ["--policy", "none", "--policy", "contract"];
+        let demo = [&["--on", "sim"], &both[..], &policies].concat();
+        let demo = records(&scratch, &demo);
+        let more = ["--repetitions", "1", "--json", "-"];
+        let compare = [&["compare", "contract"], &both[..], &policies, &more].concat();
+        let said = run(&scratch, &compare);
+        let lines = said.out.lines();
+        let compared: Vec<Value> = lines.map(|l| serde_json::from_str(l).unwrap()).collect();
+        assert_eq!(demo.len(), 2 * CLIENTS);
+        for (demo, compared) in demo.iter().zip(&compared) {
+            assert_eq!(demo, compared);
+        }
+        assert!(demo.iter().all(|r| r["drive"] == drive), "{drive}");
+        let busy = number(of(&demo, "none", "total"), "drive_busy_percent");
+        assert!(busy > 90.0 && busy <= 100.0, "{busy}");
+    }
+}
+
+/// A promise is held against what its client gets alone: nobody else is blamed for the rest, and the client not for what others had.
+#[test]
+fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
+    let scratch = Scratch::new();
+    let ask = [
+        "--on",
+        "sim",
+        "--seconds",
+        "3",
+        "--drive",
+        "hitachi-hts72755",
+    ];
+    let json = [
+        "--json", "records", "--policy", "none", "--policy", "contract",
+    ];
+    let said = run(&scratch, &[&["demo"], &ask[..], &json].concat());
+    assert!(
+        said.out.contains("MB/s promised; alone it gets 0.7"),
+        "{}",
+        said.out
+    );
+    assert_eq!(said.out.matches("out of reach").count(), 2, "{}", said.out);
+    assert!(!said.out.contains("broken"), "{}", said.out);
+    let lines = std::fs::read_to_string(scratch.path("records")).unwrap();
+    let records: Vec<Value> = lines
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let target = |policy| &of(&records, policy, "target")["promise_seconds"];
+    let (none, contract) = (target("none"), target("contract"));
+    assert_eq!(
+        (&none["short"], &none["why"]["others"]),
+        (&3.into(), &3.into())
+    );
+    let lacks = number(none, "lacking_bytes") / 3.0;
+    assert!(
+        (600e3..800e3).contains(&lacks),
+        "of what it would get: {lacks}"
+    );
+    assert_eq!(
+        (&contract["excused"], &contract["why"]["depth"]),
+        (&3.into(), &3.into())
+    );
+}
+
 #[test]
 fn policies_are_those_asked_for_each_once() {
     let scratch = Scratch::new();

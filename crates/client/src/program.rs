@@ -188,7 +188,11 @@ impl<'a> Runner<'a> {
         if self.outstanding.is_empty() {
             self.heard = Instant::now();
         }
-        self.meter.sent(io.due.as_nanos());
+        if io.op == Op::Flush {
+            self.meter.flushing(io.due.as_nanos());
+        } else {
+            self.meter.sent(io.due.as_nanos());
+        }
         self.outstanding
             .push_back(Outstanding { io, failed: false });
     }
@@ -270,11 +274,12 @@ impl<'a> Runner<'a> {
         let of = self.find(cookie)?;
         let Outstanding { io, failed } = self.outstanding.remove(of).expect("it was just found");
         let now = self.now();
-        if failed {
-            self.meter.failed(now.as_nanos());
-        } else {
-            self.meter
-                .done(io.due.as_nanos(), now.as_nanos(), moved(&io));
+        let (due, ns) = (io.due.as_nanos(), now.as_nanos());
+        match (io.op, failed) {
+            (Op::Flush, true) => self.meter.flush_failed(ns),
+            (Op::Flush, false) => self.meter.flushed(due, ns),
+            (_, true) => self.meter.failed(ns, moved(&io)),
+            (_, false) => self.meter.done(due, ns, moved(&io)),
         }
         self.client.completed(now);
         Ok(())

@@ -4,31 +4,33 @@
 //! results are MB/s of 10^6 bytes. Nothing here reads a clock, and nothing on the path of a request allocates.
 //!
 //! - [`Histogram`]: latencies in fixed memory, with exact count, sums, minimum and maximum;
-//! - [`Series`]: bytes and requests per window; [`Busy`]: when a client was waiting; [`judge`]: was a promise kept;
+//! - [`Series`]: bytes and requests per window;
+//! - [`promise`]: was a promise kept in a second, by how much was it short, and why;
 //! - [`Course`] and [`Level`]: latencies and levels over time;
 //! - [`Waits`] and [`Split`]: where the time of requests went;
 //! - [`Meter`]: all of these for one client;
 //! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
 //! - [`jain`], [`median`], [`ratio`]: figures over several clients or repetitions.
 
-mod busy;
 mod course;
 mod figures;
 mod histogram;
 mod jsonl;
 pub mod keys;
 mod meter;
+mod places;
+pub mod promise;
 mod record;
 mod series;
 mod waits;
 
-pub use busy::{Busy, Judged, judge};
 pub use course::{Course, Level, Spread};
 pub use figures::{jain, median, ratio};
 pub use histogram::Histogram;
 pub use jsonl::{ReadError, read_records, to_line, write_records};
 pub use meter::Meter;
-pub use record::{Latency, LimitedBy, Place, Record, Run, SplitUs, TOTAL};
+pub use places::Places;
+pub use record::{Latency, LimitedBy, Place, PromiseSeconds, Record, Run, SplitUs, TOTAL};
 pub use series::{Series, Window, mbps};
 pub use waits::{Split, Waits, Within};
 

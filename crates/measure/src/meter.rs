@@ -1,6 +1,8 @@
 //! Everything that is measured about one client over one run.
 
-use crate::{Busy, Course, Histogram, Judged, SECOND_NS, Series, Split, Waits, Within, judge};
+use crate::places::Places;
+use crate::promise::{Judge, Judged, Second, Terms, Watch};
+use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within};
 
 /// The measurements of one client between two instants.
 ///
@@ -16,14 +18,16 @@ pub struct Meter {
     split: Split,
     seconds: Series,
     plot: Series,
-    busy: Busy,
+    watch: Watch,
+    /// The seconds that are over.
+    watched: Vec<Second>,
+    /// So many there are at most.
+    whole: usize,
+    places: Places,
     course: Option<Box<Course>>,
 }
 
 impl Meter {
-    /// A gap of at most 1 ms between a reply and the next request does not end a client's waiting: see [`Busy`].
-    pub const GAP_NS: u64 = 1_000_000;
-
     /// The step of the series for plots: 100 ms.
     pub const PLOT_STEP_NS: u64 = SECOND_NS / 10;
 
@@ -37,7 +41,10 @@ impl Meter {
             failed: 0,
             latency: Histogram::new(),
             split: Split::new(),
-            busy: Busy::new(&seconds, Self::GAP_NS),
+            watch: Watch::new(start_ns),
+            watched: Vec::with_capacity((length_ns / SECOND_NS) as usize),
+            whole: (length_ns / SECOND_NS) as usize,
+            places: Places::new(start_ns),
             seconds,
             plot: Series::covering(start_ns, Self::PLOT_STEP_NS, length_ns),
             course: None,
@@ -51,16 +58,42 @@ impl Meter {
         self.course = Some(Box::new(course));
     }
 
-    /// The client sent a request at `now_ns`.
+    /// The client sent a request at `now_ns`; a flush is [sent otherwise](Self::flushing).
     #[inline]
     pub fn sent(&mut self, now_ns: u64) {
-        self.busy.enter(now_ns);
+        self.pass(now_ns);
+        self.watch.sent(false);
+        self.places.take(now_ns.min(self.end_ns));
+    }
+
+    /// The client sent a flush at `now_ns`. Nobody promises anything for the time of flushes.
+    #[inline]
+    pub fn flushing(&mut self, now_ns: u64) {
+        self.pass(now_ns);
+        self.places.take(now_ns.min(self.end_ns));
     }
 
     /// A request sent at `sent_ns` was answered at `now_ns` and had moved `bytes`.
     #[inline]
     pub fn done(&mut self, sent_ns: u64, now_ns: u64, bytes: u64) {
-        self.busy.leave(now_ns);
+        self.pass(now_ns);
+        self.watch.over(false);
+        if self.measures(now_ns) {
+            self.watch.served(bytes);
+            self.watch.answered(Waits::default());
+        }
+        self.answered(sent_ns, now_ns, bytes);
+    }
+
+    /// A flush sent at `sent_ns` was answered at `now_ns`.
+    pub fn flushed(&mut self, sent_ns: u64, now_ns: u64) {
+        self.pass(now_ns);
+        self.answered(sent_ns, now_ns, 0);
+    }
+
+    #[inline]
+    fn answered(&mut self, sent_ns: u64, now_ns: u64, bytes: u64) {
+        self.places.give(now_ns.min(self.end_ns));
         if self.measures(now_ns) {
             self.bytes += bytes;
             self.latency.record(now_ns.saturating_sub(sent_ns));
@@ -77,6 +110,8 @@ impl Meter {
     pub fn waited(&mut self, now_ns: u64, waits: Waits) {
         if self.measures(now_ns) {
             self.split.record(waits);
+            self.pass(now_ns);
+            self.spread(now_ns, waits);
         }
     }
 
@@ -88,14 +123,24 @@ impl Meter {
         }
     }
 
-    /// A request was answered with an error at `now_ns`. It is counted, and in no other figure.
-    pub fn failed(&mut self, now_ns: u64) {
-        self.busy.leave(now_ns);
+    /// A request of `bytes` was answered with an error at `now_ns`. It is counted, and of other figures only in what its promise lacks.
+    pub fn failed(&mut self, now_ns: u64, bytes: u64) {
+        self.pass(now_ns);
+        self.watch.over(false);
+        self.watch.failed(bytes);
+        self.flush_failed(now_ns);
+    }
+
+    /// A flush was answered with an error at `now_ns`.
+    pub fn flush_failed(&mut self, now_ns: u64) {
+        self.places.give(now_ns.min(self.end_ns));
         self.failed += u64::from(self.measures(now_ns));
     }
 
     /// Ends the measurement at `now_ns` if that is before its planned end.
     pub fn cut(&mut self, now_ns: u64) {
+        self.pass(now_ns);
+        self.places.pass(now_ns.min(self.end_ns));
         self.end_ns = now_ns.clamp(self.start_ns, self.end_ns);
     }
 
@@ -114,9 +159,34 @@ impl Meter {
         self.end_ns = self.end_ns.min(other.end_ns);
     }
 
-    /// How a promise of `min` bytes a second fared in the seconds in which this client was waiting throughout.
-    pub fn judge(&self, min: u64) -> Judged {
-        judge(&self.seconds, &self.busy, self.end_ns, min)
+    /// How a promise fared in the whole seconds of the measurement. `all` is what all clients of the drive got, this one among them.
+    pub fn judge(&self, terms: &Terms, all: &Series) -> Judged {
+        let mut until = self.clone();
+        until.pass(self.end_ns);
+        let whole = (self.length_ns() / SECOND_NS) as usize;
+        let all = all.complete(self.end_ns);
+        let (mut judge, mut judged) = (Judge::default(), Judged::default());
+        for (k, second) in until.watched.iter().take(whole).enumerate() {
+            let all = all.get(k).copied().unwrap_or_default();
+            let second = Second {
+                others: Window {
+                    bytes: all.bytes.saturating_sub(second.done.bytes),
+                    requests: all.requests.saturating_sub(second.done.requests),
+                },
+                ..*second
+            };
+            judge.second(&second, terms, terms.rate.during(second.waited_ns));
+            judged.add(&second);
+        }
+        judged.seconds = *judge.seconds();
+        judged
+    }
+
+    /// Of `depth` places that the client has for requests, the time that they stood empty for each request: its own, in microseconds.
+    pub fn think_us(&self, depth: u32) -> f64 {
+        let places = u128::from(depth) * u128::from(self.length_ns());
+        let empty = places.saturating_sub(self.places.area(self.end_ns));
+        empty as f64 / 1e3 / self.requests().max(1) as f64
     }
 
     /// When the measurement ends, in nanoseconds.
@@ -169,6 +239,31 @@ impl Meter {
         self.course.as_deref()
     }
 
+    /// Time passes up to `now_ns`.
+    #[inline]
+    fn pass(&mut self, now_ns: u64) {
+        while now_ns >= self.watch.ends() && self.watched.len() < self.whole {
+            let second = self.watch.end();
+            self.watched.push(second);
+        }
+        self.watch.advance(now_ns);
+    }
+
+    /// Waits that end now lie in the second under way, and in those before.
+    fn spread(&mut self, now_ns: u64, waits: Waits) {
+        let begin = self.watch.ends() - SECOND_NS;
+        self.watch.waited(waits);
+        let mut rest = waits.less(waits.last(now_ns.saturating_sub(begin)));
+        for second in self.watched.iter_mut().rev() {
+            if rest.total_ns() == 0 {
+                break;
+            }
+            let part = rest.last(SECOND_NS);
+            second.parts.add(part);
+            rest = rest.less(part);
+        }
+    }
+
     #[inline]
     fn measures(&self, now_ns: u64) -> bool {
         (self.start_ns..self.end_ns).contains(&now_ns)
@@ -178,6 +273,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::promise::{Rate, Short};
 
     const MS: u64 = 1_000_000;
 
@@ -191,13 +287,22 @@ mod tests {
         }
     }
 
+    /// How a promise of so many bytes a second fared, with nobody else on the drive.
+    fn judged(meter: &Meter, min: u64) -> Judged {
+        let terms = Terms {
+            rate: Rate::new(min, 0).unwrap(),
+            alone: None,
+        };
+        meter.judge(&terms, meter.seconds())
+    }
+
     #[test]
     fn warm_up_and_after_run_are_not_measured() {
         let mut m = Meter::new(SECOND_NS, 2 * SECOND_NS);
         looped(&mut m, 10 * MS, 1000, 5 * SECOND_NS);
         assert_eq!((m.requests(), m.bytes()), (200, 200_000));
-        assert_eq!(m.judge(100_000).fraction(), Some(1.0));
-        assert_eq!(m.judge(102_000).fraction(), Some(0.0));
+        assert_eq!(judged(&m, 100_000).fraction(), Some(1.0));
+        assert_eq!(judged(&m, 104_000).fraction(), Some(0.0));
         assert_eq!(m.plot().complete(m.end_ns()).len(), 20);
     }
 
@@ -207,7 +312,7 @@ mod tests {
         looped(&mut m, 10 * MS, 1000, 3 * SECOND_NS);
         m.cut(2_500 * MS);
         assert_eq!(m.length_ns(), 2_500 * MS);
-        assert_eq!(m.judge(1).windows, 2);
+        assert_eq!(judged(&m, 1).seconds.promised, 2);
         m.cut(20 * SECOND_NS);
         assert_eq!(m.length_ns(), 2_500 * MS, "never longer");
     }
@@ -216,8 +321,8 @@ mod tests {
     fn failures_are_counted_apart() {
         let mut m = Meter::new(0, SECOND_NS);
         m.sent(0);
-        m.failed(5);
-        m.failed(2 * SECOND_NS);
+        m.failed(5, 10);
+        m.failed(2 * SECOND_NS, 10);
         assert_eq!((m.failures(), m.requests(), m.bytes()), (1, 0, 0));
     }
 
@@ -238,5 +343,36 @@ mod tests {
         assert_eq!((a.requests(), a.bytes()), (99 + 49, 99_000 + 196_000));
         assert_eq!(a.seconds().complete(SECOND_NS)[0].bytes, a.bytes());
         assert_eq!(a.split().drive.count(), 1);
+    }
+
+    #[test]
+    fn an_unfinished_request_is_no_think_time() {
+        let mut m = Meter::new(SECOND_NS, SECOND_NS);
+        looped(&mut m, 10 * MS, 1000, SECOND_NS + 500 * MS);
+        m.sent(SECOND_NS + 500 * MS);
+        m.cut(2 * SECOND_NS);
+        assert!(m.think_us(1).abs() < 1e-9, "{}", m.think_us(1));
+        assert!(
+            (m.think_us(2) - 20_000.0).abs() < 500.0,
+            "50 requests in 1 s"
+        );
+    }
+
+    #[test]
+    fn a_hang_is_short_in_each_of_its_seconds_for_what_it_was_in() {
+        let mut m = Meter::new(0, 3 * SECOND_NS);
+        m.sent(0);
+        m.done(0, 2_900 * MS, 4096);
+        let waits = Waits {
+            elevator_ns: 2_800 * MS,
+            drive_ns: 100 * MS,
+            ..Waits::default()
+        };
+        m.waited(2_900 * MS, waits);
+        let seconds = judged(&m, 1_000_000).seconds;
+        assert_eq!((seconds.promised, seconds.all_short()), (3, 3));
+        assert_eq!(seconds.short[Short::Elevator as usize], 3);
+        let lacking = 2_900_000 - 4096;
+        assert_eq!(seconds.lacking.bytes, lacking);
     }
 }

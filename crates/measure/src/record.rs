@@ -1,7 +1,10 @@
 //! The result record: one for each client of each run, and one for their total.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::promise::{Excuse, Judged, Rate, Short, Terms, Units};
 use crate::{Histogram, Meter, SECOND_NS, Series, mbps};
 
 /// The client name of the record of all clients together.
@@ -163,13 +166,64 @@ impl Run {
             seed: self.seed,
             errors: Some(meter.failures()).filter(|n| *n > 0),
             promised_mbps: None,
+            promised_iops: None,
             worst_second_mbps: None,
             windows_met: None,
+            promise_seconds: None,
+            alone_mbps: None,
             limited_by: None,
             split_us: (!split.drive.is_empty()).then(|| split.mean_us()),
             series_step_s: None,
             series_mbps: None,
+            drive_busy_percent: None,
         }
+    }
+}
+
+/// How a promise fared in the whole seconds of a run: `promised` = `kept` + `short` + `excused`. See [`promise`](crate::promise).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromiseSeconds {
+    /// Whole seconds.
+    pub promised: u64,
+    /// Of these, with all that was owed.
+    pub kept: u64,
+    /// With less.
+    pub short: u64,
+    /// Nothing was owed.
+    pub excused: u64,
+    /// How many were short or excused for which reason; reasons that did not occur are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub why: BTreeMap<String, u64>,
+    /// Bytes that the short seconds lack together, of a promise of bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacking_bytes: Option<u64>,
+    /// Requests that they lack, of a promise of requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacking_requests: Option<u64>,
+}
+
+impl PromiseSeconds {
+    fn new(judged: &Judged, units: Units) -> Self {
+        let seconds = &judged.seconds;
+        let short = Short::ALL.map(Short::name).into_iter().zip(seconds.short);
+        let excused = Excuse::ALL.map(Excuse::name).into_iter();
+        let all = short.chain(excused.zip(seconds.excused));
+        let why = all.filter(|(_, count)| *count > 0);
+        let lacking = (seconds.all_short() > 0).then(|| units.of(seconds.lacking));
+        Self {
+            promised: seconds.promised,
+            kept: seconds.kept,
+            short: seconds.all_short(),
+            excused: seconds.all_excused(),
+            why: why.map(|(name, count)| (name.to_owned(), count)).collect(),
+            lacking_bytes: lacking.filter(|_| units == Units::Bytes),
+            lacking_requests: lacking.filter(|_| units == Units::Requests),
+        }
+    }
+
+    /// So many seconds for this reason.
+    pub fn of(&self, reason: &str) -> u64 {
+        self.why.get(reason).copied().unwrap_or(0)
     }
 }
 
@@ -211,12 +265,21 @@ pub struct Record {
     /// The client's minimum, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_mbps: Option<f64>,
-    /// Bandwidth in the worst second in which it was waiting throughout, in MB/s.
+    /// The client's minimum, in requests a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised_iops: Option<u64>,
+    /// Bandwidth in the worst second in which a request waited for a tenth of the time at least, over that time, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_second_mbps: Option<f64>,
-    /// The part (0 to 1) of such seconds with at least 99 % of the promise.
+    /// The part (0 to 1) of the seconds in which something was owed in which it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_met: Option<f64>,
+    /// How the promise fared second by second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise_seconds: Option<PromiseSeconds>,
+    /// What the client gets with the drive to itself, in MB/s, where that was found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_mbps: Option<f64>,
     /// What kept it from more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<LimitedBy>,
@@ -229,15 +292,34 @@ pub struct Record {
     /// Bandwidth of each complete window, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series_mbps: Option<Vec<f64>>,
+    /// Of the time, how much the drive was busy: at least one command was in it. Whole percent, in records of the total.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_busy_percent: Option<u64>,
 }
 
 impl Record {
-    /// Adds a promise of `min` bytes a second and how it fared.
-    pub fn with_promise(mut self, min: u64, meter: &Meter) -> Self {
-        let judged = meter.judge(min);
-        self.promised_mbps = Some(min as f64 / 1e6);
+    /// Adds a promise and how it fared. `all` is what all clients of the drive got in each second.
+    pub fn with_promise(mut self, terms: &Terms, meter: &Meter, all: &Series) -> Self {
+        let judged = meter.judge(terms, all);
+        let Rate { units, a_second } = terms.rate;
+        match units {
+            Units::Bytes => self.promised_mbps = Some(a_second as f64 / 1e6),
+            Units::Requests => self.promised_iops = Some(a_second),
+        }
         self.worst_second_mbps = judged.worst_mbps();
         self.windows_met = judged.fraction();
+        self.promise_seconds = Some(PromiseSeconds::new(&judged, units));
+        self
+    }
+
+    /// Adds what limited the client, as [`LimitedBy::of`]; but a client that was excused for asking for too little at a time more often
+    /// than its promise was short is limited by itself.
+    pub fn with_limit(mut self, think_us: f64) -> Self {
+        let of = |split| LimitedBy::of(split, self.latency_us.mean, think_us);
+        let seconds = self.promise_seconds.as_ref();
+        let itself = seconds.is_some_and(|s| s.of(Excuse::Depth.name()) > s.short);
+        let limit = self.split_us.as_ref().map(of);
+        self.limited_by = limit.map(|by| if itself { LimitedBy::Client } else { by });
         self
     }
 
@@ -283,9 +365,13 @@ mod tests {
             scenario: "s".into(),
             ..Run::default()
         };
+        let terms = Terms {
+            rate: Rate::new(10_000_000, 0).unwrap(),
+            alone: None,
+        };
         let r = run
             .record("target", &meter)
-            .with_promise(10_000_000, &meter)
+            .with_promise(&terms, &meter, meter.seconds())
             .with_series(meter.plot(), meter.end_ns());
         assert_eq!((r.requests, r.bytes), (1999, 19_990_000));
         assert!((r.throughput_mbps - 9.995).abs() < 1e-9);
@@ -302,8 +388,11 @@ mod tests {
         assert_eq!(r.latency_us, want);
         assert_eq!(
             (r.promised_mbps, r.worst_second_mbps),
-            (Some(10.0), Some(10.0))
+            (Some(10.0), Some(25.0)),
+            "10 MB in 0.4 s of waiting"
         );
+        let seconds = r.promise_seconds.as_ref().unwrap();
+        assert_eq!((seconds.promised, seconds.kept), (2, 2));
         assert_eq!(r.windows_met, Some(1.0));
         assert_eq!(r.series_mbps.map(|s| s.len()), Some(20));
         assert_eq!((r.split_us, r.errors), (None, None));

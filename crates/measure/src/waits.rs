@@ -20,6 +20,37 @@ impl Waits {
             .saturating_add(self.elevator_ns)
             .saturating_add(self.drive_ns)
     }
+
+    /// The last `length_ns` of them: they come one after the other, in the order of the fields.
+    pub(crate) fn last(&self, length_ns: u64) -> Self {
+        let mut left = length_ns;
+        let mut part = |wait: u64| {
+            let part = wait.min(left);
+            left -= part;
+            part
+        };
+        let (drive_ns, elevator_ns) = (part(self.drive_ns), part(self.elevator_ns));
+        Self {
+            limit_ns: part(self.limit_ns),
+            elevator_ns,
+            drive_ns,
+        }
+    }
+
+    /// Without such a part of them.
+    pub(crate) fn less(&self, part: Self) -> Self {
+        Self {
+            limit_ns: self.limit_ns - part.limit_ns,
+            elevator_ns: self.elevator_ns - part.elevator_ns,
+            drive_ns: self.drive_ns - part.drive_ns,
+        }
+    }
+
+    pub(crate) fn add(&mut self, more: Self) {
+        self.limit_ns = self.limit_ns.saturating_add(more.limit_ns);
+        self.elevator_ns = self.elevator_ns.saturating_add(more.elevator_ns);
+        self.drive_ns = self.drive_ns.saturating_add(more.drive_ns);
+    }
 }
 
 /// What lies within the waits of one request, in nanoseconds, for those who can tell.

@@ -20,5 +20,5 @@ mod table;
 pub use compare::{
     CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, compare_page, compare_table,
 };
-pub use demo::{BestFigure, DemoReport, PolicyResult, demo_page, demo_table, demo_table_all};
+pub use demo::{BestFigure, DemoReport, Fate, PolicyResult, demo_page, demo_table, demo_table_all};
 pub use table::{Column, NO_TERMINAL, Table, terminal_width, wrap};

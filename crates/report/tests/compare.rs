@@ -28,7 +28,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
         of_none: Some(mean / none),
         target_mbps: 4096.0 / mean,
         total_mbps: 500.0,
-        used: Some(0.97),
+        busy: Some(0.97),
         parts_us: vec![0.0, mean * 0.1, 0.0, mean * 0.7, mean * 0.2],
         why: format!("It is so under {policy} <beside {case}>."),
         over_time: Some(ComparedOverTime {
@@ -96,7 +96,7 @@ fn what_is_not_known_is_left_out() {
     let mut report = report();
     for cell in &mut report.drives[0].cells {
         cell.case.clear();
-        (cell.latency_us, cell.of_none, cell.used) = (None, None, None);
+        (cell.latency_us, cell.of_none, cell.busy) = (None, None, None);
         (cell.over_time, cell.requests) = (None, 0);
         cell.parts_us.clear();
     }

@@ -13,7 +13,7 @@ use crate::created::Created;
 use crate::log::said;
 use crate::reload::ReloadError;
 use crate::server::StartError;
-use crate::shard::{Change, DriveSetup, SPACES_MAX, Sold, VolumeSetup};
+use crate::shard::{Change, DriveSetup, SPACES_MAX, Sold, SoldTenant, VolumeSetup};
 
 /// Everything of a configuration that is open.
 #[derive(Debug)]
@@ -166,8 +166,10 @@ fn sold(config: &weir_config::Server, volume: &Volume) -> Sold {
         .and_then(|name| config.tenant(name));
     Sold {
         contract: volume.contract,
-        tenant: volume.tenant.clone(),
-        tenant_share: tenant.map_or(0, |t| t.contract.share),
+        tenant: tenant.map(|tenant| SoldTenant {
+            name: tenant.name.clone(),
+            contract: tenant.contract,
+        }),
     }
 }
 

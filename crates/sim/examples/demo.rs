@@ -20,7 +20,7 @@ fn main() -> Result<(), weir_sim::Error> {
 }
 
 fn print(results: &Results) {
-    for record in results.records() {
+    for record in results.records(&[]) {
         println!(
             "{:<11} {:<10} {:>7.2} {:>8} {:>9.1} {:>9.1}  {}",
             record.policy,

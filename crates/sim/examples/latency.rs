@@ -29,7 +29,7 @@ fn main() -> Result<(), Error> {
 
 fn play(scenario: &weir_sim::Scenario, control: Control, repetition: u32) -> Result<(), Error> {
     let results = Run::new(scenario, &control.policy(), repetition)?.run(|_| {})?;
-    let records = results.records();
+    let records = results.records(&[]);
     let (target, total) = (&records[0], &records[records.len() - 1]);
     let split = target.split_us.as_ref();
     println!(

@@ -85,14 +85,18 @@ impl Guest {
             let well = done.outcome == Outcome::Ok;
             return process.answered(now, flight.number, flight.parts(done), well);
         }
-        let now_ns = now.as_nanos();
-        if done.outcome == Outcome::Ok {
+        let (due, now_ns) = (flight.due.as_nanos(), now.as_nanos());
+        let ok = done.outcome == Outcome::Ok;
+        match (done.op, ok) {
+            (Op::Flush, true) => self.meter.flushed(due, now_ns),
+            (Op::Flush, false) => self.meter.flush_failed(now_ns),
+            (_, true) => self.meter.done(due, now_ns, flight.bytes.into()),
+            (_, false) => self.meter.failed(now_ns, flight.bytes.into()),
+        }
+        if ok {
             let (waits, within) = flight.parts(done).measured();
-            (self.meter).done(flight.due.as_nanos(), now_ns, flight.bytes.into());
             self.meter.waited(now_ns, waits);
             self.meter.waited_within(now_ns, within);
-        } else {
-            self.meter.failed(now_ns);
         }
         self.program.completed(now);
     }
@@ -116,11 +120,4 @@ fn check_region(scenario: &Scenario, spec: &ClientSpec) -> Result<(), Error> {
             space: spec.space.0,
         }),
     }
-}
-
-/// Time that `depth` places stood empty for each request: the client's own share of the time.
-pub(crate) fn think_us(meter: &Meter, depth: u32) -> f64 {
-    let places = u128::from(depth) * u128::from(meter.length_ns());
-    let empty = places.saturating_sub(meter.latency().sum());
-    empty as f64 / 1e3 / meter.requests().max(1) as f64
 }

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod alone;
 mod error;
 mod flights;
 mod guest;
@@ -37,6 +38,7 @@ mod run;
 pub mod scenario;
 mod timers;
 
+pub use alone::{Alone, alone};
 pub use error::Error;
 pub use host::{Adapter, Advice, Buffered, NrRequests};
 pub use observer::Auditors;

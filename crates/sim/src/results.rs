@@ -1,8 +1,9 @@
 //! What came of a run.
 
-use crate::guest::think_us;
+use crate::alone::Alone;
 use weir_core::{Contract, Counters, Instant, Promised, Refusal};
-use weir_measure::{Level, LimitedBy, Meter, Place, Record, TOTAL};
+use weir_measure::promise::{Judged, Rate, Terms};
+use weir_measure::{Level, Meter, Place, Record, Series, TOTAL};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Results {
     pub unanswered: u64,
     /// Commands in the drive (and its adapter) over time, if the run was [followed](crate::Run::followed).
     pub depth: Option<Level>,
+    /// Nanoseconds of the measurement in which at least one command was in the drive.
+    pub busy_ns: u64,
     /// Turns of the loop: instants, counted as often as something followed at the same instant from what was done there.
     pub turns: u64,
 }
@@ -45,32 +48,46 @@ pub struct ClientResult {
 }
 
 impl Results {
+    /// How a promise of `rate` to a client, by its place in the scenario, fares in this run, whether it was made or not.
+    pub fn judge(&self, client: usize, rate: Rate) -> Judged {
+        let terms = Terms { rate, alone: None };
+        let meter = &self.clients[client].meter;
+        meter.judge(&terms, self.total.seconds())
+    }
+
     /// The result records: one for each client, with its promise, its bandwidth over time and what limited it, and one of the
-    /// total.
-    pub fn records(&self) -> Vec<Record> {
-        let clients = self.clients.iter().map(|client| client.record(&self.run));
+    /// total, with how long the drive was busy. `alone` says what clients get with the drive to themselves, by their place in the
+    /// scenario, where that is known.
+    pub fn records(&self, alone: &[Option<Alone>]) -> Vec<Record> {
         let meter = &self.total;
+        let clients = self.clients.iter().enumerate();
+        let clients = clients.map(|(at, client)| {
+            let alone = alone.get(at).copied().flatten();
+            client.record(&self.run, alone, meter.seconds())
+        });
         let total = self.run.record(TOTAL, meter);
-        let total = total.with_series(meter.plot(), meter.end_ns());
+        let mut total = total.with_series(meter.plot(), meter.end_ns());
+        let length = meter.length_ns();
+        let busy = (length > 0).then(|| self.busy_ns as f64 / length as f64);
+        total.drive_busy_percent = busy.map(|busy| (busy.min(1.0) * 100.0).round() as u64);
         clients.chain([total]).collect()
     }
 }
 
 impl ClientResult {
-    /// Its result record, as [`Results::records`].
-    pub fn record(&self, run: &weir_measure::Run) -> Record {
+    /// Its result record, as [`Results::records`]. `all` is what all clients got in each second.
+    pub fn record(&self, run: &weir_measure::Run, alone: Option<Alone>, all: &Series) -> Record {
         let meter = &self.meter;
         let mut record = run
             .record(&self.name, meter)
             .with_series(meter.plot(), meter.end_ns());
-        if self.alone && self.contract.min > 0 {
-            record = record.with_promise(self.contract.min, meter);
+        let rate = Rate::new(self.contract.min, self.contract.min_iops);
+        if let Some(rate) = rate.filter(|_| self.alone) {
+            record.alone_mbps = alone.map(|alone| alone.mbps);
+            let alone = alone.map(|alone| alone.request);
+            record = record.with_promise(&Terms { rate, alone }, meter, all);
         }
-        record.limited_by = record
-            .split_us
-            .as_ref()
-            .map(|split| LimitedBy::of(split, record.latency_us.mean, think_us(meter, self.depth)));
-        record
+        record.with_limit(meter.think_us(self.depth))
     }
 }
 

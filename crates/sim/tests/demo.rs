@@ -1,7 +1,9 @@
 //! The scenarios that come with Weir, under `none`.
 
 use weir_core::{Instant, Span};
-use weir_sim::{Policy, Results, Run, Scenario, scenario};
+use weir_measure::LimitedBy;
+use weir_measure::promise::{Rate, Short};
+use weir_sim::{Policy, Results, Run, Scenario, alone, scenario};
 
 fn run(scenario: &Scenario, policy: &Policy) -> Results {
     Run::new(scenario, policy, 0).unwrap().run(|_| {}).unwrap()
@@ -33,7 +35,9 @@ fn under_none_the_target_drowns_and_the_link_is_full() {
     assert!(target.bytes() < 2 * 1_000_000);
     assert!(results.total.bytes() > 2 * 249_000_000);
     assert!(results.total.bytes() <= 2 * 250_000_000);
-    assert_eq!(target.judge(10_000_000).fraction(), Some(0.0));
+    let judged = results.judge(0, Rate::new(10_000_000, 0).unwrap());
+    assert_eq!(judged.fraction(), Some(0.0));
+    assert_eq!(judged.seconds.short[Short::Others as usize], 2);
     assert_eq!(table(&results), DEMO.trim());
 }
 
@@ -74,8 +78,9 @@ fn sixteen_equal_readers_share_the_link_equally() {
 
 #[test]
 fn records_name_promise_limit_and_split() {
-    let results = run(&scenario::demo(Span::from_secs(2)), &Policy::none());
-    let records = results.records();
+    let scenario = scenario::demo(Span::from_secs(2));
+    let results = run(&scenario, &Policy::none());
+    let records = results.records(&alone(&scenario).unwrap());
     assert_eq!(records.len(), 17);
     let target = &records[0];
     assert_eq!(
@@ -84,6 +89,15 @@ fn records_name_promise_limit_and_split() {
     );
     assert!(target.worst_second_mbps.is_some_and(|worst| worst < 1.0));
     assert_eq!(target.windows_met, Some(0.0));
+    let seconds = target.promise_seconds.as_ref().unwrap();
+    assert_eq!((seconds.promised, seconds.short), (2, 2));
+    assert_eq!(seconds.of("others"), 2);
+    assert!(
+        seconds
+            .lacking_bytes
+            .is_some_and(|n| n.abs_diff(20_000_000 - target.bytes) < 10_000)
+    );
+    assert_eq!(target.limited_by, Some(LimitedBy::Drive), "in its queue");
     let split = target.split_us.as_ref().unwrap();
     assert!(
         (split.total() - target.latency_us.mean).abs() < 0.01,
@@ -95,6 +109,7 @@ fn records_name_promise_limit_and_split() {
         (total.client.as_str(), total.promised_mbps),
         ("total", None)
     );
+    assert_eq!(total.drive_busy_percent, Some(100));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use weir_core::{
 };
 use weir_drive::null;
 use weir_load::Program;
+use weir_measure::promise::{Excuse, Rate};
 use weir_sim::{Action, Error, Observer, Policy, Run, Scenario, Scheduled};
 
 fn scenario(clients: u32, depth: u32) -> Scenario {
@@ -52,12 +53,10 @@ fn a_client_is_there_from_its_coming_to_its_going() {
     assert!(stays[0] > 59_000 && stays[3] > 59_000 && stays[1] < 31_000);
     let gone = &results.clients[1].meter;
     assert_eq!(gone.failures(), 4, "what it waited for");
-    let judged = gone.judge(1);
-    assert_eq!(
-        (judged.windows, judged.met),
-        (2, 2),
-        "no promise is broken to who is gone"
-    );
+    let seconds = results.judge(1, Rate::new(1, 0).unwrap()).seconds;
+    assert_eq!((seconds.promised, seconds.kept), (4, 2));
+    let idle = seconds.excused[Excuse::Idle as usize];
+    assert_eq!(idle, 2, "no promise is broken to who is gone");
 }
 
 #[test]

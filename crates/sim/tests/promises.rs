@@ -2,6 +2,7 @@
 
 use weir_core::{Capacity, Span};
 use weir_measure::jain;
+use weir_measure::promise::Rate;
 use weir_sim::{Auditors, Policy, Results, Run, Scenario, scenario};
 
 const MIN: u64 = 10_000_000;
@@ -16,14 +17,20 @@ fn run(scenario: &Scenario, policy: &Policy) -> Results {
     results
 }
 
+/// In how many seconds a client was promised its min, and got it.
+fn kept(results: &Results, client: usize) -> (u64, u64) {
+    let rate = Rate::new(MIN, 0).expect("something is promised");
+    let seconds = results.judge(client, rate).seconds;
+    (seconds.promised, seconds.kept)
+}
+
 #[test]
 fn a_contract_is_kept_in_every_second_at_nine_tenths_of_the_total() {
     let scenario = scenario::demo(Span::from_secs(4));
     let all = run(&scenario, &Policy::none()).total.bytes();
     let results = run(&scenario, &Policy::contract());
-    for client in &results.clients {
-        let judged = client.meter.judge(MIN);
-        assert_eq!((judged.windows, judged.met), (4, 4), "{}", client.name);
+    for (at, client) in results.clients.iter().enumerate() {
+        assert_eq!(kept(&results, at), (4, 4), "{}", client.name);
     }
     let total = results.total.bytes();
     assert!(total * 10 >= all * 9, "{total} of {all}");
@@ -47,9 +54,8 @@ fn among_equals_nobody_is_idled_for() {
     let results = run(&scenario, &Policy::contract());
     let total = results.total.bytes();
     assert!(total * 100 >= all * 95, "{total} of {all}");
-    for client in &results.clients {
-        let judged = client.meter.judge(MIN);
-        assert_eq!((judged.windows, judged.met), (3, 3), "{}", client.name);
+    for (at, client) in results.clients.iter().enumerate() {
+        assert_eq!(kept(&results, at), (3, 3), "{}", client.name);
     }
 }
 
@@ -102,8 +108,7 @@ fn a_contract_is_kept_beside_fifteen_who_sync() {
         run(&scenario, &control.policy())
     };
     let (none, kept) = (play(Control::None), play(Control::Contract));
-    let judged = kept.clients[0].meter.judge(MIN);
-    assert_eq!((judged.windows, judged.met), (2, 2));
+    assert_eq!(self::kept(&kept, 0), (2, 2));
     // Those who sync do not pay for it: more of them share each flush.
     let others = |results: &Results| results.total.bytes() - results.clients[0].meter.bytes();
     let (before, now) = (others(&none), others(&kept));

@@ -26,6 +26,8 @@ pub struct Summary {
     pub counters: Counters,
     /// How often what happened.
     pub tally: Tally,
+    /// Promised seconds of all groups.
+    pub seconds: weir_measure::promise::Seconds,
 }
 
 /// A run in which something was found.
@@ -86,6 +88,7 @@ pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summ
             steps: done,
             counters: driver.layer.layer().counters(),
             tally: *driver.layer.observer().audit.tally(),
+            seconds: driver.layer.observer().audit.seconds(),
         });
     }
     Err(Failure {

@@ -1,11 +1,12 @@
 //! A drive that is compared on, and what it can do.
 
-use super::kind::Scenario;
+use super::kind::Which;
 use crate::drive;
 use crate::drives;
 use crate::failure::Failure;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use weir_core::Capacity;
+use weir_sim::Alone;
 
 /// A drive.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub(super) struct Drive {
     /// The model.
     pub(super) config: weir_drive::Config,
     capacity: OnceLock<Capacity>,
+    alone: Mutex<Vec<(Which, Vec<Option<Alone>>)>>,
 }
 
 impl Drive {
@@ -28,6 +30,7 @@ impl Drive {
             name: profile.name,
             config: profile.drive,
             capacity: OnceLock::new(),
+            alone: Mutex::default(),
         })
     }
 
@@ -45,9 +48,23 @@ impl Drive {
         Ok(*self.capacity.get_or_init(|| capacity))
     }
 
-    /// Bytes a second that the target of a scenario gets alone.
-    pub(super) fn alone(&self, scenario: Scenario) -> Result<u64, Failure> {
-        let (bytes, _) = drive::rates(&scenario.alone(self)?)?;
-        Ok(bytes)
+    /// What each client of a case gets with the drive to itself, where something is promised to it; played once.
+    pub(super) fn alone(
+        &self,
+        case: Which,
+        scenario: &weir_sim::Scenario,
+    ) -> Result<Vec<Option<Alone>>, weir_sim::Error> {
+        let contracts = (0..scenario.clients.len()).map(|at| scenario.contract(at));
+        if contracts.into_iter().all(|c| c.min == 0 && c.min_iops == 0) {
+            return Ok(Vec::new());
+        }
+        // Others that want it wait meanwhile.
+        let mut known = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = known.iter().find(|(of, _)| *of == case) {
+            return Ok(found.clone());
+        }
+        let alone = weir_sim::alone(scenario)?;
+        known.push((case, alone.clone()));
+        Ok(alone)
     }
 }

@@ -201,13 +201,6 @@ impl Scenario {
         };
         scenario::latency(drive.config.clone(), interferers, control, reads, FILE)
     }
-
-    /// The target alone on this drive.
-    pub(super) fn alone(self, drive: &Drive) -> Result<weir_sim::Scenario, Failure> {
-        let (mut scenario, _) = self.build(drive, None, Policy::None, Some(1))?;
-        scenario.clients.retain(|c| c.name == self.target());
-        Ok(scenario)
-    }
 }
 
 fn demo_scenario(

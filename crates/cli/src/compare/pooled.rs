@@ -1,6 +1,7 @@
 //! The repetitions of a cell taken together.
 
 use super::work::Outcome;
+use crate::demo;
 use weir_measure::{Histogram, Record, SplitUs, TOTAL};
 
 /// The repetitions of a cell taken together.
@@ -15,6 +16,8 @@ pub(super) struct Pooled {
     /// Mean bandwidth of all clients together, and of the target, in MB/s.
     pub(super) total_mbps: f64,
     pub(super) target_mbps: f64,
+    /// The part (0 to 1) of the time in which the drive was busy.
+    pub(super) busy: Option<f64>,
     /// Mean number of commands in the drive; of the first repetition.
     pub(super) depth: Option<f64>,
     /// What the target was promised, in MB/s, and how that fared.
@@ -25,6 +28,8 @@ pub(super) struct Pooled {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Promise {
     pub(super) mbps: f64,
+    /// What it gets with the drive to itself.
+    pub(super) alone_mbps: Option<f64>,
     /// The worst second of all, if there was one that counts.
     pub(super) worst_mbps: Option<f64>,
     /// The promise was kept in every second that counts.
@@ -138,6 +143,7 @@ impl Pooled {
             others: Split::of(others),
             total_mbps: mean(&mut records().filter(|r| r.client == TOTAL)),
             target_mbps: mean(&mut of_target()),
+            busy: busy(outcomes),
             depth: depth.map(|d| d.depth.iter().sum::<f64>() / d.depth.len() as f64),
             promise: Promise::of(&of_target().collect::<Vec<_>>()),
         }
@@ -149,14 +155,25 @@ impl Pooled {
     }
 }
 
+/// The mean over all repetitions.
+fn busy(outcomes: &[Outcome]) -> Option<f64> {
+    let parts = outcomes.iter().map(|o| demo::busy(&o.records));
+    let parts = parts.collect::<Option<Vec<f64>>>()?;
+    (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
+}
+
 impl Promise {
     fn of(records: &[&Record]) -> Option<Self> {
         let mbps = records.iter().find_map(|r| r.promised_mbps)?;
         let worst = records.iter().filter_map(|r| r.worst_second_mbps);
         Some(Self {
             mbps,
+            alone_mbps: records.iter().find_map(|r| r.alone_mbps),
             worst_mbps: worst.reduce(f64::min),
-            kept: records.iter().all(|r| r.windows_met == Some(1.0)),
+            kept: records.iter().all(|r| {
+                let seconds = r.promise_seconds.as_ref();
+                seconds.is_some_and(|s| s.short == 0 && s.promised > 0)
+            }),
         })
     }
 }

@@ -48,13 +48,11 @@ fn one(
     over_time: impl Iterator<Item = Option<ComparedOverTime>>,
 ) -> Result<ComparedDrive, Failure> {
     let peak = drive.peak()? as f64 / 1e6;
-    let promised = cells.iter().any(|(_, p)| p.promise.is_some());
-    let alone = promised.then(|| drive.alone(plan.scenario)).transpose()?;
     let shown = cells
         .iter()
         .zip(over_time)
         .map(|((cell, pooled), over_time)| {
-            let beside = beside(cells, *cell, peak, alone);
+            let beside = beside(cells, *cell);
             let none = beside.none.and_then(Pooled::mean_us);
             let latency = (!pooled.latency.is_empty()).then(|| (&pooled.latency).into());
             ComparedCell {
@@ -65,7 +63,7 @@ fn one(
                 of_none: pooled.mean_us().zip(none).map(|(mine, none)| mine / none),
                 target_mbps: pooled.target_mbps,
                 total_mbps: pooled.total_mbps,
-                used: beside.used(pooled),
+                busy: pooled.busy,
                 parts_us: pooled.split.parts().to_vec(),
                 why: why::sentence(cell.policy, pooled, &beside),
                 over_time,
@@ -73,7 +71,7 @@ fn one(
         });
     let shown = shown.collect();
     let lines = plan.cases.iter();
-    let lines = lines.flat_map(|&case| lines_of(cells, case, peak, alone));
+    let lines = lines.flat_map(|&case| lines_of(cells, case));
     Ok(ComparedDrive {
         name: drive.name.clone(),
         about: format!(
@@ -87,7 +85,7 @@ fn one(
 }
 
 /// What a case's cells are seen beside.
-fn beside<'a>(cells: &[&'a Pool], cell: Cell, peak: f64, alone: Option<u64>) -> Beside<'a> {
+fn beside<'a>(cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
     let of = |policy| {
         let mut same = cells.iter().filter(|(c, _)| c.case == cell.case);
         let found = same.find(|(c, _)| c.policy == policy);
@@ -96,18 +94,16 @@ fn beside<'a>(cells: &[&'a Pool], cell: Cell, peak: f64, alone: Option<u64>) -> 
     Beside {
         none: of(Policy::None),
         bfq: of(Policy::Bfq),
-        peak_mbps: (cell.case != Some(Case::Writers)).then_some(peak),
-        alone_mbps: alone.map(|a| a as f64 / 1e6),
         others: cell.case.map_or("others", Case::name),
     }
 }
 
 /// Why the cells of a case came out as they did: in a line, and another for what was promised.
-fn lines_of(cells: &[&Pool], case: Which, peak: f64, alone: Option<u64>) -> Vec<String> {
+fn lines_of(cells: &[&Pool], case: Which) -> Vec<String> {
     let head = case.map_or_else(String::new, |c| format!("{}: ", c.name()));
     let (mut each, mut verdicts) = (Vec::new(), Vec::new());
     for (cell, pooled) in cells.iter().filter(|(cell, _)| cell.case == case) {
-        let beside = beside(cells, *cell, peak, alone);
+        let beside = beside(cells, *cell);
         each.push(why::short(cell.policy, pooled, &beside));
         let verdict = why::verdict(cell.policy, pooled, &beside);
         verdicts.extend(verdict.map(|v| format!("{head}{v}")));
@@ -173,8 +169,7 @@ fn notes(plan: &Plan) -> Vec<String> {
             .into(),
     );
     notes.push(
-        "MB/s: all clients together, mean of the runs; used: of what one sequential reader at full depth gets, with writers of the \
-         total under none."
+        "MB/s: all clients together, mean of the runs; busy: the part of the time in which at least one command was in the drive."
             .into(),
     );
     notes

@@ -9,22 +9,8 @@ use weir_report::number::{duration, figure, percent, plain, short as digits};
 pub(super) struct Beside<'a> {
     pub(super) none: Option<&'a Pooled>,
     pub(super) bfq: Option<&'a Pooled>,
-    /// What one sequential reader gets; `None` where others do not read.
-    pub(super) peak_mbps: Option<f64>,
-    /// What the target alone gets, where that was asked for.
-    pub(super) alone_mbps: Option<f64>,
     /// What the others are called.
     pub(super) others: &'static str,
-}
-
-impl Beside<'_> {
-    /// The part of what the drive can do that was used, as far as that is known.
-    pub(super) fn used(&self, pooled: &Pooled) -> Option<f64> {
-        let whole = self.peak_mbps.or_else(|| Some(self.none?.total_mbps));
-        whole
-            .filter(|w| *w > 0.0)
-            .map(|whole| pooled.total_mbps / whole)
-    }
 }
 
 /// What is less than this part of the time is not worth a word.
@@ -80,17 +66,11 @@ pub(super) fn sentence(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> 
         ([], _) => text.push(format!("The {others} are not held back.")),
         (some, _) => text.push(format!("The {others} {}.", some.join(" and "))),
     }
-    if let Some(used) = beside.used(pooled) {
-        let of = match beside.peak_mbps {
-            Some(_) => "of the drive's peak",
-            None => "of the total under none",
-        };
-        let total = figure(pooled.total_mbps);
-        text.push(format!(
-            "All together get {total} MB/s, {} {of}.",
-            percent(used)
-        ));
-    }
+    let total = figure(pooled.total_mbps);
+    let busy = pooled.busy.map_or_else(String::new, |busy| {
+        format!("; the drive is busy for {} of the time", percent(busy))
+    });
+    text.push(format!("All together get {total} MB/s{busy}."));
     text.extend(verdict(policy, pooled, beside).map(|v| capital(&v)));
     text.join(" ")
 }
@@ -130,12 +110,11 @@ pub(super) fn verdict(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> O
     let worst = promise.worst_mbps.map_or_else(String::new, |worst| {
         format!(" ({} in the worst second)", figure(worst))
     });
-    let alone = beside.alone_mbps.filter(|alone| *alone < promise.mbps);
+    let alone = promise
+        .alone_mbps
+        .filter(|alone| *alone < promise.mbps * 0.99);
     let kept = match (alone, promise.kept) {
-        (Some(alone), _) => format!(
-            "limited by drive: {got}, and with the drive to itself the target gets {} MB/s",
-            figure(alone)
-        ),
+        (Some(alone), _) => format!("out of reach: {got}; alone it gets {} MB/s", figure(alone)),
         (None, true) => format!("kept: {got}{worst}"),
         (None, false) => format!("not kept: {got}{worst}"),
     };
@@ -175,6 +154,7 @@ mod tests {
             total_mbps,
             target_mbps,
             depth: Some(31.0),
+            busy: Some(0.97),
             promise: None,
         }
     }
@@ -204,8 +184,6 @@ mod tests {
         let beside = Beside {
             none: Some(&none),
             bfq: Some(&bfq),
-            peak_mbps: Some(515.0),
-            alone_mbps: None,
             others: "readers",
         };
         assert_eq!(
@@ -222,12 +200,12 @@ mod tests {
         assert_eq!(
             sentence(Policy::None, &none, &beside),
             "A request of the target takes 39.0 ms and is in the drive's queue for 97% of it, behind commands of the readers: 31.0 are \
-             in the drive on average. All together get 500.1 MB/s, 97% of the drive's peak."
+             in the drive on average. All together get 500.1 MB/s; the drive is busy for 97% of the time."
         );
         assert_eq!(
             sentence(Policy::Bfq, &bfq, &beside),
             "A request of the target takes 100 us and is being served for 99% of it. The readers wait while BFQ idles for 80% of their \
-             time and get 10% of what they get under none. All together get 90.00 MB/s, 17% of the drive's peak."
+             time and get 10% of what they get under none. All together get 90.00 MB/s; the drive is busy for 97% of the time."
         );
         let nothing = pooled(Split::default(), queued(), 0.0, 500.0);
         let said = short(Policy::None, &nothing, &beside);
@@ -238,33 +216,30 @@ mod tests {
     fn a_promise_is_kept_or_not_or_beyond_the_drive() {
         let bfq = pooled(queued(), queued(), 20.0, 24.0);
         let mut contract = pooled(queued(), queued(), 11.0, 511.0);
-        let beside = |alone_mbps| Beside {
+        let beside = Beside {
             none: None,
             bfq: Some(&bfq),
-            peak_mbps: None,
-            alone_mbps,
             others: "readers",
         };
-        assert_eq!(verdict(Policy::Contract, &contract, &beside(None)), None);
-        let promise = |kept| Promise {
+        assert_eq!(verdict(Policy::Contract, &contract, &beside), None);
+        let promise = |kept, alone| Promise {
             mbps: 10.0,
+            alone_mbps: Some(alone),
             worst_mbps: Some(9.9),
             kept,
         };
         let rest = "; the others get 500.0 MB/s, and 4.00 under bfq.";
         let got = "11.00 of 10 MB/s promised";
-        contract.promise = Some(promise(true));
-        let said =
-            |contract: &Pooled, alone| verdict(Policy::Contract, contract, &beside(alone)).unwrap();
+        let said = |contract: &Pooled| verdict(Policy::Contract, contract, &beside).unwrap();
+        contract.promise = Some(promise(true, 23.0));
         let kept = format!("contract: kept: {got} (9.90 in the worst second){rest}");
-        assert_eq!(said(&contract, Some(23.0)), kept);
-        contract.promise = Some(promise(false));
+        assert_eq!(said(&contract), kept);
+        contract.promise = Some(promise(false, 23.0));
         let broken = format!("contract: not kept: {got} (9.90 in the worst second){rest}");
-        assert_eq!(said(&contract, Some(23.0)), broken);
-        let limited = format!(
-            "contract: limited by drive: {got}, and with the drive to itself the target gets 0.71 MB/s{rest}"
-        );
-        assert_eq!(said(&contract, Some(0.71)), limited);
-        assert_eq!(verdict(Policy::Bfq, &contract, &beside(None)), None);
+        assert_eq!(said(&contract), broken);
+        contract.promise = Some(promise(false, 0.71));
+        let limited = format!("contract: out of reach: {got}; alone it gets 0.71 MB/s{rest}");
+        assert_eq!(said(&contract), limited);
+        assert_eq!(verdict(Policy::Bfq, &contract, &beside), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use weir_core::Span;
 use weir_measure::{Course, Histogram, Record};
-use weir_sim::{Auditors, Results, Run};
+use weir_sim::{Alone, Auditors, Results, Run};
 
 /// Everything that is going to be played.
 #[derive(Debug)]
@@ -76,6 +76,8 @@ impl Plan {
         let drive = &self.drives[cell.drive];
         let (scenario, policy) =
             (self.scenario).build(drive, cell.case, cell.policy, self.seconds)?;
+        let alone = drive.alone(cell.case, &scenario);
+        let alone = alone.map_err(|error| self.failed(cell, &error))?;
         let mut auditors = self.audit.then(Auditors::new);
         let observers = match &mut auditors {
             Some(auditors) => vec![auditors as &mut dyn weir_sim::Observer],
@@ -96,12 +98,12 @@ impl Plan {
             );
             return Err(self.failed(cell, &reason));
         }
-        Ok(self.outcome(drive, results))
+        Ok(self.outcome(drive, &alone, results))
     }
 
-    fn outcome(&self, drive: &Drive, mut results: Results) -> Outcome {
+    fn outcome(&self, drive: &Drive, alone: &[Option<Alone>], mut results: Results) -> Outcome {
         results.run.drive.clone_from(&drive.name);
-        let records = results.records();
+        let records = results.records(alone);
         let target = self.scenario.target();
         let target = results.clients.iter().find(|c| c.name == target);
         let meter = &target.expect("every scenario has its target").meter;

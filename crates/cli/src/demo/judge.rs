@@ -1,120 +1,135 @@
-//! What the figures of a run mean: who was limited by what, and whether promises were kept.
+//! What the figures of a run mean: whether it did what its scenario is about, in words. Whether a promise was kept in a second is
+//! decided in [`weir_measure::promise`].
 
 use super::Scenario;
-use weir_load::{Program, Size};
-use weir_measure::{LimitedBy, Record, TOTAL};
+use weir_measure::promise::Excuse;
+use weir_measure::{PromiseSeconds, Record, TOTAL};
+use weir_report::Fate;
 use weir_report::number::{deviation, figure, percent, plain};
 
-/// What limited a client: as [`LimitedBy::of`], but a client whose promise could not be kept even if the drive did nothing else is
-/// limited by itself.
-///
-/// `unloaded_us` is the time that a request takes on the idle drive, `least_us` the shortest latency that the client ever saw.
-/// `None` where it is not known where the time went.
-pub(crate) fn limited_by(
-    record: &Record,
-    program: &Program,
-    unloaded_us: f64,
-    least_us: f64,
-) -> Option<LimitedBy> {
-    let split = record.split_us.as_ref()?;
-    let latency = record.latency_us.mean;
-    let places = f64::from(program.depth) * record.seconds * 1e6;
-    let think = (places / record.requests.max(1) as f64 - latency).max(0.0);
-    let path = (latency - split.total()).max(0.0);
-    // A busy machine makes the path longer than it need be: what went faster once is possible.
-    let least = think + (path + unloaded_us).min(least_us);
-    let reach = f64::from(program.depth) * largest(program) / least;
-    match record.promised_mbps {
-        // Bytes a microsecond are MB/s.
-        Some(promised) if reach < promised => Some(LimitedBy::Client),
-        _ => Some(LimitedBy::of(split, latency, think)),
-    }
-}
-
-/// Bytes of a program's largest request.
-pub(crate) fn largest(program: &Program) -> f64 {
-    match program.size {
-        Size::Fixed(size) => size.into(),
-        Size::Range { max, .. } => max.into(),
-    }
-}
-
 /// Whether a policy did what the scenario is about, and what came of it in a sentence.
-///
-/// `used` is the part of the drive that was used.
-pub(crate) fn verdict(scenario: Scenario, records: &[Record], used: Option<f64>) -> (bool, String) {
+pub(crate) fn verdict(scenario: Scenario, records: &[Record]) -> (Fate, String) {
     let clients: Vec<&Record> = records.iter().filter(|r| r.client != TOTAL).collect();
-    let (kept, text) = match scenario {
+    let (fate, text) = match scenario {
         Scenario::Contract => target(&clients, scenario.target()),
         Scenario::EqualReaders => everyone(&clients),
-        Scenario::Shares => shares(&clients),
-        Scenario::Max => limits(&clients),
+        Scenario::Shares => kept(shares(&clients)),
+        Scenario::Max => kept(limits(&clients)),
     };
-    let used = used.map(|u| format!(" {} of the drive was used.", percent(u)));
-    (kept, text + &used.unwrap_or_default())
+    let busy = busy(records);
+    let busy = busy.map(|busy| format!(" The drive was busy for {} of the time.", percent(busy)));
+    (fate, text + &busy.unwrap_or_default())
+}
+
+/// The part (0 to 1) of the time in which the drive was busy.
+pub(crate) fn busy(records: &[Record]) -> Option<f64> {
+    let total = records.iter().find(|r| r.client == TOTAL)?;
+    total.drive_busy_percent.map(|busy| busy as f64 / 100.0)
+}
+
+/// A word for what was kept or not.
+fn kept((kept, text): (bool, String)) -> (Fate, String) {
+    (if kept { Fate::Kept } else { Fate::Broken }, text)
+}
+
+/// What the client gets with the drive to itself, in MB/s, if that is less than it was promised.
+pub(crate) fn beyond(record: &Record) -> Option<f64> {
+    let promised = record.promised_mbps?;
+    record.alone_mbps.filter(|alone| *alone < promised * 0.99)
 }
 
 /// Whether the target got what it was promised, and then whether the others did.
-fn target(clients: &[&Record], name: &str) -> (bool, String) {
+fn target(clients: &[&Record], name: &str) -> (Fate, String) {
     let Some(target) = clients.iter().find(|r| r.client == name) else {
-        return (false, format!("The {name} got nothing."));
+        return (Fate::Broken, format!("The {name} got nothing."));
     };
     let promised = target.promised_mbps.unwrap_or(0.0);
-    let others = clients.iter().filter(|r| r.client != name);
-    let short = others.filter(|r| !met(r)).count();
     let got = target.throughput_mbps;
-    if target.limited_by == Some(LimitedBy::Client) && got < promised {
+    if let Some(alone) = beyond(target) {
+        let (got, promised, alone) = (figure(got), plain(promised), figure(alone));
         let text = format!(
-            "The {name} got {} of what it was promised; it was limited by itself: by its path to the server and its one request at \
-             a time.",
-            percent(got / promised)
+            "The {name} got {got} of {promised} MB/s promised; alone it gets {alone} MB/s, and no policy can give it more."
         );
-        return (false, text);
+        return (Fate::OutOfReach, text);
     }
-    match (met(target), short) {
-        (true, 0) => (
-            true,
+    let seconds = target.promise_seconds.clone().unwrap_or_default();
+    let others = clients.iter().filter(|r| r.client != name);
+    let short = others.filter(|r| lacks(r)).count();
+    let part = percent(got / promised);
+    match (lacks(target), short) {
+        (false, _) if seconds.of(Excuse::Depth.name()) > 0 => (
+            Fate::OutOfReach,
+            format!(
+                "The {name} got {part} of what it was promised; it was limited by itself: by its path to the server and its requests at \
+                 a time."
+            ),
+        ),
+        (false, 0) => (
+            Fate::Kept,
             "Kept: everyone got what was promised in every second.".into(),
         ),
-        (true, n) => (
-            true,
+        (false, n) => (
+            Fate::Kept,
             format!(
                 "The {name}'s promise was kept in every second; {n} of the others fell short of theirs."
             ),
         ),
-        (false, _) if got >= promised => (
-            false,
+        (true, _) if got >= promised => (
+            Fate::Broken,
             format!(
                 "Enough for the {name} on average, but not in every second: the worst had {} MB/s.",
                 figure(target.worst_second_mbps.unwrap_or(0.0))
             ),
         ),
-        (false, _) => (
-            false,
+        (true, _) => (
+            Fate::Broken,
             format!(
-                "The {name} got {} of what it was promised.",
-                percent(got / promised)
+                "The {name} got {part} of what it was promised{}.",
+                because(&seconds)
             ),
         ),
     }
 }
 
-fn everyone(clients: &[&Record]) -> (bool, String) {
-    let kept = clients.iter().filter(|r| met(r)).count();
-    let text = if kept == clients.len() {
-        "Kept: everyone got what was promised in every second.".to_owned()
-    } else {
-        format!(
-            "{kept} of {} got what they were promised in every second.",
-            clients.len()
-        )
-    };
-    (kept == clients.len(), text)
+/// What most of the short seconds were short for.
+fn because(seconds: &PromiseSeconds) -> &'static str {
+    use weir_measure::promise::Short;
+    let main = Short::ALL.into_iter().max_by_key(|s| seconds.of(s.name()));
+    match main.filter(|why| seconds.of(why.name()) > 0) {
+        Some(Short::Others) => ": others had the drive",
+        Some(Short::Elevator) => {
+            ": it waited in the elevator, though others did not have the drive"
+        }
+        Some(Short::Drive) => ": the drive itself did not do more",
+        Some(Short::Error) => ": the storage failed its requests",
+        None => "",
+    }
 }
 
-/// True if the promise was kept in every second in which it was in force.
-fn met(record: &Record) -> bool {
-    record.windows_met.is_some_and(|part| part >= 1.0)
+fn everyone(clients: &[&Record]) -> (Fate, String) {
+    if let Some(alone) = clients.iter().find_map(|r| beyond(r)) {
+        let text = format!(
+            "What was promised is out of reach: alone a client gets {} MB/s.",
+            figure(alone)
+        );
+        return (Fate::OutOfReach, text);
+    }
+    let kept = clients.iter().filter(|r| !lacks(r)).count();
+    if kept == clients.len() {
+        let text = "Kept: everyone got what was promised in every second.";
+        return (Fate::Kept, text.into());
+    }
+    let text = format!(
+        "{kept} of {} got what they were promised in every second.",
+        clients.len()
+    );
+    (Fate::Broken, text)
+}
+
+/// True if the promise was short in some second, or was never in force for a whole one.
+fn lacks(record: &Record) -> bool {
+    let seconds = record.promise_seconds.as_ref();
+    seconds.is_none_or(|s| s.short > 0 || s.promised == 0)
 }
 
 /// A share that is this far off over the whole run was not kept.
@@ -195,84 +210,73 @@ fn limits(clients: &[&Record]) -> (bool, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_measure::{Latency, SplitUs};
 
-    fn client(name: &str, got: f64, met: f64) -> Record {
+    /// A client with ten promised seconds, of which so many were kept.
+    fn client(name: &str, got: f64, kept: u64) -> Record {
+        let short = 10 - kept;
         Record {
             client: name.into(),
             throughput_mbps: got,
             promised_mbps: Some(10.0),
             worst_second_mbps: Some(got * 0.9),
-            windows_met: Some(met),
+            promise_seconds: Some(PromiseSeconds {
+                promised: 10,
+                kept,
+                short,
+                why: [("others".to_owned(), short)].into(),
+                ..PromiseSeconds::default()
+            }),
             ..Record::default()
         }
     }
 
     #[test]
     fn the_target_comes_first_in_the_verdict() {
-        let verdict = |target: f64, met: f64, others: f64| {
+        let verdict = |target: f64, kept: u64, others: u64| {
+            let total = Record {
+                drive_busy_percent: Some(50),
+                ..client(TOTAL, 1.0, 0)
+            };
             let records = [
-                client("target", target, met),
+                client("target", target, kept),
                 client("reader-01", 12.0, others),
-                client(TOTAL, 1.0, 0.0),
+                total,
             ];
-            verdict(Scenario::Contract, &records, Some(0.5))
+            verdict(Scenario::Contract, &records)
         };
-        let used = "50% of the drive was used.";
+        let busy = "The drive was busy for 50% of the time.";
         let all = "Kept: everyone got what was promised in every second.";
-        assert_eq!(verdict(11.0, 1.0, 1.0), (true, format!("{all} {used}")));
-        let (kept, text) = verdict(11.0, 1.0, 0.5);
-        assert!(kept && text.contains("1 of the others"), "{text}");
-        let (kept, text) = verdict(11.0, 0.5, 1.0);
+        assert_eq!(verdict(11.0, 10, 10), (Fate::Kept, format!("{all} {busy}")));
+        let (fate, text) = verdict(11.0, 10, 5);
         assert!(
-            !kept && text.contains("not in every second: the worst had 9.90 MB/s"),
+            fate == Fate::Kept && text.contains("1 of the others"),
             "{text}"
         );
-        let (kept, text) = verdict(0.9, 0.0, 1.0);
+        let (fate, text) = verdict(11.0, 5, 10);
         assert!(
-            !kept && text.starts_with("The target got 9% of what it was promised."),
+            fate == Fate::Broken && text.contains("not in every second: the worst had 9.90 MB/s"),
+            "{text}"
+        );
+        let (fate, text) = verdict(0.9, 0, 10);
+        assert!(
+            fate == Fate::Broken
+                && text.starts_with(
+                    "The target got 9% of what it was promised: others had the drive."
+                ),
             "{text}"
         );
     }
 
     #[test]
-    fn a_client_whose_path_is_too_long_is_limited_by_itself() {
-        let program = Program::random_reads(4096, 1);
-        let record = |latency: f64, split: SplitUs| Record {
-            requests: (1e6 / latency) as u64,
-            seconds: 1.0,
-            latency_us: Latency {
-                mean: latency,
-                ..Latency::default()
-            },
-            split_us: Some(split),
-            ..client("target", 4096.0 / latency, 0.0)
+    fn what_a_client_does_not_get_alone_is_out_of_reach() {
+        let target = Record {
+            alone_mbps: Some(0.72),
+            ..client("target", 0.64, 0)
         };
-        let drive = |elevator, drive| SplitUs {
-            limit: 0.0,
-            elevator,
-            drive,
-            ..SplitUs::default()
-        };
-        // 500 us between client and server: 8 MB/s at best, whatever waited in the elevator.
-        let far = record(1200.0, drive(650.0, 50.0));
-        assert_eq!(
-            limited_by(&far, &program, 46.0, 546.0),
-            Some(LimitedBy::Client)
-        );
-        // It was faster once: then it is the load that makes the path so long.
-        let busy = limited_by(&far, &program, 46.0, 90.0);
-        assert_eq!(busy, Some(LimitedBy::Share));
-        let near = record(700.0, drive(600.0, 50.0));
-        assert_eq!(
-            limited_by(&near, &program, 46.0, 96.0),
-            Some(LimitedBy::Share)
-        );
-        let unknown = Record {
-            split_us: None,
-            ..near
-        };
-        assert_eq!(limited_by(&unknown, &program, 46.0, 96.0), None);
+        let (fate, text) = verdict(Scenario::Contract, &[target]);
+        assert_eq!(fate, Fate::OutOfReach);
+        let said = "The target got 0.64 of 10 MB/s promised; alone it gets 0.72 MB/s";
+        assert!(text.starts_with(said), "{text}");
     }
 
     #[test]
@@ -290,8 +294,8 @@ mod tests {
             client(4, [41.0, 39.0]),
             client(8, [80.0, 80.0]),
         ];
-        let (kept, text) = verdict(Scenario::Shares, &records, None);
-        assert!(kept);
+        let (fate, text) = verdict(Scenario::Shares, &records);
+        assert_eq!(fate, Fate::Kept);
         assert_eq!(
             text,
             "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00% off over the run and 10.0% in the worst second."
@@ -302,12 +306,12 @@ mod tests {
     #[test]
     fn limits_are_judged_by_the_names_of_the_clients() {
         let records = [
-            client("limit-5", 4.95, 1.0),
-            client("limit-10", 10.3, 1.0),
-            client("unlimited", 99.0, 1.0),
+            client("limit-5", 4.95, 10),
+            client("limit-10", 10.3, 10),
+            client("unlimited", 99.0, 10),
         ];
-        let (kept, text) = verdict(Scenario::Max, &records, None);
-        assert!(!kept);
+        let (fate, text) = verdict(Scenario::Max, &records);
+        assert_eq!(fate, Fate::Broken);
         assert_eq!(text, "Got 4.95 of 5, 10.30 of 10 MB/s: at most 3.00% off.");
     }
 }

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_client::{Fleet, Member};
 use weir_config::{Address, Server as Config, profile};
-use weir_measure::{Meter, Place, Record, Run, TOTAL};
+use weir_measure::promise::{self, Rate, Terms};
+use weir_measure::{Meter, Place, Record, Run, SplitUs, TOTAL};
 use weir_serve::Server;
+use weir_sim::Alone;
 
 /// An answer that takes longer than this is taken for a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,12 +27,22 @@ pub(crate) struct Stage<'a> {
     pub(crate) leftovers: &'a Leftovers,
 }
 
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Live {
+    policy: Policy,
+    /// What each client saw.
+    meters: Vec<Meter>,
+    /// What the server said meanwhile.
+    waits: Waits,
+}
+
 /// Plays a scenario under a policy on a server of its own.
 pub(crate) fn play(
     stage: Stage<'_>,
     policy: Policy,
     mut progress: impl FnMut(Duration),
-) -> Result<Vec<Record>, Failure> {
+) -> Result<Live, Failure> {
     let directory = directory::private(stage.leftovers)?;
     let socket = directory.path().join("nbd.sock");
     let config = config(stage, policy, &socket)?;
@@ -55,9 +67,43 @@ pub(crate) fn play(
         }
         meters.push(outcome.meter);
     }
-    let mut records = records(stage, policy, &meters);
-    waits.add(&mut records);
-    Ok(records)
+    Ok(Live {
+        policy,
+        meters,
+        waits,
+    })
+}
+
+/// The result records of all runs, as the simulator gives them. `alone` is what each client gets with the drive to itself, without the
+/// way to the server, where that is known.
+pub(crate) fn records(
+    stage: Stage<'_>,
+    runs: &[Live],
+    alone: &[Option<Alone>],
+) -> Vec<(Policy, Vec<Record>)> {
+    let clients = 0..stage.scenario.clients.len();
+    let known = |at: usize| alone.get(at).copied().flatten();
+    let least: Vec<Option<promise::Alone>> =
+        clients.map(|at| unloaded(runs, at, known(at))).collect();
+    let each = runs.iter().map(|run| {
+        let mut records = run.records(stage, alone, &least);
+        run.waits.busy(&mut records);
+        (run.policy, records)
+    });
+    each.collect()
+}
+
+/// A request of a client with the drive to itself, its way to the server included: it takes as long as the fastest of all took, which was
+/// there on a busy machine, too, and not less than the drive takes.
+fn unloaded(runs: &[Live], client: usize, alone: Option<Alone>) -> Option<promise::Alone> {
+    let meters = runs.iter().map(|run| &run.meters[client]);
+    let answered: Vec<&Meter> = meters.filter(|m| m.requests() > 0).collect();
+    let least = answered.iter().map(|m| m.latency().min()).min()?;
+    let sum = |count: fn(&Meter) -> u64| answered.iter().map(|m| count(m)).sum::<u64>();
+    Some(promise::Alone {
+        latency_ns: least.max(alone.map_or(0, |alone| alone.request.latency_ns)),
+        bytes: sum(Meter::bytes) / sum(Meter::requests),
+    })
 }
 
 /// What the server says of its waits when the measurement begins, and when it ends.
@@ -85,12 +131,16 @@ impl Waits {
         }
     }
 
-    /// Adds to each client's record where the time of its requests went.
-    fn add(&self, records: &mut [Record]) {
+    /// Where the time of a client's requests went.
+    fn of(&self, client: &str) -> Option<SplitUs> {
+        self.end.as_ref()?.since(self.begin.as_ref()?, client)
+    }
+
+    /// Adds to the record of the total for how much of the time the drive was busy.
+    fn busy(&self, records: &mut [Record]) {
         if let (Some(begin), Some(end)) = (&self.begin, &self.end) {
-            for record in records {
-                record.split_us = end.since(begin, &record.client);
-            }
+            let total = records.iter_mut().filter(|r| r.client == TOTAL);
+            total.for_each(|total| total.drive_busy_percent = end.busy_percent(begin));
         }
     }
 }
@@ -182,30 +232,43 @@ fn fleet(scenario: &weir_sim::Scenario, socket: PathBuf) -> Fleet {
     }
 }
 
-/// The result records, as the simulator gives them.
-fn records(stage: Stage<'_>, policy: Policy, meters: &[Meter]) -> Vec<Record> {
-    let scenario = stage.scenario;
-    let run = Run {
-        scenario: scenario.name.clone(),
-        drive: stage.storage.name(),
-        case: scenario.name.clone(),
-        policy: policy.name().into(),
-        repeat: 0,
-        place: Some(Place::Serve),
-        seed: Some(weir_load::seed(&scenario.name, 0, 0)),
-    };
-    let mut total = Meter::new(scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
-    let mut records = Vec::new();
-    for (client, meter) in meters.iter().enumerate() {
-        total.merge(meter);
-        let record = run.record(&scenario.clients[client].name, meter);
-        let record = record.with_series(meter.plot(), meter.end_ns());
-        records.push(match scenario.contract(client).min {
-            0 => record,
-            min => record.with_promise(min, meter),
-        });
+impl Live {
+    fn records(
+        &self,
+        stage: Stage<'_>,
+        alone: &[Option<Alone>],
+        unloaded: &[Option<promise::Alone>],
+    ) -> Vec<Record> {
+        let scenario = stage.scenario;
+        let run = Run {
+            scenario: scenario.name.clone(),
+            drive: stage.storage.name(),
+            case: scenario.name.clone(),
+            policy: self.policy.name().into(),
+            repeat: 0,
+            place: Some(Place::Serve),
+            seed: Some(weir_load::seed(&scenario.name, 0, 0)),
+        };
+        let mut total = Meter::new(scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
+        for meter in &self.meters {
+            total.merge(meter);
+        }
+        let mut records = Vec::new();
+        for (client, meter) in self.meters.iter().enumerate() {
+            let spec = &scenario.clients[client];
+            let mut record = run.record(&spec.name, meter);
+            record = record.with_series(meter.plot(), meter.end_ns());
+            record.split_us = self.waits.of(&spec.name);
+            let contract = scenario.contract(client);
+            if let Some(rate) = Rate::new(contract.min, contract.min_iops) {
+                record.alone_mbps = alone.get(client).copied().flatten().map(|a| a.mbps);
+                let alone = unloaded[client];
+                record = record.with_promise(&Terms { rate, alone }, meter, total.seconds());
+            }
+            records.push(record.with_limit(meter.think_us(spec.program.depth)));
+        }
+        let record = run.record(TOTAL, &total);
+        records.push(record.with_series(total.plot(), total.end_ns()));
+        records
     }
-    let record = run.record(TOTAL, &total);
-    records.push(record.with_series(total.plot(), total.end_ns()));
-    records
 }

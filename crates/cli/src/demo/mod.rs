@@ -11,6 +11,7 @@ mod scrape;
 mod storage;
 mod twin;
 
+pub(crate) use judge::busy;
 pub(crate) use policy::Policy;
 pub(crate) use scenario::Scenario;
 use storage::Storage;
@@ -154,24 +155,29 @@ fn play(
 ) -> Result<Vec<(Policy, Vec<Record>)>, Failure> {
     let scenario = played.scenario;
     let each = Duration::from_nanos((scenario.warm_up + scenario.duration).as_nanos());
-    let mut runs = Vec::new();
+    let alone = match played.storage {
+        Storage::Model(_) => weir_sim::alone(scenario).map_err(Failure::run)?,
+        // Nobody knows.
+        Storage::File(_) | Storage::Device(_) => Vec::new(),
+    };
+    let stage = live::Stage {
+        scenario,
+        storage: played.storage,
+        leftovers,
+    };
+    let (mut runs, mut live) = (Vec::new(), Vec::new());
     for (policy, number) in policies.iter().zip(1..) {
         progress.name(policy.name(), &format!("{number} of {}", policies.len()));
-        let records = match played.on {
-            On::Sim => twin::play(played, *policy, |passed| progress.set(passed)),
-            On::Serve => {
-                let stage = live::Stage {
-                    scenario,
-                    storage: played.storage,
-                    leftovers,
-                };
-                live::play(stage, *policy, |passed| progress.set(passed))
+        match played.on {
+            On::Sim => {
+                let records = twin::play(played, *policy, &alone, |passed| progress.set(passed))?;
+                runs.push((*policy, records));
             }
-        }?;
-        runs.push((*policy, records));
+            On::Serve => live.push(live::play(stage, *policy, |passed| progress.set(passed))?),
+        }
         progress.next(each);
     }
-    report::complete(played, &mut runs);
+    runs.extend(live::records(stage, &live, &alone));
     Ok(runs)
 }
 

@@ -23,8 +23,7 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
     let none = none.and_then(|r| total(&r.1));
     let mut policies = Vec::new();
     for (policy, records) in runs {
-        let used = used(played, &records);
-        let (kept, mut verdict) = judge::verdict(played.kind, &records, used);
+        let (fate, mut verdict) = judge::verdict(played.kind, &records);
         if let (Some(all), Some(total), true) = (none, total(&records), policy != Policy::None) {
             let part = percent(total / all);
             verdict.extend([" All together got ", &part, " of what they got under none."]);
@@ -32,9 +31,9 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
         policies.push(PolicyResult {
             policy: policy.name().into(),
             about: policy.about().into(),
-            kept,
+            fate,
             verdict,
-            drive_used: used,
+            drive_busy: judge::busy(&records),
             records,
         });
     }
@@ -46,24 +45,6 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
         contracts: contracts(played.scenario),
         policies,
         notes: notes(played),
-    }
-}
-
-/// Adds to records what only all runs together tell: what limited each client.
-pub(crate) fn complete(played: Played<'_>, runs: &mut [(Policy, Vec<Record>)]) {
-    for client in &played.scenario.clients {
-        // Where nobody has told what an idle drive takes it takes nothing.
-        let unloaded = linked(played).map_or(0.0, |drive| {
-            let size = judge::largest(&client.program);
-            size / best::alone(drive, size) * 1e6
-        });
-        let records = runs.iter_mut().flat_map(|run| &mut run.1);
-        let mut records: Vec<&mut Record> = records.filter(|r| r.client == client.name).collect();
-        let least = records.iter().map(|r| r.latency_us.min);
-        let least = least.fold(f64::INFINITY, f64::min);
-        for record in &mut records {
-            record.limited_by = judge::limited_by(record, &client.program, unloaded, least);
-        }
     }
 }
 
@@ -90,27 +71,9 @@ fn linked(played: Played<'_>) -> Option<&null::Config> {
     }
 }
 
-/// True for a model whose bandwidth has no bound.
-fn unbounded(played: Played<'_>) -> bool {
-    let model = matches!(played.storage, Storage::Model(_));
-    model && matches!(&played.scenario.drive, Config::Null(drive) if drive.link == 0)
-}
-
 fn total(records: &[Record]) -> Option<f64> {
     let total = records.iter().find(|r| r.client == TOTAL);
     total.map(|r| r.throughput_mbps).filter(|t| *t > 0.0)
-}
-
-/// The part used of what the drive can give: of the model's link, or of what was measured.
-fn used(played: Played<'_>, records: &[Record]) -> Option<f64> {
-    let rate = match linked(played) {
-        Some(drive) => drive.link,
-        // A model without a link has no end.
-        None if unbounded(played) => return None,
-        None => played.scenario.capacity?.read,
-    };
-    let used = total(records)? * 1e6 / rate as f64;
-    (rate > 0).then_some(used)
 }
 
 fn drive(played: Played<'_>) -> String {

@@ -6,9 +6,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use weir_measure::SplitUs;
 
-/// The sums of each volume so far.
+/// The sums of each volume so far, and how long the drive was served and busy, in seconds.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Scrape(BTreeMap<String, Sums>);
+pub(crate) struct Scrape {
+    volumes: BTreeMap<String, Sums>,
+    served: f64,
+    busy: f64,
+}
 
 /// Seconds that a volume's requests spent in each stage, and how many requests these were.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -39,8 +43,8 @@ impl Scrape {
 
     /// Where a mean request's time went between an earlier scrape and this one; `None` if there was no request.
     pub(crate) fn since(&self, earlier: &Self, volume: &str) -> Option<SplitUs> {
-        let now = self.0.get(volume)?;
-        let then = earlier.0.get(volume).copied().unwrap_or_default();
+        let now = self.volumes.get(volume)?;
+        let then = earlier.volumes.get(volume).copied().unwrap_or_default();
         let requests = now.requests - then.requests;
         let mean = |now: f64, then: f64| (now - then) * 1e6 / requests;
         (requests > 0.0).then(|| SplitUs {
@@ -51,9 +55,22 @@ impl Scrape {
         })
     }
 
+    /// Between an earlier scrape and this one, for how much of the time the drive was busy, in whole percent.
+    pub(crate) fn busy_percent(&self, earlier: &Self) -> Option<u64> {
+        let served = self.served - earlier.served;
+        let part = (self.busy - earlier.busy) / served;
+        (served > 0.0).then(|| (part.clamp(0.0, 1.0) * 100.0).round() as u64)
+    }
+
     fn parse(page: &str) -> Self {
         let mut all = Self::default();
         for line in page.lines() {
+            let of_drive = |name| {
+                let labels = line.strip_prefix(name)?.strip_prefix('{')?;
+                labels.rsplit_once("} ")?.1.parse::<f64>().ok()
+            };
+            all.served += of_drive("weir_drive_seconds_total").unwrap_or(0.0);
+            all.busy += of_drive("weir_drive_busy_seconds_total").unwrap_or(0.0);
             let sum = line.strip_prefix("weir_wait_seconds_sum{");
             let count = line.strip_prefix("weir_wait_seconds_count{");
             let Some((labels, value)) = sum.or(count).and_then(|rest| rest.split_once("} ")) else {
@@ -62,7 +79,7 @@ impl Scrape {
             let (Some(volume), Ok(value)) = (label(labels, "volume"), value.parse()) else {
                 continue;
             };
-            let sums = all.0.entry(volume.to_owned()).or_default();
+            let sums = all.volumes.entry(volume.to_owned()).or_default();
             match label(labels, "stage") {
                 Some("limit") if sum.is_some() => sums.limit = value,
                 Some("elevator") if sum.is_some() => sums.elevator = value,
@@ -114,5 +131,16 @@ mod tests {
         assert_eq!(second.since(&second, "target"), None);
         assert_eq!(second.since(&first, "other"), None);
         assert_eq!(Scrape::parse("no metrics"), Scrape::default());
+    }
+
+    #[test]
+    fn a_drive_is_busy_for_a_part_of_the_time_between_two_scrapes() {
+        let page = |served: f64, busy: f64| {
+            let line = |name, value| format!("weir_drive_{name}_total{{drive=\"demo\"}} {value}\n");
+            Scrape::parse(&(line("seconds", served) + &line("busy_seconds", busy)))
+        };
+        let (first, second) = (page(1.0, 0.5), page(3.0, 1.249));
+        assert_eq!(second.busy_percent(&first), Some(37));
+        assert_eq!(first.busy_percent(&first), None);
     }
 }

@@ -62,8 +62,6 @@ impl Storage {
     /// The drive's name in results.
     pub(crate) fn name(&self) -> String {
         match self {
-            // As the model is called: it was the only drive for long.
-            Self::Model(profile) if profile.name == EMBEDDED => profile.drive.name().into(),
             Self::Model(profile) => profile.name.clone(),
             Self::File(path) | Self::Device(path) => path.display().to_string(),
         }
@@ -113,9 +111,10 @@ pub(crate) fn measure(
             storage,
             leftovers,
         };
-        let records = live::play(stage, Policy::None, |passed| progress.set(passed))?;
+        let run = live::play(stage, Policy::None, |passed| progress.set(passed))?;
         progress.next(half);
-        let total = records.into_iter().find(|r| r.client == TOTAL);
+        let records = live::records(stage, &[run], &[]).into_iter();
+        let total = records.flat_map(|r| r.1).find(|r| r.client == TOTAL);
         Ok::<Record, Failure>(total.unwrap_or_default())
     };
     let streams = probe(Program::sequential_reads(128 * 1024, 2))?;

@@ -5,11 +5,13 @@ use super::report::Played;
 use crate::failure::Failure;
 use std::time::Duration;
 use weir_measure::Record;
+use weir_sim::Alone;
 
-/// Plays a scenario under a policy in virtual time.
+/// Plays a scenario under a policy in virtual time. `alone` is what each client gets with the drive to itself.
 pub(crate) fn play(
     played: Played<'_>,
     policy: Policy,
+    alone: &[Option<Alone>],
     mut progress: impl FnMut(Duration),
 ) -> Result<Vec<Record>, Failure> {
     let policy = policy.build(played.scenario);
@@ -17,5 +19,5 @@ pub(crate) fn play(
     let results = run.run(|at| progress(Duration::from_nanos(at.now.as_nanos())));
     let mut results = results.map_err(Failure::run)?;
     results.run.drive = played.storage.name();
-    Ok(results.records())
+    Ok(results.records(alone))
 }

@@ -57,8 +57,8 @@ pub struct ComparedCell {
     pub target_mbps: f64,
     /// Bandwidth of all clients together, in MB/s.
     pub total_mbps: f64,
-    /// The part (0 to 1) of what the drive can give that was used, where that is known.
-    pub used: Option<f64>,
+    /// The part (0 to 1) of the time in which the drive was busy (at least one command was in it), where that is known.
+    pub busy: Option<f64>,
     /// Where the time of the target's mean request went, in microseconds: a value for each of [`CompareReport::parts`].
     pub parts_us: Vec<f64>,
     /// Why it is so, in a sentence or two.

@@ -16,7 +16,7 @@ pub(super) fn drive(drive: &ComparedDrive) -> Table {
         Column::number("of none").dropped(1),
         Column::number("p99").dropped(4),
         Column::number("MB/s"),
-        Column::number("used").dropped(2),
+        Column::number("busy").dropped(2),
     ];
     let mut table = Table::new(case.into_iter().chain(columns));
     let mut last = "";
@@ -40,7 +40,7 @@ fn row(cell: &ComparedCell) -> [String; 8] {
         cell.of_none.map_or_else(|| "-".into(), factor),
         time(latency.map(|l| l.p99)),
         figure(cell.total_mbps),
-        cell.used.map_or_else(|| "-".into(), percent),
+        cell.busy.map_or_else(|| "-".into(), percent),
     ]
 }
 

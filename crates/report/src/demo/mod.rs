@@ -42,6 +42,29 @@ pub struct BestFigure {
     pub value: String,
 }
 
+/// How a promise fared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// All that was owed was got.
+    Kept,
+    /// It was not.
+    #[default]
+    Broken,
+    /// The client would not get it with the drive to itself either.
+    OutOfReach,
+}
+
+impl Fate {
+    /// In a word or three.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Broken => "broken",
+            Self::OutOfReach => "out of reach",
+        }
+    }
+}
+
 /// The results under one policy.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyResult {
@@ -49,12 +72,12 @@ pub struct PolicyResult {
     pub policy: String,
     /// What it does, in a few words.
     pub about: String,
-    /// Whether the target's promise was kept.
-    pub kept: bool,
+    /// How the target's promise fared.
+    pub fate: Fate,
     /// What came of it, in a sentence.
     pub verdict: String,
-    /// The part (0 to 1) of what the drive can give that was used.
-    pub drive_used: Option<f64>,
+    /// The part (0 to 1) of the time in which the drive was busy: at least one command was in it.
+    pub drive_busy: Option<f64>,
     /// One record for each client, and one of the total.
     pub records: Vec<Record>,
 }

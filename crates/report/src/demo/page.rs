@@ -2,7 +2,7 @@
 
 use weir_measure::{Record, median};
 
-use super::{DemoReport, PolicyResult, plots, rows};
+use super::{DemoReport, Fate, PolicyResult, plots, rows};
 use crate::html::{Block, Card, Gauge, Page, Section, Tone};
 use crate::number::{duration, figure, percent, plain};
 use crate::policy;
@@ -77,8 +77,12 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         note: result.about.clone(),
         figure: target.map_or_else(|| "-".into(), |r| figure(r.throughput_mbps)),
         unit: format!("MB/s for {}", named(&report.target)),
-        tone: if result.kept { Tone::Good } else { Tone::Bad },
-        badge: format!("promise {}", rows::kept(result.kept)),
+        tone: match result.fate {
+            Fate::Kept => Tone::Good,
+            Fate::Broken => Tone::Bad,
+            Fate::OutOfReach => Tone::Plain,
+        },
+        badge: format!("promise {}", result.fate.name()),
         text: result.verdict.clone(),
         ..Card::default()
     };
@@ -95,10 +99,10 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         card.rows
             .push(("p99 latency".into(), duration(record.latency_us.p99)));
     }
-    card.gauges.extend(result.drive_used.map(|used| Gauge {
-        name: "drive used".into(),
-        value: percent(used),
-        part: used,
+    card.gauges.extend(result.drive_busy.map(|busy| Gauge {
+        name: "drive busy".into(),
+        value: percent(busy),
+        part: busy,
         mark: None,
     }));
     let others: Vec<f64> = result
@@ -163,8 +167,8 @@ fn everyone(report: &DemoReport) -> Section {
 
 fn figures(report: &DemoReport) -> Section {
     let mut blocks = vec![Block::Text(
-        "Bandwidths in MB/s of 10^6 bytes, latencies in microseconds. \"worst s\" is the worst second in which the client was \
-         waiting throughout, \"met\" the part of these seconds with at least 99% of what was promised."
+        "Bandwidths in MB/s of 10^6 bytes, latencies in microseconds. \"worst s\" is the worst second, over the part of \
+         it in which a request of the client waited; \"met\" the part of the seconds in which it was owed something that kept it."
             .into(),
     )];
     for result in &report.policies {

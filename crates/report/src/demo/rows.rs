@@ -99,7 +99,7 @@ pub(super) fn policies(report: &DemoReport) -> Table {
         Column::number("mean us").dropped(3),
         Column::number("p99 us").dropped(1),
         Column::number("total"),
-        Column::number("drive used").dropped(4),
+        Column::number("drive busy").dropped(4),
         Column::text("promise"),
     ]);
     for result in &report.policies {
@@ -118,17 +118,12 @@ pub(super) fn policies(report: &DemoReport) -> Table {
                 .total()
                 .map(|r| figure(r.throughput_mbps))
                 .unwrap_or_default(),
-            result.drive_used.map(percent).unwrap_or_default(),
-            kept(result.kept).to_owned(),
+            result.drive_busy.map(percent).unwrap_or_default(),
+            result.fate.name().to_owned(),
         ];
         table.row(row);
     }
     table
-}
-
-/// How a promise fared, in a word.
-pub(super) fn kept(kept: bool) -> &'static str {
-    if kept { "kept" } else { "broken" }
 }
 
 /// One row: of each figure the least or the most of all records.

@@ -34,5 +34,6 @@ fn render(report: &DemoReport, width: usize, all: bool) -> String {
     out + &wrap(UNITS, width)
 }
 
-const UNITS: &str = "Bandwidths in MB/s of 10^6 bytes. worst s: the worst second in which the client was waiting \
-                     throughout; met: the part of these seconds with at least 99% of the promise.";
+const UNITS: &str = "Bandwidths in MB/s of 10^6 bytes. worst s: the worst second, over the part of it in which a \
+                     request of the client waited; met: the part of the seconds in which it was owed something that \
+                     kept it; drive busy: the part of the time in which at least one command was in the drive.";

@@ -1,16 +1,20 @@
 //! A demo's report with invented figures, the same every time.
 
 use weir_measure::{Latency, LimitedBy, Place, Record, SplitUs, TOTAL};
-use weir_report::{BestFigure, DemoReport, PolicyResult};
+use weir_report::{BestFigure, DemoReport, Fate, PolicyResult};
 
 /// A report of `readers` readers beside the target over `seconds`.
 pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
-    let policy = |name: &str, about: &str, verdict: &str, used, shape| PolicyResult {
+    let policy = |name: &str, about: &str, verdict: &str, busy, shape| PolicyResult {
         policy: name.into(),
         about: about.into(),
-        kept: name == "contract",
+        fate: if name == "contract" {
+            Fate::Kept
+        } else {
+            Fate::Broken
+        },
         verdict: verdict.into(),
-        drive_used: Some(used),
+        drive_busy: Some(busy),
         records: records(name, readers, seconds, &shape),
     };
     DemoReport {
@@ -28,7 +32,7 @@ pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
         policies: vec![
             policy("none", "first come, first served", "The target got 9% of what it was promised.", 1.0, Shape { target: 0.93, spread: 0.06, elevator: 0.0, drive: 4310.0, reader: 16.6 }),
             policy("bfq", "fair queueing, promises as weights", "Enough on average, but not in every second: the worst had 8.9 MB/s.", 0.757, Shape { target: 11.2, spread: 1.6, elevator: 241.0, drive: 58.0, reader: 11.87 }),
-            policy("contract", "a reservation for each client", "Kept in every second, with 96% of the drive's bandwidth used.", 0.959, Shape { target: 10.6, spread: 0.25, elevator: 112.0, drive: 208.0, reader: 15.28 }),
+            policy("contract", "a reservation for each client", "Kept in every second, with the drive busy for 96% of the time.", 0.959, Shape { target: 10.6, spread: 0.25, elevator: 112.0, drive: 208.0, reader: 15.28 }),
         ],
         notes: vec![
             "A promise holds in every second in which the client had a request waiting throughout. It is broken in a second with less than 99% of it.".into(),

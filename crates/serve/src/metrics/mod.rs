@@ -6,5 +6,5 @@ mod tally;
 mod text;
 
 pub(crate) use http::{Handle, spawn};
-pub(crate) use snapshot::{DriveSnapshot, VolumeSnapshot, shares};
-pub(crate) use tally::{Tally, Terms};
+pub(crate) use snapshot::{DriveSnapshot, TenantSnapshot, VolumeSnapshot, shares};
+pub(crate) use tally::Tally;

@@ -2,6 +2,7 @@
 
 use super::Tally;
 use weir_core::Counters;
+use weir_measure::promise::{Rate, Seconds};
 
 /// One drive.
 #[derive(Clone, Debug)]
@@ -12,7 +13,19 @@ pub(crate) struct DriveSnapshot {
     /// Pieces in the drive.
     pub(crate) in_flight: u32,
     pub(crate) counters: Counters,
+    /// For how long it has been served, and for how long something was in it, nanoseconds.
+    pub(crate) served_ns: u64,
+    pub(crate) busy_ns: u64,
     pub(crate) volumes: Vec<VolumeSnapshot>,
+    pub(crate) tenants: Vec<TenantSnapshot>,
+}
+
+/// What a tenant was promised, and how that fares.
+#[derive(Clone, Debug)]
+pub(crate) struct TenantSnapshot {
+    pub(crate) name: String,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) seconds: Seconds,
 }
 
 /// One volume.
@@ -23,15 +36,12 @@ pub(crate) struct VolumeSnapshot {
     /// Its share, and its tenant's.
     pub(crate) share: u16,
     pub(crate) tenant_share: u16,
-    pub(crate) min: u64,
     pub(crate) connections: u32,
     pub(crate) tally: Tally,
     /// Of the live requests, those held back by a limit or because the client does not read.
     pub(crate) limited: u32,
     /// How long its oldest live request has been there, nanoseconds.
     pub(crate) oldest_ns: u64,
-    /// Bytes served in the last full second.
-    pub(crate) last_bytes: u64,
     pub(crate) sync_failed: bool,
 }
 
@@ -40,11 +50,11 @@ pub(crate) struct VolumeSnapshot {
 pub(crate) fn shares(volumes: &[VolumeSnapshot]) -> Vec<[f64; 3]> {
     let all = by_share(volumes, |_| true);
     let active = by_share(volumes, |v| v.tally.live > 0);
-    let bytes: u64 = volumes.iter().map(|v| v.last_bytes).sum();
+    let bytes: u64 = volumes.iter().map(|v| v.tally.last_bytes).sum();
     let zipped = volumes.iter().zip(all).zip(active);
     zipped
         .map(|((volume, promised), effective)| {
-            let used = volume.last_bytes as f64 / (bytes.max(1)) as f64;
+            let used = volume.tally.last_bytes as f64 / (bytes.max(1)) as f64;
             [promised, effective, used]
         })
         .collect()
@@ -89,17 +99,16 @@ mod tests {
     fn volume(name: &str, tenant: Option<&str>, share: u16, live: u32) -> VolumeSnapshot {
         let mut tally = Tally::new();
         tally.live = live;
+        tally.last_bytes = u64::from(share) * 10;
         VolumeSnapshot {
             name: name.to_owned(),
             tenant: tenant.map(str::to_owned),
             share,
             tenant_share: 300,
-            min: 0,
             connections: 1,
             tally,
             limited: 0,
             oldest_ns: 0,
-            last_bytes: u64::from(share) * 10,
             sync_failed: false,
         }
     }

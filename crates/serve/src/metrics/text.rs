@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use weir_measure::Histogram;
+use weir_measure::promise::{Excuse, Rate, Seconds, Short, Units};
 
 use super::{DriveSnapshot, VolumeSnapshot, shares};
 
@@ -19,6 +20,7 @@ pub(crate) fn render(drives: &[DriveSnapshot]) -> String {
         .flat_map(|d| d.volumes.iter().map(move |v| (d, v)))
         .collect();
     counters(&mut page, &volumes);
+    promises(&mut page, drives);
     histograms(&mut page, &volumes);
     gauges(&mut page, &volumes);
     share_family(&mut page, drives);
@@ -86,11 +88,29 @@ fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
             drive.counters.dispatched,
         );
     }
+    type Pick = fn(&DriveSnapshot) -> u64;
+    let families: [(&str, &str, Pick); 2] = [
+        (
+            "weir_drive_seconds",
+            "How long the drive has been served.",
+            |d| d.served_ns,
+        ),
+        (
+            "weir_drive_busy_seconds",
+            "Of that time, how long at least one piece was in the drive.",
+            |d| d.busy_ns,
+        ),
+    ];
+    for (name, help, pick) in families {
+        page.family(name, "counter", help);
+        for drive in drives {
+            let labels = [("drive", drive.name.as_str())];
+            page.sample(&format!("{name}_total"), &labels, pick(drive) as f64 / 1e9);
+        }
+    }
 }
 
 type Volumes<'a> = [(&'a DriveSnapshot, &'a VolumeSnapshot)];
-
-type PickOne = fn(&VolumeSnapshot) -> u64;
 
 fn counters(page: &mut Page, volumes: &Volumes<'_>) {
     type Pick = fn(&VolumeSnapshot) -> &[u64; 5];
@@ -120,23 +140,110 @@ fn counters(page: &mut Page, volumes: &Volumes<'_>) {
             }
         }
     }
-    let families: [(&str, &str, PickOne); 2] = [
+}
+
+/// A promise, whose it is, and how it fares.
+struct Promised<'a> {
+    labels: [(&'a str, &'a str); 2],
+    rate: Option<Rate>,
+    seconds: &'a Seconds,
+}
+
+/// Those of volumes, then those of tenants.
+fn promised(drive: &DriveSnapshot) -> impl Iterator<Item = Promised<'_>> {
+    let of = |kind, name, rate, seconds| Promised {
+        labels: [("drive", drive.name.as_str()), (kind, name)],
+        rate,
+        seconds,
+    };
+    let volumes = drive.volumes.iter().map(move |volume| {
+        let promise = &volume.tally.promise;
+        of(
+            "volume",
+            volume.name.as_str(),
+            promise.rate(),
+            promise.seconds(),
+        )
+    });
+    let tenants = drive.tenants.iter();
+    let tenants = tenants.map(move |t| of("tenant", t.name.as_str(), t.rate, &t.seconds));
+    volumes.chain(tenants)
+}
+
+fn promises(page: &mut Page, drives: &[DriveSnapshot]) {
+    let all: Vec<Promised<'_>> = drives.iter().flat_map(promised).collect();
+    type Pick = fn(&Seconds) -> u64;
+    let families: [(&str, &str, Pick); 4] = [
         (
-            "weir_violations",
-            "Seconds with less than 99 % of min in which requests were waiting throughout and the drive was the limit.",
-            |v| v.tally.violations,
+            "weir_promised_seconds",
+            "Whole seconds in which a min was in force: kept, short and excused ones together.",
+            |s| s.promised,
         ),
         (
-            "weir_limited_by_client",
-            "Seconds with less than 99 % of min in which the client asked for too little at a time to get it.",
-            |v| v.tally.limited_by_client,
+            "weir_kept_seconds",
+            "Of the promised seconds, those in which the client got what it was owed.",
+            |s| s.kept,
+        ),
+        (
+            "weir_short_bytes",
+            "Bytes that the short seconds lack together, where bytes were promised.",
+            |s| s.lacking.bytes,
+        ),
+        (
+            "weir_short_requests",
+            "Requests that the short seconds lack together, where requests were promised.",
+            |s| s.lacking.requests,
         ),
     ];
     for (name, help, pick) in families {
         page.family(name, "counter", help);
-        for (drive, volume) in volumes {
-            let labels = [("drive", drive.name.as_str()), ("volume", &volume.name)];
-            page.sample(&format!("{name}_total"), &labels, pick(volume));
+        for of in &all {
+            page.sample(&format!("{name}_total"), &of.labels, pick(of.seconds));
+        }
+    }
+    let short = Short::ALL.map(Short::name);
+    let help =
+        "Of the promised seconds, those in which the client got less than it was owed, by reason.";
+    by_reason(page, "weir_short_seconds", help, short, &all, |s| &s.short);
+    let excused = Excuse::ALL.map(Excuse::name);
+    let help = "Of the promised seconds, those in which nothing was owed, by reason.";
+    by_reason(page, "weir_excused_seconds", help, excused, &all, |s| {
+        &s.excused
+    });
+    mins(page, &all);
+}
+
+fn by_reason(
+    page: &mut Page,
+    name: &str,
+    help: &str,
+    reasons: [&str; 4],
+    all: &[Promised<'_>],
+    pick: fn(&Seconds) -> &[u64; 4],
+) {
+    page.family(name, "counter", help);
+    for of in all {
+        for (reason, count) in reasons.iter().zip(pick(of.seconds)) {
+            let [drive, whose] = of.labels;
+            let labels = [drive, whose, ("reason", *reason)];
+            page.sample(&format!("{name}_total"), &labels, count);
+        }
+    }
+}
+
+fn mins(page: &mut Page, all: &[Promised<'_>]) {
+    for (units, name, help) in [
+        (Units::Bytes, "weir_min_bytes_per_second", "Bytes promised."),
+        (
+            Units::Requests,
+            "weir_min_requests_per_second",
+            "Requests promised.",
+        ),
+    ] {
+        page.family(name, "gauge", help);
+        for of in all {
+            let rate = of.rate.filter(|rate| rate.units == units);
+            page.sample(name, &of.labels, rate.map_or(0, |rate| rate.a_second));
         }
     }
 }
@@ -187,7 +294,7 @@ fn histogram_samples(
 
 fn gauges(page: &mut Page, volumes: &Volumes<'_>) {
     type Pick = fn(&VolumeSnapshot) -> f64;
-    let families: [(&str, &str, Pick); 6] = [
+    let families: [(&str, &str, Pick); 5] = [
         ("weir_connections", "Connections of clients.", |v| {
             f64::from(v.connections)
         }),
@@ -204,9 +311,6 @@ fn gauges(page: &mut Page, volumes: &Volumes<'_>) {
             "Age of the oldest request that is not done.",
             |v| v.oldest_ns as f64 / 1e9,
         ),
-        ("weir_min_bytes_per_second", "What was promised.", |v| {
-            v.min as f64
-        }),
         (
             "weir_sync_failed",
             "1 after a failed flush, until a restart.",

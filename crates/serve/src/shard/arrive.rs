@@ -77,6 +77,7 @@ impl Shard {
             output: Output::default(),
             outstanding: 0,
             live: 0,
+            asking: 0,
             used: 0,
             taken: 0,
             filled: false,

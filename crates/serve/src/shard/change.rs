@@ -177,5 +177,6 @@ impl Shard {
         for started in prepared.started {
             drive.add(started);
         }
+        drive.sell(self.now);
     }
 }

@@ -76,6 +76,8 @@ pub(crate) struct Connection {
     pub(crate) outstanding: u32,
     /// Of these, those that are not over: in the core, in its queue, or with the backend.
     pub(crate) live: u32,
+    /// Of these, those that count for promises.
+    pub(crate) asking: u32,
     /// Bytes reserved.
     pub(crate) used: u64,
     /// Requests taken since the input was looked at for the size of its buffer.

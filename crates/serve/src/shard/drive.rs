@@ -4,16 +4,17 @@ use std::collections::VecDeque;
 
 use weir_config::Plan;
 use weir_core::record::Recorded;
-use weir_core::{Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, Tag, Wake};
+use weir_core::{Completion, Dispatch, Flags, Instant, Op, Outcome, Output, Tag, Wake};
 use weir_uring::{AnyRing, Buf, Ring, SharedBuf};
 use weir_wire::nbd;
 
+use super::count::{Counted, Gone, Tenant};
 use super::memory;
 use super::model::Model;
 use super::slab::Slab;
 use super::volume::{EIO, Piece, Started, Volume};
 use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Query};
-use crate::metrics::{DriveSnapshot, Terms};
+use crate::metrics::{DriveSnapshot, TenantSnapshot};
 use crate::record::Tape;
 
 /// How often the drive is filled in one turn if it empties at once.
@@ -42,8 +43,9 @@ pub(crate) struct Drive {
     /// When the layer wants to be asked again.
     pub(crate) wake: Option<Wake>,
     model: Option<Model>,
-    /// The shortest time a request has taken in this drive, nanoseconds.
-    floor: u64,
+    /// Tenants with volumes here.
+    pub(super) tenants: Vec<Tenant>,
+    pub(super) counted: Counted,
     /// By tag: the piece in the drive.
     flights: Vec<Flight>,
     pub(crate) finished: Vec<Finished>,
@@ -80,6 +82,8 @@ pub(crate) struct Pending {
     pub(crate) payload: Vec<SharedBuf>,
     /// What has been read: place in the request, bytes.
     pub(crate) parts: Vec<(u32, Buf)>,
+    /// It had the drive to itself, in one piece.
+    pub(crate) alone: bool,
 }
 
 /// A piece in the drive.
@@ -92,6 +96,7 @@ struct Flight {
     flags: Flags,
     offset: u64,
     length: u32,
+    gone: Gone,
 }
 
 impl Flight {
@@ -112,6 +117,7 @@ impl Flight {
         flags: Flags::NONE,
         offset: 0,
         length: 0,
+        gone: Gone::NONE,
     };
 }
 
@@ -139,7 +145,8 @@ impl Drive {
             wake: None,
             model,
             tape,
-            floor: u64::MAX,
+            tenants: Vec::new(),
+            counted: Counted::new(),
             // One more for the sync of a volume past the layer.
             flights: vec![Flight::NONE; tags + 1],
             finished: Vec::new(),
@@ -239,6 +246,7 @@ impl Drive {
             cost,
             payload,
             parts,
+            alone: false,
         })
     }
 
@@ -267,10 +275,11 @@ impl Drive {
 
     /// Goes on with what was put off and tells the layer what has ended, before anything new is submitted.
     pub(crate) fn settle(&mut self, ring: &mut AnyRing, now: Instant) {
+        self.pass(now);
         self.left = TURN;
         self.go_on(ring, now);
         self.left = TURN;
-        self.land();
+        self.land(now);
         if !self.completions.is_empty() {
             self.layer.complete(now, &self.completions);
             self.completions.clear();
@@ -287,7 +296,7 @@ impl Drive {
         which: impl Fn(&Volume) -> bool,
     ) -> bool {
         loop {
-            self.land();
+            self.land(now);
             if self.syncing.is_some() {
                 return false;
             }
@@ -329,7 +338,7 @@ impl Drive {
         self.touched = false;
         self.due(ring, now);
         for _ in 0..ROUNDS {
-            self.land();
+            self.land(now);
             if !self.completions.is_empty() {
                 self.layer.complete(now, &self.completions);
                 self.completions.clear();
@@ -364,6 +373,7 @@ impl Drive {
     /// Hands a piece to its backend, or to the model in front of it.
     fn dispatch(&mut self, ring: &mut AnyRing, now: Instant, dispatch: &Dispatch) {
         let space = dispatch.space.0;
+        let gone = self.counted.goes(now);
         self.flights[dispatch.tag.0 as usize] = Flight {
             cookie: dispatch.cookie,
             space,
@@ -372,6 +382,7 @@ impl Drive {
             flags: dispatch.flags,
             offset: dispatch.offset,
             length: dispatch.length,
+            gone,
         };
         let Some(volume) = &mut self.volumes[space as usize] else {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
@@ -439,9 +450,10 @@ impl Drive {
     }
 
     /// Takes in what the backends have finished: data to its request, errors to the volume, the rest to the layer.
-    fn land(&mut self) {
+    fn land(&mut self, now: Instant) {
         let sync_tag = self.sync_tag();
-        for finished in self.finished.drain(..) {
+        let mut all = std::mem::take(&mut self.finished);
+        for finished in all.drain(..) {
             let Finished { tag, outcome, data } = finished;
             if tag == sync_tag {
                 let space = self.syncing.take().unwrap_or_default();
@@ -458,16 +470,21 @@ impl Drive {
             {
                 volume.failed(flight.piece(), errno);
             }
-            if outcome == Some(Outcome::Ok)
-                && let Some(pending) = self.requests.get_mut(flight.cookie as u32)
-            {
-                pending.keep(flight.within, data);
+            let alone = self.counted.is_back(now, flight.gone);
+            if outcome == Some(Outcome::Ok) {
+                self.count_piece(now, flight.space, flight.op, flight.length);
+                if let Some(pending) = self.requests.get_mut(flight.cookie as u32) {
+                    pending.alone = alone && flight.length == pending.request.length;
+                    pending.keep(flight.within, data);
+                }
             }
             debug_assert!(
                 outcome != Some(Outcome::Ok) || flight.op != Op::Read || flight.length > 0
             );
             self.completions.push(Completion { tag, outcome });
         }
+        // Nothing has finished meanwhile.
+        self.finished = all;
     }
 
     /// The connection of a stream.
@@ -476,44 +493,9 @@ impl Drive {
         Some(open.connection)
     }
 
-    /// Counts a request that goes to the layer.
-    pub(crate) fn count_in(&mut self, now: Instant, space: u32) {
-        let floor = self.floor();
-        if let Some(volume) = &mut self.volumes[space as usize] {
-            let terms = Terms::new(&volume.terms.contract, floor);
-            volume.tally.submitted(now, &terms);
-        }
-    }
-
-    /// Counts a request that is over.
-    pub(crate) fn count(&mut self, now: Instant, space: u32, done: &Done) {
-        if matches!(done.op, Op::Read | Op::Write) && done.outcome == Outcome::Ok {
-            self.floor = self.floor.min(done.waits.drive.as_nanos());
-        }
-        let floor = self.floor();
-        if let Some(volume) = &mut self.volumes[space as usize] {
-            let terms = Terms::new(&volume.terms.contract, floor);
-            volume.tally.done(now, done, &terms);
-        }
-    }
-
-    /// Counts a request back that the layer did not take.
-    pub(crate) fn withdraw(&mut self, now: Instant, space: u32) {
-        if let Some(volume) = &mut self.volumes[space as usize] {
-            volume.tally.withdrawn(now);
-        }
-    }
-
-    fn floor(&self) -> u64 {
-        if self.floor == u64::MAX {
-            0
-        } else {
-            self.floor
-        }
-    }
-
-    /// How things stand, for the metrics. `held` gives the live and limited requests and the oldest's age for each space.
+    /// How things stand, for the metrics.
     pub(crate) fn snapshot(&mut self, now: Instant) -> DriveSnapshot {
+        self.pass(now);
         let mut gauges = vec![(0, 0); self.volumes.len()];
         for (space, stream) in self.open_streams() {
             if let Some(gauge) = self.layer.layer().gauges(stream) {
@@ -523,22 +505,28 @@ impl Drive {
                 *oldest = age.max(*oldest);
             }
         }
-        let floor = self.floor();
-        let volumes = self.volumes.iter_mut().zip(gauges);
-        let volumes = volumes
-            .filter_map(|(volume, gauge)| Some(volume.as_mut()?.snapshot(now, floor, gauge)));
+        let volumes = self.volumes.iter().zip(gauges);
+        let volumes = volumes.filter_map(|(volume, gauge)| Some(volume.as_ref()?.snapshot(gauge)));
         let volumes = volumes.collect();
+        let tenants = self.tenants.iter().map(|tenant| TenantSnapshot {
+            name: tenant.name.clone(),
+            rate: tenant.promise.rate(),
+            seconds: *tenant.promise.seconds(),
+        });
         DriveSnapshot {
             name: self.name.clone(),
             live: self.layer.layer().live(),
             in_flight: self.layer.layer().in_flight(),
             counters: self.layer.layer().counters(),
+            served_ns: now.as_nanos(),
+            busy_ns: self.busy_ns(now),
             volumes,
+            tenants: tenants.collect(),
         }
     }
 
     /// The streams of connections, each with its space.
-    fn open_streams(&self) -> Vec<(u32, weir_core::StreamId)> {
+    pub(super) fn open_streams(&self) -> Vec<(u32, weir_core::StreamId)> {
         self.streams
             .iter()
             .flatten()

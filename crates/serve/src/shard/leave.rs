@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_core::{Instant, Span};
+use weir_core::{Instant, Op, Span};
 use weir_uring::Ring;
 
 use super::Shard;
@@ -70,7 +70,9 @@ impl Shard {
             if let Some(pending) = drive.requests.remove(id) {
                 load.requests += 1;
                 load.bytes += pending.cost;
-                drive.withdraw(self.now, connection.space);
+                let op = super::parse::op(pending.request.command).unwrap_or(Op::Flush);
+                connection.asking -= u32::from(op != Op::Flush);
+                drive.withdraw(self.now, connection.space, op, connection.held);
             }
         }
         self.release(slot, load);

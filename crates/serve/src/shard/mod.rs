@@ -9,6 +9,7 @@ mod allocations;
 mod arrive;
 mod change;
 mod connection;
+mod count;
 mod drive;
 mod leave;
 mod memory;
@@ -44,7 +45,7 @@ use slab::Slab;
 
 pub(crate) use change::Change;
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
-pub(crate) use volume::{Sold, VolumeSetup};
+pub(crate) use volume::{Sold, SoldTenant, VolumeSetup};
 
 /// A connection whose handshake is over.
 #[derive(Debug)]
@@ -307,6 +308,7 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         let started = setup.start(&drive.plan);
         drive.add(started.map_err(|error| format!("volume {name}: {error}"))?);
     }
+    drive.sell(now);
     Ok(drive)
 }
 

@@ -168,7 +168,8 @@ impl Shard {
             self.spare.push(bufs);
         }
         if let Some(core) = core_request(connection.stream, connection.space, &request, id) {
-            drive.count_in(self.now, connection.space);
+            drive.count_in(self.now, connection.space, core.op, connection.held);
+            connection.asking += u32::from(core.op != Op::Flush);
             self.batch.push(core);
         } else {
             let query = Query {
@@ -250,8 +251,10 @@ impl Shard {
                 .answer(structured, &pending.request, Some(Errno::Inval));
         }
         let cost = pending.cost;
+        let op = op(pending.request.command).unwrap_or(Op::Flush);
+        connection.asking -= u32::from(op != Op::Flush);
         drive.recycle(pending);
-        drive.withdraw(self.now, connection.space);
+        drive.withdraw(self.now, connection.space, op, connection.held);
         self.answered(slot, cost, sends);
     }
 
@@ -262,18 +265,21 @@ impl Shard {
     }
 }
 
+/// The core's word for a command; `None` for those the core does not know.
+pub(super) fn op(command: Command) -> Option<Op> {
+    match command {
+        Command::Read => Some(Op::Read),
+        Command::Write => Some(Op::Write),
+        Command::Flush => Some(Op::Flush),
+        Command::Trim => Some(Op::Discard),
+        Command::WriteZeroes => Some(Op::WriteZeroes),
+        Command::Disconnect | Command::Cache | Command::BlockStatus | Command::Unknown(_) => None,
+    }
+}
+
 /// The core's request for one of the protocol; `None` for those the core does not know.
 fn core_request(stream: StreamId, space: u32, request: &Request, id: u32) -> Option<CoreRequest> {
-    let op = match request.command {
-        Command::Read => Op::Read,
-        Command::Write => Op::Write,
-        Command::Flush => Op::Flush,
-        Command::Trim => Op::Discard,
-        Command::WriteZeroes => Op::WriteZeroes,
-        Command::Disconnect | Command::Cache | Command::BlockStatus | Command::Unknown(_) => {
-            return None;
-        }
-    };
+    let op = op(request.command)?;
     let mut flags = Flags::NONE;
     // Where FUA means nothing it is dropped, as the protocol allows.
     let modifies = request.command.modifies();

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use weir_core::{Done, Outcome, Output as Told};
+use weir_core::{Done, Op, Outcome, Output as Told};
 use weir_uring::{Completion, Fill, MAX_PIECES, Reason, Ring, Segment};
 use weir_wire::nbd::{Command, Errno};
 
@@ -190,6 +190,7 @@ impl Shard {
             connection.held = false;
             let drive = &mut self.drives[connection.drive];
             drive.layer.hold(self.now, connection.stream, false);
+            drive.suspend(self.now, connection.space, connection.asking, false);
             drive.touched = true;
         }
         if !connection.output.next.is_empty() {
@@ -331,8 +332,10 @@ impl Shard {
         };
         let slot = pending.connection;
         let connection = &mut self.connections[slot];
-        drive.count(self.now, connection.space, done);
+        let held = connection.held;
+        drive.count(self.now, connection.space, done, held, pending.alone);
         connection.live -= 1;
+        connection.asking -= u32::from(done.op != Op::Flush);
         let error = match done.outcome {
             Outcome::Ok => None,
             Outcome::Error(errno) => Some(Errno::from_os(i32::from(errno))),
@@ -408,6 +411,7 @@ impl Shard {
             connection.held = true;
             let drive = &mut self.drives[connection.drive];
             drive.layer.hold(self.now, connection.stream, true);
+            drive.suspend(self.now, connection.space, connection.asking, true);
             drive.touched = true;
         }
     }

@@ -3,11 +3,11 @@
 use std::io;
 
 use weir_config::Plan;
-use weir_core::{Contract, Flags, GroupId, Instant, Op};
+use weir_core::{Contract, Flags, GroupId, Op};
 
 use crate::backend::{Backend, Prepare, Traits};
 use crate::log::said;
-use crate::metrics::{Tally, Terms, VolumeSnapshot};
+use crate::metrics::{Tally, VolumeSnapshot};
 
 /// Linux's EIO.
 pub(super) const EIO: u16 = 5;
@@ -52,6 +52,8 @@ pub(crate) struct Volume {
     pub(crate) name: String,
     pub(crate) traits: Traits,
     pub(crate) terms: Sold,
+    /// Which of its drive's tenants it belongs to.
+    pub(super) member: Option<usize>,
     pub(crate) group: GroupId,
     pub(crate) backend: Box<dyn Backend>,
     /// A flush has failed: what was written before may be lost, and no later flush may say otherwise.
@@ -70,9 +72,14 @@ pub(crate) struct Volume {
 #[derive(Clone, Debug)]
 pub(crate) struct Sold {
     pub(crate) contract: Contract,
-    pub(crate) tenant: Option<String>,
-    /// Its tenant's share.
-    pub(crate) tenant_share: u16,
+    pub(crate) tenant: Option<SoldTenant>,
+}
+
+/// What a volume's tenant was sold.
+#[derive(Clone, Debug)]
+pub(crate) struct SoldTenant {
+    pub(crate) name: String,
+    pub(crate) contract: Contract,
 }
 
 /// A volume that is to be served.
@@ -103,6 +110,7 @@ impl VolumeSetup {
                 name: self.name,
                 traits: self.storage.traits(),
                 terms: self.sold,
+                member: None,
                 group: slot.group,
                 backend: self.storage.start()?,
                 sync_failed: false,
@@ -117,24 +125,17 @@ impl VolumeSetup {
 }
 
 impl Volume {
-    pub(super) fn snapshot(
-        &mut self,
-        now: Instant,
-        floor: u64,
-        gauge: (u32, u64),
-    ) -> VolumeSnapshot {
-        let contract = self.terms.contract;
-        self.tally.up_to(now, &Terms::new(&contract, floor));
+    /// Of its requests so many are limited, and the oldest has been there for so many nanoseconds.
+    pub(super) fn snapshot(&self, (limited, oldest_ns): (u32, u64)) -> VolumeSnapshot {
+        let Sold { contract, tenant } = &self.terms;
         VolumeSnapshot {
             name: self.name.clone(),
-            tenant: self.terms.tenant.clone(),
+            tenant: tenant.as_ref().map(|t| t.name.clone()),
             share: contract.share,
-            tenant_share: self.terms.tenant_share,
-            min: contract.min,
+            tenant_share: tenant.as_ref().map_or(0, |t| t.contract.share),
             connections: self.connections,
-            limited: gauge.0,
-            oldest_ns: gauge.1,
-            last_bytes: self.tally.last_second(now),
+            limited,
+            oldest_ns,
             sync_failed: self.sync_failed,
             tally: self.tally.clone(),
         }

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
+use weir_measure::promise::{Excuse, Short};
 use weir_wire::nbd::{Command, CommandFlags};
 
 use crate::client::{Bench, ONE, serve};
@@ -143,4 +144,36 @@ fn who_asks_slowly_holds_up_neither_others_nor_the_end() {
         !matches!(slow[19].read(&mut [0]), Ok(1..)),
         "it was not answered at the end"
     );
+}
+
+/// `docs/metrics.md` has every family, with its kind, and no other.
+#[test]
+fn every_metric_is_documented() {
+    let bench = serve(&format!("listen.metrics = \"127.0.0.1:0\"\n{ONE}"));
+    let text = get(&bench, "GET /metrics HTTP/1.1\r\n\r\n");
+    let families = text.lines().filter_map(|l| l.strip_prefix("# TYPE "));
+    let mut said: Vec<String> = families.map(str::to_owned).collect();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows = page.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| `weir_")?.split(" | ");
+        let name = cells.next()?.strip_suffix('`')?;
+        Some(format!("weir_{name} {}", cells.next()?))
+    });
+    let mut documented: Vec<String> = rows.collect();
+    said.sort();
+    documented.sort();
+    assert_eq!(documented, said);
+    for (reasons, family) in [
+        (Short::ALL.map(Short::name), "weir_short_seconds"),
+        (Excuse::ALL.map(Excuse::name), "weir_excused_seconds"),
+    ] {
+        for reason in reasons {
+            let row = format!("| `{reason}` |");
+            assert!(page.contains(&row), "{reason} of {family} is not explained");
+            let sample =
+                format!("{family}_total{{drive=\"d\",volume=\"v\",reason=\"{reason}\"}} 0");
+            assert!(text.contains(&sample), "{sample}");
+        }
+    }
 }

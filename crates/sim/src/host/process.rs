@@ -145,7 +145,11 @@ impl Process {
                 }
                 match program.next(t) {
                     Step::Issue(io) => {
-                        meter.sent(io.due.as_nanos());
+                        if io.op == Op::Flush {
+                            meter.flushing(io.due.as_nanos());
+                        } else {
+                            meter.sent(io.due.as_nanos());
+                        }
                         self.begin(io);
                     }
                     Step::WaitUntil(at) => return Then::At(at),
@@ -203,11 +207,15 @@ impl Process {
         let copy = self.buffered.copy.as_nanos() * pages.max(1);
         self.free = t + Span::from_nanos(copy);
         let ns = self.free.as_nanos();
-        if call.failed {
-            meter.failed(ns);
-        } else {
+        let (due, bytes) = (call.io.due.as_nanos(), call.io.length.into());
+        match (call.io.op, call.failed) {
+            (Op::Flush, true) => meter.flush_failed(ns),
+            (Op::Flush, false) => meter.flushed(due, ns),
+            (_, true) => meter.failed(ns, bytes),
+            (_, false) => meter.done(due, ns, bytes),
+        }
+        if !call.failed {
             let (waits, within) = call.parts.measured();
-            meter.done(call.io.due.as_nanos(), ns, call.io.length.into());
             meter.waited(ns, waits);
             meter.waited_within(ns, within);
         }

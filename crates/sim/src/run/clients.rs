@@ -5,7 +5,7 @@ use crate::Error;
 use crate::flights::Flight;
 use crate::guest::moved;
 use crate::host::Then;
-use weir_core::{Done, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
+use weir_core::{Done, Op, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
 use weir_load::Step;
 
 /// What a request that makes no sense is answered with.
@@ -35,7 +35,7 @@ impl Run<'_> {
                 self.flights.remove(request.cookie);
             }
             for _ in 0..guest.program.outstanding() {
-                guest.meter.failed(self.now.as_nanos());
+                guest.meter.failed(self.now.as_nanos(), 0);
             }
             self.timers.clear(client);
             self.layer.close(self.now, stream);
@@ -68,7 +68,11 @@ impl Run<'_> {
                         idle: self.idling.until(self.now),
                         service: None,
                     });
-                    guest.meter.sent(io.due.as_nanos());
+                    if io.op == Op::Flush {
+                        guest.meter.flushing(io.due.as_nanos());
+                    } else {
+                        guest.meter.sent(io.due.as_nanos());
+                    }
                     let request = guest.request(stream, &io, cookie);
                     if !self.transit.is_direct() {
                         self.transit.send(self.now, request);

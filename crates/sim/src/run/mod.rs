@@ -20,7 +20,7 @@ use weir_core::{
     SpaceId, Span,
 };
 use weir_drive::{Drive, Freezing};
-use weir_measure::Level;
+use weir_measure::{Level, Places};
 
 /// A scenario played under a policy, in virtual time.
 pub struct Run<'a> {
@@ -39,6 +39,9 @@ pub struct Run<'a> {
     idling: Idling,
     /// Commands in the drive over time, if that is followed.
     depth: Option<Level>,
+    /// One place while at least one command is in the drive.
+    busy: Places,
+    is_busy: bool,
     flights: Flights,
     transit: Transit,
     timers: Timers,
@@ -138,6 +141,8 @@ impl<'a> Run<'a> {
             by_tag: Vec::new(),
             idling: Idling::default(),
             depth: None,
+            busy: Places::new((Instant::ZERO + scenario.warm_up).as_nanos()),
+            is_busy: false,
             flights: Flights::new(outstanding),
             transit: Transit::new(scenario.path, &scenario.machine, outstanding),
             timers: Timers::new(guests.len()),
@@ -274,6 +279,7 @@ impl<'a> Run<'a> {
             counters: self.layer.layer().counters(),
             unanswered,
             depth: self.depth,
+            busy_ns: self.busy.area(until.as_nanos()) as u64,
             turns: self.turns,
         }
     }

@@ -163,6 +163,15 @@ impl Run<'_> {
         self.outputs = outputs;
         let idles = self.layer.layer().idles_for().is_some();
         self.idling.set(self.now, idles);
+        let busy = self.drive.in_flight() > 0;
+        if busy != std::mem::replace(&mut self.is_busy, busy) {
+            let now = self.now.as_nanos();
+            if busy {
+                self.busy.take(now);
+            } else {
+                self.busy.give(now);
+            }
+        }
         if let Some(depth) = &mut self.depth {
             depth.set(self.now.as_nanos(), self.drive.in_flight().into());
         }

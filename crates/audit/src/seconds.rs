@@ -1,0 +1,466 @@
+//! What the metrics say of promises adds up: every promised second is kept, short or excused, and that agrees with a slow count.
+//!
+//! A [`Promise`] is kept for each group as the server keeps it, with the same calls at the same times, and beside it a list of all that
+//! happened in the second under way. When a second ends, the list is counted through: how long something waited, what was owed for it,
+//! what was served. Not counted so is why a second was not kept; that its requests were held by a limit is believed only if some were.
+//!
+//! What a second is owed rounds where the min changes within it: such a second only has to be counted.
+
+use crate::auditor::{Auditor, Fact};
+use crate::found::Found;
+use crate::model::Model;
+use crate::promised::{Rate, Units, moved};
+use weir_core::{Config, Done, GroupId, Op, Outcome, StreamId};
+use weir_measure::promise::{self, Excuse, Promise, Seconds as Sums};
+use weir_measure::{SECOND_NS, Waits, Window};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Seconds {
+    groups: Vec<Group>,
+    /// By slot.
+    streams: Vec<Stream>,
+    /// What all groups together were served in the second under way.
+    drive: Window,
+    /// When that ends, nanoseconds.
+    ends: u64,
+}
+
+/// What is known of a stream.
+#[derive(Debug)]
+struct Stream {
+    id: StreamId,
+    /// Its group, and those above.
+    path: Vec<u32>,
+    held: bool,
+    /// Its live requests, but for flushes.
+    live: u32,
+}
+
+#[derive(Debug)]
+struct Group {
+    promise: Promise,
+    slow: Slow,
+}
+
+/// The slow count of a group.
+#[derive(Debug, Default)]
+struct Slow {
+    /// What happened in the second under way, in order.
+    events: Vec<(u64, Event)>,
+    /// Requests that waited when it began, and those of clients that did not read their answers.
+    waiting: i64,
+    /// The rate when it began, and whether it was in force from then on.
+    rate: Option<Rate>,
+    whole: bool,
+    /// The rate now.
+    now: Option<Rate>,
+    got: Window,
+    /// Bytes of the longest piece ever.
+    longest: u64,
+    /// What the second before was given of this one.
+    advanced: u64,
+    /// Some request was held by a limit.
+    limited: bool,
+    sums: Counted,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// So many more or fewer requests wait.
+    Waits(i64),
+    /// The rate is another.
+    Rate(Option<Rate>),
+}
+
+/// Seconds so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counted {
+    promised: u64,
+    kept: u64,
+    /// Nothing waited.
+    quiet: u64,
+    /// All others.
+    lacking: u64,
+}
+
+impl Counted {
+    /// What a promise says.
+    fn of(sums: &Sums) -> Self {
+        let quiet = [Excuse::Idle, Excuse::Suspended].map(|e| sums.excused[e as usize]);
+        let quiet = quiet.iter().sum();
+        Self {
+            promised: sums.promised,
+            kept: sums.kept,
+            quiet,
+            lacking: sums.all_short() + sums.all_excused() - quiet,
+        }
+    }
+}
+
+impl Seconds {
+    /// Of a layer that was made from this.
+    pub fn new(config: &Config) -> Self {
+        let group = || Group {
+            promise: Promise::new(0, None),
+            slow: Slow::default(),
+        };
+        let mut groups = Vec::new();
+        groups.resize_with(config.limits.groups as usize, group);
+        Self {
+            groups,
+            streams: Vec::new(),
+            drive: Window::default(),
+            ends: SECOND_NS,
+        }
+    }
+
+    /// The seconds of all groups together.
+    pub fn sums(&self) -> Sums {
+        let mut all = Sums::default();
+        for group in &self.groups {
+            all.merge(group.promise.seconds());
+        }
+        all
+    }
+
+    /// Time has passed since the last call.
+    fn pass(&mut self, model: &Model, found: &mut Found) {
+        let now = model.now.as_nanos();
+        if now < self.ends {
+            return;
+        }
+        let limited = self.limited(model);
+        for (id, (group, limited)) in self.groups.iter_mut().zip(limited).enumerate() {
+            if let Some(wrong) = group.end_seconds(now, self.ends, self.drive, limited) {
+                found.add(Self::NAME, format_args!("group {id}: {wrong}"));
+            }
+        }
+        self.drive = Window::default();
+        self.ends = (now / SECOND_NS + 1) * SECOND_NS;
+    }
+
+    /// Requests of each group that have not passed their limits.
+    fn limited(&self, model: &Model) -> Vec<u32> {
+        let mut limited = vec![0; self.groups.len()];
+        for stream in self.streams.iter().filter(|s| s.live > 0) {
+            let Some(known) = model.stream(stream.id) else {
+                continue;
+            };
+            let requests = model.requests_of(known).map(|slot| model.request(slot));
+            let held = requests.filter(|live| !live.released).count();
+            for group in &stream.path {
+                limited[*group as usize] += held as u32;
+            }
+        }
+        limited
+    }
+
+    fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
+        let stream = self.streams.get_mut(id.slot() as usize)?;
+        (stream.id == id).then_some(stream)
+    }
+
+    /// Tells the promises above a stream of something that happens now.
+    fn tell(&mut self, model: &Model, id: StreamId, tell: impl Fn(&mut Promise, &mut Slow)) {
+        let Some(stream) = self.streams.get(id.slot() as usize) else {
+            return;
+        };
+        if stream.id != id {
+            return;
+        }
+        let now = model.now.as_nanos();
+        for group in &stream.path {
+            let group = &mut self.groups[*group as usize];
+            group.promise.pass(now, Window::default(), 0);
+            tell(&mut group.promise, &mut group.slow);
+        }
+    }
+
+    fn opened(&mut self, model: &Model, id: StreamId, group: GroupId) {
+        let stream = Stream {
+            id,
+            path: model.tree.path(group).map(|g| g.0).collect(),
+            held: false,
+            live: 0,
+        };
+        let slot = id.slot() as usize;
+        if slot < self.streams.len() {
+            self.streams[slot] = stream;
+            return;
+        }
+        while self.streams.len() < slot {
+            self.streams.push(Stream {
+                id: StreamId::from_bits(u64::MAX),
+                path: Vec::new(),
+                held: false,
+                live: 0,
+            });
+        }
+        self.streams.push(stream);
+    }
+
+    fn held(&mut self, model: &Model, id: StreamId, held: bool) {
+        let Some(stream) = self.stream(id) else {
+            return;
+        };
+        if std::mem::replace(&mut stream.held, held) == held {
+            return;
+        }
+        let live = stream.live;
+        let now = model.now.as_nanos();
+        let more = if held { -i64::from(live) } else { live.into() };
+        self.tell(model, id, |promise, slow| {
+            promise.suspend(live, held);
+            slow.events.push((now, Event::Waits(more)));
+        });
+    }
+
+    fn accepted(&mut self, model: &Model, slot: u32) {
+        let live = model.request(slot);
+        let id = live.request.stream;
+        if live.request.op == Op::Flush {
+            return;
+        }
+        let Some(stream) = self.stream(id) else {
+            return;
+        };
+        stream.live += 1;
+        let held = stream.held;
+        let now = model.now.as_nanos();
+        self.tell(model, id, |promise, slow| {
+            promise.sent(held);
+            slow.events.push((now, Event::Waits(i64::from(!held))));
+        });
+    }
+
+    fn done(&mut self, model: &Model, slot: u32, done: &Done) {
+        let request = &model.request(slot).request;
+        let id = request.stream;
+        let (op, bytes) = (request.op, u64::from(moved(request.op, request.length)));
+        if op == Op::Flush {
+            return;
+        }
+        let Some(stream) = self.stream(id) else {
+            return;
+        };
+        stream.live = stream.live.saturating_sub(1);
+        let held = stream.held;
+        let waits = Waits {
+            limit_ns: done.waits.limit.as_nanos(),
+            elevator_ns: done.waits.elevator.as_nanos(),
+            drive_ns: done.waits.drive.as_nanos(),
+        };
+        let now = model.now.as_nanos();
+        let ok = done.outcome == Outcome::Ok;
+        self.drive.requests += u64::from(ok);
+        self.tell(model, id, |promise, slow| {
+            promise.over(held);
+            slow.events.push((now, Event::Waits(-i64::from(!held))));
+            slow.limited |= waits.limit_ns > 0;
+            match done.outcome {
+                Outcome::Ok => {
+                    promise.answered(waits);
+                    slow.got.requests += 1;
+                }
+                Outcome::Error(_) => promise.failed(bytes),
+                Outcome::Cancelled => {}
+            }
+        });
+    }
+
+    fn served(&mut self, model: &Model, id: StreamId, bytes: u64) {
+        self.drive.bytes += bytes;
+        self.tell(model, id, |promise, slow| {
+            promise.served(bytes);
+            slow.got.bytes += bytes;
+            slow.longest = slow.longest.max(bytes);
+        });
+    }
+
+    fn changed(&mut self, model: &Model) {
+        let now = model.now.as_nanos();
+        for (id, group) in self.groups.iter_mut().enumerate() {
+            let known = model.tree.get(GroupId(id as u32));
+            let rate = known.and_then(|g| Rate::of(&g.contract));
+            if rate == group.slow.now {
+                continue;
+            }
+            group.promise.pass(now, Window::default(), 0);
+            group.promise.change(rate.map(|rate| promise::Rate {
+                units: match rate.units {
+                    Units::Bytes => promise::Units::Bytes,
+                    Units::Requests => promise::Units::Requests,
+                },
+                a_second: rate.a_second,
+            }));
+            group.slow.now = rate;
+            group.slow.events.push((now, Event::Rate(rate)));
+        }
+    }
+}
+
+impl Group {
+    /// The second under way, which ends at `ends`, is over, and those after it up to `now`. Says what does not agree.
+    fn end_seconds(
+        &mut self,
+        now: u64,
+        ends: u64,
+        mut drive: Window,
+        limited: u32,
+    ) -> Option<String> {
+        let slow = &mut self.slow;
+        slow.limited |= limited > 0;
+        let mut end = ends;
+        while end <= now {
+            self.promise.pass(end, drive, limited);
+            drive = Window::default();
+            slow.end_second(end);
+            let sums = self.promise.seconds();
+            let counted = Counted::of(sums);
+            let all = sums.kept + sums.all_short() + sums.all_excused();
+            if sums.promised != all {
+                return Some(format!("{sums:?} do not add up"));
+            }
+            if counted != slow.sums {
+                let slow = std::mem::replace(&mut slow.sums, counted);
+                return Some(format!(
+                    "{sums:?} where {slow:?} were counted, up to {end} ns"
+                ));
+            }
+            if sums.excused[Excuse::Limit as usize] > 0 && !slow.limited {
+                return Some(format!("{sums:?}, and no limit held anything"));
+            }
+            end += SECOND_NS;
+        }
+        None
+    }
+}
+
+impl Slow {
+    /// Counts the second through that ends at `end`.
+    fn end_second(&mut self, end: u64) {
+        let (mut at, mut rate, mut whole) = (end - SECOND_NS, self.rate, self.whole);
+        // What is owed at the rates before, and the time waited at this one.
+        let (mut owed, mut waited, mut all) = (0, 0, 0);
+        let units = |rate: Option<Rate>| rate.map(|r| r.units);
+        let due = |rate: Option<Rate>, ns: u64| {
+            let amount = rate.map_or(0, |r| u128::from(r.a_second) * u128::from(ns));
+            (amount / u128::from(SECOND_NS)) as u64
+        };
+        let last = (end, Event::Waits(0));
+        for (when, event) in self.events.drain(..).chain([last]) {
+            if self.waiting > 0 {
+                waited += when - at;
+                all += when - at;
+            }
+            at = when;
+            match event {
+                Event::Waits(more) => self.waiting += more,
+                Event::Rate(other) => {
+                    owed += due(rate, waited);
+                    if units(rate) != units(other) {
+                        whole = false;
+                        self.advanced = 0;
+                    }
+                    (rate, waited) = (other, 0);
+                }
+            }
+        }
+        owed += due(rate, waited);
+        let got = std::mem::take(&mut self.got);
+        (self.rate, self.whole) = (rate, rate.is_some());
+        if let Some(rate) = rate.filter(|_| whole) {
+            self.judge(rate, owed, all, got);
+        }
+    }
+
+    fn judge(&mut self, rate: Rate, owed: u64, waited: u64, got: Window) {
+        self.sums.promised += 1;
+        let advanced = std::mem::take(&mut self.advanced);
+        if waited == 0 {
+            self.sums.quiet += 1;
+            return;
+        }
+        let (got, one) = match rate.units {
+            Units::Bytes => (got.bytes, self.longest),
+            Units::Requests => (got.requests, 1),
+        };
+        let one = if self.waiting > 0 { one } else { 0 };
+        let needs = owed.saturating_sub(rate.a_second / 100) + advanced;
+        if got + one >= needs {
+            self.advanced = needs.saturating_sub(got);
+            self.sums.kept += 1;
+        } else {
+            self.advanced = one;
+            self.sums.lacking += 1;
+        }
+    }
+}
+
+impl Auditor for Seconds {
+    const NAME: &'static str = "seconds";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Begin(_) | Fact::End => self.pass(model, found),
+            Fact::Opened(id, spec) => self.opened(model, id, spec.group),
+            Fact::Held(id, held) => self.held(model, id, held),
+            Fact::Accepted(slot) => self.accepted(model, slot),
+            Fact::Done(Some(slot), done) => self.done(model, slot, done),
+            Fact::Returned(completion, Some(flight)) if completion.outcome == Some(Outcome::Ok) => {
+                let piece = &flight.dispatch;
+                if piece.op != Op::Flush {
+                    self.served(model, piece.stream, moved(piece.op, piece.length).into());
+                }
+            }
+            Fact::Changed(_, Ok(_)) => self.changed(model),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A group that is promised so much and has one request of 1000 bytes at a time, which takes 100 ms. The slow count misses `missed`.
+    fn wrong(min: u64, missed: u64) -> Option<String> {
+        let mut group = Group {
+            promise: Promise::new(0, promise::Rate::new(min, 0)),
+            slow: Slow {
+                rate: Some(Rate {
+                    units: Units::Bytes,
+                    a_second: min,
+                }),
+                whole: true,
+                waiting: 1,
+                ..Slow::default()
+            },
+        };
+        group.promise.sent(false);
+        for n in 1..=30 {
+            let now = n * SECOND_NS / 10;
+            group.promise.pass(now - 1, Window::default(), 0);
+            group.promise.served(1_000);
+            group.promise.answered(Waits::default());
+            group.slow.longest = 1_000;
+            group.slow.got.bytes += if n == missed { 0 } else { 1_000 };
+            if n % 10 == 0 {
+                let found = group.end_seconds(now, now, Window::default(), 0);
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_count_that_does_not_agree_is_found() {
+        assert_eq!(wrong(10_000, 0), None);
+        assert_eq!(wrong(20_000, 0), None);
+        assert!(wrong(11_000, 5).is_some_and(|w| w.contains("were counted")));
+    }
+}

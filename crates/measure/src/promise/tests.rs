@@ -1,0 +1,292 @@
+use super::*;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const MIN: u64 = 10_000_000;
+
+fn bytes(min: u64) -> Option<Rate> {
+    Rate::new(min, 0)
+}
+
+/// What became of the seconds of one promise.
+fn sums(seconds: &Seconds) -> (u64, u64, u64, u64) {
+    assert_eq!(
+        seconds.promised,
+        seconds.kept + seconds.all_short() + seconds.all_excused()
+    );
+    let (short, excused) = (seconds.all_short(), seconds.all_excused());
+    (seconds.promised, seconds.kept, short, excused)
+}
+
+/// A client with one request of 4 KiB at a time that takes so many microseconds in each place, and so many until the next, for five
+/// seconds; others are served `others` bytes a second meanwhile. `alone`: microseconds that one takes with the drive to itself.
+fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Seconds {
+    let mut promise = Promise::new(0, bytes(MIN));
+    if let Some(alone) = alone {
+        promise.alone(alone * 1_000, 4096);
+    }
+    let [limit, elevator, drive] = waits.map(|us| us * 1_000);
+    let (mut now, mut own, mut second) = (0, 0, 0);
+    let mut pass = |promise: &mut Promise, now: u64, own: &mut u64| {
+        let all = Window {
+            bytes: others + *own,
+            requests: 0,
+        };
+        promise.pass(now, all, 0);
+        if now / SECOND_NS > second {
+            (second, *own) = (now / SECOND_NS, 0);
+        }
+    };
+    while now < 5 * SECOND_NS {
+        pass(&mut promise, now, &mut own);
+        promise.sent(false);
+        now += limit + elevator + drive;
+        pass(&mut promise, now, &mut own);
+        promise.over(false);
+        promise.served(4096);
+        own += 4096;
+        promise.answered(Waits {
+            limit_ns: limit,
+            elevator_ns: elevator,
+            drive_ns: drive,
+        });
+        now += think * 1_000;
+    }
+    pass(&mut promise, now, &mut own);
+    *promise.seconds()
+}
+
+#[test]
+fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
+    // 4096 bytes in 360 us: 11 MB/s.
+    assert_eq!(sums(&closed([0, 200, 160], 0, 0, None)), (5, 5, 0, 0));
+    for (waits, others, why) in [
+        ([0, 900, 100], 200_000_000, Short::Others),
+        ([0, 0, 1000], 200_000_000, Short::Others),
+        // Others got less than what is missing.
+        ([0, 900, 100], 5_000_000, Short::Elevator),
+        ([0, 100, 900], 0, Short::Drive),
+    ] {
+        let seconds = closed(waits, 0, others, None);
+        assert_eq!(sums(&seconds), (5, 0, 5, 0));
+        assert_eq!(seconds.main_short(), Some(why));
+        let lacking = 5 * (MIN - 4_096_000);
+        assert!(
+            seconds.lacking.bytes.abs_diff(lacking) <= 5 * 4096,
+            "{seconds:?}"
+        );
+    }
+}
+
+#[test]
+fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
+    let limited = closed([900, 50, 100], 0, 200_000_000, None);
+    assert_eq!(limited.excused[Excuse::Limit as usize], 5);
+    // With the drive to itself 5 MB/s; it gets most of it.
+    let slow = closed([0, 200, 800], 0, 200_000_000, Some(800));
+    assert_eq!(slow.excused[Excuse::Depth as usize], 5);
+    // It would get 40 MB/s, and was never seen so fast: others have the drive.
+    let behind = closed([0, 0, 10_000], 0, 200_000_000, Some(100));
+    assert_eq!(behind.short[Short::Others as usize], 5);
+    // Nothing at all in a second, of 8 MB/s that it would get.
+    let mut hung = Promise::new(0, bytes(MIN));
+    hung.alone(512_000, 4096);
+    hung.sent(false);
+    let all = Window {
+        bytes: 200_000_000,
+        requests: 0,
+    };
+    hung.pass(SECOND_NS, all, 0);
+    assert_eq!(hung.seconds().short[Short::Others as usize], 1);
+    assert_eq!(hung.seconds().lacking.bytes, 8_000_000);
+    // It would get 8 MB/s, less than its min, and gets a twentieth of that: short of the 8, not of the 10.
+    let starved = closed([0, 0, 10_000], 0, 200_000_000, Some(512));
+    assert_eq!(starved.short[Short::Others as usize], 5);
+    assert!(
+        (37_000_000..39_000_000).contains(&starved.lacking.bytes),
+        "{starved:?}"
+    );
+}
+
+#[test]
+fn a_gap_takes_its_own_time_out_and_no_more() {
+    // 4 KiB in 350 us, then 3 ms of nothing: 11.7 MB/s while it waits.
+    assert_eq!(sums(&closed([0, 200, 150], 3_000, 0, None)), (5, 5, 0, 0));
+    // In 1 ms: 4 MB/s while it waits, a quarter of the time, and others get the rest.
+    let short = closed([0, 900, 100], 3_000, 200_000_000, None);
+    assert_eq!(sums(&short), (5, 0, 5, 0));
+    assert!(short.lacking.bytes.abs_diff(5 * (2_500_000 - 1_024_000)) <= 5 * 2 * 4096);
+}
+
+#[test]
+fn idle_seconds_are_excused_and_hangs_are_short() {
+    let mut promise = Promise::new(0, bytes(MIN));
+    let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, Window::default(), 0);
+    pass(&mut promise, 100_500);
+    assert_eq!(promise.seconds().excused[Excuse::Idle as usize], 100);
+    promise.sent(false);
+    pass(&mut promise, 104_500);
+    assert_eq!(sums(promise.seconds()), (104, 0, 4, 100));
+    assert_eq!(promise.seconds().main_short(), Some(Short::Drive));
+    assert_eq!(promise.seconds().lacking.bytes, 35_000_000);
+    promise.over(false);
+    promise.failed(4_096);
+    promise.sent(true);
+    pass(&mut promise, 107_500);
+    assert_eq!(promise.seconds().excused[Excuse::Suspended as usize], 2);
+}
+
+#[test]
+fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
+    let mut promise = Promise::new(0, bytes(MIN));
+    promise.sent(false);
+    promise.pass(2 * SECOND_NS, Window::default(), 1);
+    assert_eq!(promise.seconds().excused[Excuse::Limit as usize], 2);
+    promise.failed(20_000_000);
+    promise.pass(3 * SECOND_NS, Window::default(), 0);
+    assert_eq!(promise.seconds().short[Short::Error as usize], 1);
+}
+
+#[test]
+fn a_long_request_counts_where_it_is_needed_and_only_once() {
+    // 4 MB every 400 ms: 10 MB/s, in seconds of 8 and 12 MB; every 450 ms: 8.9 MB/s.
+    let run = |every: u64| {
+        let mut promise = Promise::new(0, bytes(MIN));
+        for n in 0..100 {
+            promise.pass(n * every * MS, Window::default(), 0);
+            if n > 0 {
+                promise.over(false);
+                promise.served(4_000_000);
+                promise.answered(Waits::default());
+            }
+            promise.sent(false);
+        }
+        *promise.seconds()
+    };
+    let seconds = run(400);
+    assert_eq!(seconds.kept, seconds.promised, "just enough: {seconds:?}");
+    let seconds = run(450);
+    let whole = seconds.promised * MIN;
+    let got = seconds.promised * 4_000_000_000 / 450;
+    assert!(seconds.all_short() > 10, "{seconds:?}");
+    assert!(
+        seconds.lacking.bytes.abs_diff(whole - got) <= 8_000_000,
+        "{seconds:?}"
+    );
+}
+
+#[test]
+fn only_whole_seconds_of_a_promise_count_and_a_change_counts_in_its_place() {
+    let mut promise = Promise::new(500 * MS, bytes(MIN));
+    let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, Window::default(), 0);
+    promise.sent(false);
+    pass(&mut promise, 2_250);
+    assert_eq!(promise.seconds().promised, 1, "not the one it began in");
+    promise.change(bytes(2 * MIN));
+    pass(&mut promise, 3_000);
+    assert_eq!(
+        promise.seconds().lacking.bytes,
+        MIN + MIN / 4 + 2 * MIN * 3 / 4
+    );
+    promise.change(Rate::new(0, 100));
+    pass(&mut promise, 3_500);
+    promise.change(None);
+    pass(&mut promise, 9_000);
+    assert_eq!(
+        promise.seconds().promised,
+        2,
+        "nothing was promised throughout"
+    );
+}
+
+#[test]
+fn requests_are_counted_where_these_were_promised() {
+    let mut promise = Promise::new(0, Rate::new(0, 1_000));
+    promise.sent(false);
+    for n in 1..=3_000 {
+        promise.pass(n * MS - 1, Window::default(), 0);
+        promise.over(false);
+        // A thousand, then half of them.
+        if n <= 1_500 || n % 2 == 0 {
+            promise.served(1);
+            promise.answered(Waits::default());
+        } else {
+            promise.failed(1);
+        }
+        promise.sent(false);
+    }
+    promise.pass(3 * SECOND_NS, Window::default(), 0);
+    assert_eq!((promise.seconds().promised, promise.seconds().kept), (3, 1));
+    assert_eq!(promise.seconds().short[Short::Error as usize], 2);
+    assert_eq!(
+        promise.seconds().lacking.requests,
+        750 - 1,
+        "one is under way"
+    );
+}
+
+/// A request as it went: when it was sent, how long it took.
+type Sent = (u64, u64, u64);
+
+proptest! {
+    /// Against a slow count of each second from the whole history.
+    #[test]
+    fn seconds_are_those_of_a_slow_count(
+        sent in prop::collection::vec((0u64..6_000, 0u64..2_500, 1u64..60_000), 0..200),
+        min in 1u64..1_000_000,
+    ) {
+        let mut events: Vec<(u64, bool, u64)> = Vec::new();
+        for (at, took, size) in &sent {
+            events.extend([(*at, false, 0), (at + took, true, *size)]);
+        }
+        events.sort_by_key(|e| (e.0, e.1));
+        let mut promise = Promise::new(0, bytes(min));
+        for (at, over, size) in events {
+            promise.pass(at * MS, Window::default(), 0);
+            if over {
+                promise.over(false);
+                promise.served(size);
+                promise.answered(Waits::default());
+            } else {
+                promise.sent(false);
+            }
+        }
+        promise.pass(9 * SECOND_NS, Window::default(), 0);
+        let (promised, kept, short, excused) = sums(promise.seconds());
+        prop_assert_eq!(promised, 9);
+        prop_assert_eq!((kept, short, excused), slow(&sent, min));
+    }
+}
+
+/// Kept, short, excused seconds of the first nine.
+fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
+    let (mut kept, mut short, mut excused) = (0, 0, 0);
+    let mut before = 0;
+    for k in 0..9 {
+        let (from, to) = (k * 1_000, (k + 1) * 1_000);
+        let waits = |ms: u64| {
+            sent.iter()
+                .any(|(at, took, _)| (*at..at + took).contains(&ms))
+        };
+        let waited = (from..to).filter(|ms| waits(*ms)).count() as u64;
+        let ended = |s: &&Sent| (from..to).contains(&(s.0 + s.1));
+        let got: u64 = sent.iter().filter(ended).map(|s| s.2).sum();
+        let longest = sent.iter().filter(|s| s.0 + s.1 < to).map(|s| s.2).max();
+        // What is over just when the second ends is under way until then.
+        let under_way = sent.iter().any(|s| s.0 < to && s.0 + s.1 >= to);
+        let spare = if under_way { longest.unwrap_or(0) } else { 0 };
+        if waited == 0 {
+            (before, excused) = (0, excused + 1);
+            continue;
+        }
+        let missing = (min * waited / 1_000).saturating_sub(min / 100) + before;
+        let missing = missing.saturating_sub(got);
+        before = missing.min(spare);
+        if missing <= spare {
+            kept += 1;
+        } else {
+            short += 1;
+        }
+    }
+    (kept, short, excused)
+}

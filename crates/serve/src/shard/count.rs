@@ -1,0 +1,282 @@
+//! What a drive counts for the metrics: its volumes' requests, its seconds, and how promises fare.
+
+use std::collections::BTreeMap;
+
+use weir_core::{Contract, Done, Instant, Op, Outcome};
+use weir_measure::promise::{Promise, Rate};
+use weir_measure::{SECOND_NS, Waits, Window};
+
+use super::drive::Drive;
+use super::volume::Volume;
+
+/// What all clients of a drive get in the second under way, and how long it has been busy.
+#[derive(Debug)]
+pub(super) struct Counted {
+    /// When the second under way ends, nanoseconds.
+    ends: u64,
+    second: Window,
+    /// Pieces in the drive, and how many there ever were.
+    flying: u32,
+    dispatched: u64,
+    /// Since when it has been busy, if it is, and for how long it was before.
+    busy_since: Instant,
+    busy_ns: u64,
+}
+
+/// A tenant with volumes on a drive.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) name: String,
+    pub(crate) promise: Promise,
+}
+
+/// A piece that has gone to the drive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gone {
+    /// Nothing else was in the drive.
+    alone: bool,
+    /// How many had gone before.
+    number: u64,
+}
+
+impl Gone {
+    /// Before there is any.
+    pub(super) const NONE: Self = Self {
+        alone: false,
+        number: 0,
+    };
+}
+
+impl Counted {
+    pub(super) fn new() -> Self {
+        Self {
+            ends: SECOND_NS,
+            second: Window::default(),
+            flying: 0,
+            dispatched: 0,
+            busy_since: Instant::ZERO,
+            busy_ns: 0,
+        }
+    }
+
+    /// A piece goes to the drive.
+    pub(super) fn goes(&mut self, now: Instant) -> Gone {
+        self.dispatched += 1;
+        self.flying += 1;
+        if self.flying == 1 {
+            self.busy_since = now;
+        }
+        Gone {
+            alone: self.flying == 1,
+            number: self.dispatched,
+        }
+    }
+
+    /// A piece is back. True if it had the drive to itself.
+    pub(super) fn is_back(&mut self, now: Instant, gone: Gone) -> bool {
+        self.flying = self.flying.saturating_sub(1);
+        if self.flying == 0 {
+            self.busy_ns += now.since(self.busy_since).as_nanos();
+        }
+        gone.alone && gone.number == self.dispatched
+    }
+
+    /// How long something has been in the drive, nanoseconds.
+    fn busy_ns(&self, now: Instant) -> u64 {
+        let since = now.since(self.busy_since).as_nanos();
+        self.busy_ns + if self.flying > 0 { since } else { 0 }
+    }
+}
+
+/// What a contract promises.
+pub(super) fn rate(contract: &Contract) -> Option<Rate> {
+    Rate::new(contract.min, contract.min_iops)
+}
+
+/// Bytes that an operation counts as.
+const fn moved(op: Op, length: u32) -> u64 {
+    match op {
+        Op::Read | Op::Write | Op::WriteZeroes => length as u64,
+        Op::Discard => 512,
+        Op::Flush => 0,
+    }
+}
+
+impl Drive {
+    /// Time passes up to `now`, before anything that happens now.
+    #[inline]
+    pub(super) fn pass(&mut self, now: Instant) {
+        if now.as_nanos() >= self.counted.ends {
+            self.end_second(now);
+        }
+    }
+
+    /// Ends the second that was under way, and those after it that are over, too: nothing happened in these.
+    fn end_second(&mut self, now: Instant) {
+        let limited = self.limited();
+        let ns = now.as_nanos();
+        let (second, ended) = (self.counted.second, self.counted.ends);
+        for (volume, limited) in self.volumes.iter_mut().zip(&limited) {
+            if let Some(volume) = volume {
+                volume.tally.promise.pass(ns, second, *limited);
+                volume.tally.end_second(ns - ended < SECOND_NS);
+            }
+        }
+        for (at, tenant) in self.tenants.iter_mut().enumerate() {
+            let members = self.volumes.iter().zip(&limited);
+            let members = members.filter(|(v, _)| v.as_ref().is_some_and(|v| v.member == Some(at)));
+            let limited = members.map(|(_, limited)| limited).sum();
+            tenant.promise.pass(ns, second, limited);
+        }
+        self.counted.second = Window::default();
+        self.counted.ends = (ns / SECOND_NS + 1) * SECOND_NS;
+    }
+
+    /// Requests of each volume that are held back by a limit, where it matters.
+    fn limited(&self) -> Vec<u32> {
+        let mut limited = vec![0; self.volumes.len()];
+        let is_still = |tally: &Promise| tally.is_still();
+        let matters = |volume: &Volume| {
+            let tenant = volume.member.map(|at| &self.tenants[at].promise);
+            is_still(&volume.tally.promise) || tenant.is_some_and(is_still)
+        };
+        if !self.volumes.iter().flatten().any(matters) {
+            return limited;
+        }
+        for (space, stream) in self.open_streams() {
+            if let Some(gauges) = self.layer.layer().gauges(stream) {
+                limited[space as usize] += gauges.limited;
+            }
+        }
+        limited
+    }
+
+    /// Tells the promises of a volume, its own and its tenant's, of something that happens now.
+    #[inline]
+    fn promises(&mut self, now: Instant, space: u32, tell: impl Fn(&mut Promise)) {
+        let Some(volume) = &mut self.volumes[space as usize] else {
+            return;
+        };
+        let tenant = volume.member.and_then(|at| self.tenants.get_mut(at));
+        let tenant = tenant.map(|tenant| &mut tenant.promise);
+        for promise in [Some(&mut volume.tally.promise), tenant]
+            .into_iter()
+            .flatten()
+        {
+            promise.pass(now.as_nanos(), Window::default(), 0);
+            tell(promise);
+        }
+    }
+
+    /// Counts a request that goes to the layer. `held`: its client does not read its answers.
+    pub(super) fn count_in(&mut self, now: Instant, space: u32, op: Op, held: bool) {
+        self.pass(now);
+        if let Some(volume) = &mut self.volumes[space as usize] {
+            volume.tally.live += 1;
+        }
+        if op != Op::Flush {
+            self.promises(now, space, |promise| promise.sent(held));
+        }
+    }
+
+    /// Counts a request that is over. `alone`: it had the drive to itself.
+    pub(super) fn count(&mut self, now: Instant, space: u32, done: &Done, held: bool, alone: bool) {
+        self.pass(now);
+        let waits = Waits {
+            limit_ns: done.waits.limit.as_nanos(),
+            elevator_ns: done.waits.elevator.as_nanos(),
+            drive_ns: done.waits.drive.as_nanos(),
+        };
+        if let Some(volume) = &mut self.volumes[space as usize] {
+            volume.tally.done(done, waits);
+        }
+        if done.op == Op::Flush {
+            return;
+        }
+        let bytes = moved(done.op, done.length);
+        if done.outcome == Outcome::Ok {
+            self.counted.second.requests += 1;
+        }
+        self.promises(now, space, |promise| {
+            promise.over(held);
+            match done.outcome {
+                Outcome::Ok => {
+                    promise.answered(waits);
+                    if alone {
+                        promise.alone(waits.drive_ns, bytes);
+                    }
+                }
+                Outcome::Error(_) => promise.failed(bytes),
+                Outcome::Cancelled => {}
+            }
+        });
+    }
+
+    /// Counts a piece that the drive has served.
+    pub(super) fn count_piece(&mut self, now: Instant, space: u32, op: Op, length: u32) {
+        let bytes = moved(op, length);
+        if bytes == 0 {
+            return;
+        }
+        self.counted.second.bytes += bytes;
+        if let Some(volume) = &mut self.volumes[space as usize] {
+            volume.tally.second_bytes += bytes;
+        }
+        self.promises(now, space, |promise| promise.served(bytes));
+    }
+
+    /// Counts a request back that the layer did not take.
+    pub(super) fn withdraw(&mut self, now: Instant, space: u32, op: Op, held: bool) {
+        self.pass(now);
+        if let Some(volume) = &mut self.volumes[space as usize] {
+            volume.tally.live = volume.tally.live.saturating_sub(1);
+        }
+        if op != Op::Flush {
+            self.promises(now, space, |promise| promise.over(held));
+        }
+    }
+
+    /// A client does not read its answers, or does so again; so many of its requests count for promises.
+    pub(super) fn suspend(&mut self, now: Instant, space: u32, requests: u32, held: bool) {
+        self.pass(now);
+        self.promises(now, space, |promise| promise.suspend(requests, held));
+    }
+
+    /// What volumes and tenants were sold is in force from now on.
+    pub(super) fn sell(&mut self, now: Instant) {
+        self.pass(now);
+        let mut tenants: BTreeMap<&str, Contract> = BTreeMap::new();
+        for volume in self.volumes.iter().flatten() {
+            if let Some(tenant) = &volume.terms.tenant {
+                tenants.insert(&tenant.name, tenant.contract);
+            }
+        }
+        let mut before = std::mem::take(&mut self.tenants);
+        for (name, contract) in tenants {
+            let at = before.iter().position(|t| t.name == name);
+            let mut tenant = at.map_or_else(
+                || Tenant {
+                    name: name.to_owned(),
+                    promise: Promise::new(now.as_nanos(), None),
+                },
+                |at| before.swap_remove(at),
+            );
+            tenant.promise.pass(now.as_nanos(), Window::default(), 0);
+            tenant.promise.change(rate(&contract));
+            self.tenants.push(tenant);
+        }
+        for volume in self.volumes.iter_mut().flatten() {
+            let tenant = volume.terms.tenant.as_ref();
+            volume.member =
+                tenant.and_then(|t| self.tenants.iter().position(|other| other.name == t.name));
+            let promise = &mut volume.tally.promise;
+            promise.pass(now.as_nanos(), Window::default(), 0);
+            promise.change(rate(&volume.terms.contract));
+        }
+    }
+
+    /// How long something has been in the drive, nanoseconds.
+    pub(super) fn busy_ns(&self, now: Instant) -> u64 {
+        self.counted.busy_ns(now)
+    }
+}

@@ -1,0 +1,176 @@
+//! What the server says of a promise is what the client that it was made to has seen: in bytes, and second by second.
+//!
+//! The client's own count knows nothing of the server but when its seconds begin. Both look at the same run, so that it does not matter
+//! how fast the machine is.
+
+mod tools;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tools::metrics::Metrics;
+use tools::raw::Raw;
+use tools::{Site, alone};
+use weir_config::Address;
+use weir_load::Rng;
+
+/// What the client is promised, bytes a second.
+const MIN: f64 = 40e6;
+
+/// A link of 100 MB/s, first come, first served, and a client that is promised 40, as is its tenant.
+const CONFIG: &str = "
+[drive.d]
+policy = \"none\"
+model = { kind = \"null\", service = \"30us\", tags = 32, link = \"100MB/s\" }
+[tenant.acme]
+drive = \"d\"
+min = \"40MB/s\"
+[volume.client]
+drive = \"d\"
+tenant = \"acme\"
+min = \"40MB/s\"
+size = \"64MiB\"
+[volume.hog]
+drive = \"d\"
+size = \"64MiB\"
+";
+
+/// A request as its client saw it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    sent: Instant,
+    answered: Instant,
+    bytes: u32,
+}
+
+/// Reads at random places, one request after the other, until it is told to stop.
+fn reads(address: &Address, export: &str, length: u32, seed: u64, stop: &AtomicBool) -> Vec<Seen> {
+    let mut raw = Raw::open(address, export).unwrap();
+    let (mut rng, mut seen) = (Rng::new(seed), Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        let offset = rng.range(0, 500) * 128 * 1024;
+        let sent = Instant::now();
+        assert_eq!(raw.read(offset, length).unwrap().len(), length as usize);
+        seen.push(Seen {
+            sent,
+            answered: Instant::now(),
+            bytes: length,
+        });
+    }
+    seen
+}
+
+/// Four requests of 32 KiB at a time for six seconds, and beside them for the first three six of 128 KiB.
+fn play(site: &Site) -> Vec<Seen> {
+    let (stop, stop_hog) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let (stop, stop_hog) = (&stop, &stop_hog);
+        for seed in 0..6 {
+            scope.spawn(move || reads(&site.unix, "hog", 128 << 10, seed, stop_hog));
+        }
+        let client = |seed| scope.spawn(move || reads(&site.unix, "client", 32 << 10, seed, stop));
+        let clients: Vec<_> = (10..14).map(client).collect();
+        std::thread::sleep(Duration::from_secs(3));
+        stop_hog.store(true, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_secs(3));
+        stop.store(true, Ordering::Relaxed);
+        let seen = clients.into_iter().map(|c| c.join().unwrap());
+        seen.flatten().collect()
+    })
+}
+
+/// What a client got in a second, and how long it waited in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    bytes: f64,
+    waited: f64,
+}
+
+/// The client's own count of the seconds that begin at `origin`.
+fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
+    let at = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
+    let mut all = vec![Second::default(); seconds];
+    let mut waits: Vec<(f64, f64)> = seen.iter().map(|s| (at(s.sent), at(s.answered))).collect();
+    waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut until = 0.0_f64;
+    for (from, to) in waits {
+        for (k, second) in all.iter_mut().enumerate() {
+            let (begin, end) = (k as f64, k as f64 + 1.0);
+            second.waited += (to.min(end) - from.max(until).max(begin)).max(0.0);
+        }
+        until = until.max(to);
+    }
+    for request in seen {
+        if let Some(second) = all.get_mut(at(request.answered) as usize) {
+            second.bytes += f64::from(request.bytes);
+        }
+    }
+    all
+}
+
+/// What the server says of whom `labels` name.
+fn said(metrics: &Metrics, labels: [(&str, &str); 2]) -> [f64; 5] {
+    let names = [
+        "weir_promised_seconds_total",
+        "weir_kept_seconds_total",
+        "weir_short_seconds_total",
+        "weir_excused_seconds_total",
+        "weir_short_bytes_total",
+    ];
+    names.map(|name| metrics.sum(name, &labels))
+}
+
+#[test]
+fn the_servers_seconds_are_those_that_the_client_has_seen() {
+    let _alone = alone();
+    let site = Site::start(CONFIG);
+    let seen = play(&site);
+    let before = Instant::now();
+    let metrics = Metrics::of(&site.server);
+    let now = before + before.elapsed() / 2;
+    let served = metrics.sum("weir_drive_seconds_total", &[("drive", "d")]);
+    let origin = now - Duration::from_secs_f64(served);
+
+    let client = [("drive", "d"), ("volume", "client")];
+    let bytes = metrics.sum("weir_bytes_total", &client);
+    let own: f64 = seen.iter().map(|s| f64::from(s.bytes)).sum();
+    assert!((bytes - own).abs() < 0.5, "every byte: {bytes} and {own}");
+
+    let [promised, kept, short, excused, lacking] = said(&metrics, client);
+    let tenant = said(&metrics, [("drive", "d"), ("tenant", "acme")]);
+    assert!((promised - (kept + short + excused)).abs() < 0.5);
+    assert!((tenant[0] - promised).abs() < 0.5 && (tenant[4] - lacking).abs() < 0.5);
+
+    // The first second is not a whole one of a server that has begun in it.
+    let all = count(&seen, origin, served as usize);
+    println!(
+        "server: {promised} promised, {kept} kept, {short} short by {lacking}, {excused} excused; client: {all:?}"
+    );
+    assert!((promised - (all.len() as f64 - 1.0)).abs() < 0.5);
+    let (mut own_short, mut own_lacking, mut near) = (0.0, 0.0, 0.0);
+    for second in &all[1..] {
+        let owed = MIN * second.waited;
+        let lacks = owed - MIN / 100.0 - second.bytes;
+        near += f64::from(u8::from(lacks.abs() < MIN / 50.0));
+        if lacks > 0.0 {
+            own_short += 1.0;
+            own_lacking += owed - second.bytes;
+        }
+    }
+    assert!(
+        (short - own_short).abs() <= near,
+        "{short} and {own_short}, {near} of them on the edge"
+    );
+    let off = (lacking - own_lacking).abs() / (MIN * promised);
+    assert!(
+        off < 0.01,
+        "{lacking} and {own_lacking}: {:.2} % of what was promised",
+        off * 100.0
+    );
+
+    // Beside the hog it got a fifth of the link, and it is said who had the rest.
+    let others = [client[0], client[1], ("reason", "others")];
+    let others = metrics.sum("weir_short_seconds_total", &others);
+    assert!(others >= 2.0 && others <= short, "{others} of {short}");
+    assert!(excused <= 1.0, "{excused}: nobody says that it did not ask");
+}

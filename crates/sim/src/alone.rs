@@ -1,0 +1,94 @@
+//! What clients would get with the drive to themselves.
+
+use crate::{ClientSpec, Error, Policy, Run, Scenario};
+use weir_core::{Contract, Span};
+use weir_measure::{mbps, promise};
+
+/// What a client gets with the drive to itself.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Alone {
+    /// Its bandwidth in MB/s.
+    pub mbps: f64,
+    /// Its mean request.
+    pub request: promise::Alone,
+}
+
+/// How long each is watched.
+const TIME: Span = Span::from_secs(1);
+
+/// What each client of a scenario to which something is promised would get if it were there alone, under no policy. Clients that do the
+/// same are played once. `None` for those without a promise, and those that would not get an answer.
+///
+/// # Errors
+/// As [`Run::new`] and [`Run::run`].
+pub fn alone(scenario: &Scenario) -> Result<Vec<Option<Alone>>, Error> {
+    let mut known: Vec<(ClientSpec, Contract, Option<Alone>)> = Vec::new();
+    let mut all = Vec::new();
+    for (at, client) in scenario.clients.iter().enumerate() {
+        let contract = scenario.contract(at);
+        if contract.min == 0 && contract.min_iops == 0 {
+            all.push(None);
+            continue;
+        }
+        let same = |k: &&(ClientSpec, Contract, _)| k.1 == contract && is_alike(&k.0, client);
+        if let Some(found) = known.iter().find(same) {
+            all.push(found.2);
+            continue;
+        }
+        let alone = play(scenario, client)?;
+        known.push((client.clone(), contract, alone));
+        all.push(alone);
+    }
+    Ok(all)
+}
+
+/// They do the same, each in its own place.
+fn is_alike(a: &ClientSpec, b: &ClientSpec) -> bool {
+    let length = |c: &ClientSpec| c.region.length;
+    let way = |c: &ClientSpec| (c.program, c.buffered, c.priority, c.flags);
+    length(a) == length(b) && way(a) == way(b)
+}
+
+fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error> {
+    let mut client = client.clone();
+    (client.arrives, client.leaves) = (Span::ZERO, None);
+    client.program.stop = None;
+    let scenario = Scenario {
+        clients: vec![client],
+        actions: Vec::new(),
+        freeze: None,
+        awaits: None,
+        duration: TIME,
+        ..scenario.clone()
+    };
+    let results = Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?;
+    let meter = &results.clients[0].meter;
+    Ok((!meter.latency().is_empty()).then(|| Alone {
+        mbps: mbps(meter.bytes(), meter.length_ns()),
+        request: promise::Alone {
+            latency_ns: meter.latency().mean() as u64,
+            bytes: meter.bytes() / meter.requests(),
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::demo;
+
+    #[test]
+    fn a_client_alone_waits_for_the_drive_only() {
+        let scenario = demo(Span::from_secs(3));
+        let all = alone(&scenario).unwrap();
+        let target = all[0].unwrap();
+        // 30 us and 16.384 us for 4096 bytes.
+        assert!((target.mbps - 4096.0 / 46.384).abs() < 0.1, "{target:?}");
+        assert_eq!(
+            (target.request.latency_ns, target.request.bytes),
+            (46_384, 4096)
+        );
+        assert!(all[1..].iter().all(|a| *a == all[1]), "they do the same");
+        assert!(all[1].unwrap().mbps > 200.0);
+    }
+}
