@@ -43,6 +43,7 @@ pub enum When {
 use When::{Always, Never, Where};
 
 const PROMISED: When = Where("something is promised to it alone");
+const IN_REQUESTS: When = Where("requests are promised to it alone");
 const FAILED: When = Where("there were any");
 const ANSWERED: When = Where("a request of it was answered");
 const SIM: When = Where("`place` is `sim`");
@@ -131,16 +132,65 @@ pub const KEYS: &[Key] = &[
         PROMISED,
     ),
     of_clients(
+        "promised_iops",
+        "number, requests a second",
+        "The client's min_iops.",
+        IN_REQUESTS,
+    ),
+    of_clients(
         "worst_second_mbps",
         "number, 10^6 bytes a second",
-        "Bandwidth in the worst second in which it was waiting throughout.",
+        "Bandwidth in the worst second, over the part of it in which a request of the client waited.",
         PROMISED,
     ),
     of_clients(
         "windows_met",
         "number, 0 to 1",
-        "The part of such seconds with at least 99 % of the promise.",
+        "The part of the seconds in which something was owed in which it was kept.",
         PROMISED,
+    ),
+    of_clients(
+        "promise_seconds.promised",
+        "number",
+        "Whole seconds of the run: kept, short and excused ones add up to them (`metrics.md`).",
+        PROMISED,
+    ),
+    of_clients(
+        "promise_seconds.kept",
+        "number",
+        "Of these, with all that was owed.",
+        PROMISED,
+    ),
+    of_clients("promise_seconds.short", "number", "With less.", PROMISED),
+    of_clients(
+        "promise_seconds.excused",
+        "number",
+        "In which nothing was owed.",
+        PROMISED,
+    ),
+    of_clients(
+        "promise_seconds.why.*",
+        "number",
+        "How many were short or excused for the reason that the key names (`metrics.md` has them).",
+        Where("a second was short or excused"),
+    ),
+    of_clients(
+        "promise_seconds.lacking_bytes",
+        "number, bytes",
+        "What the short seconds lack together.",
+        Where("a second was short of bytes"),
+    ),
+    of_clients(
+        "promise_seconds.lacking_requests",
+        "number",
+        "What the short seconds lack together, in requests.",
+        Where("a second was short of requests"),
+    ),
+    of_clients(
+        "alone_mbps",
+        "number, 10^6 bytes a second",
+        "What the client gets with the drive to itself.",
+        Where("something is promised to it, and that was found out"),
     ),
     of_clients(
         "limited_by",
@@ -185,6 +235,13 @@ pub const KEYS: &[Key] = &[
         "array of numbers, 10^6 bytes a second",
         "Bandwidth of each complete window, from the beginning of the measurement on.",
     ),
+    Key {
+        path: "drive_busy_percent",
+        value: "number, per cent",
+        about: "Of the time, how much the drive was busy: at least one command was in it.",
+        clients: Never,
+        total: Always,
+    },
 ];
 
 const fn always(path: &'static str, value: &'static str, about: &'static str) -> Key {

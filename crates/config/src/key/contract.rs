@@ -18,7 +18,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: "min_iops",
         kind: Kind::Count(1, IOPS_MAX),
         usual: Usual::Words("nothing"),
-        about: "Requests a second that are promised likewise.",
+        about: "Requests a second that are promised likewise. Takes a drive whose capacity in requests is known.",
         example: "100",
     },
     Key {
