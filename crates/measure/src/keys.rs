@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// A key of a record.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// Its path: `latency_us.mean` is `mean` in the object `latency_us`.
+    /// Its path: `latency_us.mean` is `mean` in the object `latency_us`, and `why.*` is any key in `why`.
     pub path: &'static str,
     /// What its value is, with the unit.
     pub value: &'static str,
@@ -17,6 +17,16 @@ pub struct Key {
     pub clients: When,
     /// When the line `total` has it.
     pub total: When,
+}
+
+impl Key {
+    /// Whether it is the key of that path.
+    pub fn is(&self, path: &str) -> bool {
+        match self.path.strip_suffix('*') {
+            Some(object) => path.starts_with(object),
+            None => path == self.path,
+        }
+    }
 }
 
 /// When a line has a key.
@@ -266,6 +276,6 @@ mod tests {
         meter.failed(20);
         let line = to_line(&Run::default().record("client", &meter));
         assert!(line.contains("\"errors\":1"), "{line}");
-        assert!(KEYS.iter().any(|k| k.path == "errors"));
+        assert!(KEYS.iter().any(|key| key.is("errors")));
     }
 }
