@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// Where the part of the work begins that is under way.
+    /// Where the part of the work begins that is running.
     base: u64,
 }
 
@@ -41,12 +41,13 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// How much of the part under way has passed.
+    /// How much of the part that is running has passed. It never goes back, in whatever order threads tell.
     pub(crate) fn set(&self, passed: Duration) {
-        self.bar.set_position(self.base + tenths(passed));
+        let position = self.base + tenths(passed);
+        self.bar.set_position(position.max(self.bar.position()));
     }
 
-    /// The part under way, which was to take `planned`, is done.
+    /// The part that was running, which was to take `planned`, is done.
     pub(crate) fn next(&mut self, planned: Duration) {
         self.base += tenths(planned);
         self.bar.set_position(self.base);
@@ -61,7 +62,8 @@ impl Progress {
 /// What is left, once enough has been done to tell.
 fn left(done: f32, elapsed: Duration, eta: Duration) -> Option<Duration> {
     const ENOUGH: (f32, Duration) = (0.02, Duration::from_secs(2));
-    (done >= ENOUGH.0 && done < 1.0 && elapsed >= ENOUGH.1).then_some(eta)
+    let enough = done >= ENOUGH.0 && done < 1.0 && elapsed >= ENOUGH.1;
+    (enough && eta >= Duration::from_secs(1)).then_some(eta)
 }
 
 fn tenths(time: Duration) -> u64 {
@@ -75,9 +77,10 @@ mod tests {
     #[test]
     fn nothing_is_estimated_from_nothing() {
         let seconds = Duration::from_secs;
-        assert_eq!(left(0.0, seconds(60), seconds(0)), None);
+        assert_eq!(left(0.0, seconds(60), seconds(9)), None);
         assert_eq!(left(0.5, Duration::from_millis(100), seconds(9)), None);
         assert_eq!(left(0.5, seconds(9), seconds(9)), Some(seconds(9)));
-        assert_eq!(left(1.0, seconds(9), seconds(0)), None);
+        assert_eq!(left(1.0, seconds(9), seconds(9)), None);
+        assert_eq!(left(0.7, seconds(9), seconds(0)), None);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// Record every decision, for `weir replay`; with several drives, each into FILE.NAME
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Use poll(2) even where the system has io_uring
+    /// Use poll(2) even where the system has `io_uring`
     #[arg(long)]
     poll: bool,
 }
@@ -49,10 +49,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     let mut server = Server::start(&config, &how).map_err(Failure::run)?;
     let addresses = server.addresses().iter().map(|a| format!("{a}\n"));
-    match output::print(&addresses.collect::<String>()) {
-        // A server serves whether its output is read or not.
-        Err(Failure::Run(reason)) => tracing::warn!("{reason}"),
-        _ => {}
+    // A server serves whether its output is read or not.
+    if let Err(Failure::Run(reason)) = output::print(&addresses.collect::<String>()) {
+        tracing::warn!("{reason}");
     }
     if let Some(address) = server.metrics_address() {
         tracing::info!("metrics at http://{address}/metrics");

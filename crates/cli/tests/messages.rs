@@ -6,9 +6,12 @@ use common::running::start;
 use common::{Scratch, golden_text, run, weir};
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
+use std::time::Duration;
+use weir_wire::nbd::client::HandshakeConfig;
 
 /// Nothing is wrong with it.
 const GOOD: &str = r#"[drive.fast]
@@ -673,13 +676,18 @@ fn a_record_of_the_log_is_one_line() {
     common::wait("it listens", || socket.exists());
     let address = weir_client::Address::Unix(socket);
     for export in ["no\nsuch", "none"] {
-        let config = weir_wire::nbd::client::HandshakeConfig::new(export);
-        let patience = std::time::Duration::from_secs(20);
+        let config = HandshakeConfig::new(export);
+        let patience = Duration::from_secs(20);
         assert!(weir_client::Connection::open(&address, config, patience).is_err());
     }
     common::signal(&child, rustix::process::Signal::TERM);
     let mut log = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut log).unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
     assert!(child.wait().unwrap().success());
     let lines: Vec<&str> = log
         .lines()
@@ -690,4 +698,63 @@ fn a_record_of_the_log_is_one_line() {
         lines[0].contains("li\\nne.sock") && lines[0].contains("no\\nsuch"),
         "{log}"
     );
+}
+
+/// What is logged of clients that cannot have what they ask for, and of storage that fails.
+#[test]
+fn the_log_says_what_failed_and_for_whom() {
+    let machine = Machine::new();
+    let image = "drive = \"plain\"\nfile = \"DIR/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n";
+    machine
+        .scratch
+        .file("weir.toml", &machine.here(&GOOD.replace(GAMMA, image)));
+    let server = start(&mut weir(&machine.scratch, &["serve", "weir.toml"]));
+    // The handshake as far as an option: STARTTLS, without data.
+    let mut stream = UnixStream::connect(machine.scratch.path("nbd.sock")).unwrap();
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).unwrap();
+    let option = [
+        &1_u32.to_be_bytes()[..],
+        b"IHAVEOPT",
+        &5_u32.to_be_bytes(),
+        &0_u32.to_be_bytes(),
+    ];
+    stream.write_all(&option.concat()).unwrap();
+    common::wait("TLS is said", || server.says("asked for TLS"));
+    drop(stream);
+    let open = |export: &str| {
+        let config = HandshakeConfig::new(export);
+        weir_client::Connection::open(&server.address, config, Duration::from_secs(20))
+    };
+    assert!(open("delta").is_err());
+    common::wait("the export is said", || {
+        server.says("there is no such export")
+    });
+    assert!(server.says("export=\"delta\""));
+    // Somebody cuts the image, and a client reads what was there.
+    let file = fs::File::options()
+        .write(true)
+        .open(machine.scratch.path("a.img"));
+    file.unwrap().set_len(0).unwrap();
+    let fleet = weir_client::Fleet {
+        address: server.address.clone(),
+        members: vec![weir_client::Member {
+            name: "reader".into(),
+            export: "gamma".into(),
+            program: weir_load::Program {
+                requests: Some(1),
+                ..weir_load::Program::sequential_reads(4096, 1)
+            },
+            region: None,
+            seed: 1,
+        }],
+        warm_up: Duration::ZERO,
+        length: Duration::from_mins(1),
+        patience: Duration::from_mins(1),
+    };
+    fleet.run(|_| {}).unwrap();
+    let failed = "the storage failed a request volume=gamma operation=\"read\" offset=0 length=4096 error=\"Input/output error\"";
+    common::wait("the request is said", || server.says("the storage failed"));
+    assert!(server.says(failed), "{}", server.log.lock().unwrap());
+    server.end();
 }

@@ -193,7 +193,7 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
             ),
             _ if in_number(text, span.start) => (
                 "a number has a comma".to_owned(),
-                "write it without: digits are not grouped, and a fraction is behind a point",
+                "write it without: digits are not grouped, and a fraction takes a point",
             ),
             _ => (message.to_owned(), ""),
         };

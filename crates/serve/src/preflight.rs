@@ -1,12 +1,14 @@
 //! What a start would be refused for, found out without starting: the same questions, and nothing is changed or made.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
+use std::net::TcpListener;
 
 use weir_config::units::Size;
 use weir_config::{Address, Problem, Server, Volume};
 
-use crate::acceptor::{Listener, Refusal};
+use crate::acceptor::Listener;
 use crate::backend::{self, Found, OpenError};
 use crate::holder::Holder;
 use crate::server::{self, Options, StartError};
@@ -48,12 +50,15 @@ pub fn preflight(config: &Server) -> Preflight {
     for volume in &config.volumes {
         found.storage(config, volume);
     }
+    found.shared(config);
     found.room(config);
+    // Kept, since two of them may be one.
+    let mut taken = Vec::new();
     for (number, address) in config.listen.nbd.iter().enumerate() {
-        found.address(config, &server::nbd_key(number), address);
+        taken.extend(found.address(config, &server::nbd_key(number), address));
     }
     if let Some(address) = config.listen.metrics {
-        found.address(config, server::METRICS_KEY, &Address::Tcp(address));
+        taken.extend(found.address(config, server::METRICS_KEY, &Address::Tcp(address)));
     }
     found
         .findings
@@ -86,20 +91,52 @@ impl Preflight {
         self.add(problem, certain);
     }
 
-    fn address(&mut self, config: &Server, key: &str, address: &Address) {
-        let Err(refusal) = Listener::look(address, &config.listen) else {
-            return;
+    fn address(&mut self, config: &Server, key: &str, address: &Address) -> Option<TcpListener> {
+        let refusal = match Listener::look(address, &config.listen) {
+            Ok(listener) => return listener,
+            Err(refusal) => refusal,
         };
-        let Refusal {
-            taken, forbidden, ..
-        } = &refusal;
-        let (taken, forbidden) = (taken.clone(), *forbidden);
+        let (taken, holder, forbidden) = (refusal.taken, refusal.holder.clone(), refusal.forbidden);
         let mut problem = server::listen_problem(config, key, refusal);
-        let certain = match taken {
-            Some(holder) => held(&mut problem, holder),
-            None => !forbidden || as_root(&mut problem),
+        let certain = if taken {
+            held(&mut problem, holder)
+        } else {
+            !forbidden || as_root(&mut problem)
         };
         self.add(problem, certain);
+        None
+    }
+
+    /// Whether two volumes are one file or device by different names.
+    fn shared(&mut self, config: &Server) {
+        let mut users = BTreeMap::new();
+        let mut shared = Vec::new();
+        for volume in &config.volumes {
+            let place = self
+                .storages
+                .get(&volume.name)
+                .and_then(|f| f.place.as_ref());
+            let Some(place) = place else { continue };
+            match users.entry((place.number, &place.identity)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(volume);
+                }
+                // Those who only read may do so together.
+                Entry::Occupied(entry) if entry.get().read_only && volume.read_only => {}
+                Entry::Occupied(entry) => {
+                    let what = format!(
+                        "is the storage of volume.{} by another name",
+                        entry.get().name
+                    );
+                    let mut problem = config.storage_problem(volume, what);
+                    problem.help = Some("two volumes on one would overwrite each other".to_owned());
+                    shared.push(problem);
+                }
+            }
+        }
+        for problem in shared {
+            self.add(problem, true);
+        }
     }
 
     /// Whether the images that are to be made fit beside each other.
@@ -116,21 +153,20 @@ impl Preflight {
             };
             let free = place.free.unwrap_or(u64::MAX);
             let left = left.entry(place.number).or_insert(free);
-            match left.checked_sub(place.takes) {
-                Some(rest) => *left = rest,
-                None => {
-                    let what = format!(
-                        "its image takes {}, all of it allocated because something was promised: {} of the {} free on {} are left by the images before it",
-                        Size(place.takes),
-                        Size(*left),
-                        Size(free),
-                        place.device
-                    );
-                    let mut problem = config.storage_problem(volume, what);
-                    problem.help = Some("make room, or give the volumes smaller sizes".to_owned());
-                    tight.push(problem);
-                }
+            if let Some(rest) = left.checked_sub(place.takes) {
+                *left = rest;
+                continue;
             }
+            let what = format!(
+                "its image takes {}, all of it allocated because something was promised: {} of the {} free on {} are left by the images before it",
+                Size(place.takes),
+                Size(*left),
+                Size(free),
+                place.device
+            );
+            let mut problem = config.storage_problem(volume, what);
+            problem.help = Some("make room, or give the volumes smaller sizes".to_owned());
+            tight.push(problem);
         }
         for problem in tight {
             self.add(problem, true);

@@ -75,13 +75,16 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
     Ok(opened)
 }
 
+/// A change for each drive, with the number of its shard, and the files that were made for them.
+pub(crate) type Changes = (Vec<(usize, Change)>, Vec<Created>);
+
 /// What each shard is to change. Opens the volumes that come, with what was made for them, and makes sure that the core will not refuse.
 pub(crate) fn changes(
     config: &weir_config::Server,
     old: &weir_config::Server,
     reload: Reload,
     places: &[Place],
-) -> Result<(Vec<(usize, Change)>, Vec<Created>), ReloadError> {
+) -> Result<Changes, ReloadError> {
     let (mut changes, mut created) = (Vec::new(), Vec::new());
     for reload in reload.drives {
         check(&reload)?;

@@ -126,7 +126,7 @@ fn a_later_volume_that_cannot_be_opened() {
         ),
         (
             "[volume.c]\ndrive = \"a\"\nmemory = true\nsize = \"4096PiB\"\n".to_owned(),
-            "even while it is empty",
+            "for its table alone",
         ),
     ] {
         refused_and_said(&scratch, &scratch.config("]", &volume), words);
@@ -181,6 +181,40 @@ fn images_that_fit_alone_and_not_together() {
     // A file system may know no files past the cache; then that is what is said of both.
     assert!(keys.contains(&"volume.d.file"), "{:?}", found.findings);
     assert_eq!(scratch.state(), before);
+}
+
+/// What one start takes twice is taken, too.
+#[test]
+fn one_file_and_one_port_under_two_names() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    std::os::unix::fs::symlink(scratch.0.join("old.img"), scratch.0.join("link.img")).unwrap();
+    std::os::unix::fs::symlink(&scratch.0, scratch.0.join("here")).unwrap();
+    let volume = |path: &str| {
+        format!(
+            "[volume.c]\ndrive = \"a\"\nfile = \"DIR/{path}\"\nsize = \"1MiB\"\ncache = \"host\"\n"
+        )
+    };
+    for (path, other) in [("link.img", "b-old"), ("here/new.img", "a-new")] {
+        let config = scratch.config("]", &volume(path));
+        refused(&scratch, &config, None, "is in use by");
+        let said: Vec<String> = preflight(&config)
+            .findings
+            .iter()
+            .map(|f| f.problem.to_string())
+            .collect();
+        let words = format!("volume.c.file: is the storage of volume.{other} by another name");
+        assert!(said.len() == 1 && said[0].contains(&words), "{said:?}");
+    }
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let twice = format!(", \"127.0.0.1:{port}\"]\nmetrics = \"0.0.0.0:{port}\"\ninsecure = true");
+    refused_and_said(
+        &scratch,
+        &scratch.config(&twice, ""),
+        "Address already in use",
+    );
 }
 
 #[test]

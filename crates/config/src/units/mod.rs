@@ -226,8 +226,8 @@ fn without_commas(text: &str) -> String {
     let point = text.replace(',', ".");
     match (text.matches(',').count(), digits) {
         (1, 3) => format!("write \"{joined}\", or \"{point}\" with a point before a fraction"),
-        (1, _) => format!("write \"{point}\": a fraction is behind a point"),
-        _ => format!("write \"{joined}\": digits are not grouped"),
+        (1, _) => format!("write \"{point}\", with a point before the fraction"),
+        _ => format!("write \"{joined}\", without commas"),
     }
 }
 

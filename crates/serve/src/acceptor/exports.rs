@@ -93,15 +93,14 @@ impl Exports for Offer<'_> {
             return;
         }
         let (connection, peer) = (self.connection, self.name);
-        match what {
-            Denied::Export(export) => {
-                tracing::warn!(connection, peer, export, "there is no such export");
-            }
-            _ => tracing::warn!(
+        if let Denied::Export(export) = what {
+            tracing::warn!(connection, peer, export, "there is no such export");
+        } else {
+            tracing::warn!(
                 connection,
                 peer,
                 "the client asked for TLS, which is not offered: use a Unix socket or a tunnel"
-            ),
+            );
         }
     }
 }

@@ -36,8 +36,10 @@ pub(crate) struct Refusal {
     pub(crate) owner: bool,
     pub(crate) what: String,
     pub(crate) help: String,
-    /// Another process listens there, as long as it does; who, as far as can be seen.
-    pub(crate) taken: Option<Option<Holder>>,
+    /// Another process listens there, as long as it does.
+    pub(crate) taken: bool,
+    /// Who, as far as can be seen.
+    pub(crate) holder: Option<Holder>,
     /// This process may not do it; another might.
     pub(crate) forbidden: bool,
 }
@@ -63,14 +65,14 @@ impl Listener {
         }
     }
 
-    /// Whether an address could be listened on, by the same questions; changes nothing.
-    pub(crate) fn look(address: &Address, listen: &Listen) -> Result<(), Refusal> {
+    /// Whether an address could be listened on, by the same questions; changes nothing. What is returned keeps the address taken.
+    pub(crate) fn look(address: &Address, listen: &Listen) -> Result<Option<TcpListener>, Refusal> {
         match address {
             Address::Unix(path) => {
                 let owner = numbers(&listen.socket_owner)?;
                 occupied(path)?;
                 let refused = |errno: Errno| system(address, &errno.into());
-                let parent = path.parent().unwrap_or(Path::new("/"));
+                let parent = path.parent().unwrap_or_else(|| Path::new("/"));
                 let directory = rustix::fs::stat(parent).map_err(refused)?;
                 if FileType::from_raw_mode(directory.st_mode) != FileType::Directory {
                     return Err(refused(Errno::NOTDIR));
@@ -82,9 +84,9 @@ impl Listener {
                     let errno = Errno::PERM.into();
                     return Err(not_owned(&listen.socket_owner, path, &errno));
                 }
-                Ok(())
+                Ok(None)
             }
-            Address::Tcp(address) => tcp(*address).map(drop),
+            Address::Tcp(address) => tcp(*address).map(|(listener, _)| Some(listener)),
         }
     }
 
@@ -159,7 +161,7 @@ fn system(address: &Address, error: &io::Error) -> Refusal {
     let directory = match address {
         Address::Unix(path) => path
             .parent()
-            .unwrap_or(Path::new("/"))
+            .unwrap_or_else(|| Path::new("/"))
             .display()
             .to_string(),
         Address::Tcp(_) => String::new(),
@@ -185,7 +187,8 @@ fn system(address: &Address, error: &io::Error) -> Refusal {
         owner: false,
         what: format!("cannot listen on {address}: {}{by}", said(error)),
         help,
-        taken: taken.then_some(holder),
+        taken,
+        holder,
         forbidden: error.kind() == io::ErrorKind::PermissionDenied,
     }
 }
@@ -199,11 +202,12 @@ fn occupied(path: &Path) -> Result<bool, Refusal> {
         return Ok(false);
     };
     let address = Address::Unix(path.to_owned());
-    let refusal = |what: &str, help: &str, taken| Refusal {
+    let refusal = |what: &str, help: &str, taken, holder| Refusal {
         owner: false,
         what: format!("cannot listen on {address}: {what}"),
         help: help.to_owned(),
         taken,
+        holder,
         forbidden: false,
     };
     if !metadata.file_type().is_socket() {
@@ -211,6 +215,7 @@ fn occupied(path: &Path) -> Result<bool, Refusal> {
         return Err(refusal(
             "something that is not a socket is in its place",
             help,
+            false,
             None,
         ));
     }
@@ -222,8 +227,8 @@ fn occupied(path: &Path) -> Result<bool, Refusal> {
             let holder = pid.and_then(Holder::of_pid);
             let by = holder
                 .as_ref()
-                .map_or("another program".to_owned(), Holder::to_string);
-            Err(refusal(&format!("{by} listens there"), STOP, Some(holder)))
+                .map_or_else(|| "another program".to_owned(), Holder::to_string);
+            Err(refusal(&format!("{by} listens there"), STOP, true, holder))
         }
         Err(error) => Err(system(&address, &error)),
     }
@@ -267,7 +272,8 @@ fn not_owned(owner: &Owner, path: &Path, error: &io::Error) -> Refusal {
         owner: true,
         what: format!("cannot give {path} to {owner}: {}", said(error)),
         help: "only root gives files to other users, and to groups that are not its own".to_owned(),
-        taken: None,
+        taken: false,
+        holder: None,
         forbidden: error.kind() == io::ErrorKind::PermissionDenied,
     }
 }
@@ -282,7 +288,8 @@ fn numbers(owner: &Owner) -> Result<(Option<u32>, Option<u32>), Refusal> {
                 owner: true,
                 what,
                 help,
-                taken: None,
+                taken: false,
+                holder: None,
                 forbidden: false,
             })
     };

@@ -1,5 +1,6 @@
 //! What a volume's storage is, found out without changing anything.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
@@ -33,15 +34,18 @@ pub struct Place {
     /// Bytes of these that a start takes.
     pub takes: u64,
     pub(crate) number: Dev,
+    /// What two volumes may not share, under whatever names: of a file that is there, its inode; of another, its directory's and its name.
+    pub(crate) identity: (u64, OsString),
 }
 
 impl Place {
-    pub(super) fn of(number: Dev, free: Option<u64>) -> Self {
+    pub(super) fn of(number: Dev, free: Option<u64>, identity: (u64, OsString)) -> Self {
         Self {
             device: usage::name(number),
             free,
             takes: 0,
             number,
+            identity,
         }
     }
 }

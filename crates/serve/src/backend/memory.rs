@@ -39,7 +39,7 @@ pub(super) fn look(size: u64) -> io::Result<()> {
         return Ok(());
     }
     let what = format!(
-        "a volume of {} in memory takes {} of it even while it is empty, and the machine has {}; give it a smaller size",
+        "a volume of {} in memory takes {} for its table alone, and the machine has {}; give it a smaller size",
         Size(size),
         Size(table),
         Size(all)

@@ -6,6 +6,7 @@ pub(super) mod usage;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -134,7 +135,7 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     Ok(Found {
         size,
         now: Some(size),
-        place: Some(Place::of(dev, None)),
+        place: Some(Place::of(dev, None, (0, OsString::new()))),
         block: geometry.block,
     })
 }

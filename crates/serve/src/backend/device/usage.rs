@@ -46,7 +46,8 @@ pub(in crate::backend) fn name(dev: Dev) -> String {
         return format!("/dev/{}", name.display());
     }
     let mounts = sources.mounts.lines().filter_map(Mount::parse);
-    let kind = mounts.filter(|m| m.dev == dev).map(|m| m.kind).last();
+    // The one that was mounted last is on top.
+    let kind = mounts.filter(|m| m.dev == dev).map(|m| m.kind).next_back();
     kind.unwrap_or_else(|| "unknown".to_owned())
 }
 

@@ -12,6 +12,7 @@ mod refusals;
 #[cfg(test)]
 pub(super) mod tests;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -146,7 +147,11 @@ pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
     Ok(Found {
         size,
         now: Some(size),
-        place: Some(Place::of(stat.st_dev, Some(found::free(&system)))),
+        place: Some(Place::of(
+            stat.st_dev,
+            Some(found::free(&system)),
+            (stat.st_ino, OsString::new()),
+        )),
         block: geometry.block,
     })
 }
@@ -178,12 +183,13 @@ fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
             free,
         });
     }
+    let name = path.file_name().unwrap_or_default().to_owned();
     let mut found = Found {
         size,
         now: None,
         place: Some(Place {
             takes,
-            ..Place::of(stat.st_dev, Some(free))
+            ..Place::of(stat.st_dev, Some(free), (stat.st_ino, name))
         }),
         block: if options.direct { 512 } else { 1 },
     };
