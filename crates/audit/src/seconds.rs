@@ -185,7 +185,11 @@ impl Seconds {
             live: 0,
         };
         let slot = id.slot() as usize;
-        if slot < self.streams.len() {
+        if let Some(before) = self.streams.get(slot) {
+            if before.held {
+                let (gone, live) = (before.id, before.live);
+                self.tell(model, gone, |promise, _| promise.suspend(live, false));
+            }
             self.streams[slot] = stream;
             return;
         }

@@ -221,6 +221,20 @@ impl PromiseSeconds {
         }
     }
 
+    /// What the client was limited by in most of the seconds.
+    fn limit(&self) -> Option<LimitedBy> {
+        let reasons = [
+            (Short::Others.name(), LimitedBy::Share),
+            (Short::Elevator.name(), LimitedBy::Share),
+            (Short::Drive.name(), LimitedBy::Drive),
+            (Short::Error.name(), LimitedBy::Drive),
+            (Excuse::Limit.name(), LimitedBy::Limit),
+            (Excuse::Depth.name(), LimitedBy::Client),
+        ];
+        let most = |(reason, _): &(&str, _)| 2 * self.of(reason) > self.promised;
+        reasons.into_iter().find(most).map(|(_, by)| by)
+    }
+
     /// So many seconds for this reason.
     pub fn of(&self, reason: &str) -> u64 {
         self.why.get(reason).copied().unwrap_or(0)
@@ -312,14 +326,15 @@ impl Record {
         self
     }
 
-    /// Adds what limited the client, as [`LimitedBy::of`]; but a client that was excused for asking for too little at a time more often
-    /// than its promise was short is limited by itself.
+    /// Adds what limited the client, as [`LimitedBy::of`]; but where most seconds of its promise were short or excused for one reason, it
+    /// was that: who waits in the drive's queue behind others is limited by the others.
     pub fn with_limit(mut self, think_us: f64) -> Self {
         let of = |split| LimitedBy::of(split, self.latency_us.mean, think_us);
-        let seconds = self.promise_seconds.as_ref();
-        let itself = seconds.is_some_and(|s| s.of(Excuse::Depth.name()) > s.short);
-        let limit = self.split_us.as_ref().map(of);
-        self.limited_by = limit.map(|by| if itself { LimitedBy::Client } else { by });
+        let found = self
+            .promise_seconds
+            .as_ref()
+            .and_then(PromiseSeconds::limit);
+        self.limited_by = found.or_else(|| self.split_us.as_ref().map(of));
         self
     }
 

@@ -97,7 +97,11 @@ fn records_name_promise_limit_and_split() {
             .lacking_bytes
             .is_some_and(|n| n.abs_diff(20_000_000 - target.bytes) < 10_000)
     );
-    assert_eq!(target.limited_by, Some(LimitedBy::Drive), "in its queue");
+    assert_eq!(
+        target.limited_by,
+        Some(LimitedBy::Share),
+        "in the drive's queue"
+    );
     let split = target.split_us.as_ref().unwrap();
     assert!(
         (split.total() - target.latency_us.mean).abs() < 0.01,

@@ -213,7 +213,7 @@ impl Promise {
         self.watch.failed(bytes);
     }
 
-    /// A client does not read its answers, or does so again: so many requests are held for it, or no longer.
+    /// A client does not read its answers, or does so again (or is gone): so many requests are held for it, or no longer.
     pub fn suspend(&mut self, requests: u32, held: bool) {
         self.watch.suspend(requests, held);
     }

@@ -134,6 +134,14 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
     promise.sent(true);
     pass(&mut promise, 107_500);
     assert_eq!(promise.seconds().excused[Excuse::Suspended as usize], 2);
+    // Of one that does not read its answers nothing more is taken: in the end there are only answers.
+    promise.suspend(0, true);
+    promise.over(true);
+    pass(&mut promise, 109_500);
+    assert_eq!(promise.seconds().excused[Excuse::Suspended as usize], 4);
+    promise.suspend(0, false);
+    pass(&mut promise, 112_500);
+    assert_eq!(promise.seconds().excused[Excuse::Suspended as usize], 5);
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub struct Second {
     pub others: Window,
     /// Nanoseconds in which a request waited.
     pub waited_ns: u64,
-    /// Nanoseconds in which there were only requests of clients that do not read their answers.
+    /// Nanoseconds in which nothing waited but for clients that do not read their answers.
     pub suspended_ns: u64,
     /// Nanoseconds of all requests together in which they waited.
     pub place_ns: u64,
@@ -38,6 +38,8 @@ pub struct Watch {
     live: u32,
     /// Requests of clients that do not read their answers.
     held: u32,
+    /// These clients.
+    suspended: u32,
     second: Second,
 }
 
@@ -49,6 +51,7 @@ impl Watch {
             now_ns: start_ns,
             live: 0,
             held: 0,
+            suspended: 0,
             second: Second::default(),
         }
     }
@@ -91,7 +94,7 @@ impl Watch {
         if self.live > 0 {
             self.second.waited_ns += passed;
             self.second.place_ns += passed.saturating_mul(self.live.into());
-        } else if self.held > 0 {
+        } else if self.held > 0 || self.suspended > 0 {
             self.second.suspended_ns += passed;
         }
     }
@@ -155,7 +158,7 @@ impl Watch {
         self.second.failed.requests += 1;
     }
 
-    /// A client does not read its answers, or does so again: so many requests are held for it, or no longer.
+    /// A client does not read its answers, or does so again (or is gone): so many requests are held for it, or no longer.
     pub fn suspend(&mut self, requests: u32, held: bool) {
         let (from, to) = if held {
             (&mut self.live, &mut self.held)
@@ -165,5 +168,10 @@ impl Watch {
         let moved = requests.min(*from);
         *from -= moved;
         *to += moved;
+        self.suspended = if held {
+            self.suspended + 1
+        } else {
+            self.suspended.saturating_sub(1)
+        };
     }
 }

@@ -88,6 +88,10 @@ fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
             drive.counters.dispatched,
         );
     }
+    drive_times(page, drives);
+}
+
+fn drive_times(page: &mut Page, drives: &[DriveSnapshot]) {
     type Pick = fn(&DriveSnapshot) -> u64;
     let families: [(&str, &str, Pick); 2] = [
         (
@@ -171,8 +175,8 @@ fn promised(drive: &DriveSnapshot) -> impl Iterator<Item = Promised<'_>> {
 }
 
 fn promises(page: &mut Page, drives: &[DriveSnapshot]) {
-    let all: Vec<Promised<'_>> = drives.iter().flat_map(promised).collect();
     type Pick = fn(&Seconds) -> u64;
+    let all: Vec<Promised<'_>> = drives.iter().flat_map(promised).collect();
     let families: [(&str, &str, Pick); 4] = [
         (
             "weir_promised_seconds",

@@ -145,6 +145,9 @@ impl Shard {
         let used = connection.used;
         self.pool.give(&mut connection.used, used);
         let drive = &mut self.drives[connection.drive];
+        if connection.held {
+            drive.suspend(self.now, connection.space, connection.asking, false);
+        }
         let index = connection.stream.slot() as usize;
         if drive.streams[index].is_some_and(|open| open.connection == slot) {
             drive.streams[index] = None;
