@@ -330,7 +330,7 @@ mod tests {
     fn failures_have_the_key_that_the_table_says() {
         let mut meter = Meter::new(0, 1_000_000_000);
         meter.sent(10);
-        meter.failed(20);
+        meter.failed(20, 4096);
         let line = to_line(&Run::default().record("client", &meter));
         assert!(line.contains("\"errors\":1"), "{line}");
         assert!(KEYS.iter().any(|key| key.is("errors")));
