@@ -5,6 +5,7 @@ use crate::leftovers::{Leftover, Leftovers};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use weir_report::NO_TERMINAL;
 
 /// Writes results to standard output.
 ///
@@ -25,17 +26,20 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Columns of the terminal that results go to: its own width, or what `COLUMNS` says, or 80.
+/// Columns of the terminal that results go to: its own width, or what `COLUMNS` says. What goes to a file or into a pipe has no bound,
+/// so that nothing that a program looks for is left out or cut.
 pub(crate) fn width() -> usize {
-    let stdout = io::stdout();
-    let size = stdout
-        .is_terminal()
-        .then(|| rustix::termios::tcgetwinsize(&stdout).ok())
-        .flatten();
-    match size.map(|s| usize::from(s.ws_col)) {
+    let (stdout, terminal) = (io::stdout(), is_terminal());
+    let size = terminal.then(|| rustix::termios::tcgetwinsize(&stdout).ok());
+    match size.flatten().map(|s| usize::from(s.ws_col)) {
         Some(columns) if (20..=1000).contains(&columns) => columns,
-        _ => weir_report::terminal_width(),
+        _ => weir_report::terminal_width().unwrap_or(if terminal { 80 } else { NO_TERMINAL }),
     }
+}
+
+/// Whether results go to a terminal.
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// Where a run's results are to go: found to be writable before the run.

@@ -1,5 +1,6 @@
 //! A TOML file on its way to values: what is read is checked, and everything wrong is kept with its place.
 
+use crate::key::Shape;
 use crate::nearest;
 use crate::places::Places;
 use crate::problem::Problem;
@@ -13,14 +14,6 @@ use weir_core::Span;
 
 /// Problems that are kept; a file that has more is not helped by a longer list.
 const PROBLEMS_MAX: usize = 100;
-
-/// The keys that a kind of table can have.
-#[derive(Debug)]
-pub(crate) struct Shape {
-    /// What it is called in texts: `[volume.NAME]`.
-    pub(crate) name: &'static str,
-    pub(crate) keys: &'static [&'static str],
-}
 
 /// What is known about the file, and what is wrong with it.
 #[derive(Debug)]
@@ -133,7 +126,7 @@ impl<'a> Document<'a> {
     /// The file's outermost table.
     pub(crate) fn root(&mut self, map: &'a DeTable<'a>, shape: &Shape) -> Table<'a> {
         let table = Table::root(map);
-        self.check_keys(&table, shape.name, shape.keys);
+        self.check_keys(&table, shape.name, &shape.names());
         table
     }
 
@@ -213,7 +206,7 @@ impl<'a> Entry<'a> {
     /// A table of a known shape.
     pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &Shape) -> Option<Table<'a>> {
         let table = self.map(doc)?;
-        doc.check_keys(&table, shape.name, shape.keys);
+        doc.check_keys(&table, shape.name, &shape.names());
         Some(table)
     }
 

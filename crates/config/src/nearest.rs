@@ -1,8 +1,7 @@
 //! What may have been meant by a name that does not exist.
 
 use crate::document::quoted;
-use crate::parameter;
-use crate::read::SHAPES;
+use crate::{key, parameter};
 
 /// The candidate that is nearest to `word`, if any is near.
 pub(crate) fn name<'a>(
@@ -49,7 +48,7 @@ pub(crate) fn key(word: &str, called: &str, keys: &[&str]) -> String {
     if keys.contains(&linux) {
         return format!("did you mean \"{linux}\"?");
     }
-    let others = SHAPES.iter().map(|s| (s.name, s.keys.to_vec()));
+    let others = key::SERVERS.iter().map(|s| (s.name, s.names()));
     let models = parameter::KINDS.iter().map(|k| (k.called, k.keys()));
     let others: Vec<_> = others.chain(models).collect();
     if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {

@@ -157,6 +157,8 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// How a text speaks of one.
     pub(crate) called: &'static str,
+    /// What it models, in a sentence or two of Markdown.
+    pub(crate) about: &'static str,
     pub(crate) parameters: &'static [Parameter],
     /// A drive of this kind for a profile's values to be set in: a possible one, but for a volume's members, which it has none of.
     pub(crate) generic: fn() -> Config,
@@ -168,6 +170,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "null",
         called: "a null model",
+        about: "Every command takes the same time, and data crosses a link.",
         parameters: tables::NULL,
         generic: || Config::Null(weir_drive::null::Config::demo()),
         has_members: false,
@@ -175,6 +178,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "hdd",
         called: "an hdd model",
+        about: "A disk that turns: an arm, three zones, a read cache with segments, a write cache. `seek.average` and other keys with a dot stand in a table: `seek = { track = \"1ms\", ... }`.",
         parameters: tables::HDD,
         generic: || Config::Hdd(weir_drive::hdd::Config::generic()),
         has_members: false,
@@ -182,6 +186,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "ssd",
         called: "an ssd model",
+        about: "Flash: a link, a controller, channels and dies, buffers, garbage collection.",
         parameters: tables::SSD,
         generic: || Config::Ssd(weir_drive::ssd::Config::generic()),
         has_members: false,
@@ -189,6 +194,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "stripe",
         called: "a stripe",
+        about: "One volume over several drives, in stripes.",
         parameters: tables::STRIPE,
         generic: || Config::Volume(volume::Config::stripe(Vec::new())),
         has_members: true,
@@ -196,6 +202,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "linear",
         called: "a linear volume",
+        about: "One volume over several drives, one behind the other.",
         parameters: &[],
         generic: || Config::Volume(volume::Config::linear(Vec::new())),
         has_members: true,

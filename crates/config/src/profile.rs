@@ -7,6 +7,7 @@
 //! ```
 
 use crate::document::{Document, Table, quoted};
+use crate::key::PROFILE;
 use crate::load::{text, whole};
 use crate::parameter::parameters;
 use crate::print::Quoted;
@@ -128,7 +129,7 @@ pub(crate) fn profile<'a>(
     {
         doc.wrong(entry, "says nothing in its first line", "");
     }
-    let keys = [&["name", "about"], beside].concat();
+    let keys = [&PROFILE.names(), beside].concat();
     let drive = read::drive(doc, table, &keys);
     Some(Profile {
         name: name?.1.to_owned(),

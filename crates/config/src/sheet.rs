@@ -9,6 +9,7 @@
 //! ```
 
 use crate::document::{Document, Entry, Table, quoted};
+use crate::key::{FIGURE, FIT, PLAUSIBLE, SHEET};
 use crate::load::{text, whole};
 use crate::parameter::{self, Parameter};
 use crate::problem::Problem;
@@ -67,11 +68,6 @@ pub struct Published {
     pub note: Option<String>,
 }
 
-const TABLES: [&str; 3] = ["fit", "plausible", "figure"];
-const FIT: &[&str] = &["figure", "from", "to"];
-const RANGE: &[&str] = &["from", "to"];
-const FIGURE: &[&str] = &["name", "value", "within", "source", "note"];
-
 /// The sheets that come with Weir.
 const BUILT_IN: &[(&str, &str)] = built_in! { "sheets":
     "samsung-970-pro"
@@ -119,14 +115,13 @@ pub fn load(path: &Path) -> Result<Sheet, Vec<Problem>> {
 }
 
 fn sheet<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Sheet> {
-    let profile = profile::profile(doc, table, &TABLES)?;
+    let profile = profile::profile(doc, table, &SHEET.names())?;
     let drive = &profile.drive;
     let mut fit = Vec::new();
     for (parameter, entry) in parameters(doc, table, "fit", drive) {
-        let Some(table) = entry.map(doc) else {
+        let Some(table) = entry.table(doc, &FIT) else {
             continue;
         };
-        doc.check_keys(&table, "[fit]", FIT);
         let figure = doc.required(&table, "figure", "write figure = \"sequential-read\"");
         let figure = figure.and_then(|e| e.text(doc, "a figure's name", "\"sequential-read\""));
         if let (Some(range), Some(figure)) = (range(doc, &table, parameter, drive), figure) {
@@ -136,10 +131,9 @@ fn sheet<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Sheet> {
     }
     let mut plausible = Vec::new();
     for (parameter, entry) in parameters(doc, table, "plausible", drive) {
-        let Some(table) = entry.map(doc) else {
+        let Some(table) = entry.table(doc, &PLAUSIBLE) else {
             continue;
         };
-        doc.check_keys(&table, "[plausible]", RANGE);
         plausible.extend(range(doc, &table, parameter, drive));
     }
     let entries = table
@@ -223,8 +217,7 @@ fn range<'a>(
 }
 
 fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published> {
-    let table = entry.map(doc)?;
-    doc.check_keys(&table, "[[figure]]", FIGURE);
+    let table = entry.table(doc, &FIGURE)?;
     let mut text = |key, example: &str| {
         let entry = doc.required(&table, key, &format!("write {key} = {example}"))?;
         let text = entry.text(doc, "a text", example)?;

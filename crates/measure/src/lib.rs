@@ -16,6 +16,7 @@ mod course;
 mod figures;
 mod histogram;
 mod jsonl;
+pub mod keys;
 mod meter;
 mod places;
 pub mod promise;

@@ -4,6 +4,7 @@
 //! - [`svg`]: lines over time, bars with error bars, stacked bars;
 //! - [`html`]: a page of text, cards, plots and tables that needs no other file;
 //! - [`demo`]: the demo's table and page; [`compare`]: a comparison's tables and page;
+//! - [`policy`]: the colour of a policy;
 //! - [`number`]: numbers as text, with a fixed number of digits.
 //!
 //! JSON Lines, the form for machines, are [`weir_measure::write_records`].
@@ -12,6 +13,7 @@ pub mod compare;
 pub mod demo;
 pub mod html;
 pub mod number;
+pub mod policy;
 pub mod svg;
 mod table;
 
@@ -19,4 +21,4 @@ pub use compare::{
     CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, compare_page, compare_table,
 };
 pub use demo::{BestFigure, DemoReport, Fate, PolicyResult, demo_page, demo_table, demo_table_all};
-pub use table::{Column, Table, terminal_width};
+pub use table::{Column, NO_TERMINAL, Table, terminal_width, wrap};

@@ -54,6 +54,11 @@ pub fn percent(part: f64) -> String {
     format!("{whole:.0}%")
 }
 
+/// How far something is off, as a part: three digits (`0.08%`, `3.22%`, `275%`).
+pub fn deviation(part: f64) -> String {
+    format!("{}%", short(part * 100.0))
+}
+
 /// The label of an axis' tick: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the distance to the next tick and says how
 /// many digits are needed.
 pub(crate) fn tick(value: f64, step: f64) -> String {
@@ -118,6 +123,12 @@ mod tests {
     fn percents_do_not_round_to_all_or_nothing() {
         let parts = [0.0, 0.0001, 0.094, 0.5, 0.9999, 1.0, 1.2, f64::NAN].map(percent);
         assert_eq!(parts, ["0%", "1%", "9%", "50%", "99%", "100%", "120%", "-"]);
+    }
+
+    #[test]
+    fn deviations_have_three_digits() {
+        let off = [0.000_04, 0.0008, 0.0322, 2.749_8].map(deviation);
+        assert_eq!(off, ["0.00%", "0.08%", "3.22%", "275%"]);
     }
 
     #[test]

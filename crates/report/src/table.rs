@@ -1,6 +1,9 @@
 //! Tables for terminals (and, through [`crate::html`], for pages).
 
-use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
+    Width,
+};
 
 /// A table: columns that say how they are shown, and rows of text.
 #[derive(Debug, Clone, Default)]
@@ -91,12 +94,18 @@ impl Table {
         for row in &self.rows {
             table.add_row(shown.iter().map(|i| &row.cells[*i]));
         }
+        let whole = self.words(&shown, width);
         for (at, i) in shown.iter().enumerate() {
             let column = table.column_mut(at).expect("the header made every column");
             // With the space between columns this makes the gap.
             column.set_padding((u16::from(at > 0), 0));
             if self.columns[*i].right {
                 column.set_cell_alignment(CellAlignment::Right);
+            }
+            if let Some(words) = &whole {
+                let least = words[at] + usize::from(at > 0);
+                let least = u16::try_from(least).unwrap_or(u16::MAX);
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
             }
         }
         let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
@@ -111,8 +120,9 @@ impl Table {
 
     /// Which columns are shown within `width`, in their order.
     fn fitting(&self, width: usize) -> Vec<usize> {
-        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        while shown.iter().map(|i| self.width(*i) + GAP).sum::<usize>() > width + GAP {
+        let mut shown = self.filled();
+        while shown.iter().map(|i| self.width(*i) + GAP).sum::<usize>() > width.saturating_add(GAP)
+        {
             let next = shown.iter().enumerate();
             let next = next.max_by_key(|(_, i)| self.columns[**i].drop);
             match next {
@@ -121,6 +131,26 @@ impl Table {
             }
         }
         shown
+    }
+
+    /// The columns that have anything to say, in their order: one that may be left out is, where none of its cells says anything.
+    pub(crate) fn filled(&self) -> Vec<usize> {
+        let says = |i: usize| self.rows.iter().any(|row| !row.cells[i].is_empty());
+        let stays = |i: &usize| self.columns[*i].drop == 0 || self.rows.is_empty() || says(*i);
+        (0..self.columns.len()).filter(stays).collect()
+    }
+
+    /// The longest word of each column, if lines of `width` have room for them, so that none is cut.
+    fn words(&self, shown: &[usize], width: usize) -> Option<Vec<usize>> {
+        let longest = |i: &usize| {
+            let cells = self.rows.iter().map(|row| &row.cells[*i]);
+            let words = cells.chain([&self.columns[*i].title]);
+            let words = words.flat_map(|cell| cell.split(' ').map(|w| w.chars().count()));
+            words.max().unwrap_or(0)
+        };
+        let words: Vec<usize> = shown.iter().map(longest).collect();
+        let all = words.iter().map(|w| w + GAP).sum::<usize>();
+        (all <= width.saturating_add(GAP)).then_some(words)
     }
 
     /// The width of a column's widest cell.
@@ -133,8 +163,12 @@ impl Table {
     }
 }
 
+/// What tables are rendered for where no terminal bounds them: nothing is left out and no name is cut; running text has 80 columns.
+pub const NO_TERMINAL: usize = usize::MAX;
+
 /// `text` in lines of at most `width` where its words permit, each ended.
-pub(crate) fn wrap(text: &str, width: usize) -> String {
+pub fn wrap(text: &str, width: usize) -> String {
+    let width = if width == NO_TERMINAL { 80 } else { width };
     let (mut out, mut used) = (String::new(), 0);
     for word in text.split_whitespace() {
         let length = word.chars().count();
@@ -152,14 +186,30 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     out
 }
 
-/// The width of the terminal: the environment's `COLUMNS` where that is a sensible number, otherwise 80.
-pub fn terminal_width() -> usize {
+/// A client in running text: `the random reader`, but `share-1`, which is a name.
+pub(crate) fn named(client: &str) -> String {
+    if client.contains(|c: char| c.is_ascii_digit()) {
+        client.to_owned()
+    } else {
+        format!("the {client}")
+    }
+}
+
+/// With a capital letter first.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// The width of the terminal as the environment's `COLUMNS` has it, where that is a sensible number.
+pub fn terminal_width() -> Option<usize> {
     width_of(std::env::var("COLUMNS").ok().as_deref())
 }
 
-fn width_of(columns: Option<&str>) -> usize {
+fn width_of(columns: Option<&str>) -> Option<usize> {
     let columns = columns.and_then(|c| c.trim().parse().ok());
-    columns.filter(|c| (20..=1000).contains(c)).unwrap_or(80)
+    columns.filter(|c| (20..=1000).contains(c))
 }
 
 /// Spaces between two columns.
@@ -170,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_senseless_terminal_is_80_columns_wide() {
+    fn a_senseless_width_is_none() {
         let widths = [
             None,
             Some("120"),
@@ -180,6 +230,32 @@ mod tests {
             Some("many"),
             Some("99999999"),
         ];
-        assert_eq!(widths.map(width_of), [80, 120, 40, 80, 80, 80, 80]);
+        let sensible = [None, Some(120), Some(40), None, None, None, None];
+        assert_eq!(widths.map(width_of), sensible);
+    }
+
+    #[test]
+    fn cells_are_wrapped_between_words_while_the_words_fit() {
+        let mut table = Table::new([Column::text("drive"), Column::text("what it is")]);
+        table.row([
+            "plextor-px-256m5s",
+            "a flash drive of 2012 with a controller",
+        ]);
+        let text = table.text(34);
+        for word in "plextor-px-256m5s a flash drive of 2012 with controller".split(' ') {
+            assert!(text.split_whitespace().any(|w| w == word), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_goes_to_no_terminal_is_whole_and_texts_have_80_columns() {
+        let name = "a-name-of-a-drive-that-is-longer-than-any-terminal".repeat(3);
+        let mut table = Table::new([Column::text("name"), Column::text("about").dropped(1)]);
+        table.row([name.as_str(), "what it is"]);
+        let text = table.text(NO_TERMINAL);
+        assert!(text.contains(&format!("{name}  what it is\n")), "{text}");
+        let text = "word ".repeat(100);
+        let lines = wrap(&text, NO_TERMINAL);
+        assert!(lines.lines().all(|line| line.len() <= 80), "{lines}");
     }
 }

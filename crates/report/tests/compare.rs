@@ -81,8 +81,8 @@ fn the_page_has_every_plot_and_asks_for_nothing() {
     for asks in ["http:", "https:", "src=", "href=", "url(", "<link"] {
         assert!(!body.contains(asks), "the page has {asks}");
     }
-    // One with the bars, and four for each case.
-    assert_eq!(page.matches("<svg").count(), 1 + 2 * 4);
+    // One with the bars, and four for each case; each in two sizes.
+    assert_eq!(page.matches("<svg").count(), 2 * (1 + 2 * 4));
     assert!(page.contains("takes 39.0 ms under none, and 740 us under bfq"));
     assert!(page.contains("under bfq &lt;beside readers&gt;") && !page.contains("<nobody>"));
 }

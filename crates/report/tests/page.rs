@@ -37,6 +37,19 @@ fn a_page_asks_for_nothing_else() {
     assert!(page.len() < 500_000, "{} bytes", page.len());
 }
 
+/// Areas of the demo's page are parts of the time, figures and clients: none has the colour of a policy.
+#[test]
+fn colours_of_policies_are_for_nothing_else() {
+    let page = demo_page(&sample::report(15, 10));
+    assert!(page.contains("class=\"fill ink-") && !page.contains("class=\"fill ink0"));
+    for policy in 0..6 {
+        assert!(
+            !page.contains(&format!("class=\"fill ink{policy}\"")),
+            "{policy}"
+        );
+    }
+}
+
 #[test]
 fn an_empty_report_is_a_page() {
     assert_eq!(well_formed(&demo_page(&DemoReport::default())), Ok(()));

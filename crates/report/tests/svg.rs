@@ -4,6 +4,7 @@ mod common;
 
 use common::{golden, well_formed};
 use proptest::prelude::*;
+use weir_report::policy;
 use weir_report::svg::{
     Band, Bar, BarChart, BarGroup, Ink, Line, LineChart, Mark, Scale, StackChart, StackRow,
     standalone,
@@ -12,8 +13,9 @@ use weir_report::svg::{
 fn lines(scale: Scale) -> LineChart {
     let line = |name: &str, ink, quiet, values: [f64; 5]| Line {
         name: name.into(),
-        ink: Ink(ink),
+        ink,
         quiet,
+        dash: usize::from(quiet),
         points: values
             .into_iter()
             .enumerate()
@@ -33,8 +35,18 @@ fn lines(scale: Scale) -> LineChart {
             points: vec![(0.0, 11.0, 13.0), (2.0, 10.0, 14.0), (4.0, 11.5, 12.0)],
         }],
         lines: vec![
-            line("target", 0, false, [0.9, 1.1, 0.0, 10.5, 10.4]),
-            line("total", 1, true, [240.0, 250.0, f64::NAN, 239.0, 241.0]),
+            line(
+                "target",
+                policy::ink("contract"),
+                false,
+                [0.9, 1.1, 0.0, 10.5, 10.4],
+            ),
+            line(
+                "total",
+                Ink::STRONG,
+                true,
+                [240.0, 250.0, f64::NAN, 239.0, 241.0],
+            ),
         ],
         marks: vec![Mark {
             name: "promised 10 MB/s".into(),
@@ -57,7 +69,7 @@ fn bars(scale: Scale) -> BarChart {
         unit: "us".into(),
         scale,
         size: (520.0, 280.0),
-        series: vec![("mean".into(), Ink(0)), ("p99".into(), Ink(1))],
+        series: vec![("mean".into(), Ink::STRONG), ("p99".into(), Ink::QUIET)],
         groups: vec![
             BarGroup {
                 name: "none".into(),
@@ -83,8 +95,8 @@ fn stack() -> StackChart {
         unit: "us".into(),
         size: (520.0, 200.0),
         parts: vec![
-            ("elevator".into(), Ink(3)),
-            ("drive".into(), Ink(5)),
+            ("elevator".into(), Ink::PARTS[1]),
+            ("drive".into(), Ink::PARTS[4]),
             ("link".into(), Ink::QUIET),
         ],
         rows: vec![
@@ -149,6 +161,30 @@ fn value() -> impl Strategy<Value = f64> {
         Just(f64::MIN_POSITIVE),
         Just(f64::MAX)
     ]
+}
+
+/// Whatever the order in which they are given, what is solid lies below what has gaps, so that both are seen.
+#[test]
+fn lines_on_each_other_are_told_apart() {
+    let line = |policy: &str, dash| Line {
+        name: policy.into(),
+        ink: policy::ink(policy),
+        quiet: false,
+        dash,
+        points: vec![(0.0, 5.0), (1.0, 5.0)],
+    };
+    let chart = LineChart {
+        lines: vec![line("io.latency", 1), line("none", 0)],
+        size: (520.0, 300.0),
+        ..LineChart::default()
+    };
+    let svg = chart.svg();
+    let at = |name: &str| {
+        svg.find(&format!("data-name=\"{name}\""))
+            .expect("it is drawn")
+    };
+    assert!(at("none") < at("io.latency"));
+    assert!(svg.contains("class=\"line dash1 ink1\""), "{svg}");
 }
 
 proptest! {

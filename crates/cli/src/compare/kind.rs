@@ -281,6 +281,17 @@ impl From<demo::Policy> for Policy {
 mod tests {
     use super::*;
 
+    /// One that is added gets a colour of its own, too.
+    #[test]
+    fn every_policy_has_its_colour() {
+        let ink = weir_report::policy::ink;
+        let mut known = vec![ink("a policy without a colour")];
+        for policy in Policy::ALL {
+            assert!(!known.contains(&ink(policy.name())), "{}", policy.name());
+            known.push(ink(policy.name()));
+        }
+    }
+
     #[test]
     fn names_are_those_of_the_command_line() {
         fn check<T: ValueEnum>(name: impl Fn(&T) -> &'static str) {

@@ -99,7 +99,7 @@ impl Fate {
     }
 }
 
-/// Whether a promise to the target was kept, and what it left beside what idling leaves. `None` where nothing was promised.
+/// Whether a promise to the target was kept, and what it left to the others beside what bfq leaves them. `None` where nothing was promised.
 pub(super) fn verdict(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Option<String> {
     if policy != Policy::Contract {
         return None;
@@ -121,7 +121,7 @@ pub(super) fn verdict(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> O
     let rest = |p: &Pooled| figure(p.total_mbps - p.target_mbps);
     let beside = beside.bfq.map_or_else(String::new, |bfq| {
         let (mine, bfq) = (rest(pooled), rest(bfq));
-        format!("; the others get {mine} MB/s, where bfq's idling leaves them {bfq}")
+        format!("; the others get {mine} MB/s, and {bfq} under bfq")
     });
     Some(format!("contract: {kept}{beside}."))
 }
@@ -228,7 +228,7 @@ mod tests {
             worst_mbps: Some(9.9),
             kept,
         };
-        let rest = "; the others get 500.0 MB/s, where bfq's idling leaves them 4.00.";
+        let rest = "; the others get 500.0 MB/s, and 4.00 under bfq.";
         let got = "11.00 of 10 MB/s promised";
         let said = |contract: &Pooled| verdict(Policy::Contract, contract, &beside).unwrap();
         contract.promise = Some(promise(true, 23.0));

@@ -5,7 +5,7 @@ use super::Scenario;
 use weir_measure::promise::Excuse;
 use weir_measure::{PromiseSeconds, Record, TOTAL};
 use weir_report::Fate;
-use weir_report::number::{figure, percent, plain};
+use weir_report::number::{deviation, figure, percent, plain};
 
 /// Whether a policy did what the scenario is about, and what came of it in a sentence.
 pub(crate) fn verdict(scenario: Scenario, records: &[Record]) -> (Fate, String) {
@@ -148,10 +148,10 @@ fn shares(clients: &[&Record]) -> (bool, String) {
         .map(|t| figure(t / totals[0].max(1e-9)))
         .collect();
     let text = format!(
-        "Bandwidths are {}, {:.2}% off over the run and {:.2}% in the worst second.",
+        "Bandwidths are {}, {} off over the run and {} in the worst second.",
         ratios.join(" : "),
-        whole * 100.0,
-        worst * 100.0
+        deviation(whole),
+        deviation(worst)
     );
     (whole <= OFF, text)
 }
@@ -200,9 +200,9 @@ fn limits(clients: &[&Record]) -> (bool, String) {
         .map(|(limit, got)| format!("{} of {}", figure(*got), plain(*limit)))
         .collect();
     let text = format!(
-        "Got {} MB/s: at most {:.2}% off.",
+        "Got {} MB/s: at most {} off.",
         each.join(", "),
-        off * 100.0
+        deviation(off)
     );
     (off <= 0.02, text)
 }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(fate, Fate::Kept);
         assert_eq!(
             text,
-            "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00% off over the run and 10.00% in the worst second."
+            "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00% off over the run and 10.0% in the worst second."
         );
         assert!(off(&[0.0; 4]) > OFF);
     }

@@ -42,9 +42,22 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
         load: load(played),
         target: played.kind.target().into(),
         best: best(played),
+        contracts: contracts(played.scenario),
         policies,
         notes: notes(played),
     }
+}
+
+/// Each client's contract, so that those who have different ones can be told apart.
+fn contracts(scenario: &weir_sim::Scenario) -> Vec<(String, String)> {
+    let contract = |client: &weir_sim::ClientSpec| {
+        // Groups are numbered from 1: 0 is the root.
+        let place = (client.group.0 as usize).checked_sub(1);
+        let group = place.and_then(|place| scenario.groups.get(place));
+        group.map_or_else(String::new, |g| format!("{:?}", g.contract))
+    };
+    let clients = scenario.clients.iter();
+    clients.map(|c| (c.name.clone(), contract(c))).collect()
 }
 
 /// The drive if all that is to be known of it is its service and its link.

@@ -6,11 +6,16 @@ use weir_config::profile::{self, Profile};
 use weir_config::{parameter, sheet};
 use weir_drive::Config;
 use weir_fit::{Figure, Row, compare};
-use weir_report::{Column, Table};
+use weir_report::{Column, NO_TERMINAL, Table, wrap};
 
-/// `weir drives`: a line each, cut where the terminal ends.
+/// `weir drives`: a line each, cut where the terminal ends if there is one.
 pub(super) fn list() -> Result<(), Failure> {
-    let (width, name) = (output::width(), |n: &str| n.len());
+    let width = if output::is_terminal() {
+        output::width()
+    } else {
+        NO_TERMINAL
+    };
+    let name = |n: &str| n.len();
     let wide = profile::names().map(name).max().unwrap_or(0);
     let mut text = String::new();
     for name in profile::names() {
@@ -37,13 +42,21 @@ pub(super) fn figures() -> Result<(), Failure> {
 
 /// `weir drives NAME`: what is known of it, its parameters, and its figures beside the published ones.
 pub(super) fn drive(profile: &Profile) -> Result<(), Failure> {
-    let mut text = format!("{}: {}\n\n", profile.name, profile.about.trim_end());
+    let width = output::width();
+    let about = profile.about.split_once('\n').map_or("", |about| about.1);
+    let mut text = wrap(&format!("{}: {}", profile.name, profile.summary()), width);
+    if !about.trim().is_empty() {
+        text += &wrap(about, width);
+    }
+    text.push('\n');
     text += &parameters(profile);
     if let Some(sheet) = sheet::find(&profile.name).filter(|s| !s.figures.is_empty()) {
         let rows = compare(&sheet, &profile.drive).map_err(Failure::run)?;
         text.push('\n');
         text += &published(&rows);
-        text += "fitted: a parameter was chosen so that this figure comes out. predicted: nothing was.\n";
+        let note =
+            "fitted: a parameter was chosen so that this figure comes out. predicted: nothing was.";
+        text += &wrap(note, width);
     }
     output::print(&text)
 }
@@ -70,11 +83,11 @@ fn parameters(profile: &Profile) -> String {
 fn published(rows: &[Row]) -> String {
     let mut table = Table::new([
         Column::text("figure"),
-        Column::number("published"),
+        Column::number("published").dropped(1),
         Column::number("model"),
-        Column::number("off"),
-        Column::text(""),
-        Column::text("source").dropped(1),
+        Column::number("off").dropped(2),
+        Column::text("").dropped(3),
+        Column::text("source").dropped(4),
     ]);
     for row in rows {
         let measure = row.figure.measure();

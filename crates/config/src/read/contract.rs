@@ -1,21 +1,9 @@
 //! `min`, `min_iops`, `share`, `max`, `class`, `latency`: the keys of volumes and tenants alike.
 
 use super::choice;
-use crate::document::{Document, Entry, Shape, Table};
+use crate::document::{Document, Entry, Table};
+use crate::key::MAX;
 use weir_core::{Class, Contract, Max, Span};
-
-pub(super) const MAX: Shape = Shape {
-    name: "max = { ... }",
-    keys: &[
-        "bandwidth",
-        "read_bandwidth",
-        "write_bandwidth",
-        "iops",
-        "read_iops",
-        "write_iops",
-        "burst",
-    ],
-};
 
 const IOPS_MAX: u64 = 1_000_000_000_000;
 const BURST_MAX: Span = Span::from_secs(3600);

@@ -1,38 +1,13 @@
 //! `[drive.NAME]`.
 
 use super::{model, policy};
-use crate::document::{Document, Entry, Shape, Table};
+use crate::document::{Document, Entry, Table};
+use crate::key::{CAPACITY, DRIVE, DRIVE_LIMITS};
 use crate::listen::Limits;
 use crate::measured::{self, rounded};
 use crate::server::{Drive, DriveLimits, Policy};
 use crate::units::Rate;
 use weir_core::{Capacity, DriveShape};
-
-pub(super) const DRIVE: Shape = Shape {
-    name: "[drive.NAME]",
-    keys: &[
-        "policy",
-        "capacity",
-        "queues",
-        "tags",
-        "max_transfer",
-        "rotational",
-        "model",
-        "limits",
-        "bfq",
-        "contract",
-    ],
-};
-
-pub(super) const CAPACITY: Shape = Shape {
-    name: "capacity = { ... }",
-    keys: &["read", "write", "iops", "read_iops", "write_iops"],
-};
-
-pub(super) const DRIVE_LIMITS: Shape = Shape {
-    name: "[drive.NAME.limits]",
-    keys: &["requests", "scheduler_tags", "volumes", "tenants"],
-};
 
 /// What a model says of itself; not to be said again.
 pub(super) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rotational"];

@@ -1,29 +1,12 @@
 //! `[listen]` and `[limits]`.
 
-use crate::document::{Document, Entry, Shape, Table, quoted};
+use crate::document::{Document, Entry, Table, quoted};
+use crate::key::{LIMITS, LISTEN};
 use crate::listen::{Address, Id, Limits, Listen, Owner};
 use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use weir_core::Span;
-
-pub(super) const LISTEN: Shape = Shape {
-    name: "[listen]",
-    keys: &["nbd", "metrics", "insecure", "socket_mode", "socket_owner"],
-};
-
-pub(super) const LIMITS: Shape = Shape {
-    name: "[limits]",
-    keys: &[
-        "connections",
-        "requests_per_connection",
-        "bytes_per_connection",
-        "unsent_per_connection",
-        "request_size",
-        "handshake_timeout",
-        "arena",
-    ],
-};
 
 /// Bytes of a path that fit into a socket's address, less the closing zero.
 const SOCKET_PATH_MAX: usize = 107;

@@ -8,48 +8,14 @@ mod policy;
 mod volume;
 
 use crate::Options;
-use crate::document::{Document, Entry, Shape, Table, join, quoted};
+use crate::document::{Document, Entry, Table, join, quoted};
+use crate::key::{ROOT, SERVER, TEST};
 use crate::nearest;
 use crate::server::{Server, Test, ThreadPriority};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
 pub(crate) use model::drive;
-
-/// The outermost table.
-const ROOT: Shape = Shape {
-    name: "the file",
-    keys: &[
-        "drive", "listen", "limits", "server", "volume", "tenant", "test",
-    ],
-};
-
-const SERVER: Shape = Shape {
-    name: "[server]",
-    keys: &["priority"],
-};
-
-const TEST: Shape = Shape {
-    name: "[test]",
-    keys: &["power_cut", "seed"],
-};
-
-/// Every shape, so that a key in the wrong place can be told where it belongs.
-pub(crate) const SHAPES: &[&Shape] = &[
-    &ROOT,
-    &drive::DRIVE,
-    &drive::CAPACITY,
-    &drive::DRIVE_LIMITS,
-    &listen::LISTEN,
-    &listen::LIMITS,
-    &SERVER,
-    &volume::VOLUME,
-    &volume::TENANT,
-    &contract::MAX,
-    &policy::BFQ,
-    &policy::CONTRACT,
-    &TEST,
-];
 
 /// A server as far as it could be read.
 #[derive(Debug)]

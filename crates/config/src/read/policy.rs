@@ -1,44 +1,12 @@
 //! `policy` and the tunables of each.
 
 use super::choice;
-use crate::document::{Document, Entry, Shape, Table, quoted};
+use crate::document::{Document, Entry, Table, quoted};
+use crate::key::{BFQ, CONTRACT};
 use crate::nearest;
 use crate::server::Policy;
 use weir_core::Span;
 use weir_core::elevator::{bfq, contract};
-
-/// Linux's names. Where Linux has plain numbers of milliseconds, KiB or sectors, units are written here.
-pub(super) const BFQ: Shape = Shape {
-    name: "bfq = { ... }",
-    keys: &[
-        "fifo_expire_sync",
-        "fifo_expire_async",
-        "back_seek_max",
-        "back_seek_penalty",
-        "slice_idle",
-        "max_budget",
-        "timeout_sync",
-        "strict_guarantees",
-        "low_latency",
-        "injection",
-        "merge",
-        "stable_merge",
-        "async_charge_factor",
-        "seeky_threshold",
-        "charge",
-    ],
-};
-
-pub(super) const CONTRACT: Shape = Shape {
-    name: "contract = { ... }",
-    keys: &[
-        "excess",
-        "catch_up",
-        "forget",
-        "idle_class_timeout",
-        "bound_in_flight",
-    ],
-};
 
 /// Elevators: the design's, and whether there is code for them.
 const ELEVATORS: &[(&str, bool)] = &[

@@ -1,38 +1,11 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
 use super::{Draft, choice, contract, drive, model};
-use crate::document::{Document, Entry, Shape, Table, quoted};
+use crate::document::{Document, Entry, Table, quoted};
+use crate::key::{TENANT, VOLUME};
 use crate::server::{Cache, Storage, Tenant, Volume, block};
 use std::path::PathBuf;
 use weir_core::Contract;
-
-pub(super) const VOLUME: Shape = Shape {
-    name: "[volume.NAME]",
-    keys: &[
-        "drive",
-        "file",
-        "device",
-        "memory",
-        "model",
-        "size",
-        "read_only",
-        "cache",
-        "tenant",
-        "min",
-        "min_iops",
-        "share",
-        "max",
-        "class",
-        "latency",
-    ],
-};
-
-pub(super) const TENANT: Shape = Shape {
-    name: "[tenant.NAME]",
-    keys: &[
-        "drive", "min", "min_iops", "share", "max", "class", "latency",
-    ],
-};
 
 const STORAGE: &[&str] = &["file", "device", "memory", "model"];
 const STORAGE_HELP: &str =

@@ -3,6 +3,7 @@
 use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
 use crate::html::{Block, Page, Section};
 use crate::number::duration;
+use crate::table::named;
 
 /// A comparison as one self-contained HTML page: how long the target waits under each policy, and why.
 pub fn compare_page(report: &CompareReport) -> String {
@@ -15,8 +16,9 @@ pub fn compare_page(report: &CompareReport) -> String {
     };
     let page = Page {
         title: format!(
-            "{}: how long the {} waits, on {drives}",
-            report.scenario, report.target
+            "{}: how long {} waits, on {drives}",
+            report.scenario,
+            named(&report.target)
         ),
         lead: lead(report).unwrap_or_default(),
         intro: vec![report.load.clone()],
@@ -48,9 +50,9 @@ fn lead(report: &CompareReport) -> Option<String> {
     let others: Vec<String> = others.collect();
     (of_none < 1.0).then(|| {
         format!(
-            "On {}{place} a request of the {} takes {}, and {} under {}.",
+            "On {}{place} a request of {} takes {}, and {} under {}.",
             drive.name,
-            report.target,
+            named(&report.target),
             others.join(", "),
             duration(mine),
             cell.policy
@@ -68,10 +70,10 @@ fn figures(report: &CompareReport) -> Section {
         .iter()
         .map(|d| plots::bars(report, d))
         .collect();
-    let caption = "Mean latency; the error bars are one standard deviation to both sides. The scale is logarithmic: each rule is ten \
-                   times the one below.";
+    let caption = "Mean latency; the error bars are one standard deviation to both sides. The scale is logarithmic: each gridline is \
+                   ten times the one below.";
     Section {
-        heading: format!("Latency of the {}", report.target),
+        heading: format!("Latency of {}", named(&report.target)),
         blocks: if bars.is_empty() {
             Vec::new()
         } else {
@@ -109,4 +111,4 @@ fn reading(report: &CompareReport) -> Section {
     }
 }
 
-const CAPTION: &str = "Time split: mean of all repetitions. Over time: the first repetition, from the beginning of the measurement on; where lines lie on each other, the last one is seen.";
+const CAPTION: &str = "Time split: mean of all repetitions. Over time: the first repetition, from the beginning of the measurement on; each policy has a colour and a pattern of its own, so that lines which lie on each other are told apart. On the logarithmic scales each gridline is ten times the one below.";

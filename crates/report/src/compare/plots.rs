@@ -2,10 +2,9 @@
 
 use super::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
 use crate::number::duration;
+use crate::policy;
 use crate::svg::{Bar, BarChart, BarGroup, Ink, Line, LineChart, Scale, StackChart, StackRow};
-
-/// Colours of the parts of a request's time, in their order; further ones have the last one's.
-const PARTS: [Ink; 6] = [Ink(4), Ink(3), Ink(0), Ink(1), Ink(5), Ink::QUIET];
+use crate::table::named;
 
 /// Sizes of plots two in a row.
 const HALF: (f64, f64) = (520.0, 270.0);
@@ -25,12 +24,6 @@ pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
     names
 }
 
-/// The colour of a policy in every plot.
-pub(super) fn ink(policies: &[&str], policy: &str) -> Ink {
-    let place = policies.iter().position(|p| *p == policy);
-    place.map_or(Ink::QUIET, Ink)
-}
-
 /// Mean latency with standard deviation, a group for each case, a bar for each policy.
 pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
     let policies = policies(report);
@@ -47,7 +40,10 @@ pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
     });
     let chart = BarChart {
         title: drive.name.clone(),
-        description: format!("Mean latency of the {} by case and policy.", report.target),
+        description: format!(
+            "Mean latency of {} by case and policy.",
+            named(&report.target)
+        ),
         unit: "ms".into(),
         scale: Scale::Log,
         size: match report.drives.len() {
@@ -57,11 +53,11 @@ pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
         },
         series: policies
             .iter()
-            .map(|p| ((*p).to_owned(), ink(&policies, p)))
+            .map(|p| ((*p).to_owned(), policy::ink(p)))
             .collect(),
         groups: groups.collect(),
     };
-    chart.svg()
+    chart.html()
 }
 
 fn bar(cell: &ComparedCell) -> Option<Bar> {
@@ -78,11 +74,9 @@ fn bar(cell: &ComparedCell) -> Option<Bar> {
 /// The plots of one case on one drive.
 pub(super) fn case(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Vec<String> {
     let cells: Vec<&ComparedCell> = drive.of(case).collect();
-    let policies = policies(report);
     let over_time = Over {
         report,
         cells: &cells,
-        policies: &policies,
     };
     let plots = [
         time_split(report, &cells),
@@ -109,23 +103,22 @@ fn time_split(report: &CompareReport, cells: &[&ComparedCell]) -> Option<String>
         .iter()
         .map(|r| format!("{} {}", r.name, r.sum))
         .collect();
-    let inks = PARTS.iter().chain(std::iter::repeat(&Ink::QUIET));
+    let inks = Ink::PARTS.iter().chain(std::iter::repeat(&Ink::QUIET));
     let chart = StackChart {
-        title: format!("Time of a request of the {}", report.target),
+        title: format!("Time of a request of {}", named(&report.target)),
         description: format!("Mean time of a request: {}.", sums.join(", ")),
         unit: "%".into(),
         size: HALF,
         parts: report.parts.iter().cloned().zip(inks.copied()).collect(),
         rows,
     };
-    (!chart.rows.is_empty()).then(|| chart.svg())
+    (!chart.rows.is_empty()).then(|| chart.html())
 }
 
-/// Cells whose course is shown, in the colours of their policies.
+/// Cells whose course is shown, in the colours and patterns of their policies.
 struct Over<'a> {
     report: &'a CompareReport,
     cells: &'a [&'a ComparedCell],
-    policies: &'a [&'a str],
 }
 
 impl Over<'_> {
@@ -135,10 +128,7 @@ impl Over<'_> {
             vec![(String::new(), false, points)]
         });
         self.chart(
-            &format!(
-                "Latency of the {}, when it was answered",
-                self.report.target
-            ),
+            &format!("Latency of {} over time", named(&self.report.target)),
             "ms",
             Scale::Log,
             lines,
@@ -180,8 +170,9 @@ impl Over<'_> {
             for (name, quiet, points) in of(cell, over) {
                 lines.push(Line {
                     name: format!("{}{name}", cell.policy),
-                    ink: ink(self.policies, &cell.policy),
+                    ink: policy::ink(&cell.policy),
                     quiet,
+                    dash: policy::dash(&cell.policy),
                     points,
                 });
             }
@@ -211,7 +202,7 @@ impl Over<'_> {
             lines,
             ..LineChart::default()
         };
-        Some(chart.svg())
+        Some(chart.html())
     }
 }
 

@@ -11,12 +11,12 @@ pub(super) fn drive(drive: &ComparedDrive) -> Table {
     let columns = [
         Column::text("policy"),
         Column::number("mean"),
-        Column::number("+- sd"),
-        Column::number("n").dropped(2),
-        Column::number("of none"),
-        Column::number("p99").dropped(1),
+        Column::number("+- sd").dropped(3),
+        Column::number("n").dropped(5),
+        Column::number("of none").dropped(1),
+        Column::number("p99").dropped(4),
         Column::number("MB/s"),
-        Column::number("busy"),
+        Column::number("busy").dropped(2),
     ];
     let mut table = Table::new(case.into_iter().chain(columns));
     let mut last = "";

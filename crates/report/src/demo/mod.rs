@@ -24,6 +24,9 @@ pub struct DemoReport {
     pub target: String,
     /// What the best possible schedule of this drive would give.
     pub best: Vec<BestFigure>,
+    /// What each client was promised and allowed (name, contract), however it is written: clients whose contracts differ never share a
+    /// row. Those that are not here have none.
+    pub contracts: Vec<(String, String)>,
     /// Results under each policy, in the order in which they are shown.
     pub policies: Vec<PolicyResult>,
     /// Further remarks: machine, version, what was not measured.
@@ -77,6 +80,14 @@ pub struct PolicyResult {
     pub drive_busy: Option<f64>,
     /// One record for each client, and one of the total.
     pub records: Vec<Record>,
+}
+
+impl DemoReport {
+    /// The contract of a client.
+    fn contract(&self, client: &str) -> Option<&str> {
+        let found = self.contracts.iter().find(|(name, _)| name == client);
+        found.map(|(_, contract)| contract.as_str())
+    }
 }
 
 impl PolicyResult {

@@ -5,7 +5,8 @@ use weir_measure::{Record, median};
 use super::{DemoReport, Fate, PolicyResult, plots, rows};
 use crate::html::{Block, Card, Gauge, Page, Section, Tone};
 use crate::number::{duration, figure, percent, plain};
-use crate::svg::Ink;
+use crate::policy;
+use crate::table::{capital, named};
 
 /// The demo as one self-contained HTML page: what each policy did to the target, and to everyone else.
 pub fn demo_page(report: &DemoReport) -> String {
@@ -47,10 +48,10 @@ fn lead(report: &DemoReport) -> Option<String> {
         after.total()?.throughput_mbps,
     );
     Some(format!(
-        "Under {} the {} gets {} of the {} MB/s it was promised. Under {} it gets {}, while all clients together still get {} \
+        "Under {} {} gets {} of the {} MB/s it was promised. Under {} it gets {}, while all clients together still get {} \
          of {} MB/s.",
         before.policy,
-        report.target,
+        named(&report.target),
         of(before)?,
         plain(promised),
         after.policy,
@@ -60,28 +61,22 @@ fn lead(report: &DemoReport) -> Option<String> {
     ))
 }
 
-/// The colour of a policy, in every plot and card.
-pub(super) fn ink(policy: usize) -> Ink {
-    Ink(policy)
-}
-
 fn at_a_glance(report: &DemoReport) -> Section {
-    let cards = report.policies.iter().enumerate();
-    let cards = cards.map(|(i, result)| card(report, result, ink(i)));
+    let cards = report.policies.iter().map(|result| card(report, result));
     Section {
         heading: String::new(),
         blocks: vec![Block::Cards(cards.collect())],
     }
 }
 
-fn card(report: &DemoReport, result: &PolicyResult, ink: Ink) -> Card {
+fn card(report: &DemoReport, result: &PolicyResult) -> Card {
     let target = result.client(&report.target);
     let mut card = Card {
         title: result.policy.clone(),
-        ink: Some(ink),
+        ink: Some(policy::ink(&result.policy)),
         note: result.about.clone(),
         figure: target.map_or_else(|| "-".into(), |r| figure(r.throughput_mbps)),
-        unit: format!("MB/s for the {}", report.target),
+        unit: format!("MB/s for {}", named(&report.target)),
         tone: match result.fate {
             Fate::Kept => Tone::Good,
             Fate::Broken => Tone::Bad,
@@ -151,7 +146,7 @@ fn target(report: &DemoReport) -> Section {
         "The bar of the others is their median; its ends are the slowest and the fastest of them.";
     blocks.push(Block::Plots(bars, caption.into()));
     Section {
-        heading: format!("The {}, before and after", report.target),
+        heading: capital(&format!("{}, before and after", named(&report.target))),
         blocks,
     }
 }
@@ -159,7 +154,7 @@ fn target(report: &DemoReport) -> Section {
 fn everyone(report: &DemoReport) -> Section {
     let plots = plots::everyone_over_time(report);
     let caption = "The same run, with everyone in it. The grey area reaches from the slowest to the fastest of the others. \
-                   The scale is logarithmic: each rule is ten times the one below.";
+                   The scale is logarithmic: each gridline is ten times the one below.";
     Section {
         heading: "What everyone got".into(),
         blocks: if plots.is_empty() {
@@ -176,14 +171,15 @@ fn figures(report: &DemoReport) -> Section {
          it in which a request of the client waited; \"met\" the part of the seconds in which it was owed something that kept it."
             .into(),
     )];
-    for (i, result) in report.policies.iter().enumerate() {
-        blocks.push(Block::Heading(result.policy.clone(), Some(ink(i))));
-        blocks.push(Block::Table(rows::clients(result, &report.target, false)));
-        if rows::fold(result, &report.target)
+    for result in &report.policies {
+        let ink = policy::ink(&result.policy);
+        blocks.push(Block::Heading(result.policy.clone(), Some(ink)));
+        blocks.push(Block::Table(rows::clients(report, result, false)));
+        if rows::fold(report, result)
             .iter()
             .any(|f| f.records.len() > 1)
         {
-            let all = Block::Table(rows::clients(result, &report.target, true));
+            let all = Block::Table(rows::clients(report, result, true));
             blocks.push(Block::Details("every client".into(), vec![all]));
         }
     }
@@ -217,6 +213,6 @@ fn reading(report: &DemoReport) -> Section {
     }
 }
 
-const SPLIT: &str = "On the right, where a mean request's time went, from its sending to its answer, and how long that was: limit, \
+const SPLIT: &str = "Time of a request: where it went in the mean, from sending to answer, and how long that was: limit, \
                      held by its own maximum; elevator, waiting for its turn among the others; drive, being served; link and client, \
                      everything outside the server's core.";

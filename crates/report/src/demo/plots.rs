@@ -2,22 +2,24 @@
 
 use weir_measure::{Record, median};
 
-use super::page::ink;
 use super::{DemoReport, PolicyResult};
 use crate::number::{duration, figure, plain};
+use crate::policy;
 use crate::svg::{
     Band, Bar, BarChart, BarGroup, Ink, Line, LineChart, Mark, Scale, StackChart, StackRow,
 };
+use crate::table::named;
 
 /// The target's bandwidth over time, a line for each policy; none where no record has a series.
 pub(super) fn target_over_time(report: &DemoReport) -> Option<String> {
     let mut lines = Vec::new();
-    for (i, result) in report.policies.iter().enumerate() {
+    for result in &report.policies {
         let series = result.client(&report.target).and_then(points);
         lines.extend(series.map(|points| Line {
             name: result.policy.clone(),
-            ink: ink(i),
+            ink: policy::ink(&result.policy),
             quiet: false,
+            dash: policy::dash(&result.policy),
             points,
         }));
     }
@@ -30,7 +32,7 @@ pub(super) fn target_over_time(report: &DemoReport) -> Option<String> {
     });
     let means: Vec<String> = means.collect();
     let chart = LineChart {
-        title: format!("Bandwidth of the {}", report.target),
+        title: format!("Bandwidth of {}", named(&report.target)),
         description: format!("Mean over the run: {}.", means.join(", ")),
         x_name: "seconds".into(),
         y_unit: "MB/s".into(),
@@ -40,7 +42,7 @@ pub(super) fn target_over_time(report: &DemoReport) -> Option<String> {
         marks: promise(report).into_iter().collect(),
         ..LineChart::default()
     };
-    Some(chart.svg())
+    Some(chart.html())
 }
 
 /// One plot for each policy: target, the others as a band, and the total, all on the same axis.
@@ -53,26 +55,28 @@ pub(super) fn everyone_over_time(report: &DemoReport) -> Vec<String> {
         .flatten()
         .map(|v| v.max(FLOOR))
         .collect();
-    let plots = report.policies.iter().enumerate();
-    let plots = plots.filter_map(|(i, result)| everyone(report, result, ink(i), &reach));
+    let plots = report.policies.iter();
+    let plots = plots.filter_map(|result| everyone(report, result, &reach));
     plots.collect()
 }
 
-fn everyone(report: &DemoReport, result: &PolicyResult, ink: Ink, reach: &[f64]) -> Option<String> {
+fn everyone(report: &DemoReport, result: &PolicyResult, reach: &[f64]) -> Option<String> {
     let others: Vec<Vec<(f64, f64)>> = result.others(&report.target).filter_map(points).collect();
     let mut lines = Vec::new();
     let target = result.client(&report.target).and_then(points);
     lines.extend(target.map(|points| Line {
         name: report.target.clone(),
-        ink,
+        ink: policy::ink(&result.policy),
         quiet: false,
+        dash: 0,
         points,
     }));
     let total = result.total().and_then(points);
     lines.extend(total.map(|points| Line {
         name: "all together".into(),
-        ink: Ink(3),
+        ink: Ink::STRONG,
         quiet: true,
+        dash: 0,
         points,
     }));
     if lines.is_empty() {
@@ -100,7 +104,7 @@ fn everyone(report: &DemoReport, result: &PolicyResult, ink: Ink, reach: &[f64])
         lines,
         marks: promise(report).into_iter().collect(),
     };
-    Some(chart.svg())
+    Some(chart.html())
 }
 
 /// Where the mean request's time went, in percent of it, a bar for each policy; none where no split is known. Times differ by
@@ -121,19 +125,19 @@ pub(super) fn time_split(report: &DemoReport) -> Option<String> {
     let rows: Vec<StackRow> = rows.collect();
     let part = |name: &str, ink| (name.to_owned(), ink);
     let chart = StackChart {
-        title: format!("Time of a request of the {}", report.target),
+        title: format!("Time of a request of {}", named(&report.target)),
         description: describe(&rows),
         unit: "%".into(),
         size: (520.0, 300.0),
         parts: vec![
-            part("limit", Ink(4)),
-            part("elevator", Ink(3)),
-            part("drive", Ink(5)),
+            part("limit", Ink::PARTS[0]),
+            part("elevator", Ink::PARTS[1]),
+            part("drive", Ink::PARTS[4]),
             part("link and client", Ink::QUIET),
         ],
         rows,
     };
-    (!chart.rows.is_empty()).then(|| chart.svg())
+    (!chart.rows.is_empty()).then(|| chart.html())
 }
 
 /// Mean and p99 latency of the target under each policy.
@@ -149,15 +153,15 @@ pub(super) fn latency(report: &DemoReport) -> String {
         }
     });
     let chart = BarChart {
-        title: format!("Latency of the {}", report.target),
+        title: format!("Latency of {}", named(&report.target)),
         description: "Mean and 99th percentile under each policy.".into(),
         unit: "us".into(),
         scale: Scale::Log,
         size: (520.0, 280.0),
-        series: vec![("mean".into(), Ink(5)), ("p99".into(), Ink(3))],
+        series: vec![("mean".into(), Ink::STRONG), ("p99".into(), Ink::QUIET)],
         groups: groups.collect(),
     };
-    chart.svg()
+    chart.html()
 }
 
 /// Bandwidth of target and others under each policy.
@@ -188,12 +192,12 @@ pub(super) fn bandwidth(report: &DemoReport) -> String {
         scale: Scale::Linear,
         size: (520.0, 280.0),
         series: vec![
-            (report.target.clone(), Ink(5)),
+            (report.target.clone(), Ink::STRONG),
             ("the others".into(), Ink::QUIET),
         ],
         groups: groups.collect(),
     };
-    chart.svg()
+    chart.html()
 }
 
 /// What the target was promised.

@@ -14,7 +14,8 @@ pub(super) struct Fold<'a> {
 }
 
 /// Neighbouring clients that differ only in their number, together; the target always alone.
-pub(super) fn fold<'a>(result: &'a PolicyResult, target: &str) -> Vec<Fold<'a>> {
+pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fold<'a>> {
+    let target = &report.target;
     let mut folds: Vec<(&str, Vec<&Record>)> = Vec::new();
     for record in result.clients() {
         let stem = stem(&record.client);
@@ -22,9 +23,10 @@ pub(super) fn fold<'a>(result: &'a PolicyResult, target: &str) -> Vec<Fold<'a>> 
             Some((last, records))
                 if *last == stem
                     && stem != record.client
-                    && record.client != target
-                    && records[0].client != target
-                    && records[0].promised_mbps == record.promised_mbps =>
+                    && record.client != *target
+                    && records[0].client != *target
+                    && records[0].promised_mbps == record.promised_mbps
+                    && report.contract(&records[0].client) == report.contract(&record.client) =>
             {
                 records.push(record);
             }
@@ -54,7 +56,7 @@ fn stem(name: &str) -> &str {
 }
 
 /// The clients of one policy, and their total. Unless `all` are wanted, those alike share two rows.
-pub(super) fn clients(result: &PolicyResult, target: &str, all: bool) -> Table {
+pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> Table {
     let mut table = Table::new([
         Column::text("client"),
         Column::number("promised").dropped(3),
@@ -65,11 +67,11 @@ pub(super) fn clients(result: &PolicyResult, target: &str, all: bool) -> Table {
         Column::number("met").dropped(2),
         Column::text("limited by").dropped(5),
     ]);
-    for fold in fold(result, target) {
+    for fold in fold(report, result) {
         if all || fold.records.len() == 1 {
             for record in fold.records {
                 let row = row(&record.client, &[record], f64::min, limit(&[record]));
-                if record.client == target {
+                if record.client == report.target {
                     table.strong_row(row);
                 } else {
                     table.row(row);
@@ -157,6 +159,18 @@ mod tests {
     use super::*;
 
     fn labels(names: &[&str]) -> Vec<String> {
+        labels_of(names, |_| "the same")
+    }
+
+    fn labels_of(names: &[&str], contract: impl Fn(&str) -> &'static str) -> Vec<String> {
+        let report = DemoReport {
+            target: "reader-3".into(),
+            contracts: names
+                .iter()
+                .map(|n| ((*n).into(), contract(n).into()))
+                .collect(),
+            ..DemoReport::default()
+        };
         let records = names.iter().map(|n| Record {
             client: (*n).to_owned(),
             ..Record::default()
@@ -165,7 +179,7 @@ mod tests {
             records: records.collect(),
             ..PolicyResult::default()
         };
-        fold(&result, "reader-3")
+        fold(&report, &result)
             .into_iter()
             .map(|f| f.label)
             .collect()
@@ -180,5 +194,20 @@ mod tests {
         assert_eq!(labels(&["a", "a", "b2", "b 3"]), ["a", "a", "b2", "b 3"]);
         assert_eq!(labels(&["1", "2"]), [" 1-2"]);
         assert_eq!(labels(&[]), [] as [&str; 0]);
+    }
+
+    /// Nothing but the number tells `share-2` from `share-4`, and it is all that matters.
+    #[test]
+    fn clients_with_different_contracts_are_never_folded() {
+        let contract = |name: &str| match name {
+            "share-2" => "share 2",
+            "share-4" => "share 4",
+            _ => "share 8",
+        };
+        let names = ["share-2", "share-4", "share-8", "share-9"];
+        assert_eq!(
+            labels_of(&names, contract),
+            ["share-2", "share-4", "share 8-9"]
+        );
     }
 }

@@ -20,7 +20,7 @@ fn render(report: &DemoReport, width: usize, all: bool) -> String {
         let heading = format!("{}: {}", result.policy, result.verdict);
         out += &wrap(&heading, width);
         out.push('\n');
-        out.push_str(&rows::clients(result, &report.target, all).text(width));
+        out.push_str(&rows::clients(report, result, all).text(width));
         out.push('\n');
     }
     out.push_str(&rows::policies(report).text(width));

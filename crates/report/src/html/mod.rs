@@ -42,7 +42,7 @@ pub enum Block {
     Heading(String, Option<Ink>),
     /// Cards side by side.
     Cards(Vec<Card>),
-    /// Plots side by side, as [`crate::svg`] makes them, with a caption below them.
+    /// Plots side by side, as the `html` of each kind in [`crate::svg`] makes them, with a caption below them.
     Plots(Vec<String>, String),
     /// A table.
     Table(Table),
@@ -189,7 +189,9 @@ fn write_table(out: &mut String, table: &Table) {
         }
     };
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
-    for (i, column) in table.columns.iter().enumerate() {
+    let shown = table.filled();
+    for &i in &shown {
+        let column = &table.columns[i];
         put(
             out,
             format_args!("<th{}>{}</th>", class(i), escape(&column.title)),
@@ -202,7 +204,8 @@ fn write_table(out: &mut String, table: &Table) {
         } else {
             "<tr>"
         });
-        for (i, cell) in row.cells.iter().enumerate() {
+        for &i in &shown {
+            let cell = &row.cells[i];
             put(out, format_args!("<td{}>{}</td>", class(i), escape(cell)));
         }
         out.push_str("</tr>\n");

@@ -131,49 +131,37 @@ fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     values.map(|v| (v, tick(v, step))).collect()
 }
 
-/// The numbers 1, 2 or 5 times a power of ten next below and next above.
+/// The numbers 1, 2 or 5 times a power of ten next below and next above, or powers of ten where that leaves less than two of them
+/// within. What is less than a [`DECADES`]th power of the highest stands at the lower end.
 fn decades(low: f64, high: f64) -> (f64, f64) {
     let rounds = |v: f64| {
         let power = v.log10().floor() as i32;
         (power - 1..=power + 1).flat_map(|p| [1.0, 2.0, 5.0].map(|f| f * 10f64.powi(p)))
     };
+    let low = low.max(high / 10f64.powi(DECADES));
     let below = rounds(low)
         .filter(|r| *r <= low * (1.0 + 1e-9))
         .fold(0.0, f64::max);
     let above = rounds(high)
         .filter(|r| *r >= high * (1.0 - 1e-9))
         .fold(f64::INFINITY, f64::min);
-    // A log scale over less than a factor of two says nothing.
-    (
-        below,
-        if above > below * 1.99 {
-            above
-        } else {
-            below * 10.0
-        },
-    )
+    if log_ticks(below, above).len() >= 2 {
+        return (below, above);
+    }
+    let power = (below.log10() + 1e-9).floor() as i32;
+    let last = ((above.log10() - 1e-9).ceil() as i32).max(power + 1);
+    (10f64.powi(power), 10f64.powi(last))
 }
 
+/// Powers of ten that a log scale spans at most.
+const DECADES: i32 = 9;
+
+/// The powers of ten: each is ten times the one below, as captions say.
 fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
-    let first = (low.log10() + 1e-9).floor() as i32;
+    let first = (low.log10() - 1e-9).ceil() as i32;
     let last = (high.log10() + 1e-9).floor() as i32;
-    let factors: &[f64] = if last - first <= 1 {
-        &[1.0, 2.0, 5.0]
-    } else {
-        &[1.0]
-    };
-    // At most eight of them.
-    let every = (last - first) / 8 + 1;
-    let mut ticks = Vec::new();
-    for power in (first..=last).step_by(every as usize) {
-        for factor in factors {
-            let value = factor * 10f64.powi(power);
-            if value >= low * (1.0 - 1e-9) && value <= high * (1.0 + 1e-9) {
-                ticks.push((value, tick(value, value)));
-            }
-        }
-    }
-    ticks
+    let values = (first..=last).map(|power| 10f64.powi(power));
+    values.map(|value| (value, tick(value, value))).collect()
 }
 
 #[cfg(test)]
@@ -208,10 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn log_ticks_are_decades_or_within_one_or_two_also_2_and_5() {
+    fn each_log_tick_is_ten_times_the_one_below_and_there_are_two_at_least() {
         assert_eq!(labels(Scale::Log, &[30.0, 9000.0]), ["100", "1000", "10k"]);
-        assert_eq!(labels(Scale::Log, &[0.8, 3.0]), ["0.5", "1", "2", "5"]);
-        assert_eq!(labels(Scale::Log, &[7.0, 7.0]), ["5", "10"]);
+        assert_eq!(labels(Scale::Log, &[0.8, 3.0]), ["0.1", "1", "10"]);
+        assert_eq!(labels(Scale::Log, &[7.0, 7.0]), ["1", "10"]);
+        assert_eq!(labels(Scale::Log, &[10.0, 10.0]), ["10", "100"]);
+        assert_eq!(labels(Scale::Log, &[2.0, 60.0]), ["10", "100"]);
         assert_eq!(
             labels(Scale::Log, &[0.0, 1e-3, 250.0]),
             ["0.001", "0.01", "0.1", "1", "10", "100"]
@@ -235,18 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn many_decades_have_few_ticks() {
-        let wide = labels(Scale::Log, &[1e-9, 1e15]);
+    fn of_many_decades_the_highest_are_shown() {
+        let wide = labels(Scale::Log, &[1e-9, 1e6]);
         assert_eq!(
             wide,
             [
-                "0.000000001",
-                "0.00001",
-                "0.1",
-                "1000",
-                "10M",
-                "100G",
-                "1000000G"
+                "0.001", "0.01", "0.1", "1", "10", "100", "1000", "10k", "100k", "1M"
             ]
         );
     }

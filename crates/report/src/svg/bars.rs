@@ -2,8 +2,8 @@
 
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas};
-use super::frame::{Entry, Frame, Shape};
-use super::{Ink, Scale};
+use super::frame::{Entry, Frame, Shape, text_width};
+use super::{Ink, Scale, either};
 use crate::number::short;
 
 /// Groups of bars side by side: one bar of each group for each series.
@@ -51,6 +51,17 @@ impl Bar {
 }
 
 impl BarChart {
+    /// The plot as HTML, for pages: in two sizes, one of them for phones.
+    pub fn html(&self) -> String {
+        either(&self.svg(), self.size, |size| {
+            let narrow = Self {
+                size,
+                ..self.clone()
+            };
+            narrow.svg()
+        })
+    }
+
     /// The plot as SVG.
     pub fn svg(&self) -> String {
         let mut canvas = Canvas::new(self.size.0, self.size.1, &self.title, &self.description);
@@ -118,7 +129,13 @@ impl BarChart {
                 above = above.min(high);
             }
             let at = (x + width / 2.0, above - 5.0);
-            canvas.text("halo", at, Anchor::Middle, &value);
+            // Where bars are narrow, so are their values.
+            let class = if text_width(&value) > width {
+                "halo small"
+            } else {
+                "halo"
+            };
+            canvas.text(class, at, Anchor::Middle, &value);
         }
     }
 }

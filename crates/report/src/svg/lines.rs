@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::axis::{Axis, ends, usable};
 use super::canvas::Canvas;
 use super::frame::{Entry, Frame, Shape};
-use super::{Ink, Scale};
+use super::{Ink, Scale, either};
 use crate::html::escape;
 use crate::number::figure;
 
@@ -30,7 +30,7 @@ pub struct LineChart {
     pub size: (f64, f64),
     /// Areas, drawn below the lines.
     pub bands: Vec<Band>,
-    /// Lines, later ones above earlier ones.
+    /// Lines; those of a larger [`Line::dash`] above the others, later ones above earlier ones.
     pub lines: Vec<Line>,
     /// Reference lines.
     pub marks: Vec<Mark>,
@@ -43,8 +43,10 @@ pub struct Line {
     pub name: String,
     /// Its colour.
     pub ink: Ink,
-    /// Drawn thin and dashed, for what stands in the background.
+    /// Drawn thin, for what stands in the background.
     pub quiet: bool,
+    /// Which pattern it is drawn in: 0 is solid, and what lies on a solid line in another pattern does not hide it.
+    pub dash: usize,
     /// Points (x, y), in the order of x. Where y is not finite the line is broken.
     pub points: Vec<(f64, f64)>,
 }
@@ -70,6 +72,17 @@ pub struct Mark {
 }
 
 impl LineChart {
+    /// The plot as HTML, for pages: in two sizes, one of them for phones.
+    pub fn html(&self) -> String {
+        either(&self.svg(), self.size, |size| {
+            let narrow = Self {
+                size,
+                ..self.clone()
+            };
+            narrow.svg()
+        })
+    }
+
     /// The plot as SVG. On a page with [`crate::html::Page`]'s script it shows its values under the pointer.
     pub fn svg(&self) -> String {
         let mut canvas = Canvas::new(self.size.0, self.size.1, &self.title, &self.description);
@@ -85,7 +98,10 @@ impl LineChart {
         for band in &self.bands {
             write_band(&mut canvas, band, &x, &y);
         }
-        for line in &self.lines {
+        // What is drawn later lies on what was drawn before, which is to be seen through its gaps.
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(|line| line.dash);
+        for line in lines {
             self.write_line(&mut canvas, line, &x, &y);
         }
         for mark in &self.marks {
@@ -171,7 +187,17 @@ impl LineChart {
 }
 
 fn class(line: &Line) -> &'static str {
-    if line.quiet { "thin dashed" } else { "" }
+    const STRONG: [&str; 6] = ["", "dash1", "dash2", "dash3", "dash4", "dash5"];
+    const THIN: [&str; 6] = [
+        "thin",
+        "thin dash1",
+        "thin dash2",
+        "thin dash3",
+        "thin dash4",
+        "thin dash5",
+    ];
+    let all = if line.quiet { THIN } else { STRONG };
+    all[line.dash.min(all.len() - 1)]
 }
 
 /// The area: along the upper values and back along the lower ones.

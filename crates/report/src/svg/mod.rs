@@ -15,27 +15,52 @@ pub use bars::{Bar, BarChart, BarGroup};
 pub use lines::{Band, Line, LineChart, Mark};
 pub use stack::{StackChart, StackRow};
 
-/// A colour of the palette, by its place in it. The first six are told apart by people with any of the common kinds of
-/// colour blindness (after Okabe and Ito 2002) on light and on dark ground; further ones begin again.
+/// A colour: of a policy, of a part of the time, or none in particular.
+///
+/// Those of policies are told apart by people with any of the common kinds of colour blindness (after Okabe and Ito 2002) on light and
+/// on dark ground. Parts have tints that no policy has: violet before the drive, brown in the drive, grey outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ink(pub usize);
+pub struct Ink(&'static str);
 
 impl Ink {
     /// A grey for what stands in the background.
-    pub const QUIET: Self = Self(PALETTE);
+    pub const QUIET: Self = Self("ink-quiet");
+
+    /// That of text, for what is no policy and stands in the foreground.
+    pub const STRONG: Self = Self("ink-strong");
+
+    /// The parts of a request's time: held back, waiting in the elevator, waiting while the drive idles, in the drive's queue, being
+    /// served, outside.
+    pub const PARTS: [Self; 6] = [
+        Self("ink-held"),
+        Self("ink-waits"),
+        Self("ink-idles"),
+        Self("ink-queue"),
+        Self("ink-served"),
+        Self::QUIET,
+    ];
+
+    /// The colour of a policy, by its place among them; all beyond the last have the last one's.
+    pub(crate) fn policy(place: usize) -> Self {
+        const ALL: [&str; 6] = ["ink0", "ink1", "ink2", "ink3", "ink4", "ink5"];
+        Self(ALL[place.min(ALL.len() - 1)])
+    }
 
     /// The class that carries the colour.
     pub(crate) fn class(self) -> String {
-        let place = match self {
-            Self::QUIET => PALETTE,
-            Self(i) => i % PALETTE,
-        };
-        format!("ink{place}")
+        self.0.to_owned()
     }
 }
 
-/// Number of colours before they begin again.
-const PALETTE: usize = 6;
+/// Width and least height of a plot on a phone.
+const NARROW: (f64, f64) = (330.0, 300.0);
+
+/// A plot in two sizes: its own and, drawn by `narrow`, that of a phone, on which text of the other would be too small to read. The
+/// page shows the one that suits.
+fn either(wide: &str, size: (f64, f64), narrow: impl FnOnce((f64, f64)) -> String) -> String {
+    let narrow = narrow((NARROW.0.min(size.0), NARROW.1.max(size.1)));
+    format!("<div>\n{wide}{narrow}</div>\n")
+}
 
 /// The style sheet of every plot, in light and dark.
 pub const STYLE: &str = include_str!("plot.css");

@@ -1,10 +1,9 @@
 //! Horizontal bars made of parts: where time went.
 
-use super::Ink;
-use super::Scale;
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas};
 use super::frame::{Entry, Frame, Shape, text_width};
+use super::{Ink, Scale, either};
 use crate::number::short;
 
 /// A horizontal bar for each row, made of the same parts.
@@ -36,6 +35,17 @@ pub struct StackRow {
 }
 
 impl StackChart {
+    /// The plot as HTML, for pages: in two sizes, one of them for phones.
+    pub fn html(&self) -> String {
+        either(&self.svg(), self.size, |size| {
+            let narrow = Self {
+                size,
+                ..self.clone()
+            };
+            narrow.svg()
+        })
+    }
+
     /// The plot as SVG.
     pub fn svg(&self) -> String {
         let legend: Vec<Entry<'_>> = self.parts.iter().map(entry).collect();

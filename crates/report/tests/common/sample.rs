@@ -28,6 +28,7 @@ pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
             BestFigure { what: "target at once, others in what is left".into(), value: "41.2 MB/s for the target, 208 MB/s for the others".into() },
             BestFigure { what: "total, everyone at least 10 MB/s".into(), value: "247 MB/s".into() },
         ],
+        contracts: Vec::new(),
         policies: vec![
             policy("none", "first come, first served", "The target got 9% of what it was promised.", 1.0, Shape { target: 0.93, spread: 0.06, elevator: 0.0, drive: 4310.0, reader: 16.6 }),
             policy("bfq", "fair queueing, promises as weights", "Enough on average, but not in every second: the worst had 8.9 MB/s.", 0.757, Shape { target: 11.2, spread: 1.6, elevator: 241.0, drive: 58.0, reader: 11.87 }),

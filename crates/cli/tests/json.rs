@@ -1,0 +1,136 @@
+//! What `--json` writes has the keys that `docs/json.md` says, and no others.
+
+mod common;
+
+use common::{Scratch, run};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use weir_measure::keys::{KEYS, Key, When, page};
+
+/// Runs of every kind: with and without promises, with cases, in virtual time and live.
+const RUNS: &[&[&str]] = &[
+    &["demo", "--on", "sim", "--seconds", "2"],
+    &["demo", "--on", "sim", "--seconds", "1", "--scenario", "max"],
+    &["demo", "--seconds", "1", "--policy", "contract"],
+    &[
+        "compare",
+        "latency",
+        "--drive",
+        "demo",
+        "--seconds",
+        "1",
+        "--repetitions",
+        "1",
+    ],
+    &[
+        "compare",
+        "contract",
+        "--seconds",
+        "1",
+        "--repetitions",
+        "1",
+    ],
+];
+
+/// Keys that no command can bring about; tests of crates/measure see them.
+const UNPLAYED: &[&str] = &[
+    "errors",
+    "promised_iops",
+    "promise_seconds.lacking_requests",
+];
+
+const WHERE: &str = "the table is in crates/measure/src/keys.rs; WEIR_BLESS=1 cargo test -p weir --test json then prints docs/json.md anew";
+
+/// How many lines there were, and how many of them had each key.
+#[derive(Default, Debug)]
+struct Seen {
+    lines: usize,
+    keys: BTreeMap<String, usize>,
+}
+
+impl Seen {
+    fn line(&mut self, record: &Value) {
+        self.lines += 1;
+        self.object("", record);
+    }
+
+    fn object(&mut self, at: &str, value: &Value) {
+        for (key, value) in value.as_object().expect("an object") {
+            let path = format!("{at}{key}");
+            if value.is_object() {
+                self.object(&format!("{path}."), value);
+            } else {
+                *self.keys.entry(path).or_default() += 1;
+            }
+        }
+    }
+
+    /// What is wrong with the table, of lines of this kind.
+    fn against(&self, kind: &str, of: impl Fn(&Key) -> When) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for path in self
+            .keys
+            .keys()
+            .filter(|path| !KEYS.iter().any(|key| key.is(path)))
+        {
+            wrong.push(format!(
+                "{kind} has the key {path}, which is not in the table: add it"
+            ));
+        }
+        for key in KEYS {
+            let found = self.keys.iter().filter(|(path, _)| key.is(path));
+            let found: usize = found.map(|(_, count)| count).sum();
+            let path = key.path;
+            match of(key) {
+                When::Where(_) if UNPLAYED.contains(&path) => {}
+                When::Always if found < self.lines => wrong.push(format!(
+                    "{path} is in {found} of {} lines of {kind}, and the table says always: remove it, or say when it is there",
+                    self.lines
+                )),
+                When::Where(runs) if found == 0 => wrong.push(format!(
+                    "{path} is in no line of {kind}, and the table says where {runs}: remove it, or play a run here that prints it"
+                )),
+                When::Never if found > 0 => {
+                    wrong.push(format!("{path} is in lines of {kind}, and the table says never"));
+                }
+                _ => {}
+            }
+        }
+        wrong
+    }
+}
+
+#[test]
+fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
+    let scratch = Scratch::new();
+    let (mut clients, mut totals) = (Seen::default(), Seen::default());
+    for arguments in RUNS {
+        let said = run(&scratch, &[arguments, &["--json", "-"][..]].concat());
+        assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
+        for line in said.out.lines() {
+            let record: Value = serde_json::from_str(line).expect("an object a line");
+            if record["client"] == "total" {
+                totals.line(&record);
+            } else {
+                clients.line(&record);
+            }
+        }
+    }
+    let mut wrong = clients.against("a client", |key| key.clients);
+    wrong.extend(totals.against("the total", |key| key.total));
+    assert!(wrong.is_empty(), "{}\n{WHERE}", wrong.join("\n"));
+}
+
+#[test]
+fn the_page_is_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(&path, page()).expect("writable");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == page(),
+        "docs/json.md is not what the table says; {WHERE}"
+    );
+}

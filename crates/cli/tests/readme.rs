@@ -1,0 +1,228 @@
+//! README's commands print what README says, and its example works when it is pasted.
+//!
+//! A block that begins with `$ COMMAND` is what the shell prints for it, in virtual time; `WEIR_BLESS=1` writes the blocks and the table of
+//! contracts anew. Figures of live runs and of `./bench` are timed and not held here: README says so.
+//!
+//! The example is pasted into an empty directory, with two changes: its port for metrics, which may be taken, becomes 0 (any), and the
+//! server is started by `exec`, so that the test can end it.
+
+mod common;
+
+use common::running::start;
+use common::{Scratch, wait};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")
+}
+
+fn readme() -> String {
+    std::fs::read_to_string(path()).expect("README is there")
+}
+
+/// The shell in `scratch`, which finds `weir` and a terminal of no particular width.
+fn shell(scratch: &Scratch, script: &str) -> Command {
+    let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
+    let mut folders = vec![binary.parent().expect("it is in a folder").to_owned()];
+    folders.extend(std::env::split_paths(
+        &std::env::var_os("PATH").expect("there is a PATH"),
+    ));
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", &format!("set -eu\n{script}")])
+        .current_dir(scratch.path(""))
+        .env(
+            "PATH",
+            std::env::join_paths(folders).expect("names of folders"),
+        )
+        .env_remove("COLUMNS")
+        .env_remove("WEIR_LOG")
+        .env_remove("NOTIFY_SOCKET");
+    command
+}
+
+/// What a script prints; it must end well.
+fn output(scratch: &Scratch, script: &str) -> String {
+    let output = shell(scratch, script).output().expect("there is a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}\n{said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Text as a block of Markdown.
+fn block(text: &str) -> String {
+    text.lines().fold(String::new(), |mut block, line| {
+        let line = format!("    {line}");
+        writeln!(block, "{}", line.trim_end()).expect("memory takes every byte");
+        block
+    })
+}
+
+/// The README, with what each command prints below it.
+fn replayed(readme: &str) -> String {
+    let lines: Vec<&str> = readme.lines().collect();
+    let indented = |at: usize| lines.get(at).is_some_and(|line| line.starts_with("    "));
+    let (mut out, mut at) = (String::new(), 0);
+    while let Some(line) = lines.get(at) {
+        out.extend([line, "\n"]);
+        at += 1;
+        let Some(command) = line.strip_prefix("    $ ") else {
+            continue;
+        };
+        out += &block(output(&Scratch::new(), command).trim_end());
+        // What was printed before: indented lines, and empty ones between them.
+        while indented(at) || lines.get(at) == Some(&"") && indented(at + 1) {
+            at += 1;
+        }
+    }
+    out
+}
+
+/// The rows of the table of contracts, from the records of the command that README names.
+fn contracts() -> String {
+    const COMMAND: &str = "weir compare latency --policy none --policy bfq --policy contract";
+    assert!(
+        readme().contains(&format!("`{COMMAND}`")),
+        "README names another command"
+    );
+    let records = output(&Scratch::new(), &format!("{COMMAND} --json -"));
+    let records: Vec<Value> = records
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object a line"))
+        .collect();
+    let mean = |drive: &str, case: &str, policy: &str, client: &str| {
+        let of = records.iter().filter(|r| {
+            (&r["drive"], &r["case"], &r["policy"], &r["client"])
+                == (&drive.into(), &case.into(), &policy.into(), &client.into())
+        });
+        let values: Vec<f64> = of
+            .map(|r| r["throughput_mbps"].as_f64().expect("a number"))
+            .collect();
+        assert!(!values.is_empty(), "{drive} {case} {policy} {client}");
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let drives = [
+        ("samsung-970-pro", "Samsung 970 PRO"),
+        ("plextor-px-256m5s", "Plextor PX-256M5S"),
+        ("hitachi-hts72755", "Hitachi HTS72755"),
+    ];
+    let mut rows = String::new();
+    for (drive, name) in drives {
+        for case in ["readers", "writers"] {
+            let of = |policy, client| mean(drive, case, policy, client);
+            let others = |policy| of(policy, "total") - of(policy, "target");
+            let figures = [of("contract", "target"), others("contract"), others("bfq")];
+            let figures = figures.map(weir_report::number::figure).join(" | ");
+            writeln!(rows, "| {name}, {case} | {figures} |").expect("memory takes every byte");
+        }
+    }
+    rows
+}
+
+/// The README, with the table of contracts as it comes out.
+fn tabled(readme: &str) -> String {
+    let head = "| drive, the others | target under `contract` | the others | the others under `bfq` |\n| --- | --- | --- | --- |\n";
+    let at = readme.find(head).expect("the table is there") + head.len();
+    let (before, after) = readme.split_at(at);
+    let old: usize = after
+        .lines()
+        .take_while(|l| l.starts_with('|'))
+        .map(|l| l.len() + 1)
+        .sum();
+    format!("{before}{}{}", contracts(), &after[old..])
+}
+
+#[test]
+fn the_commands_print_what_it_says() {
+    let readme = readme();
+    let actual = tabled(&replayed(&readme));
+    if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
+        std::fs::write(path(), &actual).expect("writable");
+        return;
+    }
+    let differs: Vec<_> = readme
+        .lines()
+        .zip(actual.lines())
+        .filter(|(a, b)| a != b)
+        .take(5)
+        .collect();
+    assert!(
+        readme == actual,
+        "README is not what its commands print (README, printed): {differs:#?}\nif that is meant: WEIR_BLESS=1 cargo test -p weir --test readme"
+    );
+    assert!(
+        readme.matches("\n    $ weir ").count() >= 4,
+        "its blocks are found"
+    );
+}
+
+/// What README says beside the table of contracts: no policy keeps that promise on the Hitachi, where the target alone gets less.
+#[test]
+fn what_the_target_gets_alone_is_what_it_says() {
+    let readme = readme().replace('\n', " ");
+    let (_, after) = readme
+        .split_once("alone on the drive the target gets ")
+        .expect("the text is there");
+    let figure = after.split(' ').next().expect("there is a figure");
+    let command = "weir compare latency --drive hitachi-hts72755 --policy contract";
+    let printed = output(&Scratch::new(), command).replace('\n', " ");
+    let said = format!("gets {figure} MB/s");
+    assert!(
+        printed.contains(&said),
+        "README: {said}, {command}: {printed}"
+    );
+}
+
+/// The blocks of a section, without their indentation.
+fn blocks(readme: &str, heading: &str) -> Vec<String> {
+    let section = readme
+        .split("\n## ")
+        .find(|s| s.starts_with(heading))
+        .expect("the section is there");
+    let mut blocks = vec![String::new()];
+    for line in section.lines() {
+        let last = blocks.last_mut().expect("there is one");
+        match line.strip_prefix("    ") {
+            Some(line) => last.extend([line, "\n"]),
+            None if line.is_empty() && !last.is_empty() => last.push('\n'),
+            None if !last.is_empty() => blocks.push(String::new()),
+            None => {}
+        }
+    }
+    blocks.retain(|b| !b.trim().is_empty());
+    blocks
+}
+
+#[test]
+fn the_example_works_when_it_is_pasted() {
+    let readme = readme();
+    let [server, client] = &blocks(&readme, "Serve a volume")[..] else {
+        panic!("one block for each terminal");
+    };
+    let server = server.replace("127.0.0.1:9809", "127.0.0.1:0");
+    let (before, serve) = server
+        .split_once("\nweir serve ")
+        .expect("it starts the server");
+    let scratch = Scratch::new();
+    let said = output(&scratch, before);
+    assert!(said.contains("10MB/s"), "{said}");
+    let mut command = shell(&scratch, &format!("exec weir serve {serve}"));
+    let running = start(&mut command);
+    let socket = scratch.path("nbd.sock");
+    wait("the socket of the example", || socket.exists());
+    if Command::new("nbdinfo").arg("--version").output().is_ok() {
+        let said = output(&scratch, client);
+        assert!(said.contains("export-size: 1073741824"), "{said}");
+    } else {
+        let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
+        assert!(
+            !forbidden,
+            "nbdinfo is not installed and WEIR_NO_SKIP forbids skipping"
+        );
+        eprintln!("skipped: nbdinfo is not installed");
+    }
+    running.end();
+}

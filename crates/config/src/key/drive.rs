@@ -1,0 +1,167 @@
+//! `[drive.NAME]`.
+
+use super::{Key, Kind, Shape, Usual};
+
+pub(crate) const DRIVE: Shape = Shape {
+    name: "[drive.NAME]",
+    about: "One scheduling domain: what shares one physical drive. Its name has 1 to 255 bytes. Where it is a model (`model`, here or in \
+            one of its volumes), the model says `queues`, `tags`, `max_transfer` and `rotational`, and they may not be said again.",
+    keys: &[&[
+        Key {
+            name: "policy",
+            kind: Kind::Word(&["contract", "none", "bfq"]),
+            usual: Usual::Value("\"contract\""),
+            about: "How the drive is shared. `\"contract\"` keeps promises, `\"none\"` is first come, first served, `\"bfq\"` is Linux's. \
+                    The `max` of a contract and its `latency` are kept under every policy.",
+            example: "\"bfq\"",
+        },
+        Key {
+            name: "capacity",
+            kind: Kind::Table("`capacity = { ... }`"),
+            usual: Usual::Words(
+                "unknown: nothing can be promised; a model's is found by running the model",
+            ),
+            about: "What the drive does at the least. Promises are admitted up to nine tenths of it.",
+            example: "{ read = \"160MB/s\", write = \"120MB/s\" }",
+        },
+        Key {
+            name: "queues",
+            kind: Kind::Count(1, 1024),
+            usual: Usual::Value("1"),
+            about: "Hardware queues. `queues` times `tags` is at most 65536.",
+            example: "4",
+        },
+        Key {
+            name: "tags",
+            kind: Kind::Count(1, 4096),
+            usual: Usual::Value("32"),
+            about: "Requests that each queue takes at a time.",
+            example: "64",
+        },
+        Key {
+            name: "max_transfer",
+            kind: Kind::Size(4096, 1 << 30, 512),
+            usual: Usual::Words("`\"128KiB\"`; `\"1280KiB\"` where `rotational` is true"),
+            about: "Bytes that the drive takes in one command. Longer requests are split.",
+            example: "\"1MiB\"",
+        },
+        Key {
+            name: "rotational",
+            kind: Kind::Flag,
+            usual: Usual::Value("false"),
+            about: "True for a disk: it seeks.",
+            example: "true",
+        },
+        Key {
+            name: "model",
+            kind: Kind::Other(
+                "string: a drive that `weir drives` lists; or a table: a [model](#models)",
+            ),
+            usual: Usual::Words("none: the volumes' files and devices are the drive"),
+            about: "The drive is a timing model. Its volumes hold their data in memory, and the model says when a request is over.",
+            example: "\"plextor-px-256m5s\"",
+        },
+        Key {
+            name: "limits",
+            kind: Kind::Table("`[drive.NAME.limits]`"),
+            usual: Usual::Value("{}"),
+            about: "Sizes of the drive's tables.",
+            example: "{ volumes = 16 }",
+        },
+        Key {
+            name: "bfq",
+            kind: Kind::Table("`bfq = { ... }`"),
+            usual: Usual::Words("the defaults there"),
+            about: "Tunables of `policy = \"bfq\"`; an error under another policy.",
+            example: "{ slice_idle = \"4ms\" }",
+        },
+        Key {
+            name: "contract",
+            kind: Kind::Table("`contract = { ... }`"),
+            usual: Usual::Value("{}"),
+            about: "Tunables of `policy = \"contract\"`; an error under another policy.",
+            example: "{ excess = \"bytes\" }",
+        },
+    ]],
+};
+
+/// Most requests a second that a capacity can state.
+const IOPS_MAX: u64 = 1_000_000_000_000_000;
+
+pub(crate) const CAPACITY: Shape = Shape {
+    name: "capacity = { ... }",
+    about: "What the drive does at the least, of each kind alone. Promises are held against the least that is stated.",
+    keys: &[&[
+        Key {
+            name: "read",
+            kind: Kind::Rate,
+            usual: Usual::Needed,
+            about: "Bytes a second read in sequence.",
+            example: "\"160MB/s\"",
+        },
+        Key {
+            name: "write",
+            kind: Kind::Rate,
+            usual: Usual::Needed,
+            about: "Bytes a second written in sequence.",
+            example: "\"120MB/s\"",
+        },
+        Key {
+            name: "iops",
+            kind: Kind::Count(1, IOPS_MAX),
+            usual: Usual::Words("not stated"),
+            about: "Requests a second of any kind, of 4 KiB at random places.",
+            example: "20000",
+        },
+        Key {
+            name: "read_iops",
+            kind: Kind::Count(1, IOPS_MAX),
+            usual: Usual::Words("not stated"),
+            about: "Reads a second, of 4 KiB at random places.",
+            example: "30000",
+        },
+        Key {
+            name: "write_iops",
+            kind: Kind::Count(1, IOPS_MAX),
+            usual: Usual::Words("not stated"),
+            about: "Writes a second, of 4 KiB at random places.",
+            example: "20000",
+        },
+    ]],
+};
+
+pub(crate) const DRIVE_LIMITS: Shape = Shape {
+    name: "[drive.NAME.limits]",
+    about: "Sizes of one drive's tables. Fixed while the server runs.",
+    keys: &[&[
+        Key {
+            name: "requests",
+            kind: Kind::Count(2, 1 << 20),
+            usual: Usual::Words("sixteen times `limits.connections`, 4096 at the least"),
+            about: "Live requests of all connections together: at least eight for each of `limits.connections`, or twice \
+                    `limits.requests_per_connection` where that is less.",
+            example: "8192",
+        },
+        Key {
+            name: "scheduler_tags",
+            kind: Kind::Count(1, 1 << 20),
+            usual: Usual::Words("as `requests`"),
+            about: "Requests in the elevator and the drive together (Linux: `nr_requests`).",
+            example: "512",
+        },
+        Key {
+            name: "volumes",
+            kind: Kind::Count(1, 65_536),
+            usual: Usual::Value("1024"),
+            about: "Volumes that the drive can have, those that come by reload included.",
+            example: "16",
+        },
+        Key {
+            name: "tenants",
+            kind: Kind::Count(0, 65_536),
+            usual: Usual::Value("256"),
+            about: "Tenants that the drive can have, those that come by reload included.",
+            example: "4",
+        },
+    ]],
+};

@@ -1,0 +1,142 @@
+//! Every key of the files that people write, each said once.
+//!
+//! A table of a file has the keys of its [`Shape`] and no others: the parser refuses what does not stand here, and
+//! `docs/configuration.md` is printed from here ([`crate::manual`]). Bounds, defaults and examples are held against the parser by the
+//! tests of this module.
+
+mod contract;
+mod drive;
+mod listen;
+mod policy;
+mod root;
+mod sheet;
+mod volume;
+
+pub(crate) use contract::{KEYS as CONTRACTS, MAX};
+pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
+pub(crate) use listen::{LIMITS, LISTEN};
+pub(crate) use policy::{BFQ, CONTRACT};
+pub(crate) use root::{ROOT, SERVER, TEST};
+pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
+pub(crate) use volume::{TENANT, VOLUME};
+
+use crate::units::{Size, Time};
+use weir_core::Span;
+
+/// The keys that a kind of table can have.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// What it is called in texts: `[volume.NAME]`.
+    pub(crate) name: &'static str,
+    /// What it is, in a sentence or more of Markdown.
+    pub(crate) about: &'static str,
+    /// Its keys, in groups that other shapes may share.
+    pub(crate) keys: &'static [&'static [Key]],
+}
+
+/// One key.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) usual: Usual,
+    /// What it does, in a sentence or more of Markdown.
+    pub(crate) about: &'static str,
+    /// A value that it can have, as TOML.
+    pub(crate) example: &'static str,
+}
+
+/// What a key can be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// A whole number: least and most.
+    Count(u64, u64),
+    /// A size in bytes: least, most, and what it is a multiple of.
+    Size(u64, u64, u64),
+    /// Bytes a second, more than none.
+    Rate,
+    /// A length of time: least and most.
+    Time(Span, Span),
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A string, and what it is.
+    Text(&'static str),
+    /// An array, and of what.
+    List(&'static str),
+    /// A table, and what of.
+    Table(&'static str),
+    /// Something else, in words.
+    Other(&'static str),
+}
+
+/// What holds where a key is left out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Usual {
+    /// It cannot be left out.
+    Needed,
+    /// As if this stood there, as TOML.
+    Value(&'static str),
+    /// What these words say.
+    Words(&'static str),
+}
+
+impl Shape {
+    /// Its keys, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + Clone {
+        self.keys.iter().copied().flatten()
+    }
+
+    /// The names of its keys, in order.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.keys().map(|k| k.name).collect()
+    }
+}
+
+impl Kind {
+    /// What it can be, with bounds and unit, in a few words of Markdown.
+    pub(crate) fn text(&self) -> String {
+        match *self {
+            Self::Count(least, most) => format!("whole number, {least} to {most}"),
+            Self::Size(least, most, unit) => {
+                let multiple = match unit {
+                    1 => String::new(),
+                    unit => format!(", a multiple of {unit} bytes"),
+                };
+                format!("size, {} to {}{multiple}", Size(least), Size(most))
+            }
+            Self::Rate => "rate, above zero".into(),
+            Self::Time(least, most) => format!("time, {} to {}", Time(least), Time(most)),
+            Self::Flag => "`true` or `false`".into(),
+            Self::Word(words) => {
+                let words: Vec<_> = words.iter().map(|w| format!("`\"{w}\"`")).collect();
+                words.join(", ")
+            }
+            Self::Text(what) => format!("string: {what}"),
+            Self::List(what) => format!("array of {what}"),
+            Self::Table(what) => format!("table: {what}"),
+            Self::Other(what) => what.into(),
+        }
+    }
+}
+
+/// Every shape of the server's file, so that a key in the wrong place can be told where it belongs.
+pub(crate) const SERVERS: &[&Shape] = &[
+    &ROOT,
+    &DRIVE,
+    &CAPACITY,
+    &DRIVE_LIMITS,
+    &LISTEN,
+    &LIMITS,
+    &SERVER,
+    &VOLUME,
+    &TENANT,
+    &MAX,
+    &BFQ,
+    &CONTRACT,
+    &TEST,
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,397 @@
+//! The tables against the parser: what each key can be, what holds where it is left out, and that it is read at all.
+
+use super::*;
+use crate::{Options, Problem, parse, profile, sheet};
+
+/// What reads a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum File {
+    Server,
+    Profile,
+    Sheet,
+}
+
+/// A table of a file, and the lines (path, value) of a file in which it can stand.
+struct Place {
+    shape: &'static Shape,
+    file: File,
+    path: &'static str,
+    lines: &'static [(&'static str, &'static str)],
+}
+
+const DISK: (&str, &str) = (
+    "drive.fast.capacity",
+    "{ read = \"160MB/s\", write = \"120MB/s\", iops = 20000 }",
+);
+const NAMED: (&str, &str) = ("drive.fast.limits.volumes", "9");
+const SOCKET: (&str, &str) = ("listen.nbd", "[\"unix:/run/weir/nbd.sock\"]");
+const VOLUME_LINES: &[(&str, &str)] = &[
+    SOCKET,
+    DISK,
+    NAMED,
+    ("tenant.acme.drive", "\"fast\""),
+    ("tenant.acme.share", "7"),
+    ("volume.alpha.drive", "\"fast\""),
+    ("volume.alpha.file", "\"/var/lib/weir/alpha.img\""),
+    ("volume.alpha.size", "\"1GiB\""),
+];
+const MODEL: &[(&str, &str)] = &[
+    ("name", "\"x\""),
+    ("about", "\"x\""),
+    ("kind", "\"null\""),
+    ("service", "\"30us\""),
+    (
+        "figure",
+        "[{ name = \"x\", value = \"5MB/s\", source = \"x\" }]",
+    ),
+    (
+        "fit.service",
+        "{ figure = \"one-reader\", from = \"1us\", to = \"1ms\" }",
+    ),
+    ("plausible.service", "{ from = \"1us\", to = \"1ms\" }"),
+];
+
+const PLACES: &[Place] = &[
+    server(&ROOT, "", &[SOCKET, DISK]),
+    server(&DRIVE, "drive.fast", &[SOCKET, DISK, NAMED]),
+    server(
+        &CAPACITY,
+        "drive.fast.capacity",
+        &[
+            SOCKET,
+            ("drive.fast.capacity.read", "\"160MB/s\""),
+            ("drive.fast.capacity.write", "\"120MB/s\""),
+        ],
+    ),
+    server(&DRIVE_LIMITS, "drive.fast.limits", &[SOCKET, DISK]),
+    server(
+        &LISTEN,
+        "listen",
+        &[SOCKET, DISK, ("listen.metrics", "\"127.0.0.1:9809\"")],
+    ),
+    server(&LIMITS, "limits", &[SOCKET, DISK]),
+    server(&SERVER, "server", &[SOCKET, DISK]),
+    server(&VOLUME, "volume.alpha", VOLUME_LINES),
+    server(&TENANT, "tenant.acme", VOLUME_LINES),
+    server(&MAX, "tenant.acme.max", VOLUME_LINES),
+    server(
+        &BFQ,
+        "drive.fast.bfq",
+        &[SOCKET, DISK, ("drive.fast.policy", "\"bfq\"")],
+    ),
+    server(&CONTRACT, "drive.fast.contract", &[SOCKET, DISK]),
+    server(&TEST, "test", &[SOCKET, DISK]),
+    sheet(&PROFILE, File::Profile, ""),
+    sheet(&SHEET, File::Sheet, ""),
+    sheet(&FIT, File::Sheet, "fit.service"),
+    sheet(&PLAUSIBLE, File::Sheet, "plausible.service"),
+    sheet(&FIGURE, File::Sheet, "figure[0]"),
+];
+
+const fn server(
+    shape: &'static Shape,
+    path: &'static str,
+    lines: &'static [(&'static str, &'static str)],
+) -> Place {
+    Place {
+        shape,
+        file: File::Server,
+        path,
+        lines,
+    }
+}
+
+const fn sheet(shape: &'static Shape, file: File, path: &'static str) -> Place {
+    Place {
+        shape,
+        file,
+        path,
+        lines: MODEL,
+    }
+}
+
+/// What a key needs beside it (path, value), or cannot have beside it (path, "").
+fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
+    match (place.shape.name, key.name) {
+        ("[drive.NAME]", "bfq") => &[("drive.fast.policy", "\"bfq\"")],
+        ("[drive.NAME]", "model") => &[("drive.fast.capacity", "")],
+        ("[drive.NAME]", "queues") => &[("drive.fast.tags", "1")],
+        ("[volume.NAME]" | "[tenant.NAME]", "min_iops") => &[(
+            "drive.fast.capacity",
+            "{ read = \"160MB/s\", write = \"120MB/s\", iops = 1000000000000000 }",
+        )],
+        ("[limits]", "bytes_per_connection") => &[("limits.request_size", "\"64KiB\"")],
+        ("[limits]", "arena") => &[
+            ("limits.request_size", "\"64KiB\""),
+            ("limits.connections", "1"),
+        ],
+        ("[limits]", "connections") => &[("limits.arena", "\"1GiB\"")],
+        ("[volume.NAME]", "size") => &[("volume.alpha.file", ""), ("volume.alpha.memory", "true")],
+        ("[volume.NAME]", "device" | "memory") => &[("volume.alpha.file", "")],
+        ("[volume.NAME]", "model") => &[("volume.alpha.file", ""), ("drive.fast.capacity", "")],
+        ("[drive.NAME.limits]", "requests") => &[
+            ("limits.connections", "1"),
+            ("limits.requests_per_connection", "1"),
+        ],
+        ("[volume.NAME]", "class") => &[("volume.alpha.max.iops", "9")],
+        ("[tenant.NAME]", "class") | ("max = { ... }", "burst") => &[("tenant.acme.max.iops", "9")],
+        _ => &[],
+    }
+}
+
+impl Place {
+    fn at(&self, key: &str) -> String {
+        crate::document::join(self.path, key)
+    }
+
+    /// The file with that value for the key; without the key if there is none.
+    fn text(&self, key: &Key, value: Option<&str>) -> String {
+        let at = self.at(key.name);
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let figure = self.path.starts_with("figure");
+        for (path, line) in self.lines.iter().chain(beside(self, key)) {
+            let same = |l: &(String, String)| l.0 == *path;
+            lines.retain(|l| !same(l));
+            let replaced = *path == at || path.starts_with(&format!("{at}."));
+            if !line.is_empty() && !replaced {
+                lines.push(((*path).to_owned(), (*line).to_owned()));
+            }
+        }
+        match value {
+            // An array of tables, a table in one line: the value goes inside.
+            value if figure || self.file == File::Sheet && !self.path.is_empty() => {
+                let outer = if figure { "figure" } else { self.path };
+                let inner = self.shape.keys().filter_map(|k| {
+                    let own = if k.name == key.name {
+                        value
+                    } else {
+                        matches!(k.usual, Usual::Needed).then_some(k.example)
+                    };
+                    Some(format!("{} = {}", k.name, own?))
+                });
+                let inner = inner.collect::<Vec<_>>().join(", ");
+                let table = if figure {
+                    format!("[{{ {inner} }}]")
+                } else {
+                    format!("{{ {inner} }}")
+                };
+                lines.retain(|l| l.0 != outer);
+                lines.push((outer.to_owned(), table));
+            }
+            Some(value) => lines.push((at, value.to_owned())),
+            None => {}
+        }
+        let lines: Vec<_> = lines
+            .iter()
+            .map(|(p, value)| format!("{p} = {value}"))
+            .collect();
+        lines.join("\n")
+    }
+
+    fn read(&self, text: &str) -> Result<String, Vec<Problem>> {
+        let allow_test = Options { allow_test: true };
+        match self.file {
+            File::Server => parse("", text, &allow_test).map(|s| s.to_string()),
+            File::Profile => profile::read(&without_sheet(text), "").map(|p| format!("{p:?}")),
+            File::Sheet => sheet::read(text, "").map(|s| format!("{s:?}")),
+        }
+    }
+
+    /// Whether a value of a key is refused: whether a problem is about the key.
+    fn refuses(&self, key: &Key, value: &str) -> bool {
+        let problems = self
+            .read(&self.text(key, Some(value)))
+            .err()
+            .unwrap_or_default();
+        let at = self.at(key.name);
+        problems.iter().any(|p| p.key.starts_with(&at))
+    }
+}
+
+/// The lines of a sheet that a profile has, too.
+fn without_sheet(text: &str) -> String {
+    let own = |l: &&str| {
+        !["figure", "fit", "plausible"]
+            .iter()
+            .any(|k| l.starts_with(k))
+    };
+    text.lines().filter(own).collect::<Vec<_>>().join("\n")
+}
+
+fn each(mut check: impl FnMut(&Place, &Key)) {
+    for place in PLACES {
+        for key in place.shape.keys() {
+            check(place, key);
+        }
+    }
+}
+
+#[test]
+fn every_shape_is_tried() {
+    let shapes: Vec<_> = PLACES.iter().map(|p| p.shape.name).collect();
+    for shape in SERVERS {
+        assert!(
+            shapes.contains(&shape.name),
+            "{} has no place in this test",
+            shape.name
+        );
+    }
+}
+
+/// A key of the table is read: a value that no key can have is refused where it stands. One that the parser forgot would be taken.
+#[test]
+fn every_key_is_read() {
+    each(|place, key| {
+        let at = place.at(key.name);
+        let nonsense = "1979-05-27";
+        assert!(
+            place.refuses(key, nonsense),
+            "{at} = {nonsense} is not refused: nothing reads the key"
+        );
+    });
+}
+
+/// A key that is not in the table is refused, whatever else reads it.
+#[test]
+fn no_other_key_is_accepted() {
+    for place in PLACES {
+        let key = Key {
+            name: "zzzzzz",
+            kind: Kind::Flag,
+            usual: Usual::Value("false"),
+            about: "",
+            example: "true",
+        };
+        // The tables in one line have the keys of their shape only.
+        if place.file == File::Sheet && !place.path.is_empty() {
+            continue;
+        }
+        assert!(place.refuses(&key, "true"), "{}", place.shape.name);
+    }
+}
+
+#[test]
+fn every_example_is_accepted() {
+    each(|place, key| {
+        let text = place.text(key, Some(key.example));
+        if let Err(problems) = place.read(&text) {
+            panic!("{}: {problems:#?}\n{text}", place.at(key.name));
+        }
+    });
+}
+
+#[test]
+fn what_is_left_out_is_as_the_table_says() {
+    each(|place, key| {
+        let at = place.at(key.name);
+        let without = place.text(key, None);
+        match (key.usual, place.read(&without)) {
+            (Usual::Needed, Ok(_)) => panic!("{at} can be left out"),
+            (Usual::Needed, Err(problems)) => {
+                assert!(
+                    problems.iter().any(|p| p.key.starts_with(&at)),
+                    "{at}: {problems:#?}"
+                );
+            }
+            // What has no size of its own needs one, and what can hold nothing nothing else.
+            (Usual::Words(_), Err(_)) => {
+                assert!(
+                    ["size", "file", "device", "memory", "model"].contains(&key.name)
+                        || place.shape.name == MAX.name,
+                    "{at}"
+                );
+            }
+            (Usual::Value(_), Err(problems)) => panic!("{at}: {problems:#?}"),
+            (Usual::Value(value), Ok(without)) => {
+                let text = place.text(key, Some(value));
+                let with = place.read(&text).unwrap_or_else(|p| panic!("{at}: {p:#?}"));
+                assert_eq!(
+                    with, without,
+                    "{at} = {value} is not what holds where it is left out"
+                );
+            }
+            (Usual::Words(_), Ok(_)) => {}
+        }
+    });
+}
+
+/// The least and the most are accepted, what is beyond them is not.
+#[test]
+fn bounds_are_those_of_the_parser() {
+    each(|place, key| {
+        let at = place.at(key.name);
+        let (good, bad): (Vec<String>, Vec<String>) = match key.kind {
+            Kind::Count(least, most) => (
+                vec![least.to_string(), most.to_string()],
+                [least.checked_sub(1), Some(most + 1)]
+                    .iter()
+                    .flatten()
+                    .map(u64::to_string)
+                    .collect(),
+            ),
+            Kind::Size(least, most, unit) => {
+                let size = |bytes: u64| format!("\"{bytes}B\"");
+                let beyond = [
+                    least.checked_sub(unit),
+                    Some(most + unit),
+                    (unit > 1).then_some(least + 1),
+                ];
+                (
+                    vec![size(least), size(most)],
+                    beyond.into_iter().flatten().map(size).collect(),
+                )
+            }
+            Kind::Time(least, most) => {
+                let time = |ns: u64| format!("\"{ns}ns\"");
+                let (least, most) = (least.as_nanos(), most.as_nanos());
+                let beyond = [least.checked_sub(1), Some(most + 1)];
+                (
+                    vec![time(least), time(most)],
+                    beyond.into_iter().flatten().map(time).collect(),
+                )
+            }
+            Kind::Rate => (vec!["\"1B/s\"".into()], vec!["\"0B/s\"".into(), "5".into()]),
+            Kind::Flag => (
+                vec!["true".into(), "false".into()],
+                vec!["1".into(), "\"true\"".into()],
+            ),
+            Kind::Word(words) => (
+                words.iter().map(|w| format!("\"{w}\"")).collect(),
+                vec!["\"zzzzzz\"".into(), "1".into()],
+            ),
+            Kind::Text(_) => (vec![], vec!["1".into()]),
+            Kind::List(_) => (vec![], vec!["\"x\"".into()]),
+            Kind::Table(_) => (vec![], vec!["1".into(), "\"x\"".into()]),
+            Kind::Other(_) => (vec![], vec!["[]".into()]),
+        };
+        for value in good {
+            assert!(!place.refuses(key, &value), "{at} = {value} is refused");
+        }
+        for value in bad {
+            assert!(place.refuses(key, &value), "{at} = {value} is not refused");
+        }
+    });
+}
+
+/// What comes with Weir has no key that the tables lack, and its server's file has every key that a server's file can have.
+#[test]
+fn the_file_with_every_key_has_every_key() {
+    let text = include_str!("../../corpus/everything.toml");
+    let server = parse("", text, &Options::default()).expect("accepted");
+    let written: Vec<&str> = server
+        .places
+        .keys
+        .keys()
+        .map(|path| path.rsplit('.').next().unwrap_or(path))
+        .collect();
+    for shape in SERVERS.iter().filter(|s| s.name != TEST.name) {
+        for key in shape.keys().filter(|k| k.name != "test") {
+            assert!(
+                written.contains(&key.name),
+                "{} of {} is not in corpus/everything.toml",
+                key.name,
+                shape.name
+            );
+        }
+    }
+}

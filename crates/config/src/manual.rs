@@ -1,0 +1,162 @@
+//! `docs/configuration.md`: every key of the files that people write, printed from the tables that the parser reads by.
+
+use crate::key::{self, Key, Shape, Usual};
+use crate::parameter::{KINDS, Kind, Parameter, Unit};
+use std::fmt::Write as _;
+
+/// The page, as Markdown.
+pub fn page() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for shape in key::SERVERS {
+        section(&mut page, shape);
+        if shape.name == key::VOLUME.name {
+            let about = "The keys of `[volume.NAME]` and `[tenant.NAME]` alike. What admission refuses: `contract.md`.";
+            heading(&mut page, "Contracts", about);
+            keys(&mut page, key::CONTRACTS);
+        }
+    }
+    page += MODELS;
+    for kind in KINDS {
+        model(&mut page, kind);
+    }
+    page += PROFILES;
+    for shape in [
+        &key::PROFILE,
+        &key::SHEET,
+        &key::FIT,
+        &key::PLAUSIBLE,
+        &key::FIGURE,
+    ] {
+        section(&mut page, shape);
+    }
+    page
+}
+
+const INTRODUCTION: &str = "\
+# Every key
+
+This page is printed from the tables that the parser reads by (`crates/config/src/key`, `crates/config/src/parameter`), and a test keeps the
+two equal; `WEIR_BLESS=1 cargo test -p weir-config --test manual` prints it anew.
+
+Files are TOML. A number that has a unit is a string and says it:
+
+- a *size* is `\"4096B\"`, `\"128KiB\"`, `\"8GiB\"`, or decimal: `\"5MB\"` is 5 * 10^6 bytes;
+- a *rate* is a size a second: `\"50MB/s\"`, `\"1.5GiB/s\"`;
+- a *time* is `\"30us\"`, `\"500ms\"`, `\"2s\"`, `\"1min\"`.
+
+Fractions are permitted where they come to a whole number of bytes or nanoseconds. An unknown key is an error, which names the nearest
+known one. `weir check CONFIG` says everything that is wrong with a server's file, with line and column, and starts nothing.
+
+A reload (SIGHUP) puts contracts, capacities, volumes and tenants that came, went or changed in force. Everything else is fixed while the
+server runs, and a reload that would change it is refused.
+
+## The server's file
+";
+
+const MODELS: &str = "
+## Models
+
+A model is a table with a `kind` and the parameters of that kind: in `model` of a drive, as a member of a `stripe` or a `linear` volume, and
+as a profile's file. `weir drives NAME` prints one to begin from. What is \"needed\" cannot be left out; the examples are those of a
+plausible drive.
+
+    [drive.fast]
+    model = { kind = \"null\", service = \"30us\", link = \"250MB/s\" }
+";
+
+const PROFILES: &str = "
+## Profiles and sheets
+
+`crates/config/profiles` and `crates/config/sheets` have those that come with Weir; `ARCHITECTURE.md` says how a drive gets its profile.
+";
+
+fn section(page: &mut String, shape: &Shape) {
+    let name = if shape.name.starts_with('[') || shape.name.contains('{') {
+        format!("`{}`", shape.name)
+    } else {
+        shape.name.to_owned()
+    };
+    heading(page, &name, shape.about);
+    for group in shape.keys {
+        if group
+            .iter()
+            .map(|k| k.name)
+            .eq(key::CONTRACTS.iter().map(|k| k.name))
+        {
+            *page += "\nIt also has the keys of [contracts](#contracts).\n";
+        } else {
+            keys(page, group);
+        }
+    }
+}
+
+fn heading(page: &mut String, name: &str, about: &str) {
+    let _ = write!(page, "\n### {name}\n\n{about}\n");
+}
+
+fn keys(page: &mut String, keys: &[Key]) {
+    *page += "\n| key | is | if left out | does | example |\n| --- | --- | --- | --- | --- |\n";
+    for key in keys {
+        let usual = match key.usual {
+            Usual::Needed => "needed".to_owned(),
+            Usual::Value("[]") => "none".to_owned(),
+            Usual::Value("{}") => match key.kind {
+                key::Kind::Table(names) if names.starts_with("one ") => "none".to_owned(),
+                _ => "the defaults there".to_owned(),
+            },
+            Usual::Value(value) => format!("`{value}`"),
+            Usual::Words(words) => words.to_owned(),
+        };
+        let (name, kind, about, example) = (key.name, key.kind.text(), key.about, key.example);
+        let _ = writeln!(
+            page,
+            "| `{name}` | {kind} | {usual} | {about} | `{name} = {example}` |"
+        );
+    }
+}
+
+fn model(page: &mut String, kind: &Kind) {
+    let mut generic = (kind.generic)();
+    if let weir_drive::Config::Volume(volume) = &mut generic {
+        // Without a member it is refused whatever its parameters are.
+        let member = weir_drive::hdd::Config::generic();
+        volume.members.push(weir_drive::Config::Hdd(member));
+    }
+    heading(page, &format!("`kind = \"{}\"`", kind.name), kind.about);
+    *page += "\n| key | is | permitted | if left out | does | example |\n| --- | --- | --- | --- | --- | --- |\n";
+    for parameter in kind.parameters {
+        let Parameter { key, about, .. } = parameter;
+        let usual = parameter.usual.map_or_else(
+            || "needed".to_owned(),
+            |u| format!("`{}`", parameter.toml(u)),
+        );
+        let allowed = match parameter.unit {
+            Unit::Bool => "either",
+            _ => parameter.allowed(&generic),
+        };
+        let is = unit(parameter.unit);
+        let example = parameter.toml(parameter.get(&generic));
+        let _ = writeln!(
+            page,
+            "| `{key}` | {is} | {allowed} | {usual} | {about} | `{key} = {example}` |"
+        );
+    }
+    if kind.has_members {
+        *page += "| `members` | array of models | 1 to 64, each of a kind of its own | needed | The drives, by the names that `weir drives` lists \
+                  or as tables. | `members = [\"wd-wd10jpvx\", \"wd-wd10jpvx\"]` |\n";
+    }
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "size",
+        Unit::Rate => "rate",
+        Unit::Time => "time",
+        Unit::Bool => "`true` or `false`",
+        Unit::Count => "whole number",
+        Unit::PerMinute => "whole number, a minute",
+        Unit::Pages => "whole number of pages",
+        Unit::PerMille => "whole number of thousandths",
+        Unit::Percent => "whole number of hundredths",
+    }
+}

@@ -1,0 +1,338 @@
+//! The keys of a record as JSON: what `docs/json.md` says of them, beside the code that writes them.
+//!
+//! A test of the command plays runs of every kind and holds what they print against [`KEYS`].
+
+use std::fmt::Write as _;
+
+/// A key of a record.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Its path: `latency_us.mean` is `mean` in the object `latency_us`, and `why.*` is any key in `why`.
+    pub path: &'static str,
+    /// What its value is, with the unit.
+    pub value: &'static str,
+    /// What it says.
+    pub about: &'static str,
+    /// When the line of a client has it.
+    pub clients: When,
+    /// When the line `total` has it.
+    pub total: When,
+}
+
+impl Key {
+    /// Whether it is the key of that path.
+    pub fn is(&self, path: &str) -> bool {
+        match self.path.strip_suffix('*') {
+            Some(object) => path.starts_with(object),
+            None => path == self.path,
+        }
+    }
+}
+
+/// When a line has a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Always.
+    Always,
+    /// In some runs: which.
+    Where(&'static str),
+    /// Never.
+    Never,
+}
+
+use When::{Always, Never, Where};
+
+const PROMISED: When = Where("something is promised to it alone");
+const IN_REQUESTS: When = Where("requests are promised to it alone");
+const FAILED: When = Where("there were any");
+const ANSWERED: When = Where("a request of it was answered");
+const SIM: When = Where("`place` is `sim`");
+
+/// Every key, in the order in which they are written.
+pub const KEYS: &[Key] = &[
+    always(
+        "scenario",
+        "string",
+        "The scenario, as `weir scenarios` lists them.",
+    ),
+    always("drive", "string", "The drive."),
+    always(
+        "case",
+        "string",
+        "The case of the scenario (`readers`, `writers`); empty where it has none.",
+    ),
+    always("policy", "string", "The policy."),
+    always("repeat", "number", "The repetition, from 0."),
+    always(
+        "client",
+        "string",
+        "The client's name; `total` in the line of all together.",
+    ),
+    always("requests", "number", "Requests answered without error."),
+    always("bytes", "number, bytes", "What they moved."),
+    always("seconds", "number, seconds", "How long was measured."),
+    always(
+        "throughput_mbps",
+        "number, 10^6 bytes a second",
+        "`bytes` over `seconds`.",
+    ),
+    always(
+        "latency_us.mean",
+        "number, microseconds",
+        "Mean latency of these requests, from sending to answer; exact, as the next three.",
+    ),
+    always(
+        "latency_us.sd",
+        "number, microseconds",
+        "Its sample standard deviation.",
+    ),
+    always("latency_us.min", "number, microseconds", "The least."),
+    always("latency_us.max", "number, microseconds", "The most."),
+    always(
+        "latency_us.p50",
+        "number, microseconds",
+        "The median, at most 0.8 % above the true one; so are the next three.",
+    ),
+    always(
+        "latency_us.p90",
+        "number, microseconds",
+        "The 90th percentile.",
+    ),
+    always(
+        "latency_us.p99",
+        "number, microseconds",
+        "The 99th percentile.",
+    ),
+    always(
+        "latency_us.p999",
+        "number, microseconds",
+        "The 99.9th percentile.",
+    ),
+    always(
+        "place",
+        "string",
+        "Where the run took place: `sim` (virtual time) or `serve` (a live server).",
+    ),
+    always(
+        "seed",
+        "number",
+        "Seed of the run's random numbers: of scenario and repetition, never of policy or drive.",
+    ),
+    Key {
+        path: "errors",
+        value: "number",
+        about: "Requests answered with an error.",
+        clients: FAILED,
+        total: FAILED,
+    },
+    of_clients(
+        "promised_mbps",
+        "number, 10^6 bytes a second",
+        "The client's min.",
+        PROMISED,
+    ),
+    of_clients(
+        "promised_iops",
+        "number, requests a second",
+        "The client's min_iops.",
+        IN_REQUESTS,
+    ),
+    of_clients(
+        "worst_second_mbps",
+        "number, 10^6 bytes a second",
+        "Bandwidth in the worst second, over the part of it in which a request of the client waited.",
+        PROMISED,
+    ),
+    of_clients(
+        "windows_met",
+        "number, 0 to 1",
+        "The part of the seconds in which something was owed in which it was kept.",
+        PROMISED,
+    ),
+    of_clients(
+        "promise_seconds.promised",
+        "number",
+        "Whole seconds of the run: kept, short and excused ones add up to them (`metrics.md`).",
+        PROMISED,
+    ),
+    of_clients(
+        "promise_seconds.kept",
+        "number",
+        "Of these, with all that was owed.",
+        PROMISED,
+    ),
+    of_clients("promise_seconds.short", "number", "With less.", PROMISED),
+    of_clients(
+        "promise_seconds.excused",
+        "number",
+        "In which nothing was owed.",
+        PROMISED,
+    ),
+    of_clients(
+        "promise_seconds.why.*",
+        "number",
+        "How many were short or excused for the reason that the key names (`metrics.md` has them).",
+        Where("a second was short or excused"),
+    ),
+    of_clients(
+        "promise_seconds.lacking_bytes",
+        "number, bytes",
+        "What the short seconds lack together.",
+        Where("a second was short of bytes"),
+    ),
+    of_clients(
+        "promise_seconds.lacking_requests",
+        "number",
+        "What the short seconds lack together, in requests.",
+        Where("a second was short of requests"),
+    ),
+    of_clients(
+        "alone_mbps",
+        "number, 10^6 bytes a second",
+        "What the client gets with the drive to itself.",
+        Where("something is promised to it, and that was found out"),
+    ),
+    of_clients(
+        "limited_by",
+        "string",
+        "What kept it from more: `client`, `limit`, `share` or `drive`.",
+        ANSWERED,
+    ),
+    split(
+        "split_us.limit",
+        "Of the mean latency: held by a limit or another controller. What the parts leave of it was spent between client and core.",
+        SIM,
+    ),
+    split(
+        "split_us.elevator",
+        "Of the mean latency: waiting in the elevator.",
+        SIM,
+    ),
+    split("split_us.drive", "Of the mean latency: in the drive.", SIM),
+    Key {
+        clients: SIM,
+        ..split(
+            "split_us.idle",
+            "Of `split_us.elevator`: the elevator kept the drive for the next request of some stream.",
+            SIM,
+        )
+    },
+    Key {
+        clients: SIM,
+        ..split(
+            "split_us.queue",
+            "Of `split_us.drive`: the drive had not begun to work on it.",
+            SIM,
+        )
+    },
+    always(
+        "series_step_s",
+        "number, seconds",
+        "Length of a window of `series_mbps`.",
+    ),
+    always(
+        "series_mbps",
+        "array of numbers, 10^6 bytes a second",
+        "Bandwidth of each complete window, from the beginning of the measurement on.",
+    ),
+    Key {
+        path: "drive_busy_percent",
+        value: "number, per cent",
+        about: "Of the time, how much the drive was busy: at least one command was in it.",
+        clients: Never,
+        total: Always,
+    },
+];
+
+const fn always(path: &'static str, value: &'static str, about: &'static str) -> Key {
+    Key {
+        path,
+        value,
+        about,
+        clients: Always,
+        total: Always,
+    }
+}
+
+const fn of_clients(
+    path: &'static str,
+    value: &'static str,
+    about: &'static str,
+    clients: When,
+) -> Key {
+    Key {
+        path,
+        value,
+        about,
+        clients,
+        total: Never,
+    }
+}
+
+const fn split(path: &'static str, about: &'static str, total: When) -> Key {
+    Key {
+        path,
+        value: "number, microseconds",
+        about,
+        clients: ANSWERED,
+        total,
+    }
+}
+
+/// The page about them, as Markdown.
+pub fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for key in KEYS {
+        let Key { path, value, .. } = key;
+        let (clients, total) = (when(key.clients), when(key.total));
+        let about = key.about;
+        let _ = writeln!(
+            page,
+            "| `{path}` | {value} | {about} | {clients} | {total} |"
+        );
+    }
+    page
+}
+
+fn when(when: When) -> String {
+    match when {
+        Always => "always".to_owned(),
+        Where(runs) => format!("where {runs}"),
+        Never => "never".to_owned(),
+    }
+}
+
+const HEAD: &str = "\
+# Results as JSON
+
+`weir demo` and `weir compare` take `--json FILE` (`-` for standard output, and then nothing else is written there). They write one JSON object
+a line: one for each client of each run, then one for all of them together, whose `client` is `total`. Runs come in the order in which they
+are shown: by drive, case and policy, then by repetition. Fractions have three digits, so that equal results are equal bytes.
+
+The line `total` is a client that sent every request of the run: its `requests` and `bytes` are the sums, its `throughput_mbps` what the drive
+gave, its latencies those of all requests taken together (not a mean of means). Nothing is promised to it and nothing limits it, so it has
+none of the keys that say so.
+
+This page is printed from the table beside the code that writes the keys (`crates/measure/src/keys.rs`), and a test holds the table against
+what runs print; `WEIR_BLESS=1 cargo test -p weir --test json` prints it anew.
+
+| key | is | says | a client's line has it | the line `total` has it |
+| --- | --- | --- | --- | --- |
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Meter, Run, to_line};
+
+    /// Runs of the command have no failures, so that this key is seen here.
+    #[test]
+    fn failures_have_the_key_that_the_table_says() {
+        let mut meter = Meter::new(0, 1_000_000_000);
+        meter.sent(10);
+        meter.failed(20, 4096);
+        let line = to_line(&Run::default().record("client", &meter));
+        assert!(line.contains("\"errors\":1"), "{line}");
+        assert!(KEYS.iter().any(|key| key.is("errors")));
+    }
+}
