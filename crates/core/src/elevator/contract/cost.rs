@@ -81,6 +81,10 @@ pub(super) struct Model {
     until: Instant,
     /// What was in flight times how long it was.
     area: u64,
+    /// How long the pieces that ended were in the drive, in all.
+    times: u64,
+    /// The drive does many things at once as fast as one, going elsewhere included: reads, and writes.
+    parallel: [bool; 2],
     /// Something ended whose cost is not learned here.
     spoilt: bool,
     /// Rounds in which there was something of a kind.
@@ -99,8 +103,14 @@ pub(super) struct Round {
     pub(super) flight: u64,
     /// Modelled cost of the average piece.
     pub(super) piece: u64,
+    /// How long the average piece was in the drive.
+    pub(super) time: u64,
+    /// So many were there on average, in 16ths.
+    pub(super) depth: u64,
     /// Most of them were reads.
     pub(super) reads: bool,
+    /// Most of them were somewhere else than the one before.
+    pub(super) far: bool,
 }
 
 impl Model {
@@ -132,6 +142,8 @@ impl Model {
             busy: 0,
             until: Instant::ZERO,
             area: 0,
+            times: 0,
+            parallel: [false; 2],
             spoilt: false,
             rounds: [0; 4],
         }
@@ -150,11 +162,12 @@ impl Model {
     }
 
     /// What it costs to go elsewhere: how much more a far piece costs than a near one, once that is known. Reads tell, if there have
-    /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow.
+    /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow. A drive that goes
+    /// to two places in the time in which it goes to one is only slow to answer.
     #[inline]
     pub(super) fn away(&self) -> u64 {
         let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
-        if self.rounds[kind + 1] <= TELLS {
+        if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
             return 0;
         }
         self.requests[kind + 1].saturating_sub(self.requests[kind])
@@ -169,6 +182,11 @@ impl Model {
     #[inline]
     pub(super) fn is_new(&self) -> bool {
         self.rounds[1].max(self.rounds[3]) <= TELLS
+    }
+
+    /// It was seen whether the drive goes to many places at once, to read or to write.
+    pub(super) fn set_parallel(&mut self, reads: bool, parallel: bool) {
+        self.parallel[usize::from(!reads)] = parallel;
     }
 
     /// The bytes of a piece that costs no more than `nanos`.
@@ -205,12 +223,14 @@ impl Model {
         op: Op,
         place: Place,
         bytes: u64,
+        time: u64,
         flight: u64,
     ) -> Option<Round> {
         let passed = now.since(self.until).as_nanos();
         self.until = now;
         self.busy += passed;
         self.area = self.area.saturating_add(passed.saturating_mul(flight));
+        self.times = self.times.saturating_add(time);
         self.spoilt |= !matches!(op, Op::Read | Op::Write);
         let ended = &mut self.ended[kind(op, place)];
         ended.requests += 1;
@@ -229,6 +249,9 @@ impl Model {
         Round {
             flight: self.area / self.busy.max(1),
             piece: all / u64::from(self.ends.max(1)),
+            time: self.times / u64::from(self.ends.max(1)),
+            depth: self.times.saturating_mul(16) / self.busy.max(1),
+            far: 2 * (self.ended[1].requests + self.ended[3].requests) > u64::from(self.ends),
             reads: 2 * (self.ended[0].requests + self.ended[1].requests) >= u64::from(self.ends),
         }
     }
@@ -252,7 +275,7 @@ impl Model {
             self.adjust(telling);
         }
         self.ended = [Ended::default(); 4];
-        (self.ends, self.busy, self.area) = (0, 0, 0);
+        (self.ends, self.busy, self.area, self.times) = (0, 0, 0, 0);
     }
 
     fn adjust(&mut self, telling: bool) {

@@ -341,9 +341,8 @@ impl Schedule for Elevator {
         sent.cost -= cost;
         let sent = *sent;
         let bytes = u64::from(piece.length);
-        let round = self
-            .model
-            .ends(now, piece.op, sent.place, bytes, self.flight);
+        let time = now.since(piece.dispatched).as_nanos();
+        let round = (self.model).ends(now, piece.op, sent.place, bytes, time, self.flight);
         let alone = (self.window).complete(now, piece, sent.place, cost, self.flight, &self.model);
         self.flight = self.flight.saturating_sub(cost);
         if !piece.op.is_read() {
@@ -351,7 +350,7 @@ impl Schedule for Elevator {
         }
         let last = live.pieces == 1 && live.issued == live.request.length;
         let drive = Drive {
-            time: now.since(piece.dispatched).as_nanos(),
+            time,
             front: sent.front,
             alone,
             serial: Turn::pays(&self.model),
@@ -410,6 +409,9 @@ impl Elevator {
     fn learn(&mut self, now: Instant, round: cost::Round) {
         self.learned = true;
         let telling = self.window.is_telling(round);
+        if let Some(parallel) = self.window.is_parallel(round) {
+            self.model.set_parallel(round.reads, parallel);
+        }
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
         self.afterwork.settle(now);

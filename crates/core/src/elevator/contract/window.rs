@@ -16,6 +16,8 @@ use super::cost::{Model, Place, Round};
 use crate::layer::Piece;
 use crate::{Instant, Op, Span};
 
+/// So many pieces at once, in 16ths, show whether the drive does one thing after the other.
+const SEVERAL: u64 = 28;
 /// Twice the delay: room to grow into.
 const GAIN: u64 = 2;
 /// The bound is never below this: a live host is this late now and then.
@@ -115,6 +117,11 @@ impl Alone {
     fn add(&mut self, sample: Sample) {
         self.samples[self.next] = Some(sample);
         self.next = (self.next + 1) % self.samples.len();
+    }
+
+    /// The least time that one of them took.
+    fn least(&self) -> Option<u64> {
+        self.samples.iter().flatten().map(|s| s.time).min()
     }
 
     /// The least time beyond what the piece costs: a late driver or a hiccup of the drive only adds to it (as BBR takes the least
@@ -264,6 +271,12 @@ impl Window {
     /// True if pieces waited for one another in a round, instead of for somebody to ask.
     pub(super) fn is_telling(&self, round: Round) -> bool {
         round.flight >= GAIN * self.each[usize::from(!round.reads)] + round.piece
+    }
+
+    /// Whether the drive does several things at once as fast as one, if a round in which it had several tells.
+    pub(super) fn is_parallel(&self, round: Round) -> Option<bool> {
+        let alone = self.delays[usize::from(!round.reads)].least()?;
+        (round.far && round.depth >= SEVERAL).then(|| 2 * round.time <= 3 * alone)
     }
 
     /// A round has ended: costs are others now.
