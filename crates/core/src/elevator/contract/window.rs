@@ -119,11 +119,6 @@ impl Alone {
         self.next = (self.next + 1) % self.samples.len();
     }
 
-    /// The least time that one of them took.
-    fn least(&self) -> Option<u64> {
-        self.samples.iter().flatten().map(|s| s.time).min()
-    }
-
     /// The least time beyond what the piece costs: a late driver or a hiccup of the drive only adds to it (as BBR takes the least
     /// round trip).
     fn delay(&self, model: &Model) -> Option<u64> {
@@ -275,8 +270,8 @@ impl Window {
 
     /// Whether the drive does several things at once as fast as one, if a round in which it had several tells.
     pub(super) fn is_parallel(&self, round: Round) -> Option<bool> {
-        let alone = self.delays[usize::from(!round.reads)].least()?;
-        (round.far && round.depth >= SEVERAL).then(|| 2 * round.time <= 3 * alone)
+        let least = self.least[usize::from(!round.reads)].get()?;
+        (round.far && round.depth >= SEVERAL).then(|| 2 * round.time <= 3 * least)
     }
 
     /// A round has ended: costs are others now.
