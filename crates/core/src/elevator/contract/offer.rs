@@ -120,6 +120,7 @@ impl Elevator {
             delay: self.window.delay(),
             serial: Turn::pays(&self.model),
             behind,
+            new: self.model.is_new(),
             lag: 2 * lag.as_nanos(),
             overdue: waited >= HELD_MAX,
         };

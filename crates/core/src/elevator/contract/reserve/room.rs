@@ -71,6 +71,8 @@ pub(in super::super) struct Way {
     pub(in super::super) behind: u32,
     /// By how much that is behind beyond what realtime clients may make it.
     pub(in super::super) lag: u64,
+    /// Next to nothing is known of the drive.
+    pub(in super::super) new: bool,
     /// It has waited so long that those who cannot be served in time must let it pass.
     pub(in super::super) overdue: bool,
 }
@@ -152,6 +154,10 @@ impl Reservation {
         let due = now.back(late);
         if self.requests == 0 && now > self.expected() {
             return others == 0 || front <= allowed.saturating_sub(self.own);
+        }
+        if way.new {
+            // What others' pieces do to the drive is seen from one at a time.
+            return others == 0 && due.since(self.kept) < STRICT;
         }
         if !self.reachable {
             if self.fills {
