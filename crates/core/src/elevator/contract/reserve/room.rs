@@ -80,9 +80,8 @@ pub(in super::super) struct Way {
 impl Reservation {
     /// The time that a request may take, as the client is.
     fn allowed(&self) -> u64 {
-        self.period
-            .min(DEADLINE_MAX + self.think)
-            .saturating_sub(self.think)
+        let think = if self.pauses { 0 } else { self.think };
+        self.period.min(DEADLINE_MAX + think).saturating_sub(think)
     }
 
     fn linger(&self) -> Span {
@@ -122,8 +121,10 @@ impl Reservation {
             self.delayed = (self.delayed - self.delayed / 8 + sample / 8)
                 .clamp(*DELAYED.start(), *DELAYED.end());
         }
-        let allowed = self.period.saturating_sub(self.think);
-        self.reachable = self.own <= allowed + allowed / 8;
+        let within = |allowed: u64| self.own <= allowed + allowed / 8;
+        self.reachable = within(self.period.saturating_sub(self.think));
+        self.pauses = !self.reachable && within(self.period / 2);
+        self.reachable |= self.pauses;
         self.fills = (serial || 2 * self.flight >= self.own) && self.own > self.period;
         hidden
     }
