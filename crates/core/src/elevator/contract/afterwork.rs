@@ -65,6 +65,14 @@ impl Afterwork {
         }
     }
 
+    /// A flush had to wait for what had been written.
+    pub(super) fn shows(&mut self, now: Instant) {
+        if self.factor < PLAIN {
+            self.factor = PLAIN;
+            self.changed = now;
+        }
+    }
+
     /// Time has passed.
     pub(super) fn settle(&mut self, now: Instant) {
         if self.factor > 0 && now.since(self.changed) >= FALL {

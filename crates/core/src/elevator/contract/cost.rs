@@ -35,6 +35,8 @@ const ENDS: u32 = 8;
 const LONGEST: Span = Span::from_millis(100);
 /// In so many rounds at the beginning of each kind everything is believed.
 const NEW: u32 = 12;
+/// So long after a flush what was written is taken to show when there is another.
+const SYNCED: Span = Span::from_secs(2);
 /// So many rounds of far reads tell what going elsewhere costs.
 const TELLS: u32 = 4;
 /// What a request can cost, in nanoseconds; and a byte, as so many times more or less than at the beginning.
@@ -92,6 +94,11 @@ pub(super) struct Model {
     spoilt: bool,
     /// Rounds in which there was something of a kind.
     rounds: [u32; 4],
+    /// What has ended since what a flush took was last counted, and for how long the drive was busy with it, flushes included.
+    synced: [Ended; 4],
+    sync_busy: u64,
+    /// When a flush ended last, if one has.
+    sync_ended: Option<Instant>,
 }
 
 const fn kind(op: Op, place: Place) -> usize {
@@ -150,6 +157,9 @@ impl Model {
             parallel: [false; 2],
             spoilt: false,
             rounds: [0; 4],
+            synced: [Ended::default(); 4],
+            sync_busy: 0,
+            sync_ended: None,
         }
     }
 
@@ -221,9 +231,33 @@ impl Model {
         self.until = now;
     }
 
-    /// The drive works on something that is not to be learned from.
-    pub(super) fn spoil(&mut self) {
+    /// A flush begins; the drive may have nothing else.
+    pub(super) fn flush_begins(&mut self, now: Instant, idle: bool) {
+        if idle {
+            self.begins(now);
+        }
         self.spoilt = true;
+    }
+
+    /// A flush ended; the least that one takes is not due to what was written. That is done with only now: what it took is learned
+    /// from all that ended since the flush before.
+    pub(super) fn flush_ends(&mut self, now: Instant, least: u64) {
+        let passed = now.since(self.until).as_nanos();
+        self.until = now;
+        self.busy += passed;
+        self.spoilt = true;
+        self.sync_ended = Some(now);
+        self.sync_busy = (self.sync_busy + passed).saturating_sub(least);
+        if self.sync_busy >= ROUND.as_nanos() {
+            let synced = core::mem::take(&mut self.synced);
+            let busy = core::mem::take(&mut self.sync_busy);
+            self.adjust(&synced, busy, true);
+        }
+    }
+
+    /// True if what was written shows when there is a flush: there was one not long ago.
+    fn is_synced(&self, now: Instant) -> bool {
+        self.sync_ended.is_some_and(|at| now.since(at) < SYNCED)
     }
 
     /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
@@ -243,9 +277,12 @@ impl Model {
         self.area = self.area.saturating_add(passed.saturating_mul(flight));
         self.times = self.times.saturating_add(time);
         self.spoilt |= !matches!(op, Op::Read | Op::Write);
-        let ended = &mut self.ended[kind(op, place)];
-        ended.requests += 1;
-        ended.bytes += bytes;
+        self.sync_busy += passed;
+        for ended in [&mut self.ended, &mut self.synced] {
+            let ended = &mut ended[kind(op, place)];
+            ended.requests += 1;
+            ended.bytes += bytes;
+        }
         self.ends += 1;
         let enough = self.ends >= ENDS || self.busy >= LONGEST.as_nanos();
         if self.busy < ROUND.as_nanos() || !enough {
@@ -255,7 +292,7 @@ impl Model {
     }
 
     fn close(&self) -> Round {
-        let parts = self.parts();
+        let parts = self.parts(&self.ended);
         let all: u64 = parts.iter().sum();
         Round {
             flight: self.area / self.busy.max(1),
@@ -268,9 +305,9 @@ impl Model {
     }
 
     /// What the model says that each part of what ended took: requests by kind, then the bytes read and written.
-    fn parts(&self) -> [u64; 6] {
+    fn parts(&self, ended: &[Ended; 4]) -> [u64; 6] {
         let mut parts = [0; 6];
-        for (kind, ended) in self.ended.iter().enumerate() {
+        for (kind, ended) in ended.iter().enumerate() {
             parts[kind] = ended
                 .requests
                 .saturating_mul(self.requests[kind])
@@ -281,20 +318,27 @@ impl Model {
     }
 
     /// The round is over: what is learned from it, if pieces waited for one another in it (`telling`). The next one begins.
-    pub(super) fn learn(&mut self, telling: bool) {
-        if !core::mem::take(&mut self.spoilt) {
-            self.adjust(telling);
+    pub(super) fn learn(&mut self, now: Instant, telling: bool) {
+        let wrote = self.ended[2].requests + self.ended[3].requests > 0;
+        let hidden = wrote && self.is_synced(now);
+        if !core::mem::take(&mut self.spoilt) && !hidden {
+            let ended = self.ended;
+            self.adjust(&ended, self.busy, telling);
+        }
+        if !self.is_synced(now) {
+            (self.synced, self.sync_busy) = ([Ended::default(); 4], 0);
         }
         self.ended = [Ended::default(); 4];
         (self.ends, self.busy, self.area, self.times) = (0, 0, 0, 0);
     }
 
-    fn adjust(&mut self, telling: bool) {
-        let parts = self.parts();
+    /// What ended took the drive so long.
+    fn adjust(&mut self, ended: &[Ended; 4], busy: u64, telling: bool) {
+        let parts = self.parts(ended);
         let all: u64 = parts.iter().sum::<u64>().max(1);
         let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
         let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40).cast_signed();
-        let error = ratio(self.busy, all) - ONE;
+        let error = ratio(busy, all) - ONE;
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
             let explains = ((u128::from(part) * u128::from(all)) << RATIO) / squares.max(1);
             let explains = i64::try_from(explains).unwrap_or(ONE).min(8 * ONE);

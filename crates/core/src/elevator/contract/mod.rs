@@ -315,8 +315,9 @@ impl Schedule for Elevator {
         });
         let at = late.and_then(|late| self.pace.hold(now, late));
         if at.is_none() {
+            self.model
+                .flush_begins(now, self.flight == 0 && self.pace.running() == 0);
             self.pace.begun();
-            self.model.spoil();
         }
         at.map(|at| Wake {
             at,
@@ -333,7 +334,10 @@ impl Schedule for Elevator {
             let time = self.pace.ended(now, piece.dispatched, stream);
             self.shares.charge_flush(entity, time);
             self.reservations.flushed(now, live.group);
-            self.model.spoil();
+            self.model.flush_ends(now, self.pace.least());
+            if self.pace.shows(now.since(piece.dispatched)) {
+                self.afterwork.shows(now);
+            }
             return;
         }
         let sent = &mut self.sent[piece.request as usize];
@@ -412,7 +416,7 @@ impl Elevator {
         if let Some(parallel) = self.window.is_parallel(round) {
             self.model.set_parallel(round.reads, parallel);
         }
-        self.model.learn(telling);
+        self.model.learn(now, telling);
         self.window.settle_round(now, &self.model);
         self.afterwork.settle(now);
         let away = self.model.away();
