@@ -25,6 +25,8 @@ pub(super) struct Afterwork {
     until: Instant,
     factor: u64,
     changed: Instant,
+    /// The cost of what was written since a flush began.
+    unsynced: u64,
     /// When something was written last.
     written: Instant,
     wrote: bool,
@@ -36,6 +38,7 @@ impl Afterwork {
             until: Instant::ZERO,
             factor: 0,
             changed: Instant::ZERO,
+            unsynced: 0,
             written: Instant::ZERO,
             wrote: false,
         }
@@ -44,8 +47,9 @@ impl Afterwork {
     /// A write that is thought to cost so much goes to the drive.
     #[inline]
     pub(super) fn sent(&mut self, now: Instant, cost: u64) {
+        self.unsynced = self.unsynced.saturating_add(cost);
         if self.factor > 0 {
-            let work = Span::from_nanos(cost.saturating_mul(self.factor) / PLAIN);
+            let work = self.work(cost);
             self.until = (self.until.max(now) + work).min(now + LONGEST);
         }
         (self.written, self.wrote) = (now, true);
@@ -65,12 +69,23 @@ impl Afterwork {
         }
     }
 
-    /// A flush had to wait for what had been written.
-    pub(super) fn shows(&mut self, now: Instant) {
-        if self.factor < PLAIN {
+    fn work(&self, cost: u64) -> Span {
+        Span::from_nanos(cost.saturating_mul(self.factor) / PLAIN)
+    }
+
+    /// A flush begins, and no other runs.
+    pub(super) fn flush_begins(&mut self) {
+        self.unsynced = 0;
+    }
+
+    /// The last flush that ran has ended: of what was written before it nothing is left. If it had to wait for that (`waited`), the
+    /// drive hides work.
+    pub(super) fn flush_ends(&mut self, now: Instant, waited: bool) {
+        if waited && self.factor < PLAIN {
             self.factor = PLAIN;
             self.changed = now;
         }
+        self.until = self.until.min(now + self.work(self.unsynced));
     }
 
     /// Time has passed.

@@ -315,8 +315,11 @@ impl Schedule for Elevator {
         });
         let at = late.and_then(|late| self.pace.hold(now, late));
         if at.is_none() {
-            self.model
-                .flush_begins(now, self.flight == 0 && self.pace.running() == 0);
+            let first = self.pace.running() == 0;
+            if first {
+                self.afterwork.flush_begins();
+            }
+            self.model.flush_begins(now, first && self.flight == 0);
             self.pace.begun();
         }
         at.map(|at| Wake {
@@ -335,8 +338,9 @@ impl Schedule for Elevator {
             self.shares.charge_flush(entity, time);
             self.reservations.flushed(now, live.group);
             self.model.flush_ends(now, self.pace.least());
-            if self.pace.shows(now.since(piece.dispatched)) {
-                self.afterwork.shows(now);
+            if self.pace.running() == 0 {
+                let waited = self.pace.shows(now.since(piece.dispatched));
+                self.afterwork.flush_ends(now, waited);
             }
             return;
         }
