@@ -88,9 +88,11 @@ impl Afterwork {
         self.until = self.until.min(now + self.work(self.unsynced));
     }
 
-    /// Time has passed.
-    pub(super) fn settle(&mut self, now: Instant) {
-        if self.factor > 0 && now.since(self.changed) >= FALL {
+    /// Time has passed. A drive with turns (`turns`) is always taken to hide some.
+    pub(super) fn settle(&mut self, now: Instant, turns: bool) {
+        if turns && self.factor <= PLAIN {
+            self.factor = PLAIN;
+        } else if self.factor > 0 && now.since(self.changed) >= FALL {
             self.factor -= self.factor.div_ceil(8);
             self.changed = now;
         }

@@ -149,7 +149,7 @@ impl Elevator {
         self.flight += offer.cost;
         if !request.op.is_read() {
             self.writes += offer.cost;
-            self.afterwork.sent(now, offer.cost);
+            self.afterwork.sent(now, self.afterwards(offer));
             self.pace.wrote(offer.stream, offer.cost);
         }
         if offer.last {
@@ -175,6 +175,16 @@ impl Elevator {
         let shares = &self.shares;
         self.reservations
             .wait_on(now, group, |g| shares.is_active(g));
+    }
+
+    /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
+    /// cache too, if in a better order.
+    fn afterwards(&self, offer: Offer) -> u64 {
+        if offer.place == Place::Near || !Turn::pays(&self.model) {
+            return offer.cost;
+        }
+        let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
+        offer.cost.max(read / 2)
     }
 
     /// What a piece is charged in its share: its part of what the request is charged whole, so that splitting costs the client
@@ -422,7 +432,7 @@ impl Elevator {
         }
         self.model.learn(now, telling);
         self.window.settle_round(now, &self.model);
-        self.afterwork.settle(now);
+        self.afterwork.settle(now, Turn::pays(&self.model));
         let away = self.model.away();
         let away = if away >= turn::PAYS { away } else { 0 };
         self.reservations.set_ahead(away, self.window.largest());
