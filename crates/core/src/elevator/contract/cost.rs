@@ -11,6 +11,7 @@
 //! less into the drive, never nothing, and what there is shows it to be cheaper: cost is the time from one end to the next, and so the
 //! modelled cost of all that is in flight is the time until it is done (Little's law).
 
+use super::offer::GRAIN;
 use crate::time::mul_div_floor;
 use crate::{Capacity, Instant, Op, Span};
 
@@ -29,6 +30,10 @@ const PIECE: u64 = 8 << 10;
 /// And to no more, however dear a request seems beside its bytes, unless it has been seen what bytes cost.
 const PIECE_MOST: u64 = 32 << 10;
 const PIECE_SEEN: u64 = 1 << 20;
+/// Pieces of one to two times 4 KiB, two to four times, and so on.
+const SIZES: usize = 9;
+/// A piece of a size whose bytes cost more than those of larger ones by more than a quarter is too small.
+const DEAR: u64 = 4;
 /// A round lasts at least this long and has so many ends in it, or lasts this long at the most.
 const ROUND: Span = Span::from_millis(10);
 const ENDS: u32 = 8;
@@ -94,6 +99,9 @@ pub(super) struct Model {
     spoilt: bool,
     /// Rounds in which there was something of a kind.
     rounds: [u32; 4],
+    /// What ended by operation and size, and what a byte of a piece of that size costs, as seen; zero: not seen.
+    sizes: [[Ended; SIZES]; 2],
+    each: [[u64; SIZES]; 2],
     /// What has ended since what a flush took was last counted, and for how long the drive was busy with it, flushes included.
     synced: [Ended; 4],
     sync_busy: u64,
@@ -157,6 +165,8 @@ impl Model {
             parallel: [false; 2],
             spoilt: false,
             rounds: [0; 4],
+            sizes: [[Ended::default(); SIZES]; 2],
+            each: [[0; SIZES]; 2],
             synced: [Ended::default(); 4],
             sync_busy: 0,
             sync_ended: None,
@@ -225,6 +235,20 @@ impl Model {
         mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2]).clamp(PIECE, most)
     }
 
+    /// The least bytes of a piece, `bytes` or more, that is not known to be too small: the drive would do less if it were cut so.
+    pub(super) fn worthwhile(&self, op: Op, bytes: u64) -> u64 {
+        let each = &self.each[usize::from(!op.is_read())];
+        let first = size(bytes);
+        let too_small = |class: usize| {
+            let larger = each[class + 1..].iter().filter(|&&cost| cost > 0).min();
+            larger.is_some_and(|&best| each[class] > best + best / DEAR)
+        };
+        match (first..SIZES).find(|&class| !too_small(class)) {
+            Some(class) if class > first => GRAIN << class,
+            _ => bytes,
+        }
+    }
+
     /// A piece goes to the drive, which has nothing else.
     #[inline]
     pub(super) fn begins(&mut self, now: Instant) {
@@ -283,6 +307,9 @@ impl Model {
             ended.requests += 1;
             ended.bytes += bytes;
         }
+        let ended = &mut self.sizes[usize::from(!op.is_read())][size(bytes)];
+        ended.requests += 1;
+        ended.bytes += bytes;
         self.ends += 1;
         let enough = self.ends >= ENDS || self.busy >= LONGEST.as_nanos();
         if self.busy < ROUND.as_nanos() || !enough {
@@ -324,12 +351,44 @@ impl Model {
         if !core::mem::take(&mut self.spoilt) && !hidden {
             let ended = self.ended;
             self.adjust(&ended, self.busy, telling);
+            if telling {
+                self.weigh_sizes();
+            }
         }
         if !self.is_synced(now) {
             (self.synced, self.sync_busy) = ([Ended::default(); 4], 0);
         }
         self.ended = [Ended::default(); 4];
+        self.sizes = [[Ended::default(); SIZES]; 2];
         (self.ends, self.busy, self.area, self.times) = (0, 0, 0, 0);
+    }
+
+    /// The size of which most was done in the round took its part of it.
+    fn weigh_sizes(&mut self) {
+        let modelled = |op: usize, ended: &Ended| {
+            let requests = ended.requests.saturating_mul(self.requests[2 * op + 1]);
+            requests.saturating_add(moved(ended.bytes, self.bytes[op]))
+        };
+        let all: u64 = (0..2)
+            .flat_map(|op| self.sizes[op].iter().map(move |ended| modelled(op, ended)))
+            .sum();
+        for op in 0..2 {
+            for class in 0..SIZES {
+                let ended = self.sizes[op][class];
+                let part = modelled(op, &ended);
+                if ended.bytes == 0 || 2 * part < all {
+                    continue;
+                }
+                let took = mul_div_floor(self.busy, part, all.max(1));
+                let cost = mul_div_floor(took, 1 << SHIFT, ended.bytes).max(1);
+                let each = &mut self.each[op][class];
+                *each = if *each == 0 {
+                    cost
+                } else {
+                    *each - *each / 4 + cost / 4
+                };
+            }
+        }
     }
 
     /// What ended took the drive so long.
@@ -381,6 +440,12 @@ impl Model {
         };
         if byte { belief / 4 } else { belief }
     }
+}
+
+/// The class of a piece's size.
+#[inline]
+fn size(bytes: u64) -> usize {
+    ((bytes / GRAIN).max(1).ilog2() as usize).min(SIZES - 1)
 }
 
 /// What moving so many bytes costs at so much a byte.

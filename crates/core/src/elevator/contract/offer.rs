@@ -10,7 +10,7 @@ use crate::list::NIL;
 use crate::{Instant, Op, Span};
 
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
-const GRAIN: u64 = 4096;
+pub(super) const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
 const PIECE_MAX: u64 = 1_000_000;
 
@@ -53,6 +53,7 @@ impl Elevator {
             .bytes_in(op, portion)
             .max(self.model.efficient(op));
         let within = room.div_ceil(GRAIN).max(1) * GRAIN;
+        let within = self.model.worthwhile(op, within);
         if within >= u64::from(most) {
             return (most, last);
         }
