@@ -95,6 +95,8 @@ pub(super) struct Model {
     times: u64,
     /// The drive does many things at once as fast as one, going elsewhere included: reads, and writes.
     parallel: [bool; 2],
+    /// What follows for what it costs to go elsewhere: asked several times for each piece.
+    away: u64,
     /// Something ended whose cost is not learned here.
     spoilt: bool,
     /// Rounds in which there was something of a kind.
@@ -163,6 +165,7 @@ impl Model {
             area: 0,
             times: 0,
             parallel: [false; 2],
+            away: 0,
             spoilt: false,
             rounds: [0; 4],
             sizes: [[Ended::default(); SIZES]; 2],
@@ -190,6 +193,10 @@ impl Model {
     /// to two places in the time in which it goes to one is only slow to answer.
     #[inline]
     pub(super) fn away(&self) -> u64 {
+        self.away
+    }
+
+    fn find_away(&self) -> u64 {
         let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
         if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
             return 0;
@@ -211,6 +218,7 @@ impl Model {
     /// It was seen whether the drive goes to many places at once, to read or to write.
     pub(super) fn set_parallel(&mut self, reads: bool, parallel: bool) {
         self.parallel[usize::from(!reads)] = parallel;
+        self.away = self.find_away();
     }
 
     /// A piece so much larger than another took so much longer: a byte costs no more than that, since many at a time cost no more
@@ -408,7 +416,7 @@ impl Model {
             let scaled = |value: u64| mul_div_floor(value, factor as u64, ONE as u64);
             if let Some(byte) = i.checked_sub(4) {
                 let stated = self.stated[byte];
-                let seen = if byte == 0 && self.away() == 0 {
+                let seen = if byte == 0 && self.find_away() == 0 {
                     self.most
                 } else {
                     u64::MAX
@@ -421,6 +429,7 @@ impl Model {
                 self.rounds[i] = self.rounds[i].saturating_add(1);
             }
         }
+        self.away = self.find_away();
     }
 
     /// How much of the error is corrected in a part.

@@ -48,6 +48,10 @@ impl Elevator {
             None
         };
         let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX);
+        if self.model.cost(op, Place::Far, u64::from(most)) < portion {
+            // Most are small enough, and this is sooner seen than how large they may be.
+            return (most, last);
+        }
         let room = self
             .model
             .bytes_in(op, portion)
