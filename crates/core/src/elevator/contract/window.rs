@@ -168,7 +168,12 @@ impl Sizes {
         let rates = self.large.iter().enumerate();
         let rates = rates.filter(|&(_, &time)| time < u64::MAX);
         rates
-            .map(|(class, time)| (time.saturating_sub(small), ((LARGE * SMALL) << class) - SMALL))
+            .map(|(class, time)| {
+                (
+                    time.saturating_sub(small),
+                    ((LARGE * SMALL) << class) - SMALL,
+                )
+            })
             .min_by_key(|&(nanos, bytes)| (nanos << 10) / bytes)
     }
 }
