@@ -129,10 +129,10 @@ fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
             place.map_or_else(String::new, |_| Size(found.block.into()).to_string()),
         ]);
     }
-    match config.volumes.len() {
-        0 => String::new(),
-        _ => format!("\n{}", table.text(output::width())),
+    if storages.is_empty() {
+        return String::new();
     }
+    format!("\n{}", table.text(output::width()))
 }
 
 /// About so many bytes.

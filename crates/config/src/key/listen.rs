@@ -82,7 +82,7 @@ pub(crate) const LIMITS: Shape = Shape {
             name: "unsent_per_connection",
             kind: Kind::Size(4096, BYTES_MAX, 1),
             usual: Usual::Value("\"8MiB\""),
-            about: "Answers of one connection that it has not taken. Beyond it its requests are held. One answer always fits.",
+            about: "Answers of one connection that it has not taken. Beyond it its requests are held, but for those in the drive, and the up to 1 MiB that a volume in memory does at a time. One answer always fits.",
             example: "\"1MiB\"",
         },
         Key {
