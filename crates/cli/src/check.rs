@@ -66,9 +66,9 @@ fn counted(problems: usize) -> Failure {
 fn summary(config: &Server) -> Result<String, Failure> {
     let mut table = Table::new([
         Column::text("drive"),
-        Column::text("policy"),
-        Column::number("volumes"),
-        Column::number("tenants"),
+        Column::text("policy").dropped(1),
+        Column::number("volumes").dropped(2),
+        Column::number("tenants").dropped(3),
         Column::number("promised"),
         Column::number("capacity"),
         Column::number("of it"),

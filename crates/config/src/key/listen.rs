@@ -103,7 +103,7 @@ pub(crate) const LIMITS: Shape = Shape {
             name: "arena",
             kind: Kind::Size(128 << 10, BYTES_MAX, 4096),
             usual: Usual::Words(
-                "`\"128MiB\"`, less where the control group's memory does not permit it",
+                "`\"128MiB\"`, less where the memory of the machine or the control group does not permit it",
             ),
             about: "Memory for payloads, for each shard (the thread of a drive): at least twice `request_size`, and 64KiB for each of \
                     `connections`. An eighth is for receive buffers. Half of the rest is guaranteed to `connections` in equal parts, the \
