@@ -66,9 +66,9 @@ fn counted(problems: usize) -> Failure {
 fn summary(config: &Server) -> Result<String, Failure> {
     let mut table = Table::new([
         Column::text("drive"),
-        Column::text("policy"),
-        Column::number("volumes"),
-        Column::number("tenants"),
+        Column::text("policy").dropped(1),
+        Column::number("volumes").dropped(2),
+        Column::number("tenants").dropped(3),
         Column::number("promised"),
         Column::number("capacity"),
         Column::number("of it"),
@@ -129,10 +129,10 @@ fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
             place.map_or_else(String::new, |_| Size(found.block.into()).to_string()),
         ]);
     }
-    match config.volumes.len() {
-        0 => String::new(),
-        _ => format!("\n{}", table.text(output::width())),
+    if storages.is_empty() {
+        return String::new();
     }
+    format!("\n{}", table.text(output::width()))
 }
 
 /// About so many bytes.

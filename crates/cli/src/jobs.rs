@@ -1,5 +1,6 @@
 //! How much is done at a time.
 
+use crate::whole;
 use clap::Args;
 use std::num::NonZero;
 use std::thread;
@@ -8,7 +9,7 @@ use std::thread;
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Jobs {
     /// Runs at a time, 1 to 1024; results do not depend on it [default: the number of processors]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=1024))]
     jobs: Option<u32>,
 }
 

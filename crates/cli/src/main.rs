@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod replay;
 mod serve;
+mod whole;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;

@@ -62,6 +62,38 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
     ("a key as Linux has it", "min = \"10MB/s\"", "weight = 100"),
     ("an unknown table", "[volume.gamma]", "[volumes.gamma]"),
     (
+        "a key that is only near to one of tests",
+        "[drive.plain]",
+        "[drive.plain]\nspeed = 1",
+    ),
+    (
+        "a volume without a name",
+        "[volume.gamma]\ndrive = \"plain\"\nmemory = true\nsize = \"1GiB\"\n",
+        "[volume]\ndrive = \"plain\"\n",
+    ),
+    (
+        "a rate where a table is wanted",
+        "min = \"10MB/s\"",
+        "max = \"50MB/s\"",
+    ),
+    (
+        "a capacity that is a rate",
+        "iops = 10000 }",
+        "iops = 10000 }\n[drive.slow]\ncapacity = \"160MB/s\"",
+    ),
+    ("a port that is none", NBD, "nbd = [\"127.0.0.1:99999\"]"),
+    ("a port alone", NBD, "nbd = [\":10809\"]"),
+    (
+        "an address of version 6 without brackets",
+        NBD,
+        "nbd = [\"::1:10809\"]",
+    ),
+    (
+        "a port for two things",
+        NBD,
+        "nbd = [\"127.0.0.1:9809\"]\nmetrics = \"127.0.0.1:9809\"",
+    ),
+    (
         "a size where a rate is wanted",
         "min = \"10MB/s\"",
         "min = \"10MB\"",
@@ -448,6 +480,7 @@ const COMMANDS: &[&[&str]] = &[
     &["compare", "latency", "--drive", "./pipe"],
     &["compare", "latency", "--drive", "/dev/zero"],
     &["drives", "floppy"],
+    &["drives", "hitachi"],
     &["drives", "./pipe"],
     &["drives", "fit", "/dev/zero"],
     &["demo", "--file", "pipe"],
@@ -673,7 +706,8 @@ fn a_record_of_the_log_is_one_line() {
         .spawn()
         .unwrap();
     let socket = machine.scratch.path("li\nne.sock");
-    common::wait("it listens", || socket.exists());
+    // A socket is there shortly before it can be connected to.
+    common::wait("it listens", || UnixStream::connect(&socket).is_ok());
     let address = weir_client::Address::Unix(socket);
     for export in ["no\nsuch", "none"] {
         let config = HandshakeConfig::new(export);

@@ -1,6 +1,6 @@
 //! A TOML file on its way to values: what is read is checked, and everything wrong is kept with its place.
 
-use crate::key::Shape;
+use crate::key::{self, Shape};
 use crate::nearest;
 use crate::places::Places;
 use crate::problem::Problem;
@@ -205,9 +205,23 @@ impl<'a> Table<'a> {
 impl<'a> Entry<'a> {
     /// A table of a known shape.
     pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &Shape) -> Option<Table<'a>> {
+        if !self.is_table() {
+            let what = format_args!("{} is not a table", self.shown());
+            doc.wrong(self, what, &self.table_help(shape));
+            return None;
+        }
         let table = self.map(doc)?;
         doc.check_keys(&table, shape.name, &shape.names());
         Some(table)
+    }
+
+    /// How a table of a shape is written.
+    fn table_help(&self, shape: &Shape) -> String {
+        if shape.name.ends_with(".NAME]") {
+            return format!("write one {} for each", shape.name);
+        }
+        let inline = key::inline(&self.path);
+        format!("write it as {}", inline.as_deref().unwrap_or(shape.name))
     }
 
     /// A table whose keys are names that people chose.

@@ -48,7 +48,9 @@ pub(crate) fn key(word: &str, called: &str, keys: &[&str]) -> String {
     if keys.contains(&linux) {
         return format!("did you mean \"{linux}\"?");
     }
-    let others = key::SERVERS.iter().map(|s| (s.name, s.names()));
+    // Nobody is sent to the table of tests, which a server refuses.
+    let others = key::SERVERS.iter().filter(|s| s.name != key::TEST.name);
+    let others = others.map(|s| (s.name, s.names()));
     let models = parameter::KINDS.iter().map(|k| (k.called, k.keys()));
     let others: Vec<_> = others.chain(models).collect();
     if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {

@@ -13,10 +13,27 @@ const PAGE: u64 = 4096;
 /// Where control groups are.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Bytes of memory that the control groups of this process permit it (cgroups(7), version 2 or 1); `None` if they do not say.
-pub(crate) fn permitted() -> Option<u64> {
-    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
-    limit(Path::new(GROUPS), &membership)
+/// Bytes of memory that this process may have, and who says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Permitted {
+    bytes: u64,
+    by: &'static str,
+}
+
+/// What the control groups of this process permit it (cgroups(7), version 2 or 1), or the machine has, if that is less.
+pub(crate) fn permitted() -> Permitted {
+    let memory = rustix::system::sysinfo();
+    let machine = Permitted {
+        bytes: (memory.totalram as u64).saturating_mul(memory.mem_unit.into()),
+        by: "the machine has",
+    };
+    let membership = fs::read_to_string("/proc/self/cgroup").ok();
+    let limit = membership.and_then(|m| limit(Path::new(GROUPS), &m));
+    let group = limit.filter(|bytes| *bytes < machine.bytes);
+    group.map_or(machine, |bytes| Permitted {
+        bytes,
+        by: "the control group permits",
+    })
 }
 
 /// The size of each of so many shards' arenas where the process may have `permitted` bytes: what the limits say; less, but never
@@ -28,11 +45,16 @@ pub(crate) fn arena(
     limits: &Limits,
     written: bool,
     shards: u64,
-    permitted: Option<u64>,
+    permitted: Permitted,
 ) -> Result<u64, String> {
-    let Some(permitted) = permitted.filter(|p| *p < limits.arena * shards + BESIDE) else {
+    let Permitted {
+        bytes: permitted,
+        by,
+    } = permitted;
+    let taken = limits.arena.saturating_mul(shards).saturating_add(BESIDE);
+    if taken <= permitted {
         return Ok(limits.arena);
-    };
+    }
     let rest = permitted.saturating_sub(BESIDE) / shards / PAGE * PAGE;
     let least = limits.arena_min().max(2 * u64::from(limits.request_size));
     if !written && rest >= least {
@@ -51,11 +73,11 @@ pub(crate) fn arena(
         )
     };
     Err(format!(
-        "the control group permits {} of memory; limits.arena = \"{}\" for each of {shards} shards and {} beside take {}: {fits}",
+        "{by} {} of memory; limits.arena = \"{}\" for each of {shards} shards and {} beside take {}: {fits}",
         Size(permitted),
         Size(limits.arena),
         Size(BESIDE),
-        Size(limits.arena * shards + BESIDE),
+        Size(taken),
     ))
 }
 
@@ -117,10 +139,13 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_shrinks_and_what_was_asked_for_is_refused_with_the_sums() {
         let limits = Limits::default();
-        assert_eq!(arena(&limits, false, 2, None), Ok(128 * MIB));
-        assert_eq!(arena(&limits, true, 2, Some(280 * MIB)), Ok(128 * MIB));
-        assert_eq!(arena(&limits, false, 2, Some(200 * MIB)), Ok(88 * MIB));
-        let refused = arena(&limits, true, 2, Some(200 * MIB)).unwrap_err();
+        let sized = |written, shards, mib: u64| {
+            let (bytes, by) = (mib * MIB, "the control group permits");
+            arena(&limits, written, shards, Permitted { bytes, by })
+        };
+        assert_eq!(sized(true, 2, 280), Ok(128 * MIB));
+        assert_eq!(sized(false, 2, 200), Ok(88 * MIB));
+        let refused = sized(true, 2, 200).unwrap_err();
         for sum in [
             "200MiB",
             "128MiB",
@@ -130,9 +155,20 @@ mod tests {
         ] {
             assert!(refused.contains(sum), "{sum}: {refused}");
         }
-        let refused = arena(&limits, false, 1, Some(64 * MIB)).unwrap_err();
+        let refused = sized(false, 1, 64).unwrap_err();
         for sum in ["64MiB", "at least 64MiB", "limits.arena = \"40MiB\""] {
             assert!(refused.contains(sum), "{sum}: {refused}");
         }
+    }
+
+    #[test]
+    fn nobody_may_have_more_than_the_machine_has() {
+        let permitted = permitted();
+        let limits = Limits {
+            arena: permitted.bytes,
+            ..Limits::default()
+        };
+        let refused = arena(&limits, true, 1, permitted).unwrap_err();
+        assert!(refused.starts_with(permitted.by), "{refused}");
     }
 }

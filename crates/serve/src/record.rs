@@ -97,7 +97,11 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
                 return;
             }
             if let Err(error) = write(file, &full, &emptied) {
-                tracing::error!(file = shown, %error, "the record ends early");
+                tracing::error!(
+                    file = shown,
+                    error = crate::log::said(&error),
+                    "the record ends early"
+                );
             }
         })?;
     let tape = Tape {

@@ -256,7 +256,7 @@ pub(crate) fn fitted(
     if fitted.limits.arena < config.limits.arena {
         let arena = Size(fitted.limits.arena);
         tracing::warn!(
-            "limits.arena is {arena}, as the control group's memory permits: each client is sure of less than usual"
+            "limits.arena is {arena}, for want of memory: each client is sure of less than usual"
         );
     }
     Ok(fitted)

@@ -14,6 +14,7 @@ use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
 use crate::progress::Progress;
+use crate::whole;
 use clap::Args;
 use drive::Drive;
 use kind::{Case, Policy};
@@ -39,10 +40,10 @@ pub(crate) struct Options {
     #[arg(long = "policy", value_name = "POLICY", value_enum)]
     policies: Vec<Policy>,
     /// Runs of each, with different random numbers, 1 to 10000
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: u32,
     /// Seconds measured in each run, 1 to 3600 [default: those of the scenario]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,

@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
 use crate::progress::Progress;
+use crate::whole;
 use clap::{Args, ValueEnum};
 use report::Played;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ use weir_report::{DemoReport, demo_page, demo_table, demo_table_all};
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Seconds measured under each policy, 1 to 3600
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: u32,
     /// A policy to compare; may be given several times [default: all that the scenario is about]
     #[arg(long = "policy", value_name = "POLICY", value_enum)]

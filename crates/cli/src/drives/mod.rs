@@ -53,8 +53,9 @@ pub(crate) fn find(drive: &str) -> Result<Profile, Failure> {
         return profile::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
     }
     profile::find(drive).map_err(|unknown| {
+        let near = if unknown.nearest.is_some() { "" } else { ";" };
         Failure::Usage(format!(
-            "{unknown}; `weir drives` lists them, and a file's name has a slash or ends in .toml"
+            "{unknown}{near} `weir drives` lists them, and a file's name has a slash or ends in .toml"
         ))
     })
 }

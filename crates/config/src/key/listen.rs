@@ -82,7 +82,7 @@ pub(crate) const LIMITS: Shape = Shape {
             name: "unsent_per_connection",
             kind: Kind::Size(4096, BYTES_MAX, 1),
             usual: Usual::Value("\"8MiB\""),
-            about: "Answers of one connection that it has not taken. Beyond it its requests are held. One answer always fits.",
+            about: "Answers of one connection that it has not taken. Beyond it its requests are held, but for those in the drive, and the up to 1 MiB that a volume in memory does at a time. One answer always fits.",
             example: "\"1MiB\"",
         },
         Key {
@@ -103,7 +103,7 @@ pub(crate) const LIMITS: Shape = Shape {
             name: "arena",
             kind: Kind::Size(128 << 10, BYTES_MAX, 4096),
             usual: Usual::Words(
-                "`\"128MiB\"`, less where the control group's memory does not permit it",
+                "`\"128MiB\"`, less where the memory of the machine or the control group does not permit it",
             ),
             about: "Memory for payloads, for each shard (the thread of a drive): at least twice `request_size`, and 64KiB for each of \
                     `connections`. An eighth is for receive buffers. Half of the rest is guaranteed to `connections` in equal parts, the \

@@ -138,5 +138,17 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &TEST,
 ];
 
+/// How the table at a path of the server's file is written inline, if it is a key of another.
+pub(crate) fn inline(path: &str) -> Option<String> {
+    let (outer, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let shapes = SERVERS
+        .iter()
+        .filter(|s| (s.name == ROOT.name) == outer.is_empty());
+    let keys = shapes.flat_map(|s| s.keys.iter().copied().flatten());
+    let mut tables = keys.filter(|k| matches!(k.kind, Kind::Table(_)));
+    let key = tables.find(|k| k.name == name)?;
+    Some(format!("{name} = {}", key.example))
+}
+
 #[cfg(test)]
 mod tests;

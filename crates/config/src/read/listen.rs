@@ -4,7 +4,7 @@ use crate::document::{Document, Entry, Table, quoted};
 use crate::key::{LIMITS, LISTEN};
 use crate::listen::{Address, Id, Limits, Listen, Owner};
 use crate::units::Size;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use weir_core::Span;
 
@@ -163,6 +163,18 @@ fn address_help(text: &str) -> String {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return format!("did you mean \"{}\"?", SocketAddr::new(ip, 10809));
     }
+    if let Some((host, port)) = text.rsplit_once(':') {
+        let number = port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty();
+        if number && port.parse::<u16>().is_err() {
+            return "a port is a number from 0 to 65535".to_owned();
+        }
+        if number && host.is_empty() {
+            return format!("did you mean \"127.0.0.1:{port}\"?");
+        }
+        if number && let Ok(ip) = host.parse::<Ipv6Addr>() {
+            return format!("did you mean \"[{ip}]:{port}\"?");
+        }
+    }
     if text == "localhost" {
         return "did you mean \"localhost:10809\"?".to_owned();
     }
@@ -186,7 +198,8 @@ fn metrics_address(
     }
     let address = tcp(doc, entry, text, listen.insecure)?;
     if address.port() != 0 && listen.nbd.contains(&Address::Tcp(address)) {
-        doc.wrong(entry, format!("{} is taken by nbd", quoted(text)), "");
+        let what = format!("{} is taken by nbd", quoted(text));
+        doc.wrong(entry, what, "give the metrics a port of their own");
         return None;
     }
     Some(address)

@@ -85,11 +85,13 @@ pub struct Promise {
     whole: bool,
     /// What was owed before the rate changed within the second under way, and the time waited by then.
     before: (u64, u64),
-    alone: Option<Alone>,
+    /// The mean of the last requests alone in the drive, and how many there were, [`ALONE`] at the most.
+    alone: (Alone, u64),
 }
 
-/// Of requests alone in the drive so much is forgotten with each new one: an eighth.
-const FORGET: u64 = 8;
+/// So many requests alone in the drive say what one takes, and with each new one so much is forgotten: an eighth. Fewer excuse nobody: one
+/// may have met a host that was late.
+const ALONE: u64 = 8;
 
 impl Promise {
     /// One in force from `now_ns` on, or none yet.
@@ -102,7 +104,13 @@ impl Promise {
             rate,
             whole: now_ns.is_multiple_of(SECOND_NS),
             before: (0, 0),
-            alone: None,
+            alone: (
+                Alone {
+                    latency_ns: 0,
+                    bytes: 0,
+                },
+                0,
+            ),
         }
     }
 
@@ -164,10 +172,9 @@ impl Promise {
             };
             let owed = self.owed(second.waited_ns);
             if let Some(rate) = self.rate.filter(|_| self.whole) {
-                let terms = Terms {
-                    rate,
-                    alone: self.alone,
-                };
+                let (mean, count) = self.alone;
+                let alone = (count == ALONE).then_some(mean);
+                let terms = Terms { rate, alone };
                 self.judge.second(&second, &terms, owed);
             }
             (self.whole, self.before) = (self.rate.is_some(), (0, 0));
@@ -220,11 +227,14 @@ impl Promise {
 
     /// A request of so many bytes had the drive to itself and took so long there.
     pub fn alone(&mut self, drive_ns: u64, bytes: u64) {
-        let (latency_ns, bytes) = self.alone.map_or((drive_ns, bytes), |mean| {
-            let mix = |mean: u64, value: u64| mean - mean / FORGET + value / FORGET;
-            (mix(mean.latency_ns, drive_ns), mix(mean.bytes, bytes))
-        });
-        self.alone = Some(Alone { latency_ns, bytes });
+        let (mean, before) = self.alone;
+        let count = (before + 1).min(ALONE);
+        let mix = |mean: u64, value: u64| mean - mean / count + value / count;
+        let mean = Alone {
+            latency_ns: mix(mean.latency_ns, drive_ns),
+            bytes: mix(mean.bytes, bytes),
+        };
+        self.alone = (mean, count);
     }
 }
 

@@ -23,7 +23,7 @@ fn sums(seconds: &Seconds) -> (u64, u64, u64, u64) {
 fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Seconds {
     let mut promise = Promise::new(0, bytes(MIN));
     if let Some(alone) = alone {
-        promise.alone(alone * 1_000, 4096);
+        (0..ALONE).for_each(|_| promise.alone(alone * 1_000, 4096));
     }
     let [limit, elevator, drive] = waits.map(|us| us * 1_000);
     let (mut now, mut own, mut second) = (0, 0, 0);
@@ -79,6 +79,30 @@ fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
 }
 
 #[test]
+fn one_late_request_alone_in_the_drive_excuses_nobody() {
+    let mut promise = Promise::new(0, bytes(MIN));
+    // A host that was late for 50 ms; then what a request takes.
+    promise.alone(50_000_000, 4096);
+    promise.sent(false);
+    let all = Window {
+        bytes: 200_000_000,
+        requests: 0,
+    };
+    let mut second = 0;
+    let mut next = |promise: &mut Promise| {
+        promise.served(400_000);
+        second += SECOND_NS;
+        promise.pass(second, all, 0);
+        promise.seconds().all_excused()
+    };
+    assert_eq!(next(&mut promise), 0, "of one request nothing is known");
+    (0..100).for_each(|_| promise.alone(100_000, 4096));
+    assert_eq!(next(&mut promise), 0, "it would get 40 MB/s");
+    (0..100).for_each(|_| promise.alone(10_000_000, 4096));
+    assert_eq!(next(&mut promise), 1, "it would get 0.4 MB/s");
+}
+
+#[test]
 fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     let limited = closed([900, 50, 100], 0, 200_000_000, None);
     assert_eq!(limited.excused[Excuse::Limit as usize], 5);
@@ -90,7 +114,7 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     assert_eq!(behind.short[Short::Others as usize], 5);
     // Nothing at all in a second, of 8 MB/s that it would get.
     let mut hung = Promise::new(0, bytes(MIN));
-    hung.alone(512_000, 4096);
+    (0..ALONE).for_each(|_| hung.alone(512_000, 4096));
     hung.sent(false);
     let all = Window {
         bytes: 200_000_000,

@@ -140,7 +140,10 @@ impl Acceptor {
     fn run(mut self) {
         while !self.stop.wanted.load(Ordering::SeqCst) {
             if let Err(error) = self.turn() {
-                tracing::error!(%error, "the acceptor ends: no further connection is accepted");
+                tracing::error!(
+                    error = crate::log::said(&error),
+                    "the acceptor ends: no further connection is accepted"
+                );
                 return;
             }
         }
@@ -266,7 +269,13 @@ impl Acceptor {
                 self.openings.push(opening);
                 continue;
             }
-            match opening.advance(&exports, &self.places, &mut evicted) {
+            let next = opening.advance(&exports, &self.places, &mut evicted);
+            // Whoever has to go hears of it before its shard hears of who comes: the newcomer is not answered first.
+            for evicted in evicted.drain(..) {
+                // A shard that has ended has no connections any more.
+                self.shards[evicted.shard].tell(Mail::Evict(evicted.connection));
+            }
+            match next {
                 Next::Wait => self.openings.push(opening),
                 Next::Over(None) => {}
                 Next::Over(Some(reason)) => {
@@ -279,10 +288,6 @@ impl Acceptor {
                     self.hand_over(opening, session, place);
                 }
             }
-        }
-        for evicted in evicted {
-            // A shard that has ended has no connections any more.
-            self.shards[evicted.shard].tell(Mail::Evict(evicted.connection));
         }
     }
 

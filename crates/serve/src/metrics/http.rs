@@ -73,7 +73,7 @@ fn serve(listener: &TcpListener, stop: &OwnedFd, shards: &[Address]) {
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
-                tracing::error!(%error, "metrics end");
+                tracing::error!(error = crate::log::said(&error.into()), "metrics end");
                 return;
             }
         }

@@ -27,7 +27,10 @@ impl Shard {
         match ended {
             Ok(Ok(durable)) => durable,
             Ok(Err(error)) => {
-                tracing::error!(%error, "the ring of a shard failed: the shard ends");
+                tracing::error!(
+                    error = crate::log::said(&error),
+                    "the ring of a shard failed: the shard ends"
+                );
                 false
             }
             Err(_) => {
