@@ -27,9 +27,8 @@ const FAR_BYTES: u64 = 32 << 10;
 const NEAR_BYTES: u64 = 2 << 10;
 /// Pieces are cut to no less.
 const PIECE: u64 = 8 << 10;
-/// And to no more, however dear a request seems beside its bytes, unless it has been seen what bytes cost.
+/// And to no more, however dear a request seems beside its bytes.
 const PIECE_MOST: u64 = 32 << 10;
-const PIECE_SEEN: u64 = 1 << 20;
 /// Pieces of one to two times 4 KiB, two to four times, and so on.
 const SIZES: usize = 9;
 /// A piece of a size whose bytes cost more than those of larger ones by more than a quarter is too small.
@@ -82,8 +81,6 @@ pub(super) struct Model {
     /// Nanoseconds a byte with [`SHIFT`] fraction bits, of reads and of writes; and the same at the beginning.
     bytes: [u64; 2],
     stated: [u64; 2],
-    /// A byte read costs no more than this, as has been seen.
-    most: u64,
     ended: [Ended; 4],
     ends: u32,
     /// The drive has been busy for so long in this round, up to `until`.
@@ -157,7 +154,6 @@ impl Model {
             requests: [request(0), request(1), request(2), request(3)],
             bytes: stated,
             stated,
-            most: u64::MAX,
             ended: [Ended::default(); 4],
             ends: 0,
             busy: 0,
@@ -221,12 +217,6 @@ impl Model {
         self.away = self.find_away();
     }
 
-    /// A piece so much larger than another took so much longer: a byte costs no more than that, since many at a time cost no more
-    /// each than one alone takes.
-    pub(super) fn set_most(&mut self, nanos: u64, bytes: u64) {
-        self.most = mul_div_floor(nanos, 1 << SHIFT, bytes).max(1);
-    }
-
     /// The bytes of a piece that costs no more than `nanos`.
     pub(super) fn bytes_in(&self, op: Op, nanos: u64) -> u64 {
         let kind = kind(op, Place::Far);
@@ -238,9 +228,8 @@ impl Model {
     /// drive does less.
     pub(super) fn efficient(&self, op: Op) -> u64 {
         let kind = kind(op, Place::Far);
-        let seen = op.is_read() && self.most < u64::MAX;
-        let most = if seen { PIECE_SEEN } else { PIECE_MOST };
-        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2]).clamp(PIECE, most)
+        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2])
+            .clamp(PIECE, PIECE_MOST)
     }
 
     /// The least bytes of a piece, `bytes` or more, that is not known to be too small: the drive would do less if it were cut so.
@@ -416,14 +405,8 @@ impl Model {
             let scaled = |value: u64| mul_div_floor(value, factor as u64, ONE as u64);
             if let Some(byte) = i.checked_sub(4) {
                 let stated = self.stated[byte];
-                let seen = if byte == 0 && self.find_away() == 0 {
-                    self.most
-                } else {
-                    u64::MAX
-                };
-                let most = stated.saturating_mul(BYTE).min(seen);
-                let least = (stated / BYTE).clamp(1, most);
-                self.bytes[byte] = scaled(self.bytes[byte]).clamp(least, most);
+                let range = (stated / BYTE).max(1)..=stated.saturating_mul(BYTE);
+                self.bytes[byte] = scaled(self.bytes[byte]).clamp(*range.start(), *range.end());
             } else {
                 self.requests[i] = scaled(self.requests[i]).clamp(*REQUEST.start(), *REQUEST.end());
                 self.rounds[i] = self.rounds[i].saturating_add(1);

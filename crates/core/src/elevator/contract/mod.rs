@@ -361,8 +361,7 @@ impl Schedule for Elevator {
         let bytes = u64::from(piece.length);
         let time = now.since(piece.dispatched).as_nanos();
         let round = (self.model).ends(now, piece.op, sent.place, bytes, time, self.flight);
-        let alone =
-            (self.window).complete(now, piece, sent.place, cost, self.flight, &mut self.model);
+        let alone = (self.window).complete(now, piece, sent.place, cost, self.flight, &self.model);
         self.flight = self.flight.saturating_sub(cost);
         if !piece.op.is_read() {
             self.writes = self.writes.saturating_sub(cost);

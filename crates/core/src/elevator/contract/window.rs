@@ -13,7 +13,6 @@
 //! finds the drive dry: then more is sent ahead, until that happens no longer.
 
 use super::cost::{Model, Place, Round};
-use super::turn::Turn;
 use crate::layer::Piece;
 use crate::{Instant, Op, Span};
 
@@ -128,63 +127,11 @@ impl Alone {
     }
 }
 
-/// What is known of how much longer a large piece takes than a small one: the least time of a small one that had the drive to itself,
-/// and of large ones, by size.
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    small: Option<u64>,
-    large: [u64; 4],
-}
-
-/// A piece is small up to this, and large from so many times that on.
-const SMALL: u64 = 32 << 10;
-const LARGE: u64 = 4;
-
-impl Sizes {
-    const NONE: Self = Self {
-        small: None,
-        large: [u64::MAX; 4],
-    };
-
-    /// A piece took so long. True if that tells something new.
-    #[inline]
-    fn add(&mut self, bytes: u64, time: u64, alone: bool) -> bool {
-        if bytes >= LARGE * SMALL {
-            let class = (bytes / (LARGE * SMALL)).ilog2().min(3) as usize;
-            let less = time < self.large[class];
-            self.large[class] = self.large[class].min(time);
-            return less;
-        }
-        let less = alone && bytes <= SMALL && self.small.is_none_or(|small| time < small);
-        if less {
-            self.small = Some(time);
-        }
-        less
-    }
-
-    /// The nanoseconds for so many bytes that a byte costs at the most, if that is known.
-    fn most(&self) -> Option<(u64, u64)> {
-        let small = self.small?;
-        let rates = self.large.iter().enumerate();
-        let rates = rates.filter(|&(_, &time)| time < u64::MAX);
-        rates
-            .map(|(class, time)| {
-                (
-                    time.saturating_sub(small),
-                    ((LARGE * SMALL) << class) - SMALL,
-                )
-            })
-            .min_by_key(|&(nanos, bytes)| (nanos << 10) / bytes)
-    }
-}
-
 /// The estimate and the bound that follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// For reads and for the rest.
     delays: [Alone; 2],
-    /// What a byte read may cost; what one written does, shows when caches are full only.
-    sizes: Sizes,
     /// The least time that any piece took, likewise: the delay is no more.
     least: [Least; 2],
     /// Costs of pieces.
@@ -207,7 +154,6 @@ impl Window {
     pub(super) const fn new() -> Self {
         Self {
             delays: [Alone::NONE; 2],
-            sizes: Sizes::NONE,
             least: [Least::NONE; 2],
             largest: Most::NONE,
             alone: false,
@@ -281,20 +227,11 @@ impl Window {
         place: Place,
         cost: u64,
         flight: u64,
-        model: &mut Model,
+        model: &Model,
     ) -> bool {
         let mut alone = false;
-        let time = now.since(piece.dispatched).as_nanos();
-        let op = usize::from(!piece.op.is_read());
-        self.least[op].add(now, time);
-        let had_all = self.alone && flight == cost;
-        if piece.op == Op::Read
-            && !Turn::pays(model)
-            && self.sizes.add(piece.length.into(), time, had_all)
-            && let Some((nanos, bytes)) = self.sizes.most()
-        {
-            model.set_most(nanos, bytes);
-        }
+        self.least[usize::from(!piece.op.is_read())]
+            .add(now, now.since(piece.dispatched).as_nanos());
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // Somebody was told that there is enough in the drive, and now it has nothing.
