@@ -31,16 +31,14 @@ const PIECE: u64 = 8 << 10;
 const PIECE_MOST: u64 = 32 << 10;
 /// Pieces of one to two times 4 KiB, two to four times, and so on.
 const SIZES: usize = 9;
-/// A piece of a size whose bytes cost more than those of larger ones by more than a quarter is too small.
-const DEAR: u64 = 4;
+/// A piece of a size whose bytes cost more than those of larger ones by more than half is too small.
+const DEAR: u64 = 2;
 /// A round lasts at least this long and has so many ends in it, or lasts this long at the most.
 const ROUND: Span = Span::from_millis(10);
 const ENDS: u32 = 8;
 const LONGEST: Span = Span::from_millis(100);
 /// In so many rounds at the beginning of each kind everything is believed.
 const NEW: u32 = 12;
-/// So long after a flush what was written is taken to show when there is another.
-const SYNCED: Span = Span::from_secs(2);
 /// So many rounds of far reads tell what going elsewhere costs.
 const TELLS: u32 = 4;
 /// What a request can cost, in nanoseconds; and a byte, as so many times more or less than at the beginning.
@@ -101,11 +99,6 @@ pub(super) struct Model {
     /// What ended by operation and size, and what a byte of a piece of that size costs, as seen; zero: not seen.
     sizes: [[Ended; SIZES]; 2],
     each: [[u64; SIZES]; 2],
-    /// What has ended since what a flush took was last counted, and for how long the drive was busy with it, flushes included.
-    synced: [Ended; 4],
-    sync_busy: u64,
-    /// When a flush ended last, if one has.
-    sync_ended: Option<Instant>,
 }
 
 const fn kind(op: Op, place: Place) -> usize {
@@ -166,9 +159,6 @@ impl Model {
             rounds: [0; 4],
             sizes: [[Ended::default(); SIZES]; 2],
             each: [[0; SIZES]; 2],
-            synced: [Ended::default(); 4],
-            sync_busy: 0,
-            sync_ended: None,
         }
     }
 
@@ -252,33 +242,9 @@ impl Model {
         self.until = now;
     }
 
-    /// A flush begins; the drive may have nothing else.
-    pub(super) fn flush_begins(&mut self, now: Instant, idle: bool) {
-        if idle {
-            self.begins(now);
-        }
+    /// The drive works on something that is not to be learned from.
+    pub(super) fn spoil(&mut self) {
         self.spoilt = true;
-    }
-
-    /// A flush ended; the least that one takes is not due to what was written. That is done with only now: what it took is learned
-    /// from all that ended since the flush before.
-    pub(super) fn flush_ends(&mut self, now: Instant, least: u64) {
-        let passed = now.since(self.until).as_nanos();
-        self.until = now;
-        self.busy += passed;
-        self.spoilt = true;
-        self.sync_ended = Some(now);
-        self.sync_busy = (self.sync_busy + passed).saturating_sub(least);
-        if self.sync_busy >= ROUND.as_nanos() {
-            let synced = core::mem::take(&mut self.synced);
-            let busy = core::mem::take(&mut self.sync_busy);
-            self.adjust(&synced, busy, true);
-        }
-    }
-
-    /// True if what was written shows when there is a flush: there was one not long ago.
-    fn is_synced(&self, now: Instant) -> bool {
-        self.sync_ended.is_some_and(|at| now.since(at) < SYNCED)
     }
 
     /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
@@ -298,12 +264,9 @@ impl Model {
         self.area = self.area.saturating_add(passed.saturating_mul(flight));
         self.times = self.times.saturating_add(time);
         self.spoilt |= !matches!(op, Op::Read | Op::Write);
-        self.sync_busy += passed;
-        for ended in [&mut self.ended, &mut self.synced] {
-            let ended = &mut ended[kind(op, place)];
-            ended.requests += 1;
-            ended.bytes += bytes;
-        }
+        let ended = &mut self.ended[kind(op, place)];
+        ended.requests += 1;
+        ended.bytes += bytes;
         let ended = &mut self.sizes[usize::from(!op.is_read())][size(bytes)];
         ended.requests += 1;
         ended.bytes += bytes;
@@ -316,7 +279,7 @@ impl Model {
     }
 
     fn close(&self) -> Round {
-        let parts = self.parts(&self.ended);
+        let parts = self.parts();
         let all: u64 = parts.iter().sum();
         Round {
             flight: self.area / self.busy.max(1),
@@ -329,9 +292,9 @@ impl Model {
     }
 
     /// What the model says that each part of what ended took: requests by kind, then the bytes read and written.
-    fn parts(&self, ended: &[Ended; 4]) -> [u64; 6] {
+    fn parts(&self) -> [u64; 6] {
         let mut parts = [0; 6];
-        for (kind, ended) in ended.iter().enumerate() {
+        for (kind, ended) in self.ended.iter().enumerate() {
             parts[kind] = ended
                 .requests
                 .saturating_mul(self.requests[kind])
@@ -342,18 +305,12 @@ impl Model {
     }
 
     /// The round is over: what is learned from it, if pieces waited for one another in it (`telling`). The next one begins.
-    pub(super) fn learn(&mut self, now: Instant, telling: bool) {
-        let wrote = self.ended[2].requests + self.ended[3].requests > 0;
-        let hidden = wrote && self.is_synced(now);
-        if !core::mem::take(&mut self.spoilt) && !hidden {
-            let ended = self.ended;
-            self.adjust(&ended, self.busy, telling);
+    pub(super) fn learn(&mut self, telling: bool) {
+        if !core::mem::take(&mut self.spoilt) {
+            self.adjust(telling);
             if telling {
                 self.weigh_sizes();
             }
-        }
-        if !self.is_synced(now) {
-            (self.synced, self.sync_busy) = ([Ended::default(); 4], 0);
         }
         self.ended = [Ended::default(); 4];
         self.sizes = [[Ended::default(); SIZES]; 2];
@@ -388,13 +345,12 @@ impl Model {
         }
     }
 
-    /// What ended took the drive so long.
-    fn adjust(&mut self, ended: &[Ended; 4], busy: u64, telling: bool) {
-        let parts = self.parts(ended);
+    fn adjust(&mut self, telling: bool) {
+        let parts = self.parts();
         let all: u64 = parts.iter().sum::<u64>().max(1);
         let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
         let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40).cast_signed();
-        let error = ratio(busy, all) - ONE;
+        let error = ratio(self.busy, all) - ONE;
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
             let explains = ((u128::from(part) * u128::from(all)) << RATIO) / squares.max(1);
             let explains = i64::try_from(explains).unwrap_or(ONE).min(8 * ONE);

@@ -80,7 +80,7 @@ impl Pace {
     }
 
     /// The least that one takes.
-    pub(super) fn least(&self) -> u64 {
+    fn least(&self) -> u64 {
         if self.least < u64::MAX { self.least } else { 0 }
     }
 

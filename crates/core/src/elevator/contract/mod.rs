@@ -329,7 +329,7 @@ impl Schedule for Elevator {
             if first {
                 self.afterwork.flush_begins();
             }
-            self.model.flush_begins(now, first && self.flight == 0);
+            self.model.spoil();
             self.pace.begun();
         }
         at.map(|at| Wake {
@@ -347,7 +347,7 @@ impl Schedule for Elevator {
             let time = self.pace.ended(now, piece.dispatched, stream);
             self.shares.charge_flush(entity, time);
             self.reservations.flushed(now, live.group);
-            self.model.flush_ends(now, self.pace.least());
+            self.model.spoil();
             if self.pace.running() == 0 {
                 let waited = self.pace.shows(now.since(piece.dispatched));
                 self.afterwork.flush_ends(now, waited);
@@ -430,7 +430,7 @@ impl Elevator {
         if let Some(parallel) = self.window.is_parallel(round) {
             self.model.set_parallel(round.reads, parallel);
         }
-        self.model.learn(now, telling);
+        self.model.learn(telling);
         self.window.settle_round(now, &self.model);
         self.afterwork.settle(now, Turn::pays(&self.model));
         let away = self.model.away();
