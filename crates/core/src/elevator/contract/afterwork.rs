@@ -98,3 +98,33 @@ impl Afterwork {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_flush_only_what_was_written_since_it_began_is_left() {
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        let mut work = Afterwork::new();
+        work.settle(at(0), true);
+        work.sent(at(0), 500_000_000);
+        assert_eq!(work.left(at(100), 0), 400_000_000);
+        work.flush_begins();
+        work.sent(at(100), 20_000_000);
+        work.flush_ends(at(110), true);
+        assert_eq!(work.left(at(110), 0), 20_000_000);
+    }
+
+    #[test]
+    fn a_flush_that_had_to_wait_shows_that_the_drive_hides_work() {
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        let mut work = Afterwork::new();
+        work.sent(at(0), 5_000_000);
+        assert_eq!(work.left(at(0), 0), 0);
+        work.flush_begins();
+        work.flush_ends(at(10), true);
+        work.sent(at(10), 5_000_000);
+        assert_eq!(work.left(at(10), 0), 5_000_000);
+    }
+}
