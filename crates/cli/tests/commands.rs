@@ -149,6 +149,8 @@ fn demo_refuses() {
             &["demo", "--on", "linux"],
             &["demo", "--file", "a", "--device", "b"],
             &["demo", "--on", "sim", "--file", "a"],
+            &["demo", "--on", "sim", "--priority", "high"],
+            &["demo", "--priority", "highest"],
             &["demo", "--drive", "plextor-px-256m5"],
             &["demo", "--drive", "nowhere.toml"],
             &["demo", "--drive", "demo", "--file", "a"],

@@ -43,6 +43,7 @@ mod space;
 mod stream;
 mod tag;
 mod time;
+mod tournament;
 mod tree;
 
 pub use contract::{Capacity, Class, Contract, Max, Promised, Refusal};

@@ -34,9 +34,10 @@ impl Spaces {
     #[inline]
     pub(crate) fn fits(&self, request: &Request) -> bool {
         if let Some(&size) = self.sizes.get(request.space.0 as usize)
-            && let Some(end) = request.offset.checked_add(u64::from(request.length))
+            && let Some(room) = size.checked_sub(request.offset)
         {
-            end <= size && request.length > 0 && request.op != Op::Flush
+            // One less than nothing is more than any room.
+            u64::from(request.length).wrapping_sub(1) < room && request.op != Op::Flush
         } else {
             false
         }

@@ -399,3 +399,55 @@ fn promises_are_kept_again_in_the_first_second_after_a_freeze() {
         }
     }
 }
+
+#[test]
+fn a_drive_that_is_only_slow_to_answer_has_no_turns() {
+    let clients = (1..=3)
+        .map(|g| format!("client group={g} at=random writes=30 size=8KiB depth=1 space=1GiB"));
+    let tried = tried(
+        "null:service=1195000,tags=61,queues=2,link=0,tick=0,wake=1183000",
+        5,
+        "206252KiB/s,206252KiB/s,51563",
+        &format!(
+            "group share=98; group min=2069749B/s share=159; group share=909; {}",
+            clients.collect::<Vec<_>>().join("; ")
+        ),
+    );
+    tried.keeps();
+    tried.wastes_nothing();
+}
+
+#[test]
+fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
+    // A request takes 6.6 ms whatever its length, 62 at a time.
+    let tried = tried(
+        "null:service=6608000,tags=62,queues=1,link=0,tick=0,wake=0",
+        5,
+        "111906361B/s,111906361B/s,0",
+        "group; group; group min=50357862B/s; \
+         client group=1 at=random size=1MiB depth=4 think=128us space=4GiB; \
+         client group=2 at=random size=1MiB depth=4 think=128us space=4GiB; \
+         client group=3 at=sequential writes=50 size=256KiB depth=3 poisson=3.61ms space=4GiB",
+    );
+    tried.keeps();
+    // Cut to 32 KiB it was a third.
+    let total = tried.outcome.total.expect("somebody got something");
+    assert!(total >= 0.8, "{total:.3} of none");
+}
+
+#[test]
+fn a_promised_write_is_not_cut_into_two_that_take_as_long_each() {
+    // Flash without a write buffer.
+    let tried = tried(
+        "ssd:size=64424509440,tags=31,queues=1,link=600000000,duplex=0,overhead=27000,command=7000,channels=5,dies=4,\
+         channel=412000000,page=16384,read=31000,program=552000,erase=4687000,suspend=161000,block=361,read_ahead=65536,\
+         window=441000,favour=524288,write_buffer=0,flush=1375000,protected=0,spare=278,filled=100",
+        5,
+        "205825856B/s,205825856B/s,0",
+        "group min=80023388B/s; group max=12598247B/s burst=10ms class=realtime; group class=idle; \
+         client group=1 at=zipf writes=100 size=64KiB depth=1 space=3.75GiB; \
+         client group=2 at=sequential size=64KiB depth=4 poisson=8231002ns space=3.75GiB; \
+         client group=3 at=random size=32KiB depth=3 space=3.75GiB",
+    );
+    tried.keeps();
+}

@@ -2,7 +2,7 @@
 
 use super::scrape::Scrape;
 use super::storage::Storage;
-use super::{Policy, directory};
+use super::{Policy, Priority, directory};
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_client::{Fleet, Member};
-use weir_config::{Address, Server as Config, profile};
+use weir_config::{Address, Server as Config, ThreadPriority, profile};
 use weir_measure::promise::{self, Rate, Terms};
 use weir_measure::{Meter, Place, Record, Run, SplitUs, TOTAL};
 use weir_serve::Server;
@@ -25,6 +25,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) scenario: &'a weir_sim::Scenario,
     pub(crate) storage: &'a Storage,
     pub(crate) leftovers: &'a Leftovers,
+    pub(crate) priority: Priority,
 }
 
 /// What came of a run.
@@ -181,6 +182,10 @@ fn config(stage: Stage<'_>, policy: Policy, socket: &Path) -> Result<Config, Fai
     })?;
     config.listen.nbd = vec![Address::Unix(socket.to_owned())];
     config.listen.metrics = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    config.priority = match stage.priority {
+        Priority::Normal => ThreadPriority::Normal,
+        Priority::High => ThreadPriority::High,
+    };
     let built = policy.build(scenario);
     let drive = &mut config.drives[0];
     drive.policy = elevator(&built.elevator);

@@ -53,6 +53,9 @@ pub(crate) struct Options {
     /// A real server in real time, or the simulator in virtual time
     #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
     on: On,
+    /// How the real server's threads stand to other programs (`[server] priority`); the clients' stay as they are
+    #[arg(long, value_enum, default_value = "normal", value_name = "PRIORITY")]
+    priority: Priority,
     /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -71,10 +74,21 @@ pub(crate) enum On {
     Sim,
 }
 
+/// How the server's threads stand to other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Priority {
+    Normal,
+    High,
+}
+
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let storage = Storage::new(options)?;
     if options.html.as_os_str() == "-" {
         let reason = "--html writes a file; only --json writes to standard output";
+        return Err(Failure::Usage(reason.into()));
+    }
+    if options.on == On::Sim && options.priority == Priority::High {
+        let reason = "--priority raises a real server's threads; leave it out with --on sim";
         return Err(Failure::Usage(reason.into()));
     }
     let leftovers = Leftovers::watch()?;
@@ -96,6 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         scenario: &scenario,
         storage: &storage,
         on: options.on,
+        priority: options.priority,
     };
     let runs = play(played, &policies, &leftovers, &mut progress)?;
     progress.clear();
@@ -165,6 +180,7 @@ fn play(
         scenario,
         storage: played.storage,
         leftovers,
+        priority: played.priority,
     };
     let (mut runs, mut live) = (Vec::new(), Vec::new());
     for (policy, number) in policies.iter().zip(1..) {

@@ -1,7 +1,7 @@
 //! From the records of all runs to what is shown.
 
 use super::storage::Storage;
-use super::{On, Policy, Scenario, best, judge};
+use super::{On, Policy, Priority, Scenario, best, judge};
 use weir_core::Span;
 use weir_drive::{Config, null};
 use weir_measure::{Record, TOTAL};
@@ -15,6 +15,7 @@ pub(crate) struct Played<'a> {
     pub(crate) scenario: &'a weir_sim::Scenario,
     pub(crate) storage: &'a Storage,
     pub(crate) on: On,
+    pub(crate) priority: Priority,
 }
 
 /// What is shown of the runs under each policy.
@@ -114,13 +115,17 @@ fn drive(played: Played<'_>) -> String {
 fn load(played: Played<'_>) -> String {
     let min = played.scenario.groups.first().map_or(0, |g| g.contract.min);
     let load = played.kind.load();
-    match min {
+    let mut load = match min {
         0 => load.to_owned(),
         min => format!(
             "{load} Each is promised at least {} MB/s.",
             plain(min as f64 / 1e6)
         ),
+    };
+    if played.priority == Priority::High {
+        load += " The server's threads are set to nice -10, where that is permitted; the clients' are not.";
     }
+    load
 }
 
 fn best(played: Played<'_>) -> Vec<BestFigure> {

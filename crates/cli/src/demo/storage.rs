@@ -1,6 +1,6 @@
 //! What the demo's clients read.
 
-use super::{On, Options, Policy, live};
+use super::{On, Options, Policy, Priority, live};
 use crate::drives;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
@@ -110,6 +110,7 @@ pub(crate) fn measure(
             scenario: &scenario,
             storage,
             leftovers,
+            priority: Priority::Normal,
         };
         let run = live::play(stage, Policy::None, |passed| progress.set(passed))?;
         progress.next(half);

@@ -174,13 +174,13 @@ impl Layer {
         let StreamId { index, generation } = request.stream;
         let limits = &self.config.limits;
         // What stood in a free slot was closed, and nothing goes straight from there.
-        if let Some(stream) = self.table.streams.get_of(index, generation)
+        if self.tags_left > 0
+            && let Some(stream) = self.table.streams.get_of(index, generation)
             && stream.straight
             && self.table.spaces.fits(request)
             && stream.live + 1 < limits.per_stream
             && let shared = self.shared + u32::from(stream.live >= limits.reserved)
             && shared <= self.shared_max
-            && self.tags_left > 0
         {
             let slot = self.take_slot(now, request, shared);
             self.tag(now, slot);

@@ -25,6 +25,8 @@ pub(super) struct Afterwork {
     until: Instant,
     factor: u64,
     changed: Instant,
+    /// The cost of what was written since a flush began.
+    unsynced: u64,
     /// When something was written last.
     written: Instant,
     wrote: bool,
@@ -36,6 +38,7 @@ impl Afterwork {
             until: Instant::ZERO,
             factor: 0,
             changed: Instant::ZERO,
+            unsynced: 0,
             written: Instant::ZERO,
             wrote: false,
         }
@@ -44,8 +47,9 @@ impl Afterwork {
     /// A write that is thought to cost so much goes to the drive.
     #[inline]
     pub(super) fn sent(&mut self, now: Instant, cost: u64) {
+        self.unsynced = self.unsynced.saturating_add(cost);
         if self.factor > 0 {
-            let work = Span::from_nanos(cost.saturating_mul(self.factor) / PLAIN);
+            let work = self.work(cost);
             self.until = (self.until.max(now) + work).min(now + LONGEST);
         }
         (self.written, self.wrote) = (now, true);
@@ -65,11 +69,62 @@ impl Afterwork {
         }
     }
 
-    /// Time has passed.
-    pub(super) fn settle(&mut self, now: Instant) {
-        if self.factor > 0 && now.since(self.changed) >= FALL {
+    fn work(&self, cost: u64) -> Span {
+        Span::from_nanos(cost.saturating_mul(self.factor) / PLAIN)
+    }
+
+    /// A flush begins, and no other runs.
+    pub(super) fn flush_begins(&mut self) {
+        self.unsynced = 0;
+    }
+
+    /// The last flush that ran has ended: of what was written before it nothing is left. If it had to wait for that (`waited`), the
+    /// drive hides work.
+    pub(super) fn flush_ends(&mut self, now: Instant, waited: bool) {
+        if waited && self.factor < PLAIN {
+            self.factor = PLAIN;
+            self.changed = now;
+        }
+        self.until = self.until.min(now + self.work(self.unsynced));
+    }
+
+    /// Time has passed. A drive with turns (`turns`) is always taken to hide some.
+    pub(super) fn settle(&mut self, now: Instant, turns: bool) {
+        if turns && self.factor <= PLAIN {
+            self.factor = PLAIN;
+        } else if self.factor > 0 && now.since(self.changed) >= FALL {
             self.factor -= self.factor.div_ceil(8);
             self.changed = now;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_flush_only_what_was_written_since_it_began_is_left() {
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        let mut work = Afterwork::new();
+        work.settle(at(0), true);
+        work.sent(at(0), 500_000_000);
+        assert_eq!(work.left(at(100), 0), 400_000_000);
+        work.flush_begins();
+        work.sent(at(100), 20_000_000);
+        work.flush_ends(at(110), true);
+        assert_eq!(work.left(at(110), 0), 20_000_000);
+    }
+
+    #[test]
+    fn a_flush_that_had_to_wait_shows_that_the_drive_hides_work() {
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        let mut work = Afterwork::new();
+        work.sent(at(0), 5_000_000);
+        assert_eq!(work.left(at(0), 0), 0);
+        work.flush_begins();
+        work.flush_ends(at(10), true);
+        work.sent(at(10), 5_000_000);
+        assert_eq!(work.left(at(10), 0), 5_000_000);
     }
 }

@@ -11,6 +11,7 @@
 //! less into the drive, never nothing, and what there is shows it to be cheaper: cost is the time from one end to the next, and so the
 //! modelled cost of all that is in flight is the time until it is done (Little's law).
 
+use super::offer::GRAIN;
 use crate::time::mul_div_floor;
 use crate::{Capacity, Instant, Op, Span};
 
@@ -28,6 +29,10 @@ const NEAR_BYTES: u64 = 2 << 10;
 const PIECE: u64 = 8 << 10;
 /// And to no more, however dear a request seems beside its bytes.
 const PIECE_MOST: u64 = 32 << 10;
+/// Pieces of one to two times 4 KiB, two to four times, and so on.
+const SIZES: usize = 9;
+/// A piece of a size whose bytes cost more than those of larger ones by more than half is too small.
+const DEAR: u64 = 2;
 /// A round lasts at least this long and has so many ends in it, or lasts this long at the most.
 const ROUND: Span = Span::from_millis(10);
 const ENDS: u32 = 8;
@@ -81,10 +86,19 @@ pub(super) struct Model {
     until: Instant,
     /// What was in flight times how long it was.
     area: u64,
+    /// How long the pieces that ended were in the drive, in all.
+    times: u64,
+    /// The drive does many things at once as fast as one, going elsewhere included: reads, and writes.
+    parallel: [bool; 2],
+    /// What follows for what it costs to go elsewhere: asked several times for each piece.
+    away: u64,
     /// Something ended whose cost is not learned here.
     spoilt: bool,
     /// Rounds in which there was something of a kind.
     rounds: [u32; 4],
+    /// What ended by operation and size, and what a byte of a piece of that size costs, as seen; zero: not seen.
+    sizes: [[Ended; SIZES]; 2],
+    each: [[u64; SIZES]; 2],
 }
 
 const fn kind(op: Op, place: Place) -> usize {
@@ -99,8 +113,14 @@ pub(super) struct Round {
     pub(super) flight: u64,
     /// Modelled cost of the average piece.
     pub(super) piece: u64,
+    /// How long the average piece was in the drive.
+    pub(super) time: u64,
+    /// So many were there on average, in 16ths.
+    pub(super) depth: u64,
     /// Most of them were reads.
     pub(super) reads: bool,
+    /// Most of them were somewhere else than the one before.
+    pub(super) far: bool,
 }
 
 impl Model {
@@ -132,8 +152,13 @@ impl Model {
             busy: 0,
             until: Instant::ZERO,
             area: 0,
+            times: 0,
+            parallel: [false; 2],
+            away: 0,
             spoilt: false,
             rounds: [0; 4],
+            sizes: [[Ended::default(); SIZES]; 2],
+            each: [[0; SIZES]; 2],
         }
     }
 
@@ -150,11 +175,16 @@ impl Model {
     }
 
     /// What it costs to go elsewhere: how much more a far piece costs than a near one, once that is known. Reads tell, if there have
-    /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow.
+    /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow. A drive that goes
+    /// to two places in the time in which it goes to one is only slow to answer.
     #[inline]
     pub(super) fn away(&self) -> u64 {
+        self.away
+    }
+
+    fn find_away(&self) -> u64 {
         let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
-        if self.rounds[kind + 1] <= TELLS {
+        if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
             return 0;
         }
         self.requests[kind + 1].saturating_sub(self.requests[kind])
@@ -171,6 +201,12 @@ impl Model {
         self.rounds[1].max(self.rounds[3]) <= TELLS
     }
 
+    /// It was seen whether the drive goes to many places at once, to read or to write.
+    pub(super) fn set_parallel(&mut self, reads: bool, parallel: bool) {
+        self.parallel[usize::from(!reads)] = parallel;
+        self.away = self.find_away();
+    }
+
     /// The bytes of a piece that costs no more than `nanos`.
     pub(super) fn bytes_in(&self, op: Op, nanos: u64) -> u64 {
         let kind = kind(op, Place::Far);
@@ -184,6 +220,20 @@ impl Model {
         let kind = kind(op, Place::Far);
         mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2])
             .clamp(PIECE, PIECE_MOST)
+    }
+
+    /// The least bytes of a piece, `bytes` or more, that is not known to be too small: the drive would do less if it were cut so.
+    pub(super) fn worthwhile(&self, op: Op, bytes: u64) -> u64 {
+        let each = &self.each[usize::from(!op.is_read())];
+        let first = size(bytes);
+        let too_small = |class: usize| {
+            let larger = each[class + 1..].iter().filter(|&&cost| cost > 0).min();
+            larger.is_some_and(|&best| each[class] > best + best / DEAR)
+        };
+        match (first..SIZES).find(|&class| !too_small(class)) {
+            Some(class) if class > first => GRAIN << class,
+            _ => bytes,
+        }
     }
 
     /// A piece goes to the drive, which has nothing else.
@@ -205,14 +255,19 @@ impl Model {
         op: Op,
         place: Place,
         bytes: u64,
+        time: u64,
         flight: u64,
     ) -> Option<Round> {
         let passed = now.since(self.until).as_nanos();
         self.until = now;
         self.busy += passed;
         self.area = self.area.saturating_add(passed.saturating_mul(flight));
+        self.times = self.times.saturating_add(time);
         self.spoilt |= !matches!(op, Op::Read | Op::Write);
         let ended = &mut self.ended[kind(op, place)];
+        ended.requests += 1;
+        ended.bytes += bytes;
+        let ended = &mut self.sizes[usize::from(!op.is_read())][size(bytes)];
         ended.requests += 1;
         ended.bytes += bytes;
         self.ends += 1;
@@ -229,6 +284,9 @@ impl Model {
         Round {
             flight: self.area / self.busy.max(1),
             piece: all / u64::from(self.ends.max(1)),
+            time: self.times / u64::from(self.ends.max(1)),
+            depth: self.times.saturating_mul(16) / self.busy.max(1),
+            far: 2 * (self.ended[1].requests + self.ended[3].requests) > u64::from(self.ends),
             reads: 2 * (self.ended[0].requests + self.ended[1].requests) >= u64::from(self.ends),
         }
     }
@@ -250,9 +308,41 @@ impl Model {
     pub(super) fn learn(&mut self, telling: bool) {
         if !core::mem::take(&mut self.spoilt) {
             self.adjust(telling);
+            if telling {
+                self.weigh_sizes();
+            }
         }
         self.ended = [Ended::default(); 4];
-        (self.ends, self.busy, self.area) = (0, 0, 0);
+        self.sizes = [[Ended::default(); SIZES]; 2];
+        (self.ends, self.busy, self.area, self.times) = (0, 0, 0, 0);
+    }
+
+    /// The size of which most was done in the round took its part of it.
+    fn weigh_sizes(&mut self) {
+        let modelled = |op: usize, ended: &Ended| {
+            let requests = ended.requests.saturating_mul(self.requests[2 * op + 1]);
+            requests.saturating_add(moved(ended.bytes, self.bytes[op]))
+        };
+        let all: u64 = (0..2)
+            .flat_map(|op| self.sizes[op].iter().map(move |ended| modelled(op, ended)))
+            .sum();
+        for op in 0..2 {
+            for class in 0..SIZES {
+                let ended = self.sizes[op][class];
+                let part = modelled(op, &ended);
+                if ended.bytes == 0 || 2 * part < all {
+                    continue;
+                }
+                let took = mul_div_floor(self.busy, part, all.max(1));
+                let cost = mul_div_floor(took, 1 << SHIFT, ended.bytes).max(1);
+                let each = &mut self.each[op][class];
+                *each = if *each == 0 {
+                    cost
+                } else {
+                    *each - *each / 4 + cost / 4
+                };
+            }
+        }
     }
 
     fn adjust(&mut self, telling: bool) {
@@ -278,6 +368,7 @@ impl Model {
                 self.rounds[i] = self.rounds[i].saturating_add(1);
             }
         }
+        self.away = self.find_away();
     }
 
     /// How much of the error is corrected in a part.
@@ -297,6 +388,12 @@ impl Model {
         };
         if byte { belief / 4 } else { belief }
     }
+}
+
+/// The class of a piece's size.
+#[inline]
+fn size(bytes: u64) -> usize {
+    ((bytes / GRAIN).max(1).ilog2() as usize).min(SIZES - 1)
 }
 
 /// What moving so many bytes costs at so much a byte.

@@ -24,6 +24,9 @@ const MOST: u64 = 16;
 /// And never longer than this.
 const LONGEST: Span = Span::from_secs(1);
 
+/// A flush that takes so much longer than the least had something to write.
+const SHOWS: u64 = 1_000_000;
+
 /// The flushes in the drive, and the next one.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -74,6 +77,16 @@ impl Pace {
     /// The time that a flush takes, in nanoseconds, once there has been one.
     pub(super) fn time(&self) -> Option<u64> {
         Some(self.time).filter(|&time| time > 0)
+    }
+
+    /// The least that one takes.
+    fn least(&self) -> u64 {
+        if self.least < u64::MAX { self.least } else { 0 }
+    }
+
+    /// True if one that took so long had to wait for what had been written.
+    pub(super) fn shows(&self, time: Span) -> bool {
+        time.as_nanos() > self.least() + SHOWS
     }
 
     /// True if none has run for as long as they take.

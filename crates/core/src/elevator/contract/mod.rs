@@ -149,7 +149,7 @@ impl Elevator {
         self.flight += offer.cost;
         if !request.op.is_read() {
             self.writes += offer.cost;
-            self.afterwork.sent(now, offer.cost);
+            self.afterwork.sent(now, self.afterwards(offer));
             self.pace.wrote(offer.stream, offer.cost);
         }
         if offer.last {
@@ -175,6 +175,16 @@ impl Elevator {
         let shares = &self.shares;
         self.reservations
             .wait_on(now, group, |g| shares.is_active(g));
+    }
+
+    /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
+    /// cache too, if in a better order.
+    fn afterwards(&self, offer: Offer) -> u64 {
+        if offer.place == Place::Near || !Turn::pays(&self.model) {
+            return offer.cost;
+        }
+        let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
+        offer.cost.max(read / 2)
     }
 
     /// What a piece is charged in its share: its part of what the request is charged whole, so that splitting costs the client
@@ -315,8 +325,12 @@ impl Schedule for Elevator {
         });
         let at = late.and_then(|late| self.pace.hold(now, late));
         if at.is_none() {
-            self.pace.begun();
+            let first = self.pace.running() == 0;
+            if first {
+                self.afterwork.flush_begins();
+            }
             self.model.spoil();
+            self.pace.begun();
         }
         at.map(|at| Wake {
             at,
@@ -334,6 +348,10 @@ impl Schedule for Elevator {
             self.shares.charge_flush(entity, time);
             self.reservations.flushed(now, live.group);
             self.model.spoil();
+            if self.pace.running() == 0 {
+                let waited = self.pace.shows(now.since(piece.dispatched));
+                self.afterwork.flush_ends(now, waited);
+            }
             return;
         }
         let sent = &mut self.sent[piece.request as usize];
@@ -341,9 +359,8 @@ impl Schedule for Elevator {
         sent.cost -= cost;
         let sent = *sent;
         let bytes = u64::from(piece.length);
-        let round = self
-            .model
-            .ends(now, piece.op, sent.place, bytes, self.flight);
+        let time = now.since(piece.dispatched).as_nanos();
+        let round = (self.model).ends(now, piece.op, sent.place, bytes, time, self.flight);
         let alone = (self.window).complete(now, piece, sent.place, cost, self.flight, &self.model);
         self.flight = self.flight.saturating_sub(cost);
         if !piece.op.is_read() {
@@ -351,7 +368,7 @@ impl Schedule for Elevator {
         }
         let last = live.pieces == 1 && live.issued == live.request.length;
         let drive = Drive {
-            time: now.since(piece.dispatched).as_nanos(),
+            time,
             front: sent.front,
             alone,
             serial: Turn::pays(&self.model),
@@ -410,9 +427,12 @@ impl Elevator {
     fn learn(&mut self, now: Instant, round: cost::Round) {
         self.learned = true;
         let telling = self.window.is_telling(round);
+        if let Some(parallel) = self.window.is_parallel(round) {
+            self.model.set_parallel(round.reads, parallel);
+        }
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
-        self.afterwork.settle(now);
+        self.afterwork.settle(now, Turn::pays(&self.model));
         let away = self.model.away();
         let away = if away >= turn::PAYS { away } else { 0 };
         self.reservations.set_ahead(away, self.window.largest());

@@ -10,7 +10,7 @@ use crate::list::NIL;
 use crate::{Instant, Op, Span};
 
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
-const GRAIN: u64 = 4096;
+pub(super) const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
 const PIECE_MAX: u64 = 1_000_000;
 
@@ -48,11 +48,16 @@ impl Elevator {
             None
         };
         let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX);
+        if self.model.cost(op, Place::Far, u64::from(most)) < portion {
+            // Most are small enough, and this is sooner seen than how large they may be.
+            return (most, last);
+        }
         let room = self
             .model
             .bytes_in(op, portion)
             .max(self.model.efficient(op));
         let within = room.div_ceil(GRAIN).max(1) * GRAIN;
+        let within = self.model.worthwhile(op, within);
         if within >= u64::from(most) {
             return (most, last);
         }
@@ -120,6 +125,7 @@ impl Elevator {
             delay: self.window.delay(),
             serial: Turn::pays(&self.model),
             behind,
+            new: self.model.is_new(),
             lag: 2 * lag.as_nanos(),
             overdue: waited >= HELD_MAX,
         };

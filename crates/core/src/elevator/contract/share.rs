@@ -8,7 +8,8 @@
 use crate::heap::Heap;
 use crate::list::NIL;
 use crate::mutant;
-use crate::tree::{Sorted, Tree, before};
+use crate::tournament::Tournaments;
+use crate::tree::before;
 use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,32 +26,14 @@ const COST_MAX: u64 = 1 << 40;
 #[derive(Clone, Copy, Debug)]
 struct Entity {
     parent: u32,
-    weight: u32,
+    /// It and those beside it that are of its class, by their start tags.
+    set: u32,
     start: u64,
+    /// How far ahead [`AHEAD_MAX`] takes it.
+    ahead: u64,
+    weight: u32,
     idle_class: bool,
     active: bool,
-}
-
-/// The idle class has a virtual time of its own: what is left to it now and then moves nobody else's.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    children: Tree,
-    idle_children: Tree,
-    now: u64,
-    idle_now: u64,
-}
-
-const NODE: Node = Node {
-    children: Tree::EMPTY,
-    idle_children: Tree::EMPTY,
-    now: 0,
-    idle_now: 0,
-};
-
-impl Node {
-    fn now(&self, idle_class: bool) -> u64 {
-        if idle_class { self.idle_now } else { self.now }
-    }
 }
 
 /// The trees of all groups. An entity's number is a group's slot, or the number of groups plus a stream's slot.
@@ -58,8 +41,10 @@ impl Node {
 pub(super) struct Shares {
     groups: u32,
     entities: Vec<Entity>,
-    nodes: Vec<Node>,
-    forest: Sorted,
+    /// Two for each group: of its children, and of those of the idle class. That has a virtual time of its own: what is left to it
+    /// now and then moves nobody else's.
+    sets: Tournaments,
+    times: Vec<u64>,
     /// Groups of the idle class, at whatever level, that have something to send: by when they must be served.
     overdue: Heap,
     idle_timeout: Span,
@@ -69,16 +54,18 @@ impl Shares {
     pub(super) fn new(groups: u32, streams: u32, idle_timeout: Span) -> Self {
         let entity = Entity {
             parent: NIL,
-            weight: 1,
+            set: NIL,
             start: 0,
+            ahead: AHEAD_MAX << SHIFT,
+            weight: 1,
             idle_class: false,
             active: false,
         };
         Self {
             groups,
             entities: vec![entity; (groups + streams) as usize],
-            nodes: vec![NODE; groups as usize],
-            forest: Sorted::new(groups + streams),
+            sets: Tournaments::new(2 * groups, groups + streams),
+            times: vec![0; 2 * groups as usize],
             overdue: Heap::new(groups),
             idle_timeout,
         }
@@ -86,6 +73,16 @@ impl Shares {
 
     pub(super) fn of_stream(&self, stream: u32) -> u32 {
         self.groups + stream
+    }
+
+    /// Those below a group that are of a class.
+    #[inline]
+    fn set_of(&self, group: u32, idle_class: bool) -> u32 {
+        if idle_class {
+            self.groups + group
+        } else {
+            group
+        }
     }
 
     /// Places an entity in the tree, or gives it another weight or class.
@@ -101,11 +98,19 @@ impl Shares {
         if active {
             self.deactivate(entity);
         }
+        let set = self.set_of(parent, idle_class);
         let e = &mut self.entities[entity as usize];
-        if e.parent != parent {
-            e.start = self.nodes[parent as usize].now(idle_class);
+        if e.set != set {
+            if e.parent != NIL {
+                self.sets.leave(e.set);
+            }
+            self.sets.join(set);
         }
-        (e.parent, e.weight, e.idle_class) = (parent, weight, idle_class);
+        if e.parent != parent {
+            e.start = self.times[set as usize];
+        }
+        (e.parent, e.set, e.idle_class) = (parent, set, idle_class);
+        (e.weight, e.ahead) = (weight, (AHEAD_MAX << SHIFT) / u64::from(weight));
         if active {
             self.activate(now, entity);
         }
@@ -113,8 +118,12 @@ impl Shares {
 
     /// Takes an inactive entity out of the tree.
     pub(super) fn forget(&mut self, entity: u32) {
-        debug_assert!(!self.entities[entity as usize].active);
-        self.entities[entity as usize].parent = NIL;
+        let e = &mut self.entities[entity as usize];
+        debug_assert!(!e.active);
+        if e.parent != NIL {
+            self.sets.leave(e.set);
+        }
+        (e.parent, e.set) = (NIL, NIL);
     }
 
     /// The entity has something to send: it and every group above it.
@@ -126,15 +135,15 @@ impl Shares {
                 return;
             }
             e.active = true;
-            let parent = e.parent;
-            let present = self.nodes[parent as usize].now(e.idle_class);
+            let present = self.times[e.set as usize];
             if before(e.start, present) {
                 e.start = present;
             }
-            if e.idle_class {
+            self.sets.insert(e.set, at, e.start);
+            let (parent, idle_class) = (e.parent, e.idle_class);
+            if idle_class {
                 self.served_idle(now, at);
             }
-            self.link(at);
             at = parent;
         }
     }
@@ -143,20 +152,20 @@ impl Shares {
     pub(super) fn deactivate(&mut self, entity: u32) {
         let mut at = entity;
         loop {
-            let parent = self.entities[at as usize].parent;
-            if parent == NIL || !self.entities[at as usize].active {
+            let e = &mut self.entities[at as usize];
+            if e.parent == NIL || !e.active {
                 return;
             }
-            self.unlink(at);
-            self.entities[at as usize].active = false;
-            if self.entities[at as usize].idle_class {
+            self.sets.remove(e.set, at);
+            e.active = false;
+            if e.idle_class {
                 self.overdue.clear(at);
             }
-            let node = &self.nodes[parent as usize];
-            if !node.children.is_empty() || !node.idle_children.is_empty() {
+            at = e.parent;
+            let of_either = [false, true].map(|class| self.set_of(at, class));
+            if !of_either.iter().all(|&set| self.sets.is_empty(set)) {
                 return;
             }
-            at = parent;
         }
     }
 
@@ -187,10 +196,9 @@ impl Shares {
     pub(super) fn pick(&self, group: u32) -> Option<u32> {
         let mut at = group;
         loop {
-            let node = &self.nodes[at as usize];
-            let first = match self.forest.first(&node.children) {
+            let first = match self.sets.first(self.set_of(at, false)) {
                 Some(normal) => normal,
-                None => self.forest.first(&node.idle_children)?,
+                None => self.sets.first(self.set_of(at, true))?,
             };
             if first >= self.groups {
                 return Some(first - self.groups);
@@ -201,55 +209,53 @@ impl Shares {
 
     /// `cost` was spent on the stream: it and the groups above it move on, up to and including `top`; all of them if that is not
     /// among them.
+    #[inline]
     pub(super) fn charge(&mut self, now: Instant, entity: u32, cost: u64, top: u32) {
-        let mut at = entity;
-        while self.entities[at as usize].parent != NIL {
-            self.charge_one(at, cost);
-            if self.entities[at as usize].idle_class && self.entities[at as usize].active {
+        let (mut at, work) = (entity, cost.min(COST_MAX) << SHIFT);
+        while let Some(parent) = self.charge_one(at, work) {
+            let e = &self.entities[at as usize];
+            if e.idle_class && e.active {
                 self.served_idle(now, at);
             }
             if at == top {
                 return;
             }
-            at = self.entities[at as usize].parent;
+            at = parent;
         }
     }
 
     /// A flush of the stream took so much; that is no service for which somebody of the idle class would have waited.
     pub(super) fn charge_flush(&mut self, entity: u32, cost: u64) {
-        let mut at = entity;
-        while self.entities[at as usize].parent != NIL {
-            self.charge_one(at, cost);
-            at = self.entities[at as usize].parent;
+        let (mut at, work) = (entity, cost.min(COST_MAX) << SHIFT);
+        while let Some(parent) = self.charge_one(at, work) {
+            at = parent;
         }
     }
 
-    fn charge_one(&mut self, at: u32, cost: u64) {
-        let e = self.entities[at as usize];
-        let node = &mut self.nodes[e.parent as usize];
-        let (tree, present) = if e.idle_class {
-            (&mut node.idle_children, &mut node.idle_now)
-        } else {
-            (&mut node.children, &mut node.now)
-        };
+    /// It moves on by `work`: cost in the units of virtual time. Returns the group above; `None` if the entity has no place in the tree, as the root has none.
+    #[expect(clippy::inline_always, reason = "once for each level of each piece")]
+    #[inline(always)]
+    fn charge_one(&mut self, at: u32, work: u64) -> Option<u32> {
+        let e = &mut self.entities[at as usize];
+        if e.parent == NIL {
+            return None;
+        }
+        let present = &mut self.times[e.set as usize];
         // Virtual time follows those whose turn it was, not those served ahead of it for the sake of a promise.
-        if e.active && before(*present, e.start) && self.forest.first(tree) == Some(at) {
+        if e.active && before(*present, e.start) && self.sets.first(e.set) == Some(at) {
             *present = e.start;
         }
-        let weight = u64::from(e.weight);
-        let furthest = present.wrapping_add((AHEAD_MAX << SHIFT) / weight);
-        let mut next = e.start.wrapping_add((cost.min(COST_MAX) << SHIFT) / weight);
-        if before(furthest, next) {
-            next = if before(e.start, furthest) {
-                furthest
-            } else {
-                e.start
-            };
+        let furthest = present.wrapping_add(e.ahead);
+        let next = (e.start).wrapping_add(work / u64::from(e.weight));
+        if !before(furthest, next) {
+            e.start = next;
+        } else if before(e.start, furthest) {
+            e.start = furthest;
         }
-        self.entities[at as usize].start = next;
         if e.active {
-            self.forest.postpone(tree, at, next);
+            self.sets.postpone(e.set, at, e.start);
         }
+        Some(e.parent)
     }
 
     /// True if the stream `one` has had less than its share beside the stream `other`, at the level at which their ways part.
@@ -274,13 +280,7 @@ impl Shares {
         let mut at = entity;
         while !matches!(self.entities[at as usize].parent, 0 | NIL) {
             let e = &self.entities[at as usize];
-            let node = &self.nodes[e.parent as usize];
-            let tree = if e.idle_class {
-                &node.idle_children
-            } else {
-                &node.children
-            };
-            if let Some(first) = self.forest.first(tree) {
+            if let Some(first) = self.sets.first(e.set) {
                 let most = (cost.min(COST_MAX) << SHIFT) / u64::from(e.weight);
                 let start = self.entities[first as usize].start;
                 if before(start.wrapping_add(most), e.start) {
@@ -290,28 +290,6 @@ impl Shares {
             at = e.parent;
         }
         false
-    }
-
-    fn link(&mut self, at: u32) {
-        let e = &self.entities[at as usize];
-        let node = &mut self.nodes[e.parent as usize];
-        let tree = if e.idle_class {
-            &mut node.idle_children
-        } else {
-            &mut node.children
-        };
-        self.forest.insert(tree, at, e.start, 0);
-    }
-
-    fn unlink(&mut self, at: u32) {
-        let e = &self.entities[at as usize];
-        let node = &mut self.nodes[e.parent as usize];
-        let tree = if e.idle_class {
-            &mut node.idle_children
-        } else {
-            &mut node.children
-        };
-        self.forest.remove(tree, at);
     }
 }
 

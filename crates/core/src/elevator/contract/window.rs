@@ -16,6 +16,8 @@ use super::cost::{Model, Place, Round};
 use crate::layer::Piece;
 use crate::{Instant, Op, Span};
 
+/// So many pieces at once, in 16ths, show whether the drive does one thing after the other.
+const SEVERAL: u64 = 28;
 /// Twice the delay: room to grow into.
 const GAIN: u64 = 2;
 /// The bound is never below this: a live host is this late now and then.
@@ -264,6 +266,12 @@ impl Window {
     /// True if pieces waited for one another in a round, instead of for somebody to ask.
     pub(super) fn is_telling(&self, round: Round) -> bool {
         round.flight >= GAIN * self.each[usize::from(!round.reads)] + round.piece
+    }
+
+    /// Whether the drive does several things at once as fast as one, if a round in which it had several tells.
+    pub(super) fn is_parallel(&self, round: Round) -> Option<bool> {
+        let least = self.least[usize::from(!round.reads)].get()?;
+        (round.far && round.depth >= SEVERAL).then(|| 2 * round.time <= 3 * least)
     }
 
     /// A round has ended: costs are others now.

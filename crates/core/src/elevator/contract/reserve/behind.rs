@@ -13,10 +13,11 @@ impl Reservations {
             let r = &mut self.table[at as usize];
             if r.requests == 0 {
                 let pause = now.since(r.idle_since);
-                if pause > forget {
-                    r.kept = r.kept.max(due);
-                } else {
+                if pause <= forget {
                     r.think = average(r.think, pause.as_nanos());
+                }
+                if pause > forget || r.pauses {
+                    r.kept = r.kept.max(due);
                 }
             }
             if r.realtime || !self.waiting.contains(at) {

@@ -63,7 +63,9 @@ struct Reservation {
     own: u64,
     /// How much later its requests come back for what others have in front of them, in 256ths of that.
     delayed: u64,
-    /// False if not even an idle drive would keep the promise: its client is the limit, or the drive.
+    /// It pauses too long between its requests to get what was promised: that counts while it asks.
+    pauses: bool,
+    /// False if not even an idle drive would keep the promise while it asks.
     reachable: bool,
     /// It is the drive that is too slow, and what it has outstanding keeps that busy.
     fills: bool,
@@ -93,6 +95,7 @@ const NOTHING: Reservation = Reservation {
     there_requests: 0,
     own: 0,
     delayed: WHOLLY,
+    pauses: false,
     reachable: true,
     fills: false,
     bound_realtime: false,

@@ -71,6 +71,8 @@ pub(in super::super) struct Way {
     pub(in super::super) behind: u32,
     /// By how much that is behind beyond what realtime clients may make it.
     pub(in super::super) lag: u64,
+    /// Next to nothing is known of the drive.
+    pub(in super::super) new: bool,
     /// It has waited so long that those who cannot be served in time must let it pass.
     pub(in super::super) overdue: bool,
 }
@@ -78,9 +80,8 @@ pub(in super::super) struct Way {
 impl Reservation {
     /// The time that a request may take, as the client is.
     fn allowed(&self) -> u64 {
-        self.period
-            .min(DEADLINE_MAX + self.think)
-            .saturating_sub(self.think)
+        let think = if self.pauses { 0 } else { self.think };
+        self.period.min(DEADLINE_MAX + think).saturating_sub(think)
     }
 
     fn linger(&self) -> Span {
@@ -120,8 +121,10 @@ impl Reservation {
             self.delayed = (self.delayed - self.delayed / 8 + sample / 8)
                 .clamp(*DELAYED.start(), *DELAYED.end());
         }
-        let allowed = self.period.saturating_sub(self.think);
-        self.reachable = self.own <= allowed + allowed / 8;
+        let within = |allowed: u64| self.own <= allowed + allowed / 8;
+        self.reachable = within(self.period.saturating_sub(self.think));
+        self.pauses = !self.reachable && within(self.period / 2);
+        self.reachable |= self.pauses;
         self.fills = (serial || 2 * self.flight >= self.own) && self.own > self.period;
         hidden
     }
@@ -152,6 +155,10 @@ impl Reservation {
         let due = now.back(late);
         if self.requests == 0 && now > self.expected() {
             return others == 0 || front <= allowed.saturating_sub(self.own);
+        }
+        if way.new {
+            // What others' pieces do to the drive is seen from one at a time.
+            return others == 0 && due.since(self.kept) < STRICT;
         }
         if !self.reachable {
             if self.fills {

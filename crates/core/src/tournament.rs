@@ -1,0 +1,434 @@
+//! Tournaments: which slot of a set has the smallest key, for many sets, with all matches in one table.
+//!
+//! The active slots of a set stand in a row, two and two play, then the winners of two matches, and so on up to the top. Whoever's
+//! key changes plays its way up again, one match a level. Where the matches are does not depend on who wins, so that the processor
+//! has nothing to guess and need not wait for one level to read the next. Keys are compared as serial numbers, `a - b` as signed, so
+//! virtual times may wrap. Of equal keys the one that was given first comes first.
+//!
+//! A set has room for its members, active or not. Only when members come may a set have to move to where there is more room.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::hint::select_unpredictable;
+
+/// Who plays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    key: u64,
+    /// The ticket that came with the key, and below it the slot.
+    tie: u64,
+}
+
+/// Nobody plays. Tickets begin with one.
+const ABSENT: Entry = Entry { key: 0, tie: 0 };
+
+impl Entry {
+    fn new(key: u64, ticket: u32, slot: u32) -> Self {
+        let tie = u64::from(ticket) << 32 | u64::from(slot);
+        Self { key, tie }
+    }
+
+    #[inline]
+    fn slot(self) -> u32 {
+        self.tie as u32
+    }
+
+    #[inline]
+    fn is_absent(self) -> bool {
+        self.tie == 0
+    }
+
+    /// True if it comes before another; both are there. Key and tie are one serial number.
+    #[inline]
+    fn is_before(self, other: Self) -> bool {
+        let borrow = u64::from(self.tie < other.tie);
+        let difference = self.key.wrapping_sub(other.key).wrapping_sub(borrow);
+        difference.cast_signed() < 0
+    }
+
+    /// Who wins a match of one who is there with one who may be absent.
+    #[inline]
+    fn against(self, other: Self) -> Self {
+        let lost = other.is_before(self) & !other.is_absent();
+        Self {
+            key: select_unpredictable(lost, other.key, self.key),
+            tie: select_unpredictable(lost, other.tie, self.tie),
+        }
+    }
+}
+
+/// Entries stand at the nodes of a complete binary tree: 1 is the root, below `n` are `2n` and `2n + 1`, from the number of leaves
+/// on are these. Match `n` has the entries of the nodes `2n` and `2n + 1`. The active ones have the leaves from the left, and play
+/// in the smallest subtree that has all of them.
+#[derive(Clone, Copy, Debug)]
+struct Set {
+    /// The entry of that subtree's root.
+    top: Entry,
+    /// Where match 0, which there is not, would be.
+    base: u32,
+    /// Active ones.
+    len: u32,
+    /// The last ticket that was given.
+    ticket: u32,
+    /// Levels of matches: of all, and of those that are played.
+    levels: u8,
+    played: u8,
+}
+
+impl Set {
+    const EMPTY: Self = Self {
+        top: ABSENT,
+        base: 0,
+        len: 0,
+        ticket: 0,
+        levels: 0,
+        played: 0,
+    };
+
+    /// The node that a leaf is, counted from the left.
+    #[inline]
+    fn node(&self, leaf: u32) -> u32 {
+        leaf | 1 << self.levels
+    }
+
+    /// The match between a node and the one beside it.
+    #[inline]
+    fn game(&self, node: u32) -> usize {
+        (self.base + node / 2) as usize
+    }
+}
+
+/// Matches that so many levels take up.
+fn size(levels: u8) -> u32 {
+    if levels == 0 { 0 } else { 1 << levels }
+}
+
+/// Levels that so many members need.
+fn levels_for(members: u32) -> u8 {
+    (u32::BITS - members.saturating_sub(1).leading_zeros()) as u8
+}
+
+/// Sets of slots. A slot is active in at most one set at a time, and only in one whose member it is.
+#[derive(Debug)]
+pub(crate) struct Tournaments {
+    sets: Vec<Set>,
+    members: Vec<u32>,
+    /// Each slot's leaf in the set in which it is active, counted from the left.
+    leaves: Vec<u32>,
+    matches: Vec<[Entry; 2]>,
+    /// From here on the table of matches is free.
+    free: u32,
+    /// All sets, by where their matches are: for tidying up.
+    order: Vec<u32>,
+}
+
+impl Tournaments {
+    /// So many sets with up to `slots` members in all.
+    pub(crate) fn new(sets: u32, slots: u32) -> Self {
+        Self {
+            sets: vec![Set::EMPTY; sets as usize],
+            members: vec![0; sets as usize],
+            leaves: vec![0; slots as usize],
+            // Twice what members may need, so that tidying up is rare.
+            matches: vec![[ABSENT; 2]; 4 * slots as usize],
+            free: 0,
+            order: (0..sets).collect(),
+        }
+    }
+
+    /// A set has one more member, who is not active.
+    pub(crate) fn join(&mut self, set: u32) {
+        self.members[set as usize] += 1;
+        if levels_for(self.members[set as usize]) > self.sets[set as usize].levels {
+            self.grow(set);
+        }
+    }
+
+    /// An inactive member leaves its set.
+    pub(crate) fn leave(&mut self, set: u32) {
+        self.members[set as usize] -= 1;
+        debug_assert!(self.sets[set as usize].len <= self.members[set as usize]);
+    }
+
+    /// True if nobody is active in the set.
+    #[inline]
+    pub(crate) fn is_empty(&self, set: u32) -> bool {
+        self.sets[set as usize].len == 0
+    }
+
+    /// The active slot of smallest key.
+    #[inline]
+    pub(crate) fn first(&self, set: u32) -> Option<u32> {
+        let top = self.sets[set as usize].top;
+        (!top.is_absent()).then_some(top.slot())
+    }
+
+    /// A member becomes active, behind those of equal key.
+    pub(crate) fn insert(&mut self, set: u32, slot: u32, key: u64) {
+        let s = &mut self.sets[set as usize];
+        debug_assert!(s.len < self.members[set as usize], "who is not a member?");
+        let leaf = s.len;
+        s.len += 1;
+        if leaf.is_power_of_two() {
+            // One level more: who was at the top is on its left.
+            let top = s.node(0) >> s.played;
+            self.matches[s.game(top)][0] = s.top;
+            s.played += 1;
+        }
+        self.leaves[slot as usize] = leaf;
+        self.postpone(set, slot, key);
+    }
+
+    /// Gives an active slot another key, behind those of equal key.
+    #[expect(clippy::inline_always, reason = "once for each level of each piece")]
+    #[inline(always)]
+    pub(crate) fn postpone(&mut self, set: u32, slot: u32, key: u64) {
+        let s = &mut self.sets[set as usize];
+        s.ticket += 1;
+        let (ticket, levels) = (s.ticket, s.played);
+        let leaf = s.node(self.leaves[slot as usize]);
+        self.play(set, leaf, levels, Entry::new(key, ticket, slot));
+        if ticket == u32::MAX {
+            self.renumber(set);
+        }
+    }
+
+    /// An active slot becomes inactive.
+    pub(crate) fn remove(&mut self, set: u32, slot: u32) {
+        let s = self.sets[set as usize];
+        let (leaf, last) = (self.leaves[slot as usize], s.len - 1);
+        debug_assert!(leaf <= last, "slot {slot} is not active in set {set}");
+        if last == 0 {
+            self.sets[set as usize].top = ABSENT;
+        } else {
+            let moved = self.retire(set, s.node(last));
+            if leaf != last {
+                self.leaves[moved.slot() as usize] = leaf;
+                self.play(set, s.node(leaf), s.played, moved);
+            }
+        }
+        let s = &mut self.sets[set as usize];
+        s.len = last;
+        s.played = levels_for(last);
+    }
+
+    /// An entry comes to a node of a set: it and whoever wins plays so many times, up to the top.
+    #[inline]
+    fn play(&mut self, set: u32, mut node: u32, levels: u8, mut entry: Entry) {
+        let s = &mut self.sets[set as usize];
+        for _ in 0..levels {
+            let pair = &mut self.matches[s.game(node)];
+            let side = node as usize % 2;
+            pair[side] = entry;
+            entry = entry.against(pair[side ^ 1]);
+            node /= 2;
+        }
+        s.top = entry;
+    }
+
+    /// Nobody is at the last leaf of several any longer. Returns who was.
+    fn retire(&mut self, set: u32, last: u32) -> Entry {
+        let s = self.sets[set as usize];
+        let (mut node, mut levels) = (last, s.played);
+        let retired = self.matches[s.game(node)][node as usize % 2];
+        // What is beside a left one is further right, and there is nobody.
+        while node.is_multiple_of(2) {
+            self.matches[s.game(node)][0] = ABSENT;
+            (node, levels) = (node / 2, levels - 1);
+        }
+        let pair = &mut self.matches[s.game(node)];
+        pair[1] = ABSENT;
+        let left = pair[0];
+        self.play(set, node / 2, levels - 1, left);
+        retired
+    }
+
+    /// All tickets have been given: the active ones get the first ones, in their order.
+    #[cold]
+    fn renumber(&mut self, set: u32) {
+        let s = self.sets[set as usize];
+        // The leaves are the second half of the entries, and one that is alone is at the top only.
+        let row = 2 * s.base as usize + s.node(0) as usize;
+        if s.len > 1 {
+            let entries = &mut self.matches.as_flattened_mut()[row..row + s.len as usize];
+            entries.sort_unstable_by(|a, b| b.is_before(*a).cmp(&a.is_before(*b)));
+        }
+        for leaf in 0..s.len {
+            let old = match s.len {
+                1 => s.top,
+                _ => self.matches.as_flattened()[row + leaf as usize],
+            };
+            self.leaves[old.slot() as usize] = leaf;
+            let new = Entry::new(old.key, leaf + 1, old.slot());
+            self.play(set, s.node(leaf), s.played, new);
+        }
+        self.sets[set as usize].ticket = s.len;
+    }
+
+    /// Makes room for all members of a set.
+    #[cold]
+    fn grow(&mut self, set: u32) {
+        let levels = levels_for(self.members[set as usize]);
+        if self.free + size(levels) > self.matches.len() as u32 {
+            self.tidy();
+        }
+        let base = self.free;
+        self.free += size(levels);
+        self.matches[base as usize..self.free as usize].fill([ABSENT; 2]);
+        self.relocate(set, base, levels);
+    }
+
+    /// Takes away what no set needs.
+    fn tidy(&mut self) {
+        let sets = &self.sets;
+        (self.order).sort_unstable_by_key(|&set| sets[set as usize].base);
+        self.free = 0;
+        for place in 0..self.order.len() {
+            let set = self.order[place];
+            let needed = levels_for(self.members[set as usize]);
+            let levels = self.sets[set as usize].levels.min(needed);
+            self.relocate(set, self.free, levels);
+            self.free += size(levels);
+        }
+    }
+
+    /// Gives a set its matches elsewhere: where there is nobody's, or further in front in the order of sets, and no more of them.
+    fn relocate(&mut self, set: u32, base: u32, levels: u8) {
+        let s = &mut self.sets[set as usize];
+        let both = s.levels.min(levels);
+        // From the top down: what is in the way of a level has been moved.
+        for level in 0..both {
+            let count = 1 << level;
+            let from = (s.base as usize) + (count << (s.levels - both));
+            let to = (base as usize) + (count << (levels - both));
+            self.matches.copy_within(from..from + count, to);
+        }
+        (s.base, s.levels) = (base, levels);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec as StdVec;
+
+    const SETS: u32 = 5;
+    const SLOTS: u32 = 70;
+
+    /// What is in the sets, as (key, order of coming, slot) of each active one.
+    #[derive(Default)]
+    struct Model {
+        sets: [StdVec<(u64, u64, u32)>; SETS as usize],
+    }
+
+    impl Model {
+        fn set(&mut self, set: u32, slot: u32, entry: Option<(u64, u64)>) {
+            let all = &mut self.sets[set as usize];
+            all.retain(|e| e.2 != slot);
+            all.extend(entry.map(|(key, step)| (key, step, slot)));
+        }
+
+        /// Whether each set's first is the one that a scan finds.
+        fn check(&self, tournaments: &Tournaments, base: u64) {
+            for (set, all) in (0..).zip(&self.sets) {
+                let first = all
+                    .iter()
+                    .min_by_key(|e| (e.0.wrapping_sub(base), e.1))
+                    .map(|e| e.2);
+                assert_eq!(tournaments.first(set), first);
+                assert_eq!(tournaments.is_empty(set), all.is_empty());
+            }
+        }
+    }
+
+    fn random(state: &mut u64) -> u64 {
+        *state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        *state >> 20
+    }
+
+    /// Slots join sets, come, go, are postponed, leave and join others, most of them the same set for a while.
+    fn agree(seed: u64, base: u64, ticket: u32) {
+        let mut tournaments = Tournaments::new(SETS, SLOTS);
+        for set in &mut tournaments.sets {
+            set.ticket = ticket;
+        }
+        let (mut model, mut state) = (Model::default(), seed);
+        let mut member = [None; SLOTS as usize];
+        let mut active = [false; SLOTS as usize];
+        for step in 0..30_000u64 {
+            let slot = random(&mut state) as u32 % SLOTS;
+            let at = slot as usize;
+            let key = base.wrapping_add(random(&mut state) % 40);
+            let crowd = (step / 1_000) as u32 % SETS;
+            match (member[at], random(&mut state) % 8) {
+                (None, draw) => {
+                    let set = if draw < 6 { crowd } else { draw as u32 % SETS };
+                    tournaments.join(set);
+                    member[at] = Some(set);
+                }
+                (Some(set), 0) if !active[at] => {
+                    tournaments.leave(set);
+                    member[at] = None;
+                }
+                (Some(set), _) if !active[at] => {
+                    tournaments.insert(set, slot, key);
+                    model.set(set, slot, Some((key, step)));
+                    active[at] = true;
+                }
+                (Some(set), 0..3) => {
+                    tournaments.remove(set, slot);
+                    model.set(set, slot, None);
+                    active[at] = false;
+                }
+                (Some(set), _) => {
+                    let slot = tournaments
+                        .first(set)
+                        .filter(|_| key.is_multiple_of(2))
+                        .unwrap_or(slot);
+                    tournaments.postpone(set, slot, key);
+                    model.set(set, slot, Some((key, step)));
+                }
+            }
+            model.check(&tournaments, base);
+        }
+    }
+
+    #[test]
+    fn agree_with_a_scan() {
+        for seed in 0..8 {
+            agree(seed, 0, 0);
+        }
+    }
+
+    #[test]
+    fn keys_may_wrap() {
+        agree(1, 0u64.wrapping_sub(20), 0);
+    }
+
+    #[test]
+    fn order_survives_the_last_ticket() {
+        for early in 0..40 {
+            agree(early, 0, u32::MAX - 100 * early as u32 - 1);
+        }
+    }
+
+    #[test]
+    fn members_that_move_from_set_to_set_find_room() {
+        const ALL: u32 = 1_000;
+        let mut tournaments = Tournaments::new(40, ALL);
+        (0..ALL).for_each(|_| tournaments.join(0));
+        // Each set keeps one that is active and has a key.
+        for set in 1..40 {
+            for slot in 0..ALL - set {
+                tournaments.leave(set - 1);
+                tournaments.join(set);
+                if slot == 0 {
+                    tournaments.insert(set, set, u64::from(set));
+                }
+            }
+            (1..=set).for_each(|set| assert_eq!(tournaments.first(set), Some(set)));
+        }
+    }
+}
