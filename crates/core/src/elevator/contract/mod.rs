@@ -83,6 +83,8 @@ pub(super) struct Elevator {
     /// The reservation that is being served, or [`NIL`]; and up to where its clock goes before another's turn comes.
     served: u32,
     goal: Instant,
+    /// When somebody with a promise was looked at for the first time.
+    began: Option<Instant>,
     /// Since when somebody has been held back for the sake of a promise, with nobody getting past.
     held: Option<Instant>,
     /// The stream for whose next request the drive is kept.
@@ -115,6 +117,7 @@ impl Elevator {
             writes: 0,
             served: NIL,
             goal: Instant::ZERO,
+            began: None,
             held: None,
             awaited: None,
             idles: None,

@@ -14,6 +14,9 @@ pub(super) const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
 const PIECE_MAX: u64 = 1_000_000;
 
+/// For so long at the most is next to nothing known of the drive: where flushes spoil every round it would be for ever.
+const BEGINNING: Span = Span::from_millis(400);
+
 /// A piece that might go.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
@@ -116,6 +119,7 @@ impl Elevator {
             NIL => Span::ZERO,
             group => self.reservations.lag(now, group).less(YIELD),
         };
+        let began = *self.began.get_or_insert(now);
         let waited = self.held.map_or(Span::ZERO, |held| now.since(held));
         let way = Way {
             group: table.requests[offer.request].group,
@@ -125,7 +129,7 @@ impl Elevator {
             delay: self.window.delay(),
             serial: Turn::pays(&self.model),
             behind,
-            new: self.model.is_new(),
+            new: self.model.is_new() && now.since(began) < BEGINNING,
             lag: 2 * lag.as_nanos(),
             overdue: waited >= HELD_MAX,
         };
