@@ -4,7 +4,8 @@
 //! promised request that had the drive to itself takes far longer than it usually does, the drive hides work: from then on a written
 //! piece is taken to keep the drive busy for what it costs from when it went there, answered or not; and if that is not enough for
 //! twice that, again and again, until it happens no longer; and a little less every second, to see whether it still is so (Gimbal's
-//! write cost: Min et al., "Gimbal", SIGCOMM 2021).
+//! write cost: Min et al., "Gimbal", SIGCOMM 2021). A flush that had to wait shows it, too, and leaves nothing of what was written
+//! before it; a drive with turns is always taken to hide what it was given to write.
 
 use crate::{Instant, Span};
 

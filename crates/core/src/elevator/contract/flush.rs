@@ -79,14 +79,9 @@ impl Pace {
         Some(self.time).filter(|&time| time > 0)
     }
 
-    /// The least that one takes.
-    fn least(&self) -> u64 {
-        if self.least < u64::MAX { self.least } else { 0 }
-    }
-
-    /// True if one that took so long had to wait for what had been written.
+    /// True if one that has ended after so long had to wait for what had been written.
     pub(super) fn shows(&self, time: Span) -> bool {
-        time.as_nanos() > self.least() + SHOWS
+        time.as_nanos() > self.least.saturating_add(SHOWS)
     }
 
     /// True if none has run for as long as they take.

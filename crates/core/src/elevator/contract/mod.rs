@@ -328,8 +328,7 @@ impl Schedule for Elevator {
         });
         let at = late.and_then(|late| self.pace.hold(now, late));
         if at.is_none() {
-            let first = self.pace.running() == 0;
-            if first {
+            if self.pace.running() == 0 {
                 self.afterwork.flush_begins();
             }
             self.model.spoil();
