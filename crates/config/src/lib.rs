@@ -37,6 +37,7 @@ mod problem;
 pub mod profile;
 mod read;
 mod reload;
+pub mod scenario;
 mod server;
 pub mod sheet;
 pub mod units;

@@ -4,7 +4,7 @@ use crate::Error;
 use weir_core::{Contract, Span};
 use weir_drive::Config;
 use weir_load::{Program, SyncMode};
-use weir_sim::host::Buffered;
+use weir_sim::Buffered;
 use weir_sim::scenario::{Control, FILE, Interferers, Reads, latency};
 use weir_sim::{Adapter, NrRequests, Policy, Results, Run, Scenario};
 

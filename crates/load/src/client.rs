@@ -2,10 +2,10 @@
 
 use crate::offset::Offsets;
 use crate::pace::{Due, Pace};
-use crate::program::{Program, ProgramError, Region, SyncMode};
+use crate::program::{Activity, Program, ProgramError, Region, SyncMode};
 use crate::rng::Rng;
 use core::num::NonZeroU64;
-use weir_core::{Flags, Instant, Op};
+use weir_core::{Flags, Instant, Op, Span};
 
 const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 
@@ -91,10 +91,17 @@ impl Client {
         if now < start {
             return Step::WaitUntil(start);
         }
+        if let Some(at) = self.rests_until(now) {
+            if !self.is_past_end(at) {
+                return Step::WaitUntil(at);
+            }
+            self.stopped = true;
+            return self.wait();
+        }
         if self.outstanding == self.program.depth || self.must_drain() {
             return Step::WaitForCompletion;
         }
-        match self.pace.due(now) {
+        match self.due(now) {
             Due::Since(due) => Step::Issue(self.issue(due)),
             Due::At(at) if self.is_past_end(at) => {
                 self.stopped = true;
@@ -126,6 +133,36 @@ impl Client {
     /// What it runs.
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// While it rests: when it works again.
+    fn rests_until(&self, now: Instant) -> Option<Instant> {
+        let activity = self.program.activity?;
+        let start = Instant::ZERO + self.program.start;
+        let round = activity.on.as_nanos() + activity.off.as_nanos();
+        let inside = now.since(start).as_nanos() % round;
+        (inside >= activity.on.as_nanos()).then(|| now + Span::from_nanos(round - inside))
+    }
+
+    /// When the next request is due, asked while it works. The clock of an open loop runs only then.
+    fn due(&self, now: Instant) -> Due {
+        let Some(Activity { on, off }) = self.program.activity.filter(|_| self.pace.is_open())
+        else {
+            return self.pace.due(now);
+        };
+        let start = Instant::ZERO + self.program.start;
+        let (on, round) = (on.as_nanos(), on.as_nanos() + off.as_nanos());
+        let passed = now.since(start).as_nanos();
+        let worked = passed / round * on + passed % round;
+        let back = |at: Instant| {
+            let worked = at.since(start).as_nanos();
+            start + Span::from_nanos((worked / on).saturating_mul(round) + worked % on)
+        };
+        match self.pace.due(start + Span::from_nanos(worked)) {
+            Due::Since(due) => Due::Since(back(due)),
+            Due::At(at) => Due::At(back(at)),
+            Due::Answer => Due::Answer,
+        }
     }
 
     fn is_past_end(&self, at: Instant) -> bool {

@@ -45,5 +45,7 @@ mod shuffle;
 mod zipf;
 
 pub use client::{Client, Io, Step};
-pub use program::{Arrival, Pattern, Program, ProgramError, Region, Size, SyncMode};
+pub use program::{
+    Activity, Arrival, Pattern, Program, ProgramError, Region, Size, Split, SyncMode, Zones,
+};
 pub use rng::{Rng, seed};

@@ -1,17 +1,27 @@
 //! Where requests are, and how long.
 
-use crate::program::{Pattern, Program, Region, Size};
+use crate::program::{Pattern, Program, Region, Size, Zones};
 use crate::rng::Rng;
 use crate::shuffle::Shuffle;
 use crate::zipf::Zipf;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::num::NonZeroU64;
+
+const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 
 /// Draws the offset and the length of each request.
 #[derive(Clone, Debug)]
 pub(crate) struct Offsets {
     region: Region,
     size: Size,
-    place: Place,
+    zones: Option<Zones>,
+    /// Bytes of a file.
+    file: u64,
+    /// Where each file goes on.
+    places: Vec<Place>,
+    /// The file whose turn it is.
+    turn: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -27,8 +37,9 @@ enum Place {
 impl Offsets {
     /// `program` has been validated for `region`.
     pub(crate) fn new(program: &Program, region: Region) -> Self {
-        let most = program.size.bounds().1;
-        let places = places(region, program.size, most);
+        let most = program.size.most();
+        let file = region.length / u64::from(program.files);
+        let places = places(file, program.size, most);
         let place = match program.pattern {
             Pattern::Sequential => Place::Sequential(0),
             Pattern::Random => Place::Random(most, places),
@@ -38,7 +49,10 @@ impl Offsets {
         Self {
             region,
             size: program.size,
-            place,
+            zones: program.zones,
+            file,
+            places: vec![place; program.files as usize],
+            turn: 0,
         }
     }
 
@@ -51,39 +65,60 @@ impl Offsets {
                 let steps = rng.range(0, u64::from((max - min) / step)) as u32;
                 (min + steps * step, step)
             }
+            Size::Split(split) => (split.at(rng.below(PERCENT)), self.size.least()),
         };
-        let within = match &mut self.place {
+        let file = self.turn;
+        self.turn = if file + 1 < self.places.len() {
+            file + 1
+        } else {
+            0
+        };
+        let within = match &mut self.places[file] {
             Place::Sequential(next) => {
-                let fits = *next + u64::from(length) <= self.region.length;
-                let within = if fits { *next } else { 0 };
+                let begin = self.zones.map_or(*next, |zones| zones.fit(*next, length));
+                let fits = begin + u64::from(length) <= self.file;
+                let within = if fits { begin } else { 0 };
                 *next = within + u64::from(length);
                 within
             }
             Place::Random(of, count) => {
                 if *of != length {
-                    (*of, *count) = (length, places(self.region, self.size, length));
+                    (*of, *count) = (length, places(self.file, self.size, length));
                 }
                 rng.below(*count) * u64::from(step)
             }
             Place::Shuffled(shuffle) => shuffle.place(rng) * u64::from(step),
             Place::Zipf(zipf) => zipf.place(rng) * u64::from(step),
         };
-        (self.region.start + within, length)
+        let start = self.region.start + file as u64 * self.file;
+        (start + within, length)
     }
 }
 
-/// How many offsets a request of `length` can have.
-fn places(region: Region, size: Size, length: u32) -> NonZeroU64 {
+impl Zones {
+    /// Where a request of `length` begins, if the one before it ended at `next`.
+    fn fit(&self, next: u64, length: u32) -> u64 {
+        let stride = self.size.saturating_add(self.skip);
+        let inside = next % stride;
+        if inside + u64::from(length) <= self.size {
+            return next;
+        }
+        (next - inside).saturating_add(stride)
+    }
+}
+
+/// How many offsets a request of `length` can have in a file of so many bytes.
+fn places(file: u64, size: Size, length: u32) -> NonZeroU64 {
     let step = u64::from(size.bounds().2);
-    let last = (region.length - u64::from(length)) / step;
+    let last = (file - u64::from(length)) / step;
     NonZeroU64::MIN.saturating_add(last)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Split;
     use std::collections::BTreeSet;
-    use std::vec::Vec;
 
     fn offsets(pattern: Pattern, size: Size, start: u64, length: u64) -> Offsets {
         let program = Program {
@@ -124,6 +159,63 @@ mod tests {
             assert_eq!(drawn.iter().copied().collect::<BTreeSet<_>>().len(), 1_000);
         }
         assert_ne!(first, second, "another order each time");
+    }
+
+    #[test]
+    fn clients_with_zones_interleave() {
+        let reader = |number: u64| {
+            let program = Program {
+                zones: Some(Zones {
+                    size: 1_024,
+                    skip: 2 * 1_024,
+                }),
+                ..Program::sequential_reads(512, 1)
+            };
+            let start = number * 1_024;
+            let length = 9 * 1_024 - start;
+            Offsets::new(&program, Region { start, length })
+        };
+        let mut rng = Rng::new(0);
+        let mut drawn =
+            |mut o: Offsets| -> Vec<u64> { (0..7).map(|_| o.draw(&mut rng).0 / 512).collect() };
+        assert_eq!(drawn(reader(0)), [0, 1, 6, 7, 12, 13, 0]);
+        assert_eq!(drawn(reader(2)), [4, 5, 10, 11, 16, 17, 4]);
+        // What does not end in its zone begins the next one.
+        let zones = Zones {
+            size: 1_000,
+            skip: 24,
+        };
+        assert_eq!(zones.fit(600, 512), 1_024);
+        assert_eq!(zones.fit(488, 512), 488);
+    }
+
+    #[test]
+    fn files_take_turns_and_each_goes_on_where_it_was() {
+        let program = Program {
+            files: 3,
+            ..Program::sequential_reads(512, 1)
+        };
+        let region = Region {
+            start: 100,
+            length: 3 * 1_024 + 2,
+        };
+        let mut o = Offsets::new(&program, region);
+        let mut rng = Rng::new(0);
+        let drawn: Vec<u64> = (0..7).map(|_| o.draw(&mut rng).0 - 100).collect();
+        assert_eq!(drawn, [0, 1_024, 2_048, 512, 1_536, 2_560, 0]);
+    }
+
+    #[test]
+    fn a_split_draws_each_size_as_often_as_it_says() {
+        let split = Split::new(&[(512, 70), (4_096, 30)]).unwrap();
+        let mut o = offsets(Pattern::Random, Size::Split(split), 0, 1 << 20);
+        let mut rng = Rng::new(6);
+        let drawn: Vec<(u64, u32)> = (0..10_000).map(|_| o.draw(&mut rng)).collect();
+        assert!(drawn.iter().all(|(at, length)| at % 512 == 0
+            && [512, 4_096].contains(length)
+            && at + u64::from(*length) <= 1 << 20));
+        let small = drawn.iter().filter(|d| d.1 == 512).count();
+        assert!((6_800..7_200).contains(&small), "{small}");
     }
 
     #[test]

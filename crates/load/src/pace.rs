@@ -55,6 +55,11 @@ impl Pace {
         }
     }
 
+    /// Requests come whatever the answers.
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self, Self::Closed { .. })
+    }
+
     /// When the next request is due.
     #[inline]
     pub(crate) fn due(&self, now: Instant) -> Due {

@@ -14,12 +14,19 @@ pub struct Program {
     pub fua: bool,
     /// Whether it makes its writes durable from time to time.
     pub sync: SyncMode,
+    /// What it leaves out of its region. `None`: nothing.
+    pub zones: Option<Zones>,
+    /// Files of equal length that its region is divided into: 1 to 1024. Its requests go to one after the other, and each file has a
+    /// place of its own where it goes on.
+    pub files: u32,
     /// Bytes in a request.
     pub size: Size,
     /// Requests it has outstanding at most: 1 to 65536.
     pub depth: u32,
     /// When a request is due.
     pub arrival: Arrival,
+    /// When it works and when it rests. `None`: it never rests.
+    pub activity: Option<Activity>,
     /// When it begins, after the origin of its time.
     pub start: Span,
     /// When it stops issuing, after the same origin. `None`: never.
@@ -41,6 +48,27 @@ pub enum Pattern {
     /// Places of very different popularity: the k-th most popular with a probability in proportion to 1/k (Zipf's law with
     /// exponent 1), popular ones scattered over the region.
     Zipf,
+}
+
+/// Parts of a region that are used, and parts that are left out, in turn: what several clients interleave by (`zonemode=strided` of
+/// `fio`). With [`Pattern::Sequential`] only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Zones {
+    /// Bytes used: at least the largest request. A request that would not end in its zone is the first of the next one.
+    pub size: u64,
+    /// Bytes left out behind them.
+    pub skip: u64,
+}
+
+/// A client that works for a while and rests for a while, from its start on.
+///
+/// While it rests it issues nothing. The clock of an open loop stands still meanwhile, so that nothing becomes due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Activity {
+    /// How long it works: 1 ns to an hour.
+    pub on: Span,
+    /// How long it rests then: 1 ns to an hour.
+    pub off: Span,
 }
 
 /// How a client makes its writes durable.
@@ -70,6 +98,52 @@ pub enum Size {
         /// The distance between two sizes, and between two offsets.
         step: u32,
     },
+    /// One of a few, each so often; offsets are multiples of the least.
+    Split(Split),
+}
+
+/// Sizes of requests and how often each occurs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Split {
+    parts: [(u32, u8); Self::MOST],
+    count: usize,
+}
+
+impl Split {
+    /// Sizes that there can be.
+    pub const MOST: usize = 8;
+
+    /// Sizes (at least 1 byte) with the percentage that each has: together 100. `None` for anything else, for none and for more than
+    /// [`Self::MOST`].
+    pub fn new(parts: &[(u32, u8)]) -> Option<Self> {
+        let whole: u32 = parts.iter().map(|p| u32::from(p.1)).sum();
+        if parts.len() > Self::MOST || whole != 100 || parts.iter().any(|p| p.0 == 0) {
+            return None;
+        }
+        let mut all = [(0, 0); Self::MOST];
+        all[..parts.len()].copy_from_slice(parts);
+        Some(Self {
+            parts: all,
+            count: parts.len(),
+        })
+    }
+
+    /// Its sizes with their percentages, as they were given.
+    pub fn parts(&self) -> &[(u32, u8)] {
+        &self.parts[..self.count]
+    }
+
+    /// The size at `percent` (0 to 99) of all requests.
+    pub(crate) fn at(&self, percent: u64) -> u32 {
+        let mut left = percent;
+        for &(size, part) in self.parts() {
+            if left < part.into() {
+                return size;
+            }
+            left -= u64::from(part);
+        }
+        self.parts[0].0
+    }
 }
 
 /// When requests are due.
@@ -102,17 +176,25 @@ pub struct Region {
     pub length: u64,
 }
 
+const HOUR: Span = Span::from_secs(3_600);
+
+/// What lengths of an activity can be.
+const BETWEEN: &str = "1 ns to an hour (3600000000000 ns)";
+
 impl Program {
     /// Random reads of `size` bytes, `depth` at a time, without end.
     pub const fn random_reads(size: u32, depth: u32) -> Self {
         Self {
             pattern: Pattern::Random,
+            zones: None,
+            files: 1,
             writes: 0,
             fua: false,
             sync: SyncMode::Never,
             size: Size::Fixed(size),
             depth,
             arrival: Arrival::Closed { think: Span::ZERO },
+            activity: None,
             start: Span::ZERO,
             stop: None,
             requests: None,
@@ -132,7 +214,6 @@ impl Program {
     /// # Errors
     /// The first one outside the range that its documentation states.
     pub fn validate(&self, region: Region) -> Result<(), ProgramError> {
-        const HOUR: Span = Span::from_secs(3_600);
         let (min, max, step) = self.size.bounds();
         let every = match self.sync {
             SyncMode::Never => 1,
@@ -144,8 +225,8 @@ impl Program {
                 ("interval", interval, Span::from_nanos(1))
             }
         };
-        let fits =
-            region.length >= u64::from(max) && region.start.checked_add(region.length).is_some();
+        let file = region.length / u64::from(self.files.max(1));
+        let fits = file >= u64::from(max) && region.start.checked_add(region.length).is_some();
         let rules = [
             (self.writes <= 100, "writes", self.writes.into(), "0 to 100"),
             (every >= 1, "sync", every.into(), "at least 1 write"),
@@ -168,10 +249,12 @@ impl Program {
                 fits,
                 "region.length",
                 region.length,
-                "at least the largest request, and end below 2^64",
+                "at least the largest request for each file, and end below 2^64",
             ),
         ];
-        match rules.into_iter().find(|rule| !rule.0) {
+        let more = self.rules_of_place_and_time(max);
+        let mut rules = more.into_iter().chain(rules);
+        match rules.find(|rule| !rule.0) {
             Some((_, key, value, allowed)) => Err(ProgramError {
                 key,
                 value,
@@ -182,12 +265,77 @@ impl Program {
     }
 }
 
+/// Whether a rule is kept, the parameter, its value, and what is permitted.
+type Rule = (bool, &'static str, u64, &'static str);
+
+impl Program {
+    /// What must hold of files, zones and activity, for requests of up to `most` bytes.
+    fn rules_of_place_and_time(&self, most: u32) -> [Rule; 5] {
+        let zone = self.zones.map_or(u64::MAX, |z| z.size);
+        let works = self.activity.map_or(HOUR, |a| a.on);
+        let rests = self.activity.map_or(HOUR, |a| a.off);
+        let some = Span::from_nanos(1)..=HOUR;
+        [
+            (
+                (1..=1_024).contains(&self.files),
+                "files",
+                self.files.into(),
+                "1 to 1024",
+            ),
+            (
+                zone >= u64::from(most),
+                "zones.size",
+                zone,
+                "at least the largest request",
+            ),
+            (
+                self.zones.is_none() || self.pattern == Pattern::Sequential,
+                "zones.size",
+                zone,
+                "left out unless the pattern is sequential",
+            ),
+            (
+                some.contains(&works),
+                "activity.on",
+                works.as_nanos(),
+                BETWEEN,
+            ),
+            (
+                some.contains(&rests),
+                "activity.off",
+                rests.as_nanos(),
+                BETWEEN,
+            ),
+        ]
+    }
+}
+
 impl Size {
+    /// The least.
+    pub fn least(&self) -> u32 {
+        match self {
+            Self::Fixed(size) | Self::Range { min: size, .. } => *size,
+            Self::Split(split) => split.parts().iter().map(|p| p.0).min().unwrap_or(0),
+        }
+    }
+
+    /// The most.
+    pub fn most(&self) -> u32 {
+        match self {
+            Self::Fixed(size) | Self::Range { max: size, .. } => *size,
+            Self::Split(split) => split.parts().iter().map(|p| p.0).max().unwrap_or(0),
+        }
+    }
+
     /// Least, most, and the distance between two.
-    pub(crate) const fn bounds(&self) -> (u32, u32, u32) {
+    pub(crate) fn bounds(&self) -> (u32, u32, u32) {
         match *self {
             Self::Fixed(size) => (size, size, size),
             Self::Range { min, max, step } => (min, max, step),
+            Self::Split(_) => {
+                let (least, most) = (self.least(), self.most());
+                (least, most, least)
+            }
         }
     }
 }
@@ -228,10 +376,16 @@ mod tests {
     #[test]
     fn every_bound_is_checked() {
         type Spoil = fn(&mut Program);
+        const fn activity(on: u64, off: u64) -> Activity {
+            Activity {
+                on: Span::from_nanos(on),
+                off: Span::from_nanos(off),
+            }
+        }
         const fn range(min: u32, max: u32, step: u32) -> Size {
             Size::Range { min, max, step }
         }
-        let bad: [(&str, Spoil); 12] = [
+        let bad: [(&str, Spoil); 19] = [
             ("writes", |p| p.writes = 101),
             ("sync", |p| p.sync = SyncMode::Flush(0)),
             ("sync", |p| p.sync = SyncMode::Fdatasync(0)),
@@ -250,6 +404,26 @@ mod tests {
                 p.arrival = Arrival::Even { interval };
             }),
             ("region.length", |p| p.size = Size::Fixed(2 << 20)),
+            ("files", |p| p.files = 0),
+            ("files", |p| p.files = 1_025),
+            ("region.length", |p| p.files = 512),
+            ("zones.size", |p| {
+                p.zones = Some(Zones {
+                    size: 8192,
+                    skip: 0,
+                })
+            }),
+            ("zones.size", |p| {
+                p.pattern = Pattern::Sequential;
+                p.zones = Some(Zones {
+                    size: 4095,
+                    skip: 0,
+                });
+            }),
+            ("activity.on", |p| p.activity = Some(activity(0, 1))),
+            ("activity.off", |p| {
+                p.activity = Some(activity(1, 3_601_000_000_000))
+            }),
         ];
         let good = Program::random_reads(4096, 1);
         assert_eq!(good.validate(REGION), Ok(()));
@@ -263,6 +437,20 @@ mod tests {
             length: 4096,
         };
         assert!(good.validate(beyond).is_err());
+    }
+
+    #[test]
+    fn a_split_is_of_a_hundred() {
+        let split = Split::new(&[(4096, 60), (512, 30), (65_536, 10)]).unwrap();
+        assert_eq!(
+            [0, 59, 60, 89, 90, 99].map(|n| split.at(n)),
+            [4096, 4096, 512, 512, 65_536, 65_536]
+        );
+        assert_eq!(Size::Split(split).bounds(), (512, 65_536, 512));
+        assert_eq!(Split::new(&[]), None);
+        assert_eq!(Split::new(&[(4096, 99)]), None);
+        assert_eq!(Split::new(&[(0, 100)]), None);
+        assert_eq!(Split::new(&[(1, 10); 9]), None);
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Guest {
             .transpose()?;
         Ok(Self {
             program,
-            meter: scenario.meter(),
+            meter: meter(scenario),
             process,
             stream: None,
             ready: false,
@@ -100,6 +100,13 @@ impl Guest {
         }
         self.program.completed(now);
     }
+}
+
+/// For what is measured of a scenario.
+pub(crate) fn meter(scenario: &Scenario) -> Meter {
+    let start = Instant::ZERO + scenario.warm_up;
+    let length = scenario.ends().0.since(start);
+    Meter::new(start.as_nanos(), length.as_nanos())
 }
 
 /// Bytes that an operation moves for its client.

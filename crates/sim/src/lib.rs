@@ -28,7 +28,7 @@ mod alone;
 mod error;
 mod flights;
 mod guest;
-pub mod host;
+mod host;
 mod observer;
 mod parts;
 mod path;
@@ -40,11 +40,12 @@ mod timers;
 
 pub use alone::{Alone, alone};
 pub use error::Error;
-pub use host::{Adapter, Advice, Buffered, NrRequests};
 pub use observer::Auditors;
-pub use path::{Machine, Path, Stall};
 pub use policy::Policy;
 pub use results::{ClientResult, Results};
 pub use run::{Progress, Run};
-pub use scenario::{Action, ClientSpec, GroupSpec, Scenario, Scheduled};
+pub use weir_config::scenario::{
+    Action, Adapter, Advice, Buffered, ClientSpec, GroupSpec, Machine, NrRequests, Path, Scenario,
+    Scheduled, Stall,
+};
 pub use weir_core::record::Observer;

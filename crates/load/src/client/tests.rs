@@ -1,7 +1,7 @@
 //! Every kind of program, step by step.
 
 use super::*;
-use crate::program::{Arrival, Pattern, Size};
+use crate::program::{Activity, Arrival, Pattern, Size};
 use crate::seed;
 use std::vec;
 use std::vec::Vec;
@@ -250,6 +250,12 @@ fn drawn(rng: &mut Rng) -> Program {
     let min = rng.range(1, 3_000) as u32;
     Program {
         pattern: [Pattern::Sequential, Pattern::Random, Pattern::Zipf][rng.range(0, 2) as usize],
+        zones: None,
+        files: rng.range(1, 3) as u32,
+        activity: (rng.range(0, 1) == 0).then_some(Activity {
+            on: time + Span::from_nanos(1),
+            off: time,
+        }),
         writes: rng.range(0, 100) as u8,
         fua: rng.range(0, 1) == 0,
         sync: [
@@ -282,7 +288,7 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
         let program = drawn(&mut rng);
         let region = Region {
             start: rng.range(0, 1 << 40),
-            length: rng.range(6_000, 40_000),
+            length: rng.range(18_000, 80_000),
         };
         let mut client = Client::new(&program, rng.next_u64(), region).unwrap();
         let (mut now, mut issued, mut syncing, mut last_due) =
@@ -328,4 +334,62 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
         assert_eq!(client.outstanding(), 0);
         assert!(program.stop.is_some() || Some(issued) == program.requests);
     }
+}
+
+fn resting(mut program: Program, on: u64, off: u64) -> Client {
+    program.activity = Some(Activity {
+        on: Span::from_micros(on),
+        off: Span::from_micros(off),
+    });
+    client(program)
+}
+
+#[test]
+fn a_closed_loop_rests_and_goes_on_where_it_was() {
+    let mut program = Program::sequential_reads(4096, 1);
+    program.start = Span::from_micros(5);
+    let mut c = resting(program, 10, 20);
+    assert_eq!(burst(&mut c, us(0)).1, Step::WaitUntil(us(5)));
+    assert_eq!(burst(&mut c, us(5)).0.len(), 1);
+    c.completed(us(15));
+    // It works from 5 to 15 and from 35 to 45.
+    assert_eq!(burst(&mut c, us(15)), (vec![], Step::WaitUntil(us(35))));
+    assert_eq!(burst(&mut c, us(34)), (vec![], Step::WaitUntil(us(35))));
+    let (issued, then) = burst(&mut c, us(35));
+    assert_eq!(
+        (issued[0].offset, issued[0].due, then),
+        ((1 << 20) + 4096, us(35), Step::WaitForCompletion)
+    );
+}
+
+#[test]
+fn nothing_becomes_due_while_an_open_loop_rests() {
+    let mut program = Program::sequential_reads(4096, 100);
+    let interval = Span::from_micros(4);
+    program.arrival = Arrival::Even { interval };
+    let mut c = resting(program, 10, 90);
+    let mut dues = Vec::new();
+    let mut now = us(0);
+    while dues.len() < 7 {
+        let (issued, then) = burst(&mut c, now);
+        dues.extend(issued.iter().map(|io| io.due));
+        let Step::WaitUntil(at) = then else {
+            panic!("{then:?}")
+        };
+        assert!(at > now);
+        now = at;
+    }
+    // 4 us apart on a clock that stands still from 10 to 100.
+    assert_eq!(dues, [0, 4, 8, 102, 106, 200, 204].map(us));
+}
+
+#[test]
+fn an_end_while_it_rests_is_the_end() {
+    let mut program = Program::sequential_reads(4096, 1);
+    program.stop = Some(Span::from_micros(25));
+    let mut c = resting(program, 10, 20);
+    assert_eq!(burst(&mut c, us(0)).0.len(), 1);
+    assert_eq!(burst(&mut c, us(12)).1, Step::WaitForCompletion);
+    c.completed(us(13));
+    assert_eq!(burst(&mut c, us(13)).1, Step::Finished);
 }

@@ -74,6 +74,8 @@ fn lengthen(client: &mut Client) {
     let longer = |bytes: u32| (bytes * 4).min(bytes.max(256 << 10));
     client.program.size = match client.program.size {
         Size::Fixed(bytes) => Size::Fixed(longer(bytes)),
+        // None is drawn.
+        Size::Split(split) => Size::Split(split),
         Size::Range { min, max, step } => Size::Range {
             min: longer(min),
             max: longer(max),

@@ -134,6 +134,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
             let size = match client.program.size {
                 Size::Fixed(bytes) => u64::from(bytes),
                 Size::Range { min, max, .. } => u64::midpoint(min.into(), max.into()),
+                split @ Size::Split(_) => u64::midpoint(split.least().into(), split.most().into()),
             };
             let part = dice.range(300, 900);
             let interval = Span::from_nanos(size * 1_000_000_000 / (max * part / 1000).max(1));

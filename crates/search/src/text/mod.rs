@@ -147,6 +147,8 @@ impl Display for Client {
                 let [min, max, step] = [min, max, step].map(|n| Bytes(n.into()));
                 write!(f, " size={min},{max},{step}")?;
             }
+            // None is drawn.
+            Size::Split(split) => write!(f, " size={:?}", split.parts())?,
         }
         write!(f, " depth={}", program.depth)?;
         match program.arrival {

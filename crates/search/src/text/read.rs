@@ -205,6 +205,9 @@ impl<'a> Words<'a> {
         };
         let program = Program {
             pattern,
+            zones: None,
+            files: 1,
+            activity: None,
             writes: self.number("writes")?.unwrap_or(0),
             fua: self.flag("fua"),
             sync: self.sync()?,

@@ -2,12 +2,11 @@
 
 use super::cache::{Cache, Page};
 use super::read_ahead::{Need, PAGE, ReadAhead, Window};
-use super::{Advice, Buffered};
 use crate::parts::Parts;
-use crate::{ClientSpec, Error};
+use crate::{Advice, Buffered, ClientSpec, Error};
 use std::collections::BTreeSet;
 use weir_core::{Flags, Instant, Op, Span};
-use weir_load::{Client, Io, Pattern, Program, Size, Step, SyncMode};
+use weir_load::{Client, Io, Pattern, Size, Step, SyncMode};
 use weir_measure::Meter;
 
 /// Virtual time that a process gets ahead of the others at most while its calls concern nobody else.
@@ -100,7 +99,7 @@ impl Process {
             base: spec.region.start,
             window: buffered.window(),
             request: (u64::from(transfer) / PAGE).max(1),
-            room: reads(&spec.program, buffered) as usize,
+            room: buffered.reads(&spec.program) as usize,
             loops: spec.program.pattern == Pattern::Sequential,
             cache: Cache::new(spec.region.length / PAGE),
             read_ahead: ReadAhead::default(),
@@ -110,22 +109,6 @@ impl Process {
             free: Instant::ZERO,
             commands: 0,
         })
-    }
-
-    /// Requests that such a process has in the layer at most, on a drive whose largest command is `transfer` bytes.
-    pub(crate) fn outstanding(program: &Program, buffered: &Buffered, transfer: u32) -> u32 {
-        let (Size::Fixed(most) | Size::Range { max: most, .. }) = program.size;
-        // What one call wrote may leave as several commands.
-        let each = most.div_ceil((transfer / PAGE as u32).max(1) * PAGE as u32);
-        let writes = match program.sync {
-            SyncMode::Fdatasync(every) | SyncMode::Flush(every) if program.writes > 0 => {
-                every.saturating_mul(each)
-            }
-            _ => 0,
-        };
-        reads(program, buffered)
-            .saturating_add(writes)
-            .saturating_add(1)
     }
 
     /// Goes on at `now` as far as it gets: asks for `commands`, which are on their way from then on, and says when to call again.
@@ -402,21 +385,24 @@ impl Process {
     }
 }
 
-/// Reads that a process has on their way at most: two windows, however patchy, and the read itself.
-fn reads(program: &Program, buffered: &Buffered) -> u32 {
-    let (Size::Fixed(most) | Size::Range { max: most, .. }) = program.size;
-    let windows = 2 * buffered.window() as u32;
-    windows.saturating_add(most / PAGE as u32).saturating_add(1)
+/// The sizes that must be whole pages: the least, and the distance between two. Of a split the first that is not.
+fn sizes(size: &Size) -> (u32, u32) {
+    match size {
+        Size::Fixed(size) => (*size, *size),
+        Size::Range { min, step, .. } => (*min, *step),
+        Size::Split(split) => {
+            let odd = |p: &&(u32, u8)| !u64::from(p.0).is_multiple_of(PAGE);
+            let odd = split.parts().iter().find(odd);
+            odd.map_or((0, 0), |p| (p.0, p.0))
+        }
+    }
 }
 
 /// What can go through a page cache: one call at a time, whole pages, and writes that are synced.
 fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
     let program = &spec.program;
-    let (least, step) = match program.size {
-        Size::Fixed(size) => (size, size),
-        Size::Range { min, step, .. } => (min, step),
-    };
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
+    let (least, step) = sizes(&program.size);
     let every = match program.sync {
         SyncMode::Never => u32::MAX,
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => every,
@@ -425,6 +411,7 @@ fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
     let read_ahead = buffered.read_ahead.into();
     let rules = [
         (program.depth == 1, "depth", program.depth.into(), "1"),
+        (program.files == 1, "files", program.files.into(), "1"),
         (
             pages(least.into()),
             "size",

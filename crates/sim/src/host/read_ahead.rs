@@ -4,8 +4,7 @@
 //! read of one, or as much as the rules of [`initial`] give. The page with which the part begins that was not asked for carries a
 //! *marker*; whoever reads that page has the next window fetched, twice the size up to the most there may be, while he reads on.
 
-/// Bytes in a page.
-pub(super) const PAGE: u64 = 4096;
+pub(super) use weir_config::scenario::PAGE;
 
 /// What the kernel remembers of a file that is open (`struct file_ra_state`). All in pages.
 #[derive(Clone, Copy, Debug, Default)]

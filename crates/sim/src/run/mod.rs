@@ -5,7 +5,7 @@ mod turn;
 
 use crate::agenda::Agenda;
 use crate::flights::Flights;
-use crate::guest::Guest;
+use crate::guest::{Guest, meter};
 use crate::host::{Ata, Command};
 use crate::parts::Idling;
 use crate::path::Transit;
@@ -250,7 +250,7 @@ impl<'a> Run<'a> {
             None => self.now,
         };
         let scenario = self.scenario;
-        let mut total = scenario.meter();
+        let mut total = meter(scenario);
         total.cut(until.as_nanos());
         let members = |group| scenario.clients.iter().filter(|c| c.group == group).count();
         let (mut clients, mut unanswered) = (Vec::new(), 0);

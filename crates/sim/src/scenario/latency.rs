@@ -4,9 +4,8 @@
 //! one file system; readers have told the kernel that they read in sequence (`fadvise_hint`), the target that it does not; writers
 //! overwrite and call `fdatasync` after each write. BFQ without `low_latency`.
 
-use super::{ClientSpec, GroupSpec, Scenario};
 use crate::Policy;
-use crate::host::{Adapter, Buffered, NrRequests};
+use crate::{Adapter, Buffered, ClientSpec, GroupSpec, NrRequests, Scenario};
 use std::iter;
 use weir_core::elevator::{self, bfq};
 use weir_core::{Contract, Flags, GroupId, Priority, PriorityClass, ROOT, SpaceId, Span};

@@ -1,6 +1,6 @@
 //! Scenarios that come with Weir.
 
-use super::Scenario;
+use crate::Scenario;
 use weir_core::{Contract, Span};
 use weir_drive::null;
 use weir_load::Program;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::Scenario;
 use weir_core::{Contract, Waits};
+use weir_load::Program;
 
 const MIB: u64 = 1 << 20;
 

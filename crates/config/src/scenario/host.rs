@@ -1,0 +1,147 @@
+//! The host between the clients' system calls and the drive: page cache and adapter.
+
+use weir_core::{DriveShape, Span, elevator};
+use weir_load::{Pattern, Program, SyncMode};
+
+/// Bytes in a page.
+pub const PAGE: u64 = 4096;
+
+/// How a process reads and writes its file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Buffered {
+    /// The most that is read ahead in bytes (Linux: `read_ahead_kb`): a multiple of 4096, at most 16 MiB.
+    pub read_ahead: u32,
+    /// What the process has said about its reads.
+    pub advice: Advice,
+    /// Time of a system call for each page, to copy it and for all else: 1 ns to 1 s. Such calls cost the simulator no event.
+    pub copy: Span,
+}
+
+impl Default for Buffered {
+    /// Linux's 128 KiB, no advice, 1 us a page.
+    fn default() -> Self {
+        Self {
+            read_ahead: 128 * 1024,
+            advice: Advice::Normal,
+            copy: Span::from_micros(1),
+        }
+    }
+}
+
+impl Buffered {
+    /// As `fio` does it unless told otherwise (`fadvise_hint`): advice that fits the pattern.
+    pub fn advised(pattern: Pattern) -> Self {
+        let advice = match pattern {
+            Pattern::Sequential => Advice::Sequential,
+            Pattern::Random | Pattern::Shuffled | Pattern::Zipf => Advice::Random,
+        };
+        Self {
+            advice,
+            ..Self::default()
+        }
+    }
+
+    /// The largest window in pages.
+    pub fn window(&self) -> u64 {
+        let pages = u64::from(self.read_ahead) / PAGE;
+        match self.advice {
+            Advice::Sequential => 2 * pages,
+            Advice::Normal | Advice::Random => pages,
+        }
+    }
+
+    /// Reads that a process has on their way at most: two windows, however patchy, and the read itself.
+    pub fn reads(&self, program: &Program) -> u32 {
+        let windows = 2 * self.window() as u32;
+        let most = program.size.most();
+        windows.saturating_add(most / PAGE as u32).saturating_add(1)
+    }
+
+    /// Requests that such a process has in the layer at most, on a drive whose largest command is `transfer` bytes.
+    pub fn outstanding(&self, program: &Program, transfer: u32) -> u32 {
+        let most = program.size.most();
+        // What one call wrote may leave as several commands.
+        let each = most.div_ceil((transfer / PAGE as u32).max(1) * PAGE as u32);
+        let writes = match program.sync {
+            SyncMode::Fdatasync(every) | SyncMode::Flush(every) if program.writes > 0 => {
+                every.saturating_mul(each)
+            }
+            _ => 0,
+        };
+        let reads = self.reads(program);
+        reads.saturating_add(writes).saturating_add(1)
+    }
+}
+
+/// What a process has said about its reads (`posix_fadvise`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Advice {
+    /// Nothing.
+    #[default]
+    Normal,
+    /// They are sequential: windows are twice as large.
+    Sequential,
+    /// They are random: nothing is read ahead.
+    Random,
+}
+
+/// What lies between the elevator and the drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Adapter {
+    /// Scheduler tags.
+    pub nr_requests: NrRequests,
+    /// An ATA adapter: a flush is no queued command, so it is sent when the drive is empty, and nothing before it has ended
+    /// (`ata_std_qc_defer`). What comes meanwhile waits in the adapter, in order, and holds its tag.
+    ///
+    /// How deep the drive's queue is, is the drive's: with NCQ 32, of which Linux uses all since 4.18 and 31 before.
+    pub ata: bool,
+}
+
+/// Requests in the elevator and the drive together (`nr_requests`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NrRequests {
+    /// As many as there can be.
+    #[default]
+    Unbounded,
+    /// Linux's default: the depth of a hardware queue without an elevator; with one twice that, but at most 256; times the queues.
+    Linux,
+    /// So many, at least 1, times the queues.
+    Each(u32),
+}
+
+impl NrRequests {
+    /// Scheduler tags on a drive of this shape; `None`: no bound.
+    pub fn tags(self, shape: &DriveShape, elevator: &elevator::Config) -> Option<u32> {
+        let depth = u32::from(shape.tags);
+        let each = match (self, elevator) {
+            (Self::Unbounded, _) => return None,
+            (Self::Linux, elevator::Config::None) => depth,
+            (Self::Linux, _) => 2 * depth.min(128),
+            (Self::Each(n), _) => n.max(1),
+        };
+        Some(each.saturating_mul(shape.queues.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::elevator::bfq;
+
+    #[test]
+    fn tags_by_drive_and_elevator() {
+        let shape = |queues, tags| DriveShape {
+            queues,
+            tags,
+            ..DriveShape::default()
+        };
+        let bfq = elevator::Config::Bfq(bfq::Config::default());
+        let tags = |shape, elevator| NrRequests::Linux.tags(&shape, elevator);
+        assert_eq!(tags(shape(1, 32), &elevator::Config::None), Some(32));
+        assert_eq!(tags(shape(1, 32), &bfq), Some(64));
+        assert_eq!(tags(shape(8, 1023), &elevator::Config::None), Some(8184));
+        assert_eq!(tags(shape(1, 1023), &bfq), Some(256));
+        assert_eq!(NrRequests::Unbounded.tags(&shape(1, 32), &bfq), None);
+        assert_eq!(NrRequests::Each(10).tags(&shape(2, 32), &bfq), Some(20));
+    }
+}

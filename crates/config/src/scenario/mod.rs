@@ -1,0 +1,239 @@
+//! What there is, and what happens when.
+
+mod host;
+mod path;
+
+pub use host::{Adapter, Advice, Buffered, NrRequests, PAGE};
+pub use path::{Machine, Path, Stall};
+
+use weir_core::{
+    Capacity, Contract, Edit, Flags, GroupId, Instant, Limits, Priority, ROOT, SpaceId, Span,
+};
+use weir_load::{Program, Region};
+
+/// A drive, clients with contracts, and what happens to them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scenario {
+    /// Its name: results carry it, and seeds depend on it.
+    pub name: String,
+    /// Which of its cases this is; results carry that, too. Most have one only, called as they are.
+    pub case: String,
+    /// The drive.
+    pub drive: weir_drive::Config,
+    /// When the drive serves nothing; `None`: it always does. A [valid](weir_drive::Freeze::is_valid) one.
+    pub freeze: Option<weir_drive::Freeze>,
+    /// What the drive's owner states it can do; admission and the contract elevator count with it. `None`: unknown.
+    pub capacity: Option<Capacity>,
+    /// Sizes of the address spaces in bytes: the first is [`SpaceId`] 0.
+    pub spaces: Vec<u64>,
+    /// Where on the drive each space begins, where stated: the others lie one behind the other, each behind the one before it.
+    /// Where spaces overlap, their bytes are the same. Means nothing on a drive without positions.
+    pub places: Vec<u64>,
+    /// The groups below the root: the first is [`GroupId`] 1. A parent comes before its children.
+    pub groups: Vec<GroupSpec>,
+    /// The clients.
+    pub clients: Vec<ClientSpec>,
+    /// What lies between the elevator and the drive.
+    pub adapter: Adapter,
+    /// What lies between the clients and the layer.
+    pub path: Path,
+    /// What the machine does to the server on that path. Without a path it means nothing.
+    pub machine: Machine,
+    /// What happens in between, in any order; of two things at the same time the first in the list happens first.
+    pub actions: Vec<Scheduled>,
+    /// Time before the measurement begins.
+    pub warm_up: Span,
+    /// Time measured.
+    pub duration: Span,
+    /// A client whose outstanding requests are waited for when the time is over, at most for [`PATIENCE`]: the run is measured until
+    /// it is answered. Its program is to stop by then. `None`: the run ends when its time is over.
+    pub awaits: Option<usize>,
+    /// Sizes of the layer's tables. `None`: enough for these clients, so that nobody is told to pause.
+    pub limits: Option<Limits>,
+}
+
+/// How long a run waits for [`Scenario::awaits`] at most.
+pub const PATIENCE: Span = Span::from_secs(60);
+
+/// A group of the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupSpec {
+    /// What it hangs on.
+    pub parent: GroupId,
+    /// What it was promised.
+    pub contract: Contract,
+}
+
+/// A client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientSpec {
+    /// Its name in results.
+    pub name: String,
+    /// Its group: one without child groups.
+    pub group: GroupId,
+    /// Its I/O priority.
+    pub priority: Priority,
+    /// What it does. The program's times count from the beginning of the run.
+    pub program: Program,
+    /// The address space it uses.
+    pub space: SpaceId,
+    /// The part of the space it uses.
+    pub region: Region,
+    /// How its program's calls go through the page cache; `None`: they do not (direct I/O).
+    pub buffered: Option<Buffered>,
+    /// Flags that each of its requests carries beside those of the program.
+    pub flags: Flags,
+    /// When it connects.
+    pub arrives: Span,
+    /// When it disconnects; what it still waits for then counts as failed. `None`: it stays.
+    pub leaves: Option<Span>,
+}
+
+impl ClientSpec {
+    /// Requests that it has in the layer at most, on a drive whose largest command is `transfer` bytes.
+    pub fn outstanding(&self, transfer: u32) -> u32 {
+        match &self.buffered {
+            Some(buffered) => buffered.outstanding(&self.program, transfer),
+            None => self.program.depth,
+        }
+    }
+}
+
+/// Something that happens at a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scheduled {
+    /// When, from the beginning of the run.
+    pub at: Span,
+    /// What.
+    pub action: Action,
+}
+
+/// What can happen. Clients are named by their place in [`Scenario::clients`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Contracts, groups, spaces or the capacity change. A refusal is noted in the results.
+    Change(Vec<Edit>),
+    /// A client stops reading its answers, or goes on.
+    Hold {
+        /// Which client.
+        client: usize,
+        /// Whether it is held from now on.
+        held: bool,
+    },
+    /// A client gives the oldest request up that it waits for.
+    Cancel {
+        /// Which client.
+        client: usize,
+    },
+}
+
+impl Scenario {
+    /// A scenario without clients: a drive of the capacity that its model states, measured from the beginning for `duration`.
+    pub fn new(name: impl Into<String>, drive: weir_drive::Config, duration: Span) -> Self {
+        let name = name.into();
+        Self {
+            case: name.clone(),
+            name,
+            capacity: drive.capacity(),
+            drive,
+            freeze: None,
+            spaces: Vec::new(),
+            places: Vec::new(),
+            groups: Vec::new(),
+            clients: Vec::new(),
+            adapter: Adapter::default(),
+            path: Path::DIRECT,
+            machine: Machine::default(),
+            actions: Vec::new(),
+            warm_up: Span::ZERO,
+            duration,
+            awaits: None,
+            limits: None,
+        }
+    }
+
+    /// Adds a client with a group below the root and a space of `size` bytes of its own. Returns it for further settings.
+    pub fn tenant(
+        &mut self,
+        name: impl Into<String>,
+        contract: Contract,
+        size: u64,
+        program: Program,
+    ) -> &mut ClientSpec {
+        self.groups.push(GroupSpec {
+            parent: ROOT,
+            contract,
+        });
+        self.spaces.push(size);
+        self.clients.push(ClientSpec {
+            name: name.into(),
+            group: GroupId(self.groups.len() as u32),
+            priority: Priority::default(),
+            program,
+            space: SpaceId(self.spaces.len() as u32 - 1),
+            region: Region {
+                start: 0,
+                length: size,
+            },
+            buffered: None,
+            flags: Flags::NONE,
+            arrives: Span::ZERO,
+            leaves: None,
+        });
+        self.clients.last_mut().expect("one was added")
+    }
+
+    /// Where on the drive each space begins: see [`Self::places`].
+    pub fn bases(&self) -> Vec<u64> {
+        let mut behind = 0u64;
+        let stated = self.places.iter().copied().map(Some);
+        let stated = stated.chain(std::iter::repeat(None));
+        (self.spaces.iter().zip(stated))
+            .map(|(size, stated)| {
+                let base = stated.unwrap_or(behind);
+                behind = base.saturating_add(*size);
+                base
+            })
+            .collect()
+    }
+
+    /// The contract of a client's group.
+    pub fn contract(&self, client: usize) -> Contract {
+        let group = self.clients[client].group.0 as usize;
+        match group.checked_sub(1) {
+            Some(index) => self.groups[index].contract,
+            None => Contract::DEFAULT,
+        }
+    }
+
+    /// When it ends at the latest, and the instant from which on it waits for nothing but [`Self::awaits`].
+    pub fn ends(&self) -> (Instant, Instant) {
+        let over = Instant::ZERO + self.warm_up + self.duration;
+        let latest = match self.awaits {
+            Some(_) => over + PATIENCE,
+            None => over,
+        };
+        (latest, over)
+    }
+
+    /// The sizes of the layer's tables: those asked for, or enough for everything these clients can have outstanding.
+    pub fn limits(&self) -> Limits {
+        if let Some(limits) = self.limits {
+            return limits;
+        }
+        let transfer = self.drive.shape().max_transfer;
+        let depths = self.clients.iter().map(|c| c.outstanding(transfer));
+        let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
+        let requests = depths.clone().fold(0, u32::saturating_add) + streams;
+        Limits {
+            requests,
+            streams,
+            groups,
+            spaces: self.spaces.len().max(1) as u32,
+            per_stream: depths.max().unwrap_or(0) + 1,
+            reserved: 1,
+            scheduler_tags: requests,
+            ..Limits::default()
+        }
+    }
+}
