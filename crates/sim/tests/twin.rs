@@ -270,6 +270,9 @@ fn program(rng: &mut Rng) -> Program {
         Pattern::Zipf,
     ];
     Program {
+        zones: None,
+        files: 1,
+        activity: None,
         pattern: patterns[rng.range(0, 3) as usize],
         writes: rng.range(0, 100) as u8,
         fua: rng.range(0, 3) == 0,
