@@ -411,7 +411,7 @@ mod tests {
                 p.zones = Some(Zones {
                     size: 8192,
                     skip: 0,
-                })
+                });
             }),
             ("zones.size", |p| {
                 p.pattern = Pattern::Sequential;
@@ -422,7 +422,7 @@ mod tests {
             }),
             ("activity.on", |p| p.activity = Some(activity(0, 1))),
             ("activity.off", |p| {
-                p.activity = Some(activity(1, 3_601_000_000_000))
+                p.activity = Some(activity(1, 3_601_000_000_000));
             }),
         ];
         let good = Program::random_reads(4096, 1);
