@@ -81,7 +81,7 @@ fn wrong_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static 
     let most = match request.op {
         Op::Read | Op::Write => model.config.drive.max_transfer,
         // What moves no data: 64 MiB a command.
-        Op::Flush | Op::Discard | Op::WriteZeroes => 64 << 20,
+        Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 64 << 20,
     };
     if piece.length == 0 || piece.length > most {
         return Some("a piece that is empty or longer than the drive takes");

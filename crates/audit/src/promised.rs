@@ -39,7 +39,10 @@ pub(crate) fn counts(units: Units, piece: &Dispatch, live: &Live) -> u64 {
 
 /// The bytes that `length` of an operation count as.
 pub(crate) fn moved(op: Op, length: u32) -> u32 {
-    if op == Op::Discard { 512 } else { length }
+    match op {
+        Op::Discard | Op::Extents => 512,
+        _ => length,
+    }
 }
 
 /// Groups with a stream that `has` what is looked for, and those above them.

@@ -171,6 +171,7 @@ impl<'a> Runner<'a> {
             Op::Flush => Command::Flush,
             Op::Discard => Command::Trim,
             Op::WriteZeroes => Command::WriteZeroes,
+            Op::Extents => Command::BlockStatus,
         };
         let request = Request {
             command,
@@ -336,7 +337,7 @@ impl<'a> Runner<'a> {
 fn moved(io: &Io) -> u64 {
     match io.op {
         Op::Read | Op::Write => io.length.into(),
-        Op::Flush | Op::Discard | Op::WriteZeroes => 0,
+        Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 0,
     }
 }
 

@@ -20,21 +20,30 @@ pub enum Op {
     Discard = 3,
     /// Makes a range read as zeroes.
     WriteZeroes = 4,
+    /// Looks up which parts of a range hold data, and moves none of it. How long the range is says nothing about the work: a driver
+    /// may pass its first sector and keep the rest to itself.
+    Extents = 5,
 }
 
 impl Op {
     /// All operations, in the order of their codes.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Read,
         Self::Write,
         Self::Flush,
         Self::Discard,
         Self::WriteZeroes,
+        Self::Extents,
     ];
 
     /// True for what counts against read limits; everything else counts against write limits.
     pub const fn is_read(self) -> bool {
-        matches!(self, Self::Read)
+        matches!(self, Self::Read | Self::Extents)
+    }
+
+    /// True for what moves bytes over the drive's link.
+    pub const fn moves_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
     }
 }
 
@@ -55,8 +64,10 @@ impl Flags {
     pub const NO_HOLE: Self = Self(8);
     /// For write-zeroes: fail rather than be slower than a discard.
     pub const FAST_ZERO: Self = Self(16);
+    /// For extents: only the first is wanted.
+    pub const FIRST_ONLY: Self = Self(32);
 
-    const KNOWN: u8 = 31;
+    const KNOWN: u8 = 63;
 
     /// Both sets.
     #[must_use]
@@ -105,20 +116,17 @@ impl Request {
         self.op.is_read() || self.flags.has(Flags::SYNC)
     }
 
-    /// Bytes it moves over the drive's link: none for flush and discard.
+    /// Bytes it moves over the drive's link: those of a read or a write.
     pub const fn transfer(&self) -> u32 {
-        match self.op {
-            Op::Read | Op::Write => self.length,
-            Op::Flush | Op::Discard | Op::WriteZeroes => 0,
-        }
+        if self.op.moves_data() { self.length } else { 0 }
     }
 
-    /// Bytes it is charged in limits and shares: a read, a write and zeroing what they cover, a discard 512, a flush none
-    /// (each also counts as one request).
+    /// Bytes it is charged in limits and shares: a read, a write and zeroing what they cover, a discard and a look-up of extents 512,
+    /// a flush none (each also counts as one request).
     pub const fn charge(&self) -> u32 {
         match self.op {
             Op::Read | Op::Write | Op::WriteZeroes => self.length,
-            Op::Discard => 512,
+            Op::Discard | Op::Extents => 512,
             Op::Flush => 0,
         }
     }

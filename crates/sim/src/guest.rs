@@ -113,7 +113,7 @@ pub(crate) fn meter(scenario: &Scenario) -> Meter {
 pub(crate) const fn moved(op: Op, length: u32) -> u32 {
     match op {
         Op::Read | Op::Write => length,
-        Op::Flush | Op::Discard | Op::WriteZeroes => 0,
+        Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 0,
     }
 }
 

@@ -235,14 +235,14 @@ impl Table {
     }
 }
 
-/// The longest piece of discarding or zeroing, which move no data.
+/// The longest piece of what moves no data.
 const UNMOVED_MAX: u32 = 64 << 20;
 
 /// The longest piece.
 fn piece_max(op: Op, max_transfer: u32) -> u32 {
     match op {
         Op::Read | Op::Write => max_transfer,
-        Op::Flush | Op::Discard | Op::WriteZeroes => UNMOVED_MAX,
+        Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => UNMOVED_MAX,
     }
 }
 

@@ -285,7 +285,7 @@ fields! {
 }
 
 variants! {
-    Op { 0 = Read, 1 = Write, 2 = Flush, 3 = Discard, 4 = WriteZeroes } "an operation"
+    Op { 0 = Read, 1 = Write, 2 = Flush, 3 = Discard, 4 = WriteZeroes, 5 = Extents } "an operation"
     PriorityClass { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a priority class"
     Class { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a class"
     Reason { 0 = Limit, 1 = Idling, 2 = BudgetTimeout, 3 = Latency, 4 = Retry, 5 = Flush } "a reason"

@@ -462,7 +462,7 @@ impl Drive for Hdd {
             ready: self.now + self.config.overhead,
             sequence: self.sequence,
         };
-        if job.op == Op::Discard {
+        if matches!(job.op, Op::Discard | Op::Extents) {
             self.answer(&job, job.arrived, job.ready);
             return Ok(());
         }

@@ -107,7 +107,7 @@ impl Null {
             },
             // Commands that move nothing were submitted before and so have ended by `served`.
             Op::Flush => served.max(self.last),
-            Op::Discard | Op::WriteZeroes => served,
+            Op::Discard | Op::WriteZeroes | Op::Extents => served,
         }
     }
 
@@ -158,7 +158,7 @@ impl Drive for Null {
                 self.last = at;
                 self.transfers.push(entry);
             }
-            Op::Discard | Op::WriteZeroes => self.others.push(entry),
+            Op::Discard | Op::WriteZeroes | Op::Extents => self.others.push(entry),
         }
         Ok(())
     }

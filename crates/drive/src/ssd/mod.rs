@@ -372,7 +372,7 @@ impl Drive for Ssd {
                     sequence,
                 });
             }
-            Op::Discard => self.answer(ready, self.now, sequence, tag, queue),
+            Op::Discard | Op::Extents => self.answer(ready, self.now, sequence, tag, queue),
         }
         self.step(self.now);
         Ok(())

@@ -226,7 +226,7 @@ impl Drive for Volume {
         };
         match command.op {
             Op::Read | Op::Write => self.cut(slot, command),
-            Op::Flush | Op::Discard | Op::WriteZeroes => self.spread(slot, command),
+            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => self.spread(slot, command),
         }
         for member in &mut self.members {
             member.feed(self.now);

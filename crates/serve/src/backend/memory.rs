@@ -8,13 +8,13 @@ use weir_config::units::Size;
 use weir_core::Op;
 use weir_uring::Completion;
 
-use super::{Backend, Context, DATA, Data, HOLE, Job, Prepare, Query, Traits};
+use super::{Allocation, Backend, Context, Data, Extents, Job, Prepare, Traits};
 
-/// Bytes of a chunk: what is allocated, given back and told apart in the answer to `BLOCK_STATUS`.
+/// Bytes of a chunk: what is allocated, given back and told apart in a look-up of extents.
 const CHUNK: usize = 64 << 10;
 /// Bytes that a chunk which is not there takes.
 const TABLE: u64 = size_of::<Option<Box<[u8]>>>() as u64;
-/// What looking at a hole counts as, bytes.
+/// What looking at whether a chunk is there counts as, bytes.
 const LOOK: u64 = 64;
 
 /// Bytes that live as long as the server. Nothing is stable storage here, and clients know it: a flush has nothing to do.
@@ -124,6 +124,23 @@ impl Memory {
         progress
     }
 
+    /// What of a look-up's range is there, and how many bytes of memory it took to see that.
+    fn extents(&self, job: &Job) -> (Extents, u64) {
+        let mut extents = job.extents();
+        let mut touched = 0;
+        for (chunk, range) in parts(job.offset, u64::from(job.length)) {
+            touched += LOOK;
+            let allocation = match self.chunks[chunk] {
+                Some(_) => Allocation::Data,
+                None => Allocation::Hole,
+            };
+            if !extents.push(range.len() as u64, allocation) {
+                break;
+            }
+        }
+        (extents, touched)
+    }
+
     /// Carries a job on from `done`, until about `most` bytes of memory have been touched. What is read or written is one piece,
     /// which the drive's `max_transfer` bounds; what is zeroed may be 64 MiB and is done in parts.
     fn carry_on(&mut self, job: &mut Job, done: u32, most: u64) -> Progress {
@@ -140,6 +157,14 @@ impl Memory {
                 return Progress::whole(job);
             }
             Op::Flush => return Progress::whole(job),
+            Op::Extents => {
+                let (extents, touched) = self.extents(job);
+                job.data = Data::Extents(extents);
+                return Progress {
+                    done: job.length,
+                    touched,
+                };
+            }
             Op::Discard => false,
             Op::WriteZeroes => job.flags.has(weir_core::Flags::NO_HOLE),
         };
@@ -203,7 +228,7 @@ impl Served {
             }
         }
         let data = match job.data {
-            read @ (Data::Read(_) | Data::ReadMany(_)) => read,
+            found @ (Data::Read(_) | Data::ReadMany(_) | Data::Extents(_)) => found,
             Data::None | Data::Write(_) | Data::WriteMany(_) => Data::None,
         };
         cx.finish(job.tag, Ok(()), data);
@@ -237,21 +262,6 @@ impl Backend for Served {
     }
 
     fn completed(&mut self, _op: u32, _completion: Completion, _cx: &mut Context<'_>) {}
-
-    fn status(&mut self, query: Query, cx: &mut Context<'_>) {
-        let mut extents = query.extents();
-        for (chunk, range) in parts(query.offset, u64::from(query.length)) {
-            let flags = if self.memory.chunks[chunk].is_some() {
-                DATA
-            } else {
-                HOLE
-            };
-            if !extents.push(range.len() as u64, flags) {
-                break;
-            }
-        }
-        cx.answer(query.id, Ok(extents));
-    }
 }
 
 fn fresh() -> Box<[u8]> {

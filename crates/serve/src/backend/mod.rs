@@ -9,6 +9,7 @@
 //! block: what can (fallocate(2) with data to move, `SEEK_DATA`, opening) belongs on a thread of its own that wakes the shard.
 
 mod device;
+mod extents;
 mod file;
 mod found;
 mod locks;
@@ -24,11 +25,11 @@ use std::path::Path;
 use weir_config::{Storage, Test, Volume};
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Segment, SharedBuf};
-use weir_wire::nbd::ExtentFlags;
 
 use crate::created::Created;
 
 pub use device::{Device, DeviceOptions};
+pub use extents::{Allocation, EXTENTS_MAX, Extent, Extents};
 pub use file::{Image, ImageOptions, OpenError};
 pub use found::{Found, Place, look};
 pub use memory::Memory;
@@ -116,7 +117,7 @@ pub struct Traits {
     pub trim: bool,
     /// A range can be zeroed in less time than writing it takes.
     pub fast_zero: bool,
-    /// [`Backend::status`] knows more than that everything is data.
+    /// A look-up of extents finds more than that everything is data.
     pub allocation: bool,
     /// A flush on one connection covers what was answered on every other. False forbids clients to use several connections.
     pub multi_connection: bool,
@@ -135,10 +136,6 @@ pub trait Backend: fmt::Debug {
 
     /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
     fn woken(&mut self, _cx: &mut Context<'_>) {}
-
-    /// The states of the ranges from `query.offset` on, answered by [`Context::answer`] now or later. The ranges must cover
-    /// `query.length` bytes unless the answer is cut short by [`Extents::push`].
-    fn status(&mut self, query: Query, cx: &mut Context<'_>);
 }
 
 /// A piece of a request for a backend to carry out.
@@ -148,13 +145,13 @@ pub struct Job {
     pub tag: Tag,
     /// The connection it comes from.
     pub stream: StreamId,
-    /// What to do.
+    /// What to do. What does not change the volume is asked of one that is read-only, too.
     pub op: Op,
     /// How. With [`Flags::FUA`] it is finished only when what it did is on stable storage.
     pub flags: Flags,
     /// First byte in the volume. The range lies within the volume.
     pub offset: u64,
-    /// Bytes; zero only for a flush.
+    /// Bytes; zero only for a flush. Of a look-up of extents the whole range, up to 4 GiB.
     pub length: u32,
     /// Where to, or where from.
     pub data: Data,
@@ -163,7 +160,7 @@ pub struct Job {
 /// The memory of a job. The windows are exactly `length` bytes, in order.
 #[derive(Debug, Default)]
 pub enum Data {
-    /// Flush, discard, write-zeroes.
+    /// Flush, discard, write-zeroes, a look-up of extents.
     #[default]
     None,
     /// A read into one buffer; the usual case. The window begins at `offset % align` and the capacity reaches to the end of the
@@ -175,6 +172,9 @@ pub enum Data {
     Write(SharedBuf),
     /// A write from several (all of them [`Segment::Buf`]).
     WriteMany(Vec<Segment>),
+    /// What a look-up of extents found; it comes with [`Data::None`]. They cover the job's range, unless [`Extents::push`] wanted no
+    /// more.
+    Extents(Extents),
 }
 
 /// A job that is over.
@@ -186,32 +186,6 @@ pub(crate) struct Finished {
     pub(crate) data: Data,
 }
 
-/// A question for the state of a range: NBD's `BLOCK_STATUS`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Query {
-    /// Names it until it is answered.
-    pub id: u32,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes, more than zero, within the volume.
-    pub length: u32,
-    /// Only the first extent is wanted.
-    pub one: bool,
-}
-
-/// The extents of an answer, bounded: equal neighbours become one, nothing goes beyond the query.
-pub type Extents = weir_wire::nbd::ExtentList;
-
-/// Most extents in one answer: one page of memory.
-pub const EXTENTS_MAX: usize = 500;
-
-/// An answer to a [`Query`].
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) id: u32,
-    pub(crate) extents: Result<Extents, u16>,
-}
-
 /// What a backend works with during a call.
 #[derive(Debug)]
 pub struct Context<'a> {
@@ -221,7 +195,6 @@ pub struct Context<'a> {
     pub ring: &'a mut AnyRing,
     pub(crate) token: u64,
     pub(crate) finished: &'a mut Vec<Finished>,
-    pub(crate) answers: &'a mut Vec<Answer>,
     /// Bytes of memory that may be touched now by what is carried out at once.
     pub(crate) left: u64,
     /// There is more to do.
@@ -268,24 +241,14 @@ impl Context<'_> {
     pub fn put_off(&mut self) {
         self.unfinished = true;
     }
-
-    /// Answers a query: with extents or with an error number of Linux.
-    pub fn answer(&mut self, id: u32, extents: Result<Extents, u16>) {
-        self.answers.push(Answer { id, extents });
-    }
 }
 
-impl Query {
-    /// An empty answer to this query, to be filled in order.
+impl Job {
+    /// The extents of a look-up, none of them found yet.
     pub fn extents(&self) -> Extents {
-        Extents::new(self.length, self.one, EXTENTS_MAX)
+        Extents::new(self.length, self.flags.has(Flags::FIRST_ONLY))
     }
 }
-
-/// A range that is data.
-pub const DATA: ExtentFlags = ExtentFlags::EMPTY;
-/// A range that is not allocated and reads as zeroes.
-pub const HOLE: ExtentFlags = ExtentFlags::HOLE.with(ExtentFlags::ZERO);
 
 impl Data {
     /// Copies from `source` into the buffers of a read, in order; `source` must have as many bytes as their windows.
@@ -299,7 +262,7 @@ impl Data {
                     source = rest;
                 }
             }
-            Self::None | Self::Write(_) | Self::WriteMany(_) => {}
+            Self::None | Self::Write(_) | Self::WriteMany(_) | Self::Extents(_) => {}
         }
     }
 
@@ -314,7 +277,7 @@ impl Data {
                     at += buf.len();
                 }
             }
-            Self::None | Self::Write(_) | Self::WriteMany(_) => {}
+            Self::None | Self::Write(_) | Self::WriteMany(_) | Self::Extents(_) => {}
         }
     }
 
@@ -329,7 +292,7 @@ impl Data {
                     at += segment.len();
                 }
             }
-            Self::None | Self::Read(_) | Self::ReadMany(_) => {}
+            Self::None | Self::Read(_) | Self::ReadMany(_) | Self::Extents(_) => {}
         }
     }
 }

@@ -7,4 +7,4 @@ mod text;
 
 pub(crate) use http::{Handle, spawn};
 pub(crate) use snapshot::{DriveSnapshot, TenantSnapshot, VolumeSnapshot, shares};
-pub(crate) use tally::Tally;
+pub(crate) use tally::{OPS, Tally};

@@ -47,7 +47,10 @@ impl Tally {
         if done.outcome == Outcome::Ok {
             let op = done.op as usize;
             self.requests[op] += 1;
-            self.bytes[op] += u64::from(done.length);
+            // A look-up's length is not that of the range.
+            if done.op != Op::Extents {
+                self.bytes[op] += u64::from(done.length);
+            }
             self.split.record(waits);
         }
     }

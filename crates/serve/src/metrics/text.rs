@@ -5,11 +5,18 @@ use std::fmt::Write;
 use weir_measure::Histogram;
 use weir_measure::promise::{Excuse, Rate, Seconds, Short, Units};
 
-use super::{DriveSnapshot, VolumeSnapshot, shares};
+use super::{DriveSnapshot, OPS, VolumeSnapshot, shares};
 
 /// Upper bounds of the histograms' buckets as powers of two of nanoseconds: 1 us to 34 s.
 const BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;
-const OPS: [&str; 5] = ["read", "write", "flush", "discard", "write_zeroes"];
+const OP_NAMES: [&str; OPS] = [
+    "read",
+    "write",
+    "flush",
+    "discard",
+    "write_zeroes",
+    "extents",
+];
 
 /// Everything, as text.
 pub(crate) fn render(drives: &[DriveSnapshot]) -> String {
@@ -117,7 +124,7 @@ fn drive_times(page: &mut Page, drives: &[DriveSnapshot]) {
 type Volumes<'a> = [(&'a DriveSnapshot, &'a VolumeSnapshot)];
 
 fn counters(page: &mut Page, volumes: &Volumes<'_>) {
-    type Pick = fn(&VolumeSnapshot) -> &[u64; 5];
+    type Pick = fn(&VolumeSnapshot) -> &[u64; OPS];
     let families: [(&str, &str, Pick); 3] = [
         ("weir_requests", "Requests answered without error.", |v| {
             &v.tally.requests
@@ -134,7 +141,7 @@ fn counters(page: &mut Page, volumes: &Volumes<'_>) {
     for (name, help, pick) in families {
         page.family(name, "counter", help);
         for (drive, volume) in volumes {
-            for (op, value) in OPS.iter().zip(pick(volume)) {
+            for (op, value) in OP_NAMES.iter().zip(pick(volume)) {
                 let labels = [
                     ("drive", drive.name.as_str()),
                     ("volume", &volume.name),

@@ -97,7 +97,7 @@ pub(super) fn rate(contract: &Contract) -> Option<Rate> {
 const fn moved(op: Op, length: u32) -> u64 {
     match op {
         Op::Read | Op::Write | Op::WriteZeroes => length as u64,
-        Op::Discard => 512,
+        Op::Discard | Op::Extents => 512,
         Op::Flush => 0,
     }
 }

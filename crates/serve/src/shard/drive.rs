@@ -13,7 +13,7 @@ use super::memory;
 use super::model::Model;
 use super::slab::Slab;
 use super::volume::{EIO, Piece, Started, Volume};
-use crate::backend::{Answer, Backend, Context, Data, Finished, Job, Query};
+use crate::backend::{Backend, Context, Data, Extents, Finished, Job};
 use crate::metrics::{DriveSnapshot, TenantSnapshot};
 use crate::record::Tape;
 
@@ -49,7 +49,6 @@ pub(crate) struct Drive {
     /// By tag: the piece in the drive.
     flights: Vec<Flight>,
     pub(crate) finished: Vec<Finished>,
-    pub(crate) answers: Vec<Answer>,
     completions: Vec<Completion>,
     /// Something was told to the layer since it was asked what to do.
     pub(crate) touched: bool,
@@ -82,6 +81,8 @@ pub(crate) struct Pending {
     pub(crate) payload: Vec<SharedBuf>,
     /// What has been read: place in the request, bytes.
     pub(crate) parts: Vec<(u32, Buf)>,
+    /// What a look-up has found.
+    pub(crate) extents: Option<Extents>,
     /// It had the drive to itself, in one piece.
     pub(crate) alone: bool,
 }
@@ -150,7 +151,6 @@ impl Drive {
             // One more for the sync of a volume past the layer.
             flights: vec![Flight::NONE; tags + 1],
             finished: Vec::new(),
-            answers: Vec::new(),
             completions: Vec::new(),
             touched: false,
             spare: Vec::new(),
@@ -175,7 +175,6 @@ impl Drive {
             ring,
             token: super::token::backend(self.number, space),
             finished: &mut self.finished,
-            answers: &mut self.answers,
             left: self.left.min(VISIT),
             unfinished: false,
         };
@@ -198,11 +197,6 @@ impl Drive {
             }
             self.with_backend(ring, now, space, |backend, cx| backend.go_on(cx));
         }
-    }
-
-    /// Asks for the state of a range.
-    pub(crate) fn query(&mut self, ring: &mut AnyRing, now: Instant, space: u32, query: Query) {
-        self.with_backend(ring, now, space, |backend, cx| backend.status(query, cx));
     }
 
     /// Adds a volume.
@@ -246,6 +240,7 @@ impl Drive {
             cost,
             payload,
             parts,
+            extents: None,
             alone: false,
         })
     }
@@ -254,6 +249,7 @@ impl Drive {
     pub(crate) fn recycle(&mut self, mut pending: Pending) {
         pending.payload.clear();
         pending.parts.clear();
+        pending.extents = None;
         self.spare.push(pending);
     }
 
@@ -393,12 +389,17 @@ impl Drive {
         }
         match dispatch.op {
             Op::Flush => volume.unsynced = false,
-            Op::Read => {}
+            Op::Read | Op::Extents => {}
             Op::Write | Op::Discard | Op::WriteZeroes => volume.unsynced = true,
         }
         let align = volume.traits.align;
         let Some(data) = self.data(ring, dispatch, align) else {
             return self.end(dispatch.tag, None);
+        };
+        let length = match dispatch.op {
+            // The core was given the first sector of the range.
+            Op::Extents => self.requests[dispatch.cookie as u32].request.length,
+            _ => dispatch.length,
         };
         let job = Job {
             tag: dispatch.tag,
@@ -406,11 +407,12 @@ impl Drive {
             op: dispatch.op,
             flags: dispatch.flags,
             offset: dispatch.offset,
-            length: dispatch.length,
+            length,
             data,
         };
         match &mut self.model {
-            Some(model) => {
+            // What is allocated is looked up in memory, whatever the drive does.
+            Some(model) if job.op != Op::Extents => {
                 if let Err(job) = model.submit(now, dispatch, job) {
                     self.finished.push(Finished {
                         tag: job.tag,
@@ -419,7 +421,7 @@ impl Drive {
                     });
                 }
             }
-            None => {
+            _ => {
                 self.with_backend(ring, now, space, |backend, cx| backend.submit(job, cx));
             }
         }
@@ -437,7 +439,7 @@ impl Drive {
                     dispatch.length,
                 ))
             }
-            Op::Flush | Op::Discard | Op::WriteZeroes => Some(Data::None),
+            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => Some(Data::None),
         }
     }
 
@@ -474,7 +476,8 @@ impl Drive {
             if outcome == Some(Outcome::Ok) {
                 self.count_piece(now, flight.space, flight.op, flight.length);
                 if let Some(pending) = self.requests.get_mut(flight.cookie as u32) {
-                    pending.alone = alone && flight.length == pending.request.length;
+                    let whole = flight.length == pending.request.length;
+                    pending.alone = alone && whole && flight.op != Op::Extents;
                     pending.keep(flight.within, data);
                 }
             }
@@ -552,6 +555,7 @@ impl Pending {
                     within += length;
                 }
             }
+            Data::Extents(extents) => self.extents = Some(extents),
             Data::None | Data::Write(_) | Data::WriteMany(_) => {}
         }
     }

@@ -7,7 +7,6 @@ use weir_wire::nbd::{self, Command, CommandFlags, Errno, REQUEST_LEN, Request};
 use super::Shard;
 use super::connection::{Gather, State, Stop};
 use super::memory;
-use crate::backend::Query;
 
 /// What came of one look at the input.
 enum Step {
@@ -158,7 +157,7 @@ impl Shard {
         }
     }
 
-    /// A request is complete: to the core, or to the backend if it is a question.
+    /// A request is complete and goes to the core.
     fn enter(&mut self, slot: u32, request: Request, cost: u64, mut bufs: Vec<Buf>) {
         let connection = &mut self.connections[slot];
         connection.live += 1;
@@ -171,14 +170,6 @@ impl Shard {
             drive.count_in(self.now, connection.space, core.op, connection.held);
             connection.asking += u32::from(core.op != Op::Flush);
             self.batch.push(core);
-        } else {
-            let query = Query {
-                id,
-                offset: request.offset,
-                length: request.length,
-                one: request.flags.contains(CommandFlags::REQ_ONE),
-            };
-            drive.query(&mut self.ring, self.now, connection.space, query);
         }
     }
 
@@ -273,7 +264,8 @@ pub(super) fn op(command: Command) -> Option<Op> {
         Command::Flush => Some(Op::Flush),
         Command::Trim => Some(Op::Discard),
         Command::WriteZeroes => Some(Op::WriteZeroes),
-        Command::Disconnect | Command::Cache | Command::BlockStatus | Command::Unknown(_) => None,
+        Command::BlockStatus => Some(Op::Extents),
+        Command::Disconnect | Command::Cache | Command::Unknown(_) => None,
     }
 }
 
@@ -297,6 +289,10 @@ fn core_request(stream: StreamId, space: u32, request: &Request, id: u32) -> Opt
             request.flags.contains(CommandFlags::FAST_ZERO),
             Flags::FAST_ZERO,
         ),
+        (
+            request.flags.contains(CommandFlags::REQ_ONE),
+            Flags::FIRST_ONLY,
+        ),
     ] {
         if bit {
             flags = flags.with(flag);
@@ -308,7 +304,11 @@ fn core_request(stream: StreamId, space: u32, request: &Request, id: u32) -> Opt
         op,
         flags,
         offset: request.offset,
-        length: request.length,
+        length: match op {
+            // How long the range is says nothing about the work.
+            Op::Extents => request.length.min(512),
+            _ => request.length,
+        },
         cookie: u64::from(id),
     })
 }

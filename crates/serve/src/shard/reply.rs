@@ -3,12 +3,12 @@
 use weir_uring::{Header, Segment, SharedBuf};
 use weir_wire::nbd::{
     self, BASE_ALLOCATION_ID, CHUNK_HEADER_LEN, Command, DATA_HEADER_LEN, ERROR_LEN, Errno,
-    SIMPLE_REPLY_LEN,
+    ExtentFlags, SIMPLE_REPLY_LEN,
 };
 
 use super::connection::Output;
 use super::drive::Pending;
-use crate::backend::Extents;
+use crate::backend::{Allocation, Extent, Extents};
 
 impl Output {
     /// Appends the answer to a request without data: to a command that has none, or an error.
@@ -78,12 +78,13 @@ impl Output {
         extents: &Extents,
         mut page: weir_uring::Buf,
     ) {
+        let extents: Vec<nbd::Extent> = extents.extents().iter().map(extent).collect();
         let mut bytes = Vec::new();
         nbd::append_block_status(
             &mut bytes,
             request.cookie,
             BASE_ALLOCATION_ID,
-            extents.extents(),
+            &extents,
             true,
         );
         page.set_window(0..bytes.len());
@@ -91,5 +92,16 @@ impl Output {
         let page: SharedBuf = page.into_shared();
         self.next.push(Segment::Buf(page));
         self.next_load.requests += 1;
+    }
+}
+
+fn extent(extent: &Extent) -> nbd::Extent {
+    let flags = match extent.allocation {
+        Allocation::Data => ExtentFlags::EMPTY,
+        Allocation::Hole => ExtentFlags::HOLE | ExtentFlags::ZERO,
+    };
+    nbd::Extent {
+        length: extent.length,
+        flags,
     }
 }

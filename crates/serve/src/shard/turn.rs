@@ -11,7 +11,6 @@ use super::connection::{INPUT, INPUT_LARGE, Load, SPARSE, State, Stop, Target};
 use super::leave::Drained;
 use super::token::{self, Token};
 use super::{Mail, Shard};
-use crate::backend::Answer;
 use crate::clock::until;
 
 /// So many completions are looked at in one turn; the rest in the next. The first of many clients that are ready at once has its
@@ -245,9 +244,6 @@ impl Shard {
             }
         }
         self.told = told;
-        while let Some(answer) = self.drives[number].answers.pop() {
-            self.status(number, answer);
-        }
     }
 
     /// Looks at a connection's input as far as its bounds allow, then receives more if it needs more.
@@ -345,9 +341,22 @@ impl Shard {
             Outcome::Cancelled => Some(Errno::Shutdown),
         };
         let sends = connection.state != State::Gone;
-        let keeps = sends && error.is_none() && pending.request.command == Command::Read;
+        let mut keeps = sends && error.is_none() && pending.request.command == Command::Read;
         if keeps {
             connection.output.data(connection.structured, &mut pending);
+        } else if let Some(extents) = pending.extents.take().filter(|_| sends) {
+            let structured = connection.structured;
+            let page = self.ring.arena().alloc(super::memory::PAGE);
+            if let Some(page) = page.filter(|_| !extents.extents().is_empty()) {
+                connection.output.extents(&pending.request, &extents, page);
+                connection.output.next_load.bytes += pending.cost;
+                keeps = true;
+            } else {
+                let error = Some(Errno::NoMem);
+                connection
+                    .output
+                    .answer(structured, &pending.request, error);
+            }
         } else if sends {
             connection
                 .output
@@ -355,36 +364,6 @@ impl Shard {
         }
         let cost = if keeps { 0 } else { pending.cost };
         drive.recycle(pending);
-        self.answered(slot, cost, sends);
-    }
-
-    /// A backend has answered a question for extents.
-    fn status(&mut self, number: usize, answer: Answer) {
-        let Some(pending) = self.drives[number].requests.remove(answer.id) else {
-            return;
-        };
-        let slot = pending.connection;
-        let connection = &mut self.connections[slot];
-        connection.live -= 1;
-        let sends = connection.state != State::Gone;
-        let mut cost = pending.cost;
-        if sends {
-            let page = self.ring.arena().alloc(super::memory::PAGE);
-            match (answer.extents, page) {
-                (Ok(extents), Some(page)) if !extents.extents().is_empty() => {
-                    connection.output.extents(&pending.request, &extents, page);
-                    connection.output.next_load.bytes += std::mem::take(&mut cost);
-                }
-                (extents, _) => {
-                    let error =
-                        extents.map_or_else(|e| Errno::from_os(i32::from(e)), |_| Errno::NoMem);
-                    let structured = connection.structured;
-                    connection
-                        .output
-                        .answer(structured, &pending.request, Some(error));
-                }
-            }
-        }
         self.answered(slot, cost, sends);
     }
 

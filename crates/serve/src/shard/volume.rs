@@ -42,6 +42,7 @@ impl Piece {
             Op::Flush => "flush",
             Op::Discard => "trim",
             Op::WriteZeroes => "write zeroes",
+            Op::Extents => "look-up of extents",
         }
     }
 }

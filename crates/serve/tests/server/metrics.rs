@@ -42,6 +42,7 @@ fn counts_what_was_served() {
     }
     client.write(0, &[1; 1000]);
     client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
+    client.call(Command::BlockStatus, CommandFlags::EMPTY, 0, 1 << 20, &[]);
     let text = get(&bench, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"));
     assert!(text.ends_with("# EOF\n"));
@@ -62,10 +63,19 @@ fn counts_what_was_served() {
         value(&text, &format!("weir_requests_total{}", of("flush"))),
         1.0,
     );
+    // Listing extents is a request like any other, and moves nothing.
+    is(
+        value(&text, &format!("weir_requests_total{}", of("extents"))),
+        1.0,
+    );
+    is(
+        value(&text, &format!("weir_bytes_total{}", of("extents"))),
+        0.0,
+    );
     let promised = "weir_share{drive=\"d\",volume=\"v\",kind=\"promised\"}";
     is(value(&text, promised), 0.75);
     let count = "weir_wait_seconds_count{drive=\"d\",volume=\"v\",stage=\"elevator\"}";
-    is(value(&text, count), 12.0);
+    is(value(&text, count), 13.0);
     is(
         value(&text, "weir_connections{drive=\"d\",volume=\"v\"}"),
         1.0,

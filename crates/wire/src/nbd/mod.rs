@@ -92,11 +92,10 @@
 //! assert_eq!(reply, Some(client::Reply::Data { cookie: 7, offset: 512, length: 4, done: true }));
 //!
 //! // A BLOCK_STATUS answer, from what the storage reports.
-//! let mut extents = ExtentList::new(8192, false, 128);
-//! extents.push(4096, ExtentFlags::EMPTY);
-//! extents.push(1 << 30, ExtentFlags::HOLE | ExtentFlags::ZERO);
+//! let data = Extent { length: 4096, flags: ExtentFlags::EMPTY };
+//! let hole = Extent { length: 4096, flags: ExtentFlags::HOLE | ExtentFlags::ZERO };
 //! let mut out = Vec::new();
-//! append_block_status(&mut out, 8, BASE_ALLOCATION_ID, extents.extents(), true);
+//! append_block_status(&mut out, 8, BASE_ALLOCATION_ID, &[data, hole], true);
 //! let (_, reply) = replies.feed(&out)?;
 //! let expected = client::Reply::BlockStatus { cookie: 8, context: 1, extents: 2, done: true };
 //! assert_eq!(reply, Some(expected));
@@ -121,7 +120,7 @@ pub use errno::Errno;
 pub use export::{BlockSizes, Denied, ExportInfo, Exports};
 pub use flags::{CommandFlags, ExtentFlags, TransmissionFlags};
 pub use handshake::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
-pub use meta::{Extent, ExtentList};
+pub use meta::Extent;
 pub use reply::{
     DATA_HEADER_LEN, ERROR_LEN, ERROR_OFFSET_LEN, HOLE_LEN, MAX_CHUNK_DATA, MAX_EXTENTS,
     append_block_status, append_error, encode_data_header, encode_error, encode_error_offset,

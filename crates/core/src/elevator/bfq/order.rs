@@ -87,13 +87,13 @@ impl Item {
 
     /// True if it moves data.
     pub(super) fn moves_data(&self) -> bool {
-        matches!(self.op, Op::Read | Op::Write)
+        self.op.moves_data()
     }
 
-    /// Sectors that the next piece is charged: what it covers, one sector for a whole discard.
+    /// Sectors that the next piece is charged: what it covers, one sector for a whole discard or look-up of extents.
     pub(super) fn charge(&self) -> u64 {
         match self.op {
-            Op::Discard => u64::from(self.whole),
+            Op::Discard | Op::Extents => u64::from(self.whole),
             _ => sectors(u64::from(self.bytes)),
         }
     }

@@ -102,7 +102,7 @@ pub(super) struct Model {
 }
 
 const fn kind(op: Op, place: Place) -> usize {
-    let write = !matches!(op, Op::Read);
+    let write = !op.is_read();
     (write as usize) << 1 | matches!(place, Place::Far) as usize
 }
 
@@ -167,7 +167,7 @@ impl Model {
     pub(super) fn cost(&self, op: Op, place: Place, bytes: u64) -> u64 {
         let bytes = match op {
             Op::Read | Op::Write | Op::WriteZeroes => bytes,
-            Op::Discard => 512,
+            Op::Discard | Op::Extents => 512,
             Op::Flush => 0,
         };
         let kind = kind(op, place);

@@ -160,10 +160,9 @@ impl Elevator {
             self.links
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
-        let bytes = u64::from(if request.op == Op::Discard {
-            512
-        } else {
-            offer.bytes
+        let bytes = u64::from(match request.op {
+            Op::Discard | Op::Extents => 512,
+            _ => offer.bytes,
         });
         self.reservations
             .sent(now, group, bytes, offer.cost, offer.last);

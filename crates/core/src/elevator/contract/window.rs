@@ -230,15 +230,19 @@ impl Window {
         model: &Model,
     ) -> bool {
         let mut alone = false;
-        self.least[usize::from(!piece.op.is_read())]
-            .add(now, now.since(piece.dispatched).as_nanos());
+        // A look-up of extents says nothing about how long a read takes.
+        let tells = piece.op != Op::Extents;
+        if tells {
+            self.least[usize::from(!piece.op.is_read())]
+                .add(now, now.since(piece.dispatched).as_nanos());
+        }
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // Somebody was told that there is enough in the drive, and now it has nothing.
                 self.late = (2 * self.late).clamp(LATE_FIRST, LATE_MOST);
                 self.settle(model);
             }
-            alone = core::mem::take(&mut self.alone);
+            alone = core::mem::take(&mut self.alone) && tells;
             if alone {
                 self.add(now, piece, place);
                 self.settle(model);

@@ -6,9 +6,7 @@ use std::time::Duration;
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Config, Ring, Segment};
 
-use super::super::{
-    Answer, Backend, Context, Data, Extents, Finished, Job, Prepare, Query, Traits,
-};
+use super::super::{Allocation, Backend, Context, Data, Extents, Finished, Job, Prepare, Traits};
 
 /// Random numbers of a test: a linear congruence, its high bits.
 #[derive(Clone, Debug)]
@@ -47,9 +45,8 @@ pub(in crate::backend) struct Bench {
     pub(in crate::backend) write_result: Option<weir_uring::Errno>,
     jobs: BTreeMap<u32, (Op, Flags, u64, u32)>,
     ended: BTreeMap<u32, Ended>,
-    answered: BTreeMap<u32, Result<Extents, u16>>,
+    found: BTreeMap<u32, Extents>,
     finished: Vec<Finished>,
-    answers: Vec<Answer>,
     tags: u32,
 }
 
@@ -66,9 +63,8 @@ impl Bench {
             write_result: None,
             jobs: BTreeMap::new(),
             ended: BTreeMap::new(),
-            answered: BTreeMap::new(),
+            found: BTreeMap::new(),
             finished: Vec::new(),
-            answers: Vec::new(),
             tags: 0,
         }
     }
@@ -82,14 +78,10 @@ impl Bench {
             ring: &mut self.ring,
             token: 7 << 32,
             finished: &mut self.finished,
-            answers: &mut self.answers,
             left: u64::MAX,
             unfinished: false,
         };
         call(self.backend.as_mut(), &mut cx);
-        for answer in self.answers.drain(..) {
-            assert!(self.answered.insert(answer.id, answer.extents).is_none());
-        }
     }
 
     /// Submits a job; the tag names it for [`Self::wait`].
@@ -135,6 +127,9 @@ impl Bench {
                 self.resubmit(tag, data);
                 continue;
             };
+            if let Data::Extents(extents) = &data {
+                self.found.insert(tag, extents.clone());
+            }
             let (op, _, _, length) = self.jobs.remove(&tag).expect("a job ends once");
             let mut bytes = Vec::new();
             data.each_target(|at, part| {
@@ -269,18 +264,18 @@ impl Bench {
     }
 
     /// The extents of a range: bytes, and whether they are data.
-    pub(in crate::backend) fn extents(&mut self, query: Query) -> Vec<(u32, bool)> {
-        self.call(|backend, cx| backend.status(query, cx));
-        for _ in 0..10_000 {
-            if let Some(extents) = self.answered.remove(&query.id) {
-                let extents = extents.unwrap();
-                let extents = extents.extents().iter();
-                return extents
-                    .map(|e| (e.length, e.flags == super::super::DATA))
-                    .collect();
-            }
-            self.turn(Duration::from_millis(100));
-        }
-        panic!("no answer to {query:?}");
+    pub(in crate::backend) fn extents(
+        &mut self,
+        flags: Flags,
+        offset: u64,
+        length: u32,
+    ) -> Vec<(u32, bool)> {
+        let tag = self.submit(Op::Extents, flags, offset, length, Data::None);
+        assert_eq!(self.wait(tag).0, Ok(()));
+        let found = self.found.remove(&tag).expect("a look-up finds extents");
+        let found = found.extents().iter();
+        found
+            .map(|e| (e.length, e.allocation == Allocation::Data))
+            .collect()
     }
 }

@@ -9,7 +9,7 @@ use weir_uring::{Buf, Completion, Errno, Handle, MAX_PIECES, Payload, Ring, Sync
 
 use super::super::rmw::{Mode, Ranges};
 use super::super::workers::Workers;
-use super::super::{Backend, Context, DATA, Data, Extents, Job, Query};
+use super::super::{Allocation, Backend, Context, Data, Extents, Job};
 use super::medium::Medium;
 use super::work::{self, CHUNK, Patch, Phase, Step, Work};
 
@@ -50,8 +50,8 @@ pub(in crate::backend) struct Disk {
     /// Works that have got their range.
     ready: VecDeque<u32>,
     workers: Workers<Done>,
-    /// Questions that found the workers busy.
-    queries: VecDeque<Query>,
+    /// Look-ups of extents that found the workers busy.
+    lookups: VecDeque<u32>,
     /// Works that wait for the next fdatasync, and those that the running one is for: one at a time, as the system tells an error
     /// of the past to only one of several.
     unsynced: Vec<u32>,
@@ -64,7 +64,7 @@ pub(in crate::backend) struct Disk {
 #[derive(Debug)]
 enum Done {
     Space(u32, Result<(), Errno>),
-    Status(u32, Extents),
+    Extents(u32, Extents),
 }
 
 impl Disk {
@@ -86,7 +86,7 @@ impl Disk {
             ranges: Ranges::default(),
             ready: VecDeque::new(),
             workers: Workers::new(),
-            queries: VecDeque::new(),
+            lookups: VecDeque::new(),
             unsynced: Vec::new(),
             syncing: Vec::new(),
             sync_failed: false,
@@ -139,7 +139,7 @@ impl Disk {
     /// The range that a work changes, in whole blocks, and how it must be held.
     fn wants(&self, work: &Work) -> Option<(std::ops::Range<u64>, Mode)> {
         let block = u64::from(self.geometry.block);
-        if block == 1 || matches!(work.op, Op::Read | Op::Flush) {
+        if block == 1 || !work.changes() {
             return None;
         }
         let first = work.range.start / block * block;
@@ -162,6 +162,7 @@ impl Disk {
             Op::Read => self.read(slot, cx),
             Op::Flush => self.sync(slot, cx),
             Op::Discard | Op::WriteZeroes => self.space(slot, cx),
+            Op::Extents => self.find(slot, cx),
             Op::Write => {
                 let block = u64::from(geometry.block);
                 let range = work.range.clone();
@@ -188,7 +189,7 @@ impl Disk {
         let queued = match data {
             Data::Read(buf) => cx.ring.read(token, file, from, buf),
             Data::ReadMany(bufs) => cx.ring.readv(token, file, from, bufs),
-            Data::None | Data::Write(_) | Data::WriteMany(_) => {
+            Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Extents(_) => {
                 return self.end(slot, Err(EIO), cx);
             }
         };
@@ -211,7 +212,7 @@ impl Disk {
         let queued = match data {
             Data::Write(buf) => cx.ring.write(token, file, from, buf, sync),
             Data::WriteMany(segments) => cx.ring.writev(token, file, from, segments, sync),
-            Data::None | Data::Read(_) | Data::ReadMany(_) => {
+            Data::None | Data::Read(_) | Data::ReadMany(_) | Data::Extents(_) => {
                 return self.end(slot, Err(EIO), cx);
             }
         };
@@ -443,31 +444,39 @@ impl Disk {
         self.end(slot, Err(errno), cx);
     }
 
-    /// Answers that all may be data.
-    fn answer_unknown(query: Query, cx: &mut Context<'_>) {
-        let mut extents = query.extents();
-        extents.push(u64::from(query.length), DATA);
-        cx.answer(query.id, Ok(extents));
+    /// Has a worker find out which parts of a work's range hold data.
+    fn find(&mut self, slot: u32, cx: &mut Context<'_>) {
+        let known = self.geometry.allocation;
+        let work = self.work(slot);
+        work.phase = Phase::Space;
+        let (range, mut extents) = (work.range.clone(), work.extents());
+        if known {
+            let medium = Arc::clone(&self.medium);
+            let (range, extents) = (range.clone(), extents.clone());
+            let task = move || Done::Extents(slot, medium.find(range, extents));
+            if self.workers.submit(&cx.ring.waker(), task) {
+                return;
+            }
+            if !self.workers.is_idle() {
+                // Not given back as busy: the core would hold up others' requests until this one could be tried again.
+                return self.lookups.push_back(slot);
+            }
+            // The system gives no thread, and nothing will come back that this could wait for.
+        }
+        extents.push(range.end - range.start, Allocation::Data);
+        self.found(slot, extents, cx);
     }
 
-    fn ask(&mut self, query: Query, cx: &mut Context<'_>) {
-        let medium = Arc::clone(&self.medium);
-        let task = move || Done::Status(query.id, medium.extents(query));
-        if self.workers.submit(&cx.ring.waker(), task) {
-            return;
-        }
-        if self.workers.is_idle() {
-            // The system gives no thread, and nothing will come back that this could wait for.
-            return Self::answer_unknown(query, cx);
-        }
-        self.queries.push_back(query);
+    fn found(&mut self, slot: u32, extents: Extents, cx: &mut Context<'_>) {
+        self.work(slot).data = Data::Extents(extents);
+        self.end(slot, Ok(()), cx);
     }
 }
 
 impl Backend for Disk {
     fn submit(&mut self, job: Job, cx: &mut Context<'_>) {
         let work = Work::new(job);
-        if self.geometry.read_only && !matches!(work.op, Op::Read | Op::Flush) {
+        if self.geometry.read_only && work.changes() {
             return cx.finish(work.tag, Err(EPERM), work.data);
         }
         if self.sync_failed && work.syncs() {
@@ -500,21 +509,13 @@ impl Backend for Disk {
         while let Some(done) = self.workers.next() {
             match done {
                 Done::Space(slot, result) => self.spaced(slot, result, cx),
-                Done::Status(id, extents) => cx.answer(id, Ok(extents)),
+                Done::Extents(slot, extents) => self.found(slot, extents, cx),
             }
-            if let Some(query) = self.queries.pop_front() {
-                self.ask(query, cx);
+            if let Some(slot) = self.lookups.pop_front() {
+                self.find(slot, cx);
             }
         }
         self.go(cx);
-    }
-
-    fn status(&mut self, query: Query, cx: &mut Context<'_>) {
-        if self.geometry.allocation {
-            self.ask(query, cx);
-        } else {
-            Self::answer_unknown(query, cx);
-        }
     }
 }
 

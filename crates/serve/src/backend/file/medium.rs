@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use weir_uring::{Errno, device};
 
-use super::super::{DATA, Extents, HOLE, Query};
+use super::super::{Allocation, Extents};
 
 /// A descriptor for the workers, and what stands behind it.
 #[derive(Debug)]
@@ -97,11 +97,9 @@ impl Medium {
         }
     }
 
-    /// The states of the ranges of a query. What the system does not know counts as data.
-    pub(super) fn extents(&self, query: Query) -> Extents {
-        let mut extents = query.extents();
-        let end = query.offset + u64::from(query.length);
-        let mut at = query.offset;
+    /// Adds what of a range holds data. What the system does not know counts as data.
+    pub(super) fn find(&self, range: Range<u64>, mut extents: Extents) -> Extents {
+        let (mut at, end) = (range.start, range.end);
         while at < end {
             let data = match self.seek(SeekFrom::Data(at)) {
                 Ok(data) => data.clamp(at, end),
@@ -109,14 +107,14 @@ impl Medium {
                 Err(Errno::NXIO) => end,
                 Err(_) => at,
             };
-            if !extents.push(data - at, HOLE) || data == end {
+            if !extents.push(data - at, Allocation::Hole) || data == end {
                 break;
             }
             let hole = match self.seek(SeekFrom::Hole(data)) {
                 Ok(hole) if hole > data => hole.min(end),
                 _ => end,
             };
-            if !extents.push(hole - data, DATA) {
+            if !extents.push(hole - data, Allocation::Data) {
                 break;
             }
             at = hole;

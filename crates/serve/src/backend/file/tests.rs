@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_core::{Flags, Op};
 use weir_uring::{Backend as Ringed, Config, Ring};
 
-use super::super::{Data, Query};
+use super::super::Data;
 use super::bench::{Bench, Rng};
 use super::*;
 
@@ -442,14 +442,8 @@ fn space_comes_and_goes() {
         Ok(vec![9]),
         "what is not a whole block stays"
     );
-    let query = Query {
-        id: 1,
-        offset: 0,
-        length: 4 << 20,
-        one: false,
-    };
     assert_eq!(
-        bench.extents(query),
+        bench.extents(Flags::NONE, 0, 4 << 20),
         [
             (4096, true),
             ((1 << 20) - 4096, false),
@@ -457,18 +451,11 @@ fn space_comes_and_goes() {
             (2 << 20, false)
         ]
     );
-    let one = Query {
-        offset: 5000,
-        one: true,
-        ..query
-    };
-    assert_eq!(bench.extents(one), [((1 << 20) - 5000, false)]);
-    let inside = Query {
-        offset: MIB + 1,
-        length: 77,
-        ..query
-    };
-    assert_eq!(bench.extents(inside), [(77, true)]);
+    assert_eq!(
+        bench.extents(Flags::FIRST_ONLY, 5000, 4 << 20),
+        [((1 << 20) - 5000, false)]
+    );
+    assert_eq!(bench.extents(Flags::NONE, MIB + 1, 77), [(77, true)]);
 
     let before = blocks();
     let keep = Flags::NO_HOLE.with(Flags::FAST_ZERO);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use weir_core::{Flags, Op, Tag};
 use weir_uring::Buf;
 
-use super::super::{Data, Job};
+use super::super::{Data, Extents, Job};
 
 /// Most bytes that are patched at a time.
 pub(super) const CHUNK: u64 = 128 << 10;
@@ -75,6 +75,17 @@ impl Work {
             phase: Phase::Start,
             rest: [0..0, 0..0],
         }
+    }
+
+    /// It changes what is on the medium.
+    pub(super) fn changes(&self) -> bool {
+        !matches!(self.op, Op::Read | Op::Flush | Op::Extents)
+    }
+
+    /// The extents of a look-up, none of them found yet.
+    pub(super) fn extents(&self) -> Extents {
+        let length = (self.range.end - self.range.start) as u32;
+        Extents::new(length, self.flags.has(Flags::FIRST_ONLY))
     }
 
     /// It is over only when it is durable.
@@ -178,7 +189,7 @@ pub(super) fn widen(data: &mut Data, align: usize) -> (usize, usize) {
             return (window.start, window.end);
         }
         Data::ReadMany(bufs) => (bufs.first().map(Buf::window), bufs.last().map(Buf::window)),
-        Data::None | Data::Write(_) | Data::WriteMany(_) => (None, None),
+        Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Extents(_) => (None, None),
     };
     let start = first.map_or(0, |window| window.start);
     let end = last.map_or(0, |window| window.end);
@@ -205,7 +216,7 @@ fn set_windows(data: &mut Data, start: usize, end: usize) {
                 first.set_window(start..window.end);
             }
         }
-        Data::None | Data::Write(_) | Data::WriteMany(_) => {}
+        Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Extents(_) => {}
     }
 }
 
@@ -219,7 +230,7 @@ pub(super) fn is_direct(data: &Data, align: usize, memory: usize) -> bool {
         Data::WriteMany(segments) => {
             segments.len() <= weir_uring::MAX_PIECES && segments.iter().all(|s| fits(s))
         }
-        Data::None | Data::Read(_) | Data::ReadMany(_) => false,
+        Data::None | Data::Read(_) | Data::ReadMany(_) | Data::Extents(_) => false,
     }
 }
 

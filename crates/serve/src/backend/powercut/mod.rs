@@ -22,7 +22,7 @@ use weir_core::{Flags, Instant, Op, Span, StreamId, Tag, mutant};
 use weir_uring::{Completion, Ring};
 
 use super::workers::Workers;
-use super::{Backend, Context, DATA, Data, Job, Memory, Prepare, Query, Traits};
+use super::{Allocation, Backend, Context, Data, Job, Memory, Prepare, Traits};
 
 /// What is written whole or not at all, bytes.
 const SECTOR: u64 = 512;
@@ -340,6 +340,12 @@ impl Drive {
                     .each_target(|at, bytes| state.cache.read(offset + at as u64, bytes));
                 Effect::None
             }
+            Op::Extents => {
+                let mut extents = job.extents();
+                extents.push(u64::from(job.length), Allocation::Data);
+                job.data = Data::Extents(extents);
+                Effect::None
+            }
             Op::Flush => Effect::Sync(state.covered(job.stream)),
             Op::Write | Op::Discard | Op::WriteZeroes if self.read_only => return Err(EPERM),
             Op::Write | Op::Discard | Op::WriteZeroes => Effect::Complete {
@@ -429,11 +435,5 @@ impl Backend for Drive {
         }
         self.expire(cx);
         self.wait(cx);
-    }
-
-    fn status(&mut self, query: Query, cx: &mut Context<'_>) {
-        let mut extents = query.extents();
-        extents.push(u64::from(query.length), DATA);
-        cx.answer(query.id, Ok(extents));
     }
 }

@@ -146,7 +146,6 @@ impl World {
             ring: &mut self.ring,
             token: 0,
             finished: &mut self.finished,
-            answers: &mut Vec::new(),
             left: u64::MAX,
             unfinished: false,
         };

@@ -1,0 +1,154 @@
+//! Which parts of a range hold data: what a look-up of extents ([`weir_core::Op::Extents`]) finds.
+
+/// What a range is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocation {
+    /// It holds data, or may.
+    Data,
+    /// Nothing is allocated, and it reads as zeroes.
+    Hole,
+}
+
+/// A range of a volume that is the same throughout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Bytes, never zero.
+    pub length: u32,
+    /// What it is.
+    pub allocation: Allocation,
+}
+
+/// The extents of a range in order, from its first byte on: equal neighbours become one, nothing goes beyond the range, and there are
+/// [`EXTENTS_MAX`] of them at most.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Extents {
+    extents: Vec<Extent>,
+    /// Bytes of the range that are not covered yet.
+    wanted: u32,
+    limit: usize,
+    full: bool,
+}
+
+/// Most extents of one look-up.
+pub const EXTENTS_MAX: usize = 500;
+
+impl Extents {
+    /// None yet, of a range of `length` bytes; with `first_only` there will be one at the most.
+    pub fn new(length: u32, first_only: bool) -> Self {
+        Self::limited(length, if first_only { 1 } else { EXTENTS_MAX })
+    }
+
+    fn limited(length: u32, limit: usize) -> Self {
+        Self {
+            extents: Vec::new(),
+            wanted: length,
+            limit,
+            full: length == 0,
+        }
+    }
+
+    /// Adds the next `length` bytes. Returns whether more is wanted: once it is false, the storage need not be asked any further
+    /// and what is pushed is dropped. No bytes change nothing.
+    pub fn push(&mut self, length: u64, allocation: Allocation) -> bool {
+        if self.full || length == 0 {
+            return !self.full;
+        }
+        let length = u32::try_from(length).unwrap_or(u32::MAX).min(self.wanted);
+        match self.extents.last_mut() {
+            // No overflow: all lengths together are at most the range's.
+            Some(last) if last.allocation == allocation => last.length += length,
+            _ => {
+                if self.extents.len() == self.limit {
+                    self.full = true;
+                    return false;
+                }
+                self.extents.push(Extent { length, allocation });
+            }
+        }
+        self.wanted -= length;
+        self.full = self.wanted == 0;
+        !self.full
+    }
+
+    /// What is there so far; empty only if nothing was pushed.
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_load::Rng;
+
+    use super::Allocation::{Data, Hole};
+    use super::*;
+
+    fn listed(list: &Extents) -> Vec<(u32, Allocation)> {
+        let extents = list.extents().iter();
+        extents.map(|e| (e.length, e.allocation)).collect()
+    }
+
+    #[test]
+    fn equal_neighbours_become_one_and_the_end_is_cut() {
+        let mut list = Extents::new(4096, false);
+        assert!(list.push(512, Data));
+        assert!(list.push(512, Data));
+        assert!(list.push(0, Hole));
+        assert!(list.push(1024, Hole));
+        assert!(!list.push(1 << 40, Data));
+        assert!(!list.push(512, Hole));
+        assert_eq!(listed(&list), [(1024, Data), (1024, Hole), (2048, Data)]);
+    }
+
+    #[test]
+    fn the_limit_ends_the_list_but_not_its_last_extent() {
+        let mut list = Extents::new(4096, true);
+        assert!(list.push(512, Hole));
+        assert!(list.push(512, Hole));
+        assert!(!list.push(512, Data));
+        assert!(!list.push(512, Hole));
+        assert_eq!(listed(&list), [(1024, Hole)]);
+    }
+
+    #[test]
+    fn a_whole_volume_is_one_extent_of_the_range() {
+        let mut list = Extents::new(u32::MAX, false);
+        assert!(!list.push(u64::MAX, Data));
+        assert_eq!(listed(&list), [(u32::MAX, Data)]);
+    }
+
+    /// Against a model with one value for each byte.
+    #[test]
+    fn lists_say_what_was_pushed() {
+        let mut rng = Rng::new(1);
+        let mut below = |n: u64| rng.range(0, n - 1);
+        for _ in 0..2_000 {
+            let limit = 1 + below(8) as usize;
+            let mut list = Extents::limited(1 + below(600) as u32, limit);
+            let length = list.wanted as usize;
+            let mut bytes = Vec::new();
+            let mut wanted = true;
+            for _ in 0..below(12) {
+                let allocation = [Data, Hole][below(2) as usize];
+                let pushed = below(200);
+                if wanted {
+                    bytes.extend(std::iter::repeat_n(allocation, pushed as usize));
+                }
+                wanted = list.push(pushed, allocation);
+            }
+            let extents = list.extents();
+            let said: Vec<Allocation> = extents
+                .iter()
+                .flat_map(|e| std::iter::repeat_n(e.allocation, e.length as usize))
+                .collect();
+            assert!(said.len() <= length && extents.len() <= limit);
+            assert_eq!(said[..], bytes[..said.len()]);
+            assert!(extents.iter().all(|e| e.length > 0));
+            let pairs = &mut extents.windows(2);
+            assert!(pairs.all(|p| p[0].allocation != p[1].allocation));
+            let cut = said.len() == length || said.len() < bytes.len();
+            assert_eq!(wanted, !cut);
+            assert_eq!(extents.is_empty(), bytes.is_empty());
+        }
+    }
+}
