@@ -306,7 +306,11 @@ impl Schedule for Bfq {
     fn insert(&mut self, now: Instant, request: u32, table: &Table) {
         self.end_idling(now);
         let mut q = self.queue_of(request, table);
-        if self.cooperation.is_on && self.queue(q).sync {
+        if table.requests[request].pieces > 0 {
+            // It was taken out half sent, while its client was on hold: what is in the drive is counted in its queue, whatever
+            // queue its stream has been given since.
+            q = self.order.item(request).queue;
+        } else if self.cooperation.is_on && self.queue(q).sync {
             q = self.cooperate(now, request, table);
         }
         let expire = if self.queue(q).sync {
