@@ -46,6 +46,7 @@ fn layer(drawn: &Drawn) -> (Audited, StreamId) {
             max_transfer: 1 << 18,
             ..DriveShape::default()
         },
+        controllers: weir_core::control::Config::default(),
         elevator: elevator::Config::None,
     };
     let mut layer = Witness::beside(config, false).unwrap();

@@ -445,6 +445,7 @@ impl Alone {
                 capacity: Some(ENDLESS),
                 ..DriveShape::default()
             },
+            controllers: weir_core::control::Config::default(),
             elevator,
         };
         let mut layer = scratch(&config).ok()?;
@@ -507,6 +508,7 @@ pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> 
             tags: 1,
             ..config.drive
         },
+        controllers: weir_core::control::Config::default(),
         elevator: config.elevator.clone(),
     })
 }

@@ -2,7 +2,8 @@
 
 use crate::server::{Drive, Server, Tenant, Volume};
 use std::collections::BTreeMap;
-use weir_core::{Config, DriveShape, Edit, GroupId, Limits, ROOT, SpaceId};
+use std::iter;
+use weir_core::{Config, DriveShape, Edit, GroupId, Knobs, Limits, ROOT, SpaceId, control};
 
 /// Live requests that every connection may have however full its drive is, or fewer if it may not have as many.
 pub(crate) const PER_STREAM_RESERVED: u32 = 4;
@@ -96,20 +97,28 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
 /// The edits that bring an empty layer to what the server says, in the plan's slots.
 pub(crate) fn fresh_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
     let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
-    let tenants = server.tenants.iter().filter(|t| t.drive == plan.drive);
-    edits.extend(tenants.map(|t| add_tenant(plan, t)));
+    for tenant in server.tenants.iter().filter(|t| t.drive == plan.drive) {
+        edits.extend(add_tenant(plan, tenant));
+    }
     for volume in server.volumes_of(&plan.drive) {
         edits.extend(add_volume(plan, volume));
     }
     edits
 }
 
-pub(crate) fn add_tenant(plan: &Plan, tenant: &Tenant) -> Edit {
-    Edit::AddGroup {
-        id: plan.tenants[&tenant.name],
+pub(crate) fn add_tenant(plan: &Plan, tenant: &Tenant) -> impl Iterator<Item = Edit> {
+    let id = plan.tenants[&tenant.name];
+    let group = Edit::AddGroup {
+        id,
         parent: ROOT,
         contract: tenant.contract,
-    }
+    };
+    iter::once(group).chain(set_knobs(id, tenant.knobs))
+}
+
+/// The edit that sets the knobs of a group that has just come, if any is set.
+fn set_knobs(id: GroupId, knobs: Knobs) -> Option<Edit> {
+    (knobs != Knobs::NONE).then_some(Edit::SetKnobs { id, knobs })
 }
 
 pub(crate) fn add_volume(plan: &Plan, volume: &Volume) -> impl Iterator<Item = Edit> {
@@ -124,7 +133,9 @@ pub(crate) fn add_volume(plan: &Plan, volume: &Volume) -> impl Iterator<Item = E
         id: slot.space,
         size: Some(size),
     });
-    std::iter::once(group).chain(space)
+    iter::once(group)
+        .chain(set_knobs(slot.group, volume.knobs))
+        .chain(space)
 }
 
 /// A connection that is gone keeps its stream until its last request is over, so there are twice as many streams as connections.
@@ -153,6 +164,7 @@ pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
             rotational: drive.rotational,
             capacity: drive.capacity,
         },
+        controllers: control::Config::default(),
         elevator: drive.policy.elevator(),
     }
 }

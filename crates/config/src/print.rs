@@ -6,7 +6,7 @@ use crate::server::{Cache, Drive, Policy, Server, Storage, Volume};
 use crate::units::{Rate, Size, Time};
 use std::fmt::{self, Display, Formatter, Write as _};
 use weir_core::elevator::{bfq, contract};
-use weir_core::{Class, Contract, Max, Span};
+use weir_core::{Class, Contract, Knobs, Max, Span};
 
 /// Prints a file that reads back as an equal server.
 impl Display for Server {
@@ -20,7 +20,7 @@ impl Display for Server {
         for tenant in &self.tenants {
             writeln!(f, "\n[tenant.{}]", Quoted(&tenant.name))?;
             writeln!(f, "drive = {}", Quoted(&tenant.drive))?;
-            print_contract(f, &tenant.contract)?;
+            print_contract(f, &tenant.contract, &tenant.knobs)?;
         }
         for volume in &self.volumes {
             print_volume(f, volume)?;
@@ -231,10 +231,10 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     if let Some(tenant) = &volume.tenant {
         writeln!(f, "tenant = {}", Quoted(tenant))?;
     }
-    print_contract(f, &volume.contract)
+    print_contract(f, &volume.contract, &volume.knobs)
 }
 
-fn print_contract(f: &mut Formatter<'_>, contract: &Contract) -> fmt::Result {
+fn print_contract(f: &mut Formatter<'_>, contract: &Contract, knobs: &Knobs) -> fmt::Result {
     if contract.min > 0 {
         writeln!(f, "min = \"{}\"", Rate(contract.min))?;
     }
@@ -251,8 +251,8 @@ fn print_contract(f: &mut Formatter<'_>, contract: &Contract) -> fmt::Result {
         Class::Idle => "idle",
     };
     writeln!(f, "class = \"{class}\"")?;
-    if contract.latency > Span::ZERO {
-        writeln!(f, "latency = \"{}\"", Time(contract.latency))?;
+    if knobs.latency > Span::ZERO {
+        writeln!(f, "latency = \"{}\"", Time(knobs.latency))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume};
 use crate::units::{Size, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use weir_core::{Edit, GroupId, SpaceId};
+use weir_core::{Contract, Edit, GroupId, Knobs, SpaceId};
 
 /// What a new file changes: all of it is to be put in force, or nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -296,12 +296,12 @@ fn drive_reload(
     }
     for tenant in new.tenants.iter().filter(|t| t.drive == drive.name) {
         match old.tenant(&tenant.name) {
-            _ if !was.tenants.contains_key(&tenant.name) => edits.push(add_tenant(&plan, tenant)),
-            Some(before) if before.contract == tenant.contract => {}
-            _ => edits.push(Edit::SetContract {
-                id: plan.tenants[&tenant.name],
-                contract: tenant.contract,
-            }),
+            _ if !was.tenants.contains_key(&tenant.name) => edits.extend(add_tenant(&plan, tenant)),
+            before => {
+                let before = before.map(|b| (b.contract, b.knobs));
+                let id = plan.tenants[&tenant.name];
+                edits.extend(changed_terms(id, before, tenant.contract, tenant.knobs));
+            }
         }
     }
     let (mut added, mut changed) = (Vec::new(), Vec::new());
@@ -311,13 +311,15 @@ fn drive_reload(
                 edits.extend(add_volume(&plan, volume));
                 added.push(volume.name.clone());
             }
-            Some(before) if before.contract == volume.contract => {}
-            _ => {
-                edits.push(Edit::SetContract {
-                    id: plan.volumes[&volume.name].group,
-                    contract: volume.contract,
-                });
-                changed.push(volume.name.clone());
+            before => {
+                let before = before.map(|b| (b.contract, b.knobs));
+                let id = plan.volumes[&volume.name].group;
+                let terms = changed_terms(id, before, volume.contract, volume.knobs);
+                let edits_before = edits.len();
+                edits.extend(terms);
+                if edits.len() > edits_before {
+                    changed.push(volume.name.clone());
+                }
             }
         }
     }
@@ -328,6 +330,20 @@ fn drive_reload(
         changed,
         plan,
     })
+}
+
+/// The edits that bring a group that stays from what it had to what it has now: none where nothing changed.
+fn changed_terms(
+    id: GroupId,
+    before: Option<(Contract, Knobs)>,
+    contract: Contract,
+    knobs: Knobs,
+) -> impl Iterator<Item = Edit> {
+    let other_contract = before.is_none_or(|b| b.0 != contract);
+    let other_knobs = before.is_none_or(|b| b.1 != knobs);
+    let contract = other_contract.then_some(Edit::SetContract { id, contract });
+    let knobs = other_knobs.then_some(Edit::SetKnobs { id, knobs });
+    contract.into_iter().chain(knobs)
 }
 
 type Slots = (BTreeMap<String, Slot>, BTreeMap<String, GroupId>);

@@ -6,7 +6,7 @@ use crate::places::Places;
 use crate::problem::Problem;
 use std::path::PathBuf;
 use weir_core::elevator::{self, bfq, contract};
-use weir_core::{Capacity, Contract};
+use weir_core::{Capacity, Contract, Knobs};
 
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
@@ -174,6 +174,8 @@ pub struct Volume {
     pub tenant: Option<String>,
     /// What it was promised.
     pub contract: Contract,
+    /// How controllers are set for it.
+    pub knobs: Knobs,
 }
 
 impl Volume {
@@ -233,6 +235,8 @@ pub struct Tenant {
     pub drive: String,
     /// What it was promised for all its volumes together.
     pub contract: Contract,
+    /// How controllers are set for all its volumes together.
+    pub knobs: Knobs,
 }
 
 /// How the threads that serve drives stand to those of other programs on the machine (`priority` in `[server]`), fixed while the

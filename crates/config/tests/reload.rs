@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weir_config::{DriveReload, Options, Plan, Problem, Server, parse, plan, reload};
-use weir_core::{Contract, Edit, GroupId, Instant, Layer, SpaceId};
+use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, SpaceId, Span};
 
 fn read(text: &str) -> Server {
     match parse("weir.toml", text, &Options { allow_test: true }) {
@@ -101,6 +101,28 @@ fn contracts_and_capacity_change() {
         (a, of_a.min, of_a.share),
         (drives[0].plan.volumes["a"].group, 0, 200)
     );
+}
+
+#[test]
+fn a_target_is_a_knob_and_leaves_the_contract_alone() {
+    let with = |target: &str| {
+        let to = format!("min = \"30MB/s\"\nlatency = \"{target}\"");
+        RUNNING.replacen("min = \"30MB/s\"", &to, 1)
+    };
+    let set = |us| Edit::SetKnobs {
+        id: GroupId(2),
+        knobs: Knobs {
+            latency: Span::from_micros(us),
+        },
+    };
+    let drives = after(&[("min = \"30MB/s\"", "min = \"30MB/s\"\nlatency = \"5ms\"")]).unwrap();
+    assert_eq!(drives[0].edits, [set(5_000)]);
+    assert_eq!(drives[0].changed, ["a"]);
+    let (old, new) = (read(&with("5ms")), read(&with("7us")));
+    let plans = plans(&old);
+    assert!(plans[0].edits.contains(&set(5_000)), "{:?}", plans[0].edits);
+    let drives = reload(&old, &plans, &new).unwrap().drives;
+    assert_eq!(drives[0].edits, [set(7)]);
 }
 
 /// Group 1 is the tenant, 2 and 3 are volumes a and b in spaces 0 and 1.
@@ -216,10 +238,10 @@ fn what_needs_a_restart() {
     assert_eq!(all, std::fs::read_to_string(golden).unwrap_or_default());
 }
 
-/// Groups with their parents and contracts, and spaces with their sizes.
+/// Groups with their parents, contracts and knobs, and spaces with their sizes.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct State {
-    groups: BTreeMap<GroupId, (GroupId, Contract)>,
+    groups: BTreeMap<GroupId, (GroupId, Contract, Knobs)>,
     spaces: BTreeMap<SpaceId, u64>,
 }
 
@@ -233,12 +255,15 @@ impl State {
                     parent,
                     contract,
                 } => assert_eq!(
-                    self.groups.insert(id, (parent, contract)),
+                    self.groups.insert(id, (parent, contract, Knobs::NONE)),
                     None,
                     "{edits:?}"
                 ),
                 Edit::SetContract { id, contract } => {
                     self.groups.get_mut(&id).expect("it is there").1 = contract;
+                }
+                Edit::SetKnobs { id, knobs } => {
+                    self.groups.get_mut(&id).expect("it is there").2 = knobs;
                 }
                 Edit::RemoveGroup(id) => {
                     assert!(self.groups.remove(&id).is_some());

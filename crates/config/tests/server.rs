@@ -69,7 +69,6 @@ fn the_example_of_the_design() {
             ..Max::NONE
         },
         class: Class::BestEffort,
-        latency: Span::ZERO,
     };
     assert_eq!(alpha.contract, contract);
     assert_eq!(

@@ -3,9 +3,9 @@
 //! A flush promises that every write *completed* before it was submitted is durable. A flush the drive has begun cannot promise
 //! that for writes completed since, so a newcomer never joins it (Linux: `block/blk-flush.c`).
 
+use crate::id::SpaceId;
 use crate::list::{Links, List};
 use crate::mutant;
-use crate::space::SpaceId;
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -1,17 +1,11 @@
 //! The tree that promises, weights and limits hang on.
 
-use crate::Capacity;
-use crate::contract::{Contract, Promised, Refusal, admit};
-use crate::space::SpaceId;
+use crate::contract::{Capacity, Contract};
+use crate::id::{GroupId, ROOT, SpaceId};
+use crate::knobs::Knobs;
+use crate::refusal::Refusal;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// Names a group: a slot number the driver picks, below [`Limits::groups`](crate::Limits::groups).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
-pub struct GroupId(pub u32);
-
-/// The root: always there, without a contract.
-pub const ROOT: GroupId = GroupId(0);
 
 /// Levels of groups below the root.
 pub(crate) const DEPTH_MAX: u8 = 8;
@@ -35,6 +29,13 @@ pub enum Edit {
         /// Its contract from now on.
         contract: Contract,
     },
+    /// Other knobs for a group; a group that comes has none.
+    SetKnobs {
+        /// The group, not the root.
+        id: GroupId,
+        /// Its knobs from now on.
+        knobs: Knobs,
+    },
     /// A group goes; it must have neither children nor streams.
     RemoveGroup(GroupId),
     /// A space comes (`Some` size in bytes), changes its size or goes. Requests accepted before stay accepted.
@@ -54,6 +55,7 @@ pub(crate) struct Group {
     pub(crate) parent: GroupId,
     pub(crate) depth: u8,
     pub(crate) contract: Contract,
+    pub(crate) knobs: Knobs,
     pub(crate) children: u32,
     pub(crate) streams: u32,
 }
@@ -72,6 +74,7 @@ impl Groups {
             parent: ROOT,
             depth: 0,
             contract: Contract::DEFAULT,
+            knobs: Knobs::NONE,
             children: 0,
             streams: 0,
         });
@@ -122,6 +125,10 @@ impl Groups {
                 self.below_root(id)?.contract = contract;
                 Ok(())
             }
+            Edit::SetKnobs { id, knobs } => {
+                self.below_root(id)?.knobs = knobs;
+                Ok(())
+            }
             Edit::RemoveGroup(id) => {
                 let group = self.below_root(id)?;
                 if group.children > 0 || group.streams > 0 {
@@ -136,11 +143,6 @@ impl Groups {
             }
             Edit::SetSpace { .. } | Edit::SetCapacity(_) => Ok(()),
         }
-    }
-
-    /// The sums of all promises, or why they cannot be kept.
-    pub(crate) fn admit(&self, capacity: Option<Capacity>) -> Result<Promised, Refusal> {
-        admit(self, capacity)
     }
 
     fn add(
@@ -166,6 +168,7 @@ impl Groups {
             parent,
             depth,
             contract,
+            knobs: Knobs::NONE,
             children: 0,
             streams: 0,
         });
@@ -191,16 +194,8 @@ fn check_share(id: GroupId, contract: &Contract, most: u16) -> Result<(), Refusa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Max};
-
     const G1: GroupId = GroupId(1);
     const G2: GroupId = GroupId(2);
-    const DISK: Option<Capacity> = Some(Capacity {
-        read: 100,
-        write: 200,
-        iops: 50,
-        ..Capacity::NONE
-    });
 
     fn min(min: u64) -> Contract {
         Contract {
@@ -221,101 +216,6 @@ mod tests {
             parent,
             contract,
         }
-    }
-
-    #[test]
-    fn promises_up_to_nine_tenths_of_the_slower_direction() {
-        let groups = tree(&[add(G1, ROOT, min(40)), add(G2, ROOT, min(50))]).unwrap();
-        assert_eq!(
-            groups.admit(DISK),
-            Ok(Promised {
-                bytes: 90,
-                iops: 0,
-                millionths: 900_000
-            })
-        );
-        let groups = tree(&[add(G1, ROOT, min(41)), add(G2, ROOT, min(50))]).unwrap();
-        assert!(matches!(
-            groups.admit(DISK),
-            Err(Refusal::OverCapacity { .. })
-        ));
-        assert_eq!(groups.admit(None), Err(Refusal::CapacityUnknown(G1)));
-    }
-
-    #[test]
-    fn realtime_counts_with_its_max_and_requests_beside_bytes() {
-        let realtime = Contract {
-            class: Class::Realtime,
-            max: Max {
-                iops: 20,
-                ..Max::NONE
-            },
-            ..Contract::DEFAULT
-        };
-        let groups = tree(&[add(G1, ROOT, realtime), add(G2, ROOT, min(50))]).unwrap();
-        assert_eq!(
-            groups.admit(DISK),
-            Ok(Promised {
-                bytes: 50,
-                iops: 20,
-                millionths: 900_000
-            })
-        );
-        let endless = Contract {
-            class: Class::Realtime,
-            ..Contract::DEFAULT
-        };
-        assert_eq!(
-            tree(&[add(G1, ROOT, endless)]).unwrap().admit(DISK),
-            Err(Refusal::RealtimeWithoutMax(G1))
-        );
-    }
-
-    #[test]
-    fn promised_requests_are_held_against_the_least_that_is_stated_of_any_kind() {
-        let requests = |min_iops| Contract {
-            min_iops,
-            ..Contract::DEFAULT
-        };
-        let part = |iops, read_iops, write_iops| {
-            let capacity = Capacity {
-                iops,
-                read_iops,
-                write_iops,
-                ..DISK.unwrap()
-            };
-            let groups = tree(&[add(G1, ROOT, requests(9)), add(G2, ROOT, min(10))]).unwrap();
-            groups.admit(Some(capacity)).map(|p| p.millionths)
-        };
-        assert_eq!(part(50, 0, 0), Ok(280_000));
-        assert_eq!(part(0, 20, 0), Ok(550_000));
-        assert_eq!(part(50, 20, 30), Ok(550_000));
-        assert_eq!(part(50, 30, 12), Ok(850_000));
-        assert_eq!(part(0, 0, 0), Ok(100_000));
-        let refusal = part(50, 11, 20).unwrap_err();
-        let text = alloc::format!("{refusal}");
-        assert_eq!(
-            text,
-            "promises add up to 91.9 % of the drive (10 bytes/s and 9 requests/s of read 100 bytes/s, write 200 bytes/s, \
-             50 requests/s, 11 read requests/s, 20 write requests/s); at most 90 % can be promised"
-        );
-    }
-
-    #[test]
-    fn a_tenants_min_covers_its_members_or_is_refused() {
-        let inside = tree(&[add(G1, ROOT, min(50)), add(G2, G1, min(30))]).unwrap();
-        assert_eq!(inside.admit(DISK).unwrap().bytes, 50);
-        let above = tree(&[add(G1, ROOT, min(20)), add(G2, G1, min(30))]).unwrap();
-        assert_eq!(
-            above.admit(DISK),
-            Err(Refusal::ChildrenAboveParent {
-                group: G1,
-                bytes: 30,
-                iops: 0
-            })
-        );
-        let implied = tree(&[add(G1, ROOT, Contract::DEFAULT), add(G2, G1, min(30))]).unwrap();
-        assert_eq!(implied.admit(DISK).unwrap().bytes, 30);
     }
 
     #[test]

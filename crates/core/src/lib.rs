@@ -26,35 +26,42 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod admission;
 mod contract;
 pub mod control;
+mod cx;
 pub mod elevator;
 mod event;
 mod flush;
 mod group;
 mod heap;
+mod id;
+mod knobs;
 mod layer;
 mod list;
 pub mod mutant;
 mod pool;
 pub mod record;
+mod refusal;
 mod request;
+mod shape;
 mod space;
 mod stream;
-mod tag;
+mod table;
 mod time;
 mod tournament;
 mod tree;
+mod wake;
 
-pub use contract::{Capacity, Class, Contract, Max, Promised, Refusal};
+pub use contract::{Capacity, Class, Contract, Max};
 pub use event::{Event, Mask, Publish};
-pub use group::{Edit, GroupId, ROOT};
-pub use layer::{
-    Config, ConfigError, Counters, DriveShape, Gauges, Layer, Limits, OpenError, Output, Reason,
-    Reject, Rejected, Wake,
-};
-pub use request::{Completion, Cookie, Dispatch, Done, Flags, Op, Outcome, Request, Waits};
-pub use space::SpaceId;
-pub use stream::{Priority, PriorityClass, StreamId, StreamSpec};
-pub use tag::{QueueId, Tag};
+pub use group::Edit;
+pub use id::{GroupId, QueueId, ROOT, SpaceId, StreamId, Tag};
+pub use knobs::{Kind, Knobs};
+pub use layer::{Config, Counters, Gauges, Layer, OpenError, Output, Rejected};
+pub use refusal::{Promised, Refusal};
+pub use request::{Completion, Cookie, Dispatch, Done, Flags, Op, Outcome, Reject, Request, Waits};
+pub use shape::{ConfigError, DriveShape, Limits};
+pub use stream::{Priority, PriorityClass, StreamSpec};
 pub use time::{Instant, Span};
+pub use wake::{Reason, Wake};

@@ -3,6 +3,11 @@
 //! With the feature off, `is` is a constant `false` and costs nothing. With it on, `select` switches one bug on for the whole
 //! process; 0 is none. Every bug must be caught by the auditor or test that its entry in [`ALL`] names.
 
+use crate::request::Request;
+use crate::stream::State;
+use crate::table::Stage;
+use crate::wake::Wake;
+
 /// A bug that can be switched on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mutant {
@@ -80,4 +85,40 @@ pub fn is(number: u32) -> bool {
 #[inline]
 pub const fn is(_number: u32) -> bool {
     false
+}
+
+/// [`SPLIT_CHARGED_TWICE`]: how often a request is charged, once unless the bug is on.
+#[inline]
+pub(crate) fn charged_times(request: &Request, max_transfer: u32) -> u64 {
+    if is(SPLIT_CHARGED_TWICE) {
+        u64::from(request.length.div_ceil(max_transfer).max(1))
+    } else {
+        1
+    }
+}
+
+/// [`FLUSH_IGNORED`]: where a flush goes, to its queue unless the bug is on.
+#[inline]
+pub(crate) fn flush_stage() -> Stage {
+    if is(FLUSH_IGNORED) {
+        Stage::Drive
+    } else {
+        Stage::Flush
+    }
+}
+
+/// [`LATER_TIMER_OVERWRITES`]: the earlier of the elevator's wake and the chain's, unless the bug is on.
+#[inline]
+pub(crate) fn earlier_wake(elevator: Option<Wake>, chain: Option<Wake>) -> Option<Wake> {
+    if is(LATER_TIMER_OVERWRITES) {
+        elevator.or(chain)
+    } else {
+        Wake::earlier(chain, elevator)
+    }
+}
+
+/// [`HELD_STREAM_DISPATCHED`]: whether a stream in this state is on hold.
+#[inline]
+pub(crate) fn is_on_hold(state: State) -> bool {
+    state == State::Held && !is(HELD_STREAM_DISPATCHED)
 }

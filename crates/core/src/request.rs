@@ -1,6 +1,7 @@
 //! What clients ask for, what goes to the drive, and what comes back.
 
-use crate::{Instant, QueueId, SpaceId, Span, StreamId, Tag};
+use crate::id::{QueueId, SpaceId, StreamId, Tag};
+use crate::time::{Instant, Span};
 
 /// The driver's own name for a request. The core never looks into it; unique per stream while the request lives if the driver
 /// wants to [`cancel`](crate::Layer::cancel) by it.
@@ -141,6 +142,24 @@ pub enum Outcome {
     Error(u16),
     /// Given up before it reached the drive.
     Cancelled,
+}
+
+/// Why a request was not accepted. Nothing was charged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Reject {
+    /// The layer is full. The stream is owed an [`Output::Resume`](crate::Output::Resume); submit again then.
+    Full,
+    /// The stream has as many live requests as it may have. It has been told to pause; submit again when it resumes.
+    StreamFull,
+    /// The stream is not open (any more).
+    UnknownStream,
+    /// The space does not exist.
+    UnknownSpace,
+    /// The range is not inside the space.
+    OutOfRange,
+    /// A length of zero where bytes are needed, or a flush with a range.
+    BadLength,
 }
 
 /// A piece of a request for the drive to carry out now. The driver answers with one [`Completion`] for its tag.

@@ -1,14 +1,9 @@
 //! Address spaces: requests are in range, near or mergeable only within one.
 
-use crate::layer::Reject;
-use crate::{Op, Request};
+use crate::id::SpaceId;
+use crate::request::{Op, Reject, Request};
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// Names an address space (a volume, a whole drive): a slot number the driver picks, below
-/// [`Limits::spaces`](crate::Limits::spaces).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
-pub struct SpaceId(pub u32);
 
 /// Sizes of the spaces that exist.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Limits, Max,
     Op, Outcome, Output, Priority, ROOT, Reject, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
-    Waits, elevator,
+    Waits, control, elevator,
 };
 
 fn at(us: u64) -> Instant {
@@ -19,6 +19,7 @@ fn layer(limits: Limits, tags: u16) -> Layer {
     let config = Config {
         limits,
         drive,
+        controllers: control::Config::default(),
         elevator: elevator::Config::None,
     };
     let mut layer = Layer::new(config).unwrap();

@@ -29,6 +29,7 @@ impl Readers {
         let config = Config {
             limits: Limits::default(),
             drive: disk.shape(),
+            controllers: weir_core::control::Config::default(),
             elevator,
         };
         let mut layer = Witness::beside(config, false).unwrap();

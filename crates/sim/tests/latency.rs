@@ -23,15 +23,11 @@ fn rates(target: Span) -> Vec<u64> {
     };
     let length = Span::from_secs(12);
     let mut scenario = Scenario::new("latency", weir_drive::Config::Null(drive), length);
-    let victim = Contract {
-        latency: target,
-        ..Contract::DEFAULT
-    };
-    scenario.tenant("v", victim, 1 << 30, Program::random_reads(4096, 1));
-    for name in ["a", "b", "c"] {
-        let reads = Program::random_reads(4096, 16);
+    for (name, depth) in [("v", 1), ("a", 16), ("b", 16), ("c", 16)] {
+        let reads = Program::random_reads(4096, depth);
         scenario.tenant(name, Contract::DEFAULT, 1 << 30, reads);
     }
+    scenario.groups[0].knobs.latency = target;
     // Without an elevator Linux's queue has as many requests as the drive has tags.
     scenario.limits = Some(Limits {
         scheduler_tags: TAGS.into(),

@@ -1,7 +1,9 @@
 //! The same twice, to the byte; and no request lost, whatever the scenario.
 
 use weir_core::record::{Call, Recorder, replay};
-use weir_core::{Class, Contract, Edit, Flags, GroupId, Instant, Layer, Limits, Max, ROOT, Span};
+use weir_core::{
+    Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Layer, Limits, Max, ROOT, Span,
+};
 use weir_drive::{null, ssd};
 use weir_load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
 use weir_sim::{
@@ -115,7 +117,12 @@ fn drawn(seed: u64) -> Scenario {
                 ..contract(&mut rng)
             },
         );
-        s.groups.push(GroupSpec { parent, contract });
+        let knobs = Knobs::NONE;
+        s.groups.push(GroupSpec {
+            parent,
+            contract,
+            knobs,
+        });
     }
     for n in 0..rng.range(1, 9) {
         let contract = contract(&mut rng);

@@ -77,6 +77,7 @@ impl Tree {
                 }
                 _ => false,
             },
+            Edit::SetKnobs { id, .. } => id != ROOT && self.get(id).is_some(),
             Edit::RemoveGroup(id) => {
                 let unused = id != ROOT
                     && self.get(id).is_some()

@@ -1,7 +1,7 @@
 //! Performs operations on an audited layer.
 
 use super::Source;
-use super::plan::{Operation, Plan, add_group, capacity, draw_contract, set_space};
+use super::plan::{Operation, Plan, add_group, capacity, draw_contract, set_knobs, set_space};
 use crate::Audited;
 use weir_core::{
     Completion, Edit, Flags, GroupId, Instant, Op, Output, Priority, PriorityClass, Request,
@@ -365,6 +365,7 @@ impl<'a, S: Source> Driver<'a, S> {
                 5 => set_space(self.source, space),
                 _ => Edit::SetCapacity(capacity(self.source)),
             });
+            edits.extend(set_knobs(self.source, id));
         }
         let _ = self.layer.change(self.now, &edits);
     }

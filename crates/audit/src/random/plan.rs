@@ -3,7 +3,8 @@
 use super::Source;
 use weir_core::elevator::{self, bfq, contract};
 use weir_core::{
-    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Limits, Max, ROOT, SpaceId, Span,
+    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Knobs, Limits, Max, ROOT,
+    SpaceId, Span, control,
 };
 
 /// A drawn configuration and manner of driving it. Every run draws its own, so that what never meets in one meets in another.
@@ -80,6 +81,7 @@ impl Plan {
         let config = Config {
             limits: limits(source),
             drive: drive(source),
+            controllers: control::Config::default(),
             elevator: elevator(source),
         };
         let groups = config.limits.groups;
@@ -88,6 +90,7 @@ impl Plan {
         for id in 1..groups {
             if !source.once_in(4) {
                 edits.push(add_group(source, &config, id));
+                edits.extend(set_knobs(source, id));
             }
         }
         let rare = |source: &mut _| {
@@ -273,12 +276,18 @@ pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contra
             1 => Class::Idle,
             _ => Class::BestEffort,
         },
-        latency: if source.below(8) == 0 {
-            Span::from_nanos(source.magnitude(1 << 24))
-        } else {
-            Span::ZERO
-        },
     }
+}
+
+/// Knobs for a group, seldom any.
+pub(super) fn set_knobs(source: &mut impl Source, id: u32) -> Option<Edit> {
+    let latency = if source.below(8) == 0 {
+        Span::from_nanos(source.magnitude(1 << 24))
+    } else {
+        Span::ZERO
+    };
+    let (id, knobs) = (GroupId(id), Knobs { latency });
+    (knobs != Knobs::NONE || source.once_in(8)).then_some(Edit::SetKnobs { id, knobs })
 }
 
 fn draw_max(source: &mut impl Source) -> Max {

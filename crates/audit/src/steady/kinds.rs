@@ -31,6 +31,7 @@ pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch
                 tags: random.pick(&[1, 2, 4, 8]),
                 ..DriveShape::default()
             },
+            controllers: weir_core::control::Config::default(),
             elevator,
         },
         groups: Vec::new(),

@@ -3,7 +3,7 @@
 use super::choice;
 use crate::document::{Document, Entry, Table};
 use crate::key::MAX;
-use weir_core::{Class, Contract, Max, Span};
+use weir_core::{Class, Contract, Knobs, Max, Span};
 
 const IOPS_MAX: u64 = 1_000_000_000_000;
 const BURST_MAX: Span = Span::from_secs(3600);
@@ -36,11 +36,17 @@ pub(super) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contrac
     if let Some(class) = class.and_then(|e| choice(doc, &e, CLASSES)) {
         contract.class = class;
     }
+    contract
+}
+
+/// How the table sets controllers.
+pub(super) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
+    let mut knobs = Knobs::NONE;
     let latency = table.entry("latency");
     if let Some(latency) = latency.and_then(|e| e.time_in(doc, LATENCY_MIN..=LATENCY_MAX)) {
-        contract.latency = latency;
+        knobs.latency = latency;
     }
-    contract
+    knobs
 }
 
 fn max<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Max {

@@ -5,7 +5,7 @@ use crate::document::{Document, Entry, Table, quoted};
 use crate::key::{TENANT, VOLUME};
 use crate::server::{Cache, Storage, Tenant, Volume, block};
 use std::path::PathBuf;
-use weir_core::Contract;
+use weir_core::{Contract, Knobs};
 
 const STORAGE: &[&str] = &["file", "device", "memory", "model"];
 const STORAGE_HELP: &str =
@@ -28,13 +28,18 @@ pub(super) struct Unsettled<'a> {
 
 pub(super) fn tenant<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Tenant {
     let table = entry.table(doc, &TENANT);
-    Tenant {
+    let mut tenant = Tenant {
         name: name.to_owned(),
-        drive: table
-            .as_ref()
-            .map_or_else(String::new, |t| drive_name(doc, t)),
-        contract: table.map_or(Contract::DEFAULT, |t| contract::contract(doc, &t)),
+        drive: String::new(),
+        contract: Contract::DEFAULT,
+        knobs: Knobs::NONE,
+    };
+    if let Some(table) = table {
+        tenant.drive = drive_name(doc, &table);
+        tenant.contract = contract::contract(doc, &table);
+        tenant.knobs = contract::knobs(doc, &table);
     }
+    tenant
 }
 
 pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Unsettled<'a> {
@@ -48,6 +53,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
             cache: Cache::Direct,
             tenant: None,
             contract: Contract::DEFAULT,
+            knobs: Knobs::NONE,
         },
         path: entry.path.clone(),
         model: None,
@@ -73,6 +79,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
     volume.tenant = tenant.map(str::to_owned);
     volume.contract = contract::contract(doc, &table);
+    volume.knobs = contract::knobs(doc, &table);
     unsettled
 }
 

@@ -7,7 +7,7 @@ pub use host::{Adapter, Advice, Buffered, NrRequests, PAGE};
 pub use path::{Machine, Path, Stall};
 
 use weir_core::{
-    Capacity, Contract, Edit, Flags, GroupId, Instant, Limits, Priority, ROOT, SpaceId, Span,
+    Capacity, Contract, Edit, Flags, GroupId, Instant, Knobs, Limits, Priority, ROOT, SpaceId, Span,
 };
 use weir_load::{Program, Region};
 
@@ -62,6 +62,8 @@ pub struct GroupSpec {
     pub parent: GroupId,
     /// What it was promised.
     pub contract: Contract,
+    /// How controllers are set for it.
+    pub knobs: Knobs,
 }
 
 /// A client.
@@ -163,6 +165,7 @@ impl Scenario {
         self.groups.push(GroupSpec {
             parent: ROOT,
             contract,
+            knobs: Knobs::NONE,
         });
         self.spaces.push(size);
         self.clients.push(ClientSpec {

@@ -1,11 +1,11 @@
 //! A closed loop around a layer that does nothing but ask and answer.
 
 use std::collections::VecDeque;
-use weir_core::elevator;
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Limits, Op,
     Output, Priority, ROOT, Request, SpaceId, StreamId, StreamSpec, Tag,
 };
+use weir_core::{control, elevator};
 
 /// Requests that each stream has outstanding.
 const DEPTH: u32 = 8;
@@ -37,6 +37,7 @@ impl Load {
                 ..Limits::default()
             },
             drive: DriveShape::default(),
+            controllers: control::Config::default(),
             elevator,
         })
         .expect("the configuration is within its bounds");

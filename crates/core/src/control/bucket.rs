@@ -11,7 +11,7 @@ const NANOS: u128 = 1_000_000_000;
 /// now or from where it was. Something may pass while `full` is at most `burst` ahead, however large it is, so what is larger
 /// than the bucket leaves a debt instead of waiting for ever. In every window `t` at most `rate * t + rate * burst` and one
 /// request pass: the fraction of a nanosecond is kept, never rounded away (ATM Forum TM 4.0, "virtual scheduling").
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     rate: u64,
     burst: Span,
@@ -21,6 +21,14 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
+    /// No limit.
+    pub(super) const NONE: Self = Self {
+        rate: 0,
+        burst: Span::ZERO,
+        full: Instant::ZERO,
+        fraction: 0,
+    };
+
     /// Another rate and burst. What is owed stays owed, in units.
     pub(crate) fn set(&mut self, now: Instant, rate: u64, burst: Span) {
         if rate == 0 || self.rate == 0 || (rate != self.rate && self.full < now) {
@@ -82,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_does_not_divide_a_second_loses_nothing() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::NONE;
         bucket.set(at(0), 3, Span::ZERO);
         let mut now = at(0);
         for _ in 0..3_000 {
@@ -95,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_is_larger_than_the_bucket_passes_and_leaves_a_debt() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::NONE;
         bucket.set(at(0), 1_000, Span::from_millis(10));
         assert!(bucket.ready() <= at(0));
         bucket.take(at(0), 5_000);
@@ -104,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_pause_earns_the_burst_and_no_more() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::NONE;
         bucket.set(at(0), 1_000, Span::from_secs(1));
         let now = at(100_000_000_000);
         let passed = (0..5_000)
@@ -120,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_change_of_rate_keeps_the_debt_in_units() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::NONE;
         bucket.set(at(0), 1_000, Span::ZERO);
         bucket.take(at(0), 1_000);
         bucket.set(at(0), 2_000, Span::ZERO);
@@ -129,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_change_of_rate_keeps_even_the_fraction_of_a_nanosecond() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::NONE;
         bucket.set(at(0), 3_000_000_000, Span::ZERO);
         bucket.take(at(0), 2);
         // Two thirds of a nanosecond at three a nanosecond are two seconds at one a second.

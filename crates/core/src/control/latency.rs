@@ -6,17 +6,23 @@
 //! that made it fall meets it; each child compares it with the one it saw last whenever a request of its enters, and halves or
 //! raises its depth. So the reaction takes half a second a step, and a group that was never the slowest never slows others.
 
-use crate::group::{GroupId, Groups, ROOT};
+use super::controller::{Controller, Verdict};
+use crate::cx::Cx;
+use crate::event::Event;
 use crate::heap::Heap;
+use crate::id::{GroupId, ROOT};
 use crate::list::{Links, List, NIL};
 use crate::mutant;
-use crate::{Flags, Instant, Limits, Request, Span};
+use crate::request::Flags;
+use crate::table::Table;
+use crate::time::{Instant, Span};
+use crate::wake::{Reason, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// The cookie when nothing is held back.
 const UNTHROTTLED: u32 = 1_000_000;
-/// From one change of a parent's cookie to the next, at the least.
+/// The least time from one change of a parent's cookie to the next.
 const ADJUST: Span = Span::from_millis(500);
 /// A group's window is so many targets long, within these bounds.
 const WINDOW_TARGETS: u64 = 16;
@@ -24,9 +30,9 @@ const WINDOW_MIN: Span = Span::from_millis(100);
 const WINDOW_MAX: Span = Span::from_secs(1);
 /// Samples that show that a group meets its target.
 const GOOD_SAMPLES: u64 = 5;
-/// Every so often those are let go of whom nobody complains about any more.
+/// The interval at which cookies are raised that no child holds down any more.
 const HOUSEKEEPING: Span = Span::from_secs(1);
-/// A parent forgets who complained when it has not done so for this long.
+/// The owner of a parent's scaling is forgotten when it has changed nothing for this long.
 const FORGET: Span = Span::from_secs(5);
 /// What a group is made to wait for its unthrottled requests at one time.
 const DELAY_MAX: Span = Span::from_secs(1);
@@ -80,7 +86,8 @@ struct Node {
     samples: u64,
     /// For its children: see the module's documentation.
     cookie: u32,
-    complains: u32,
+    /// The child for whose sake the others are scaled down, or [`NIL`].
+    scale_owner: u32,
     tightest: Span,
     changed: Instant,
     childrens_samples: u64,
@@ -109,7 +116,7 @@ const NODE: Node = Node {
     },
     samples: 0,
     cookie: UNTHROTTLED,
-    complains: NIL,
+    scale_owner: NIL,
     tightest: Span::ZERO,
     changed: Instant::ZERO,
     childrens_samples: 0,
@@ -117,7 +124,7 @@ const NODE: Node = Node {
 
 /// The controller. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
-pub(crate) struct Latency {
+pub(super) struct Latency {
     nodes: Vec<Node>,
     /// Some group has a target.
     enabled: bool,
@@ -139,31 +146,44 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    pub(crate) fn new(limits: &Limits, rotational: bool) -> Self {
-        let live = limits.requests;
+    pub(super) fn new(table: &Table) -> Self {
+        let (live, groups) = (table.requests.capacity(), table.groups.capacity());
         Self {
-            nodes: vec![NODE; limits.groups as usize],
+            nodes: vec![NODE; groups as usize],
             enabled: false,
-            rotational,
-            requests: limits.scheduler_tags,
+            rotational: table.shape.rotational,
+            requests: table.tags,
             links: Links::new(live),
             waits_at: vec![NIL; live as usize],
             counted: vec![NIL; live as usize],
             inside: 0,
             passed: List::EMPTY,
-            pauses: Heap::new(limits.groups),
+            pauses: Heap::new(groups),
             housekeeping: Instant::MAX,
             due: Instant::MAX,
         }
     }
 
-    /// The tree or its contracts changed: takes the targets anew. What is in flight stays counted.
-    pub(crate) fn set(&mut self, now: Instant, groups: &Groups) {
+    fn forget(&mut self, id: u32) -> u32 {
+        let group = core::mem::replace(&mut self.counted[id as usize], NIL);
+        self.inside -= u32::from(group != NIL);
+        group
+    }
+
+    fn set_due(&mut self) {
+        self.due = self.pauses.next().min(self.housekeeping);
+    }
+}
+
+impl Controller for Latency {
+    /// Takes the targets anew. What is in flight stays counted.
+    fn set(&mut self, cx: &mut Cx) {
+        let (now, groups) = (cx.now, &cx.table.groups);
         let before = self.enabled;
         self.enabled = false;
         for id in 0..groups.capacity() {
             let group = groups.get(GroupId(id)).filter(|_| GroupId(id) != ROOT);
-            let target = group.map_or(Span::ZERO, |g| g.contract.latency);
+            let target = group.map_or(Span::ZERO, |g| g.knobs.latency);
             let parent = group.map_or(NIL, |g| g.parent.0);
             let node = &mut self.nodes[id as usize];
             if group.is_none() && GroupId(id) != ROOT {
@@ -175,7 +195,7 @@ impl Latency {
                 node.target = target;
                 node.window_start = now;
                 (node.window, node.since_change) = (Sample::default(), Sample::default());
-                self.forgive(parent);
+                self.reset_scaling(parent);
             }
             self.enabled |= target > Span::ZERO;
         }
@@ -190,48 +210,46 @@ impl Latency {
         }
     }
 
-    /// Whether requests have to [enter](Self::enter) at all.
-    #[inline]
-    pub(crate) fn is_enabled(&self) -> bool {
+    /// All groups: those without a target are slowed down for the sake of those with one.
+    fn covers(&self, _group: GroupId) -> bool {
         self.enabled
     }
 
-    /// Whether requests have to enter or, those that did, to leave.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.enabled || self.is_counting()
+    fn counts(&self) -> bool {
+        self.enabled || self.inside > 0
     }
 
-    /// Whether requests that end have to [leave](Self::leave).
-    #[inline]
-    pub(crate) fn is_counting(&self) -> bool {
-        self.inside > 0
-    }
-
-    /// A request of a group comes. True if it may go on at once, or has come before; otherwise it comes out of
-    /// [`Self::next_passed`] some time.
-    pub(crate) fn enter(
-        &mut self,
-        now: Instant,
-        id: u32,
-        group: GroupId,
-        request: &Request,
-    ) -> bool {
-        if self.counted[id as usize] != NIL {
-            return true;
+    /// A request that is counted already has come before, and goes on.
+    fn enter(&mut self, cx: &mut Cx, id: u32) -> Verdict {
+        if !self.enabled || self.counted[id as usize] != NIL {
+            return Verdict::Pass;
         }
-        self.counted[id as usize] = group.0;
+        let live = &cx.table.requests[id];
+        self.counted[id as usize] = live.group.0;
         self.inside += 1;
-        self.climb(now, id, group.0, request.flags.has(Flags::META))
+        let free = live.request.flags.has(Flags::META);
+        if self.climb(cx.now, id, live.group.0, free) {
+            return Verdict::Pass;
+        }
+        let (stream, cookie) = (live.request.stream, live.request.cookie);
+        cx.publish(|| Event::Throttled { stream, cookie });
+        Verdict::Hold
     }
 
-    /// The next request that was held and may go on.
-    pub(crate) fn next_passed(&mut self) -> Option<u32> {
-        self.links.pop_front(&mut self.passed)
+    fn next_passed(&mut self, cx: &mut Cx) -> Option<u32> {
+        let id = self.links.pop_front(&mut self.passed)?;
+        let request = &cx.table.requests[id].request;
+        let (stream, cookie) = (request.stream, request.cookie);
+        cx.publish(|| Event::Passed { stream, cookie });
+        Some(id)
     }
 
-    /// A request is over: `took` from its submission on, or nothing if it never reached the drive.
-    pub(crate) fn leave(&mut self, now: Instant, id: u32, request: &Request, took: Option<Span>) {
+    fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) {
         let mut at = self.forget(id);
+        if at == NIL {
+            return;
+        }
+        let free = cx.table.requests[id].request.flags.has(Flags::META);
         while at != NIL && GroupId(at) != ROOT {
             let node = &mut self.nodes[at as usize];
             node.in_flight -= u32::from(took.is_some() || !mutant::is(mutant::LATENCY_PLACE_KEPT));
@@ -239,18 +257,18 @@ impl Latency {
             if node.target > Span::ZERO
                 && let Some(took) = took
             {
-                self.record(now, at, took, request.flags.has(Flags::META));
+                self.record(cx.now, at, took, free);
             }
-            self.wake_waiters(now, at);
+            self.wake_waiters(cx.now, at);
             at = parent;
         }
     }
 
-    /// A request that waits is given up.
-    pub(crate) fn remove(&mut self, now: Instant, id: u32) {
+    fn remove(&mut self, cx: &mut Cx, id: u32) {
         let level = core::mem::replace(&mut self.waits_at[id as usize], NIL);
         if level == NIL {
             self.links.remove(&mut self.passed, id);
+            self.ended(cx, id, None);
             return;
         }
         self.links
@@ -259,29 +277,14 @@ impl Latency {
         while at != level {
             self.nodes[at as usize].in_flight -= 1;
             let parent = self.nodes[at as usize].parent;
-            self.wake_waiters(now, at);
+            self.wake_waiters(cx.now, at);
             at = parent;
         }
     }
 
-    fn forget(&mut self, id: u32) -> u32 {
-        let group = core::mem::replace(&mut self.counted[id as usize], NIL);
-        self.inside -= u32::from(group != NIL);
-        group
-    }
-
-    /// When [`Self::run`] is to be called; [`Instant::MAX`]: not at all.
-    #[inline]
-    pub(crate) fn wake(&self) -> Instant {
-        self.due
-    }
-
-    fn set_due(&mut self) {
-        self.due = self.pauses.next().min(self.housekeeping);
-    }
-
-    /// Lets those go on whose pause is over, and looks after parents nobody complains to any more.
-    pub(crate) fn run(&mut self, now: Instant) {
+    /// Lets those go on whose pause is over, and raises cookies that no child holds down any more.
+    fn run(&mut self, cx: &mut Cx) {
+        let now = cx.now;
         while let Some((at, group)) = self.pauses.first() {
             if at > now {
                 break;
@@ -291,7 +294,7 @@ impl Latency {
         }
         if self.housekeeping <= now {
             for group in 0..self.nodes.len() as u32 {
-                self.look_after(now, group);
+                self.scale_up(now, group);
             }
             let done = self.nodes.iter().all(|n| n.cookie == UNTHROTTLED);
             self.housekeeping = if done {
@@ -301,6 +304,13 @@ impl Latency {
             };
         }
         self.set_due();
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        (self.due < Instant::MAX).then_some(Wake {
+            at: self.due,
+            reason: Reason::Latency,
+        })
     }
 }
 
@@ -437,14 +447,14 @@ impl Latency {
             if since_change.total < GOOD_SAMPLES {
                 return;
             }
-            if p.complains == group {
+            if p.scale_owner == group {
                 p.changed = now;
                 p.cookie = raised(p.cookie, requests);
             }
         } else if p.tightest == Span::ZERO || p.tightest >= target {
             p.changed = now;
-            if p.complains == NIL || p.tightest > target {
-                (p.complains, p.tightest) = (group, target);
+            if p.scale_owner == NIL || p.tightest > target {
+                (p.scale_owner, p.tightest) = (group, target);
             }
             p.cookie = lowered(p.cookie, requests);
             self.housekeeping = self.housekeeping.min(now + HOUSEKEEPING);
@@ -453,24 +463,24 @@ impl Latency {
         self.nodes[group as usize].since_change = Sample::default();
     }
 
-    /// Nobody of a parent's children complains any more: step by step back to where nothing is held back.
-    fn look_after(&mut self, now: Instant, parent: u32) {
+    /// No child of a parent misses its target any more: raises the cookie step by step until nothing is held back.
+    fn scale_up(&mut self, now: Instant, parent: u32) {
         let requests = self.requests;
         let p = &mut self.nodes[parent as usize];
         if p.cookie == UNTHROTTLED || p.changed >= now {
             return;
         }
-        if p.complains == NIL {
+        if p.scale_owner == NIL {
             p.cookie = raised(p.cookie, requests);
         } else if now.since(p.changed) >= FORGET {
-            p.complains = NIL;
+            p.scale_owner = NIL;
         }
     }
 
     /// A child's target changed: what its siblings were made to do for its sake is over.
-    fn forgive(&mut self, parent: u32) {
+    fn reset_scaling(&mut self, parent: u32) {
         if let Some(p) = self.nodes.get_mut(parent as usize) {
-            (p.cookie, p.complains, p.tightest) = (UNTHROTTLED, NIL, Span::ZERO);
+            (p.cookie, p.scale_owner, p.tightest) = (UNTHROTTLED, NIL, Span::ZERO);
         }
     }
 }

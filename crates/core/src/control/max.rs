@@ -6,17 +6,23 @@
 //! that no member of a group can hog its limit (Linux: `blk-throttle.c`, which passes level by level; see `docs/deviations.md`).
 
 use super::bucket::Bucket;
+use super::controller::{Controller, Verdict};
 use crate::contract::Max;
-use crate::group::{GroupId, Groups, ROOT};
+use crate::cx::Cx;
+use crate::event::Event;
 use crate::heap::Heap;
+use crate::id::{GroupId, ROOT};
 use crate::list::{Links, List, NIL};
 use crate::mutant;
-use crate::{Instant, Request, Span};
+use crate::request::Request;
+use crate::table::{Live, Table};
+use crate::time::{Instant, Span, mul_div_ceil};
+use crate::wake::{Reason, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// The buckets of one group.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Node {
     /// Read, write and common bandwidth.
     bytes: [Bucket; 3],
@@ -28,14 +34,34 @@ struct Node {
     above: u32,
 }
 
-/// The limits of all groups and the requests they hold back. Numbers are slots of live requests.
+impl Node {
+    /// A group that is not there: limited by nothing.
+    const NONE: Self = Self {
+        bytes: [Bucket::NONE; 3],
+        requests: [Bucket::NONE; 3],
+        limited: NIL,
+        above: NIL,
+    };
+}
+
+/// What a stream has here, of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    requests: u32,
+    bytes: u64,
+}
+
+/// The controller: the limits of all groups and the requests they hold back. Numbers are slots of live requests.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(super) struct Throttle {
     nodes: Vec<Node>,
     /// Held requests of each queue: a group and a direction.
     queues: Vec<List>,
     held: Links,
-    charges: Vec<u32>,
+    /// What each stream has here, read and written.
+    streams: Vec<[Held; 2]>,
+    /// Requests that were held, have been charged, and are to go on.
+    passed: List,
     /// Queues that wait at each level (a group and a direction), and the level each waits at.
     waiting: Vec<List>,
     waiters: Links,
@@ -58,21 +84,16 @@ const READ: usize = 0;
 const WRITE: usize = 1;
 const COMMON: usize = 2;
 
-impl Limits {
-    pub(crate) fn new(groups: u32, requests: u32) -> Self {
+impl Throttle {
+    pub(super) fn new(table: &Table) -> Self {
+        let (groups, requests) = (table.groups.capacity(), table.requests.capacity());
         let queues = groups as usize * 2;
         Self {
-            nodes: vec![
-                Node {
-                    limited: NIL,
-                    above: NIL,
-                    ..Node::default()
-                };
-                groups as usize
-            ],
+            nodes: vec![Node::NONE; groups as usize],
             queues: vec![List::EMPTY; queues],
             held: Links::new(requests),
-            charges: vec![0; requests as usize],
+            streams: vec![<[Held; 2]>::default(); table.streams.capacity() as usize],
+            passed: List::EMPTY,
             waiting: vec![List::EMPTY; queues],
             waiters: Links::new(groups * 2),
             level: vec![NIL; queues],
@@ -80,51 +101,14 @@ impl Limits {
             set_at: Instant::ZERO,
         }
     }
+}
 
-    /// The tree or its contracts changed: takes the limits of every group anew. Debts and held requests stay.
-    pub(crate) fn set(&mut self, now: Instant, groups: &Groups) {
-        self.set_at = now;
-        for id in (0..groups.capacity()).map(GroupId) {
-            let Some(group) = groups.get(id) else {
-                self.nodes[id.0 as usize] = Node {
-                    limited: NIL,
-                    above: NIL,
-                    ..Node::default()
-                };
-                continue;
-            };
-            let max = if id == ROOT {
-                Max::NONE
-            } else {
-                group.contract.max
-            };
-            let node = &mut self.nodes[id.0 as usize];
-            for (bucket, rate) in
-                node.bytes
-                    .iter_mut()
-                    .zip([max.read_bandwidth, max.write_bandwidth, max.bandwidth])
-            {
-                bucket.set(now, rate, max.burst);
-            }
-            for (bucket, rate) in
-                node.requests
-                    .iter_mut()
-                    .zip([max.read_iops, max.write_iops, max.iops])
-            {
-                bucket.set(now, rate, max.burst);
-            }
-            let mut limited = groups
-                .path(id)
-                .filter(|&g| groups.get(g).is_some_and(|g| g.contract.max.is_limited()))
-                .map(|g| g.0);
-            let first = limited.next().unwrap_or(NIL);
-            let above = if first == id.0 {
-                limited.next().unwrap_or(NIL)
-            } else {
-                first
-            };
-            let node = &mut self.nodes[id.0 as usize];
-            (node.limited, node.above) = (first, above);
+impl Controller for Throttle {
+    /// Takes the limits of every group anew. Debts stay.
+    fn set(&mut self, cx: &mut Cx) {
+        self.set_at = cx.now;
+        for id in (0..cx.table.groups.capacity()).map(GroupId) {
+            self.set_group(cx, id);
         }
         for queue in 0..self.queues.len() as u32 {
             if !self.queues[queue as usize].is_empty() {
@@ -133,33 +117,160 @@ impl Limits {
         }
     }
 
-    /// True if a group or one above it is limited. What the others send need not [pass](Self::pass).
-    pub(crate) fn apply_to(&self, group: GroupId) -> bool {
+    fn covers(&self, group: GroupId) -> bool {
         self.nodes[group.0 as usize].limited != NIL
     }
 
-    /// True if a request may go on at once (and was charged); otherwise it is to be [held](Self::hold).
-    pub(crate) fn pass(&mut self, now: Instant, group: GroupId, request: &Request) -> bool {
-        let queue = queue_of(group, request);
-        let passes = self.queues[queue as usize].is_empty() && self.ready(queue).0 <= now;
-        if passes {
-            self.take(now, queue, request.charge());
+    fn enter(&mut self, cx: &mut Cx, id: u32) -> Verdict {
+        let live = &cx.table.requests[id];
+        let queue = queue_of(live.group, &live.request);
+        if self.queues[queue as usize].is_empty() && self.ready(queue).0 <= cx.now {
+            self.take(cx.now, queue, charge(live, &cx.table));
+            cx.events.publish(cx.now, || released(live));
+            return Verdict::Pass;
         }
-        passes
-    }
-
-    /// Holds a request back that did not pass.
-    pub(crate) fn hold(&mut self, id: u32, group: GroupId, request: &Request) {
-        let queue = queue_of(group, request);
-        self.charges[id as usize] = request.charge();
+        let held = self.held_of(&live.request);
+        held.requests += 1;
+        held.bytes += u64::from(live.request.charge());
         self.held.push_back(&mut self.queues[queue as usize], id);
         if self.level[queue as usize] == NIL {
             self.place(queue);
         }
+        Verdict::Hold
+    }
+
+    fn next_passed(&mut self, cx: &mut Cx) -> Option<u32> {
+        let id = self.held.pop_front(&mut self.passed)?;
+        let live = &cx.table.requests[id];
+        self.count_out(&live.request);
+        cx.events.publish(cx.now, || released(live));
+        Some(id)
+    }
+
+    fn remove(&mut self, cx: &mut Cx, id: u32) {
+        debug_assert!(self.passed.is_empty(), "what has passed was taken at once");
+        let live = &cx.table.requests[id];
+        self.count_out(&live.request);
+        let queue = queue_of(live.group, &live.request);
+        self.held.remove(&mut self.queues[queue as usize], id);
+        if self.queues[queue as usize].is_empty() && self.level[queue as usize] != NIL {
+            self.leave(queue);
+        }
+    }
+
+    fn run(&mut self, cx: &mut Cx) {
+        while let Some(id) = self.release(cx) {
+            self.held.push_back(&mut self.passed, id);
+        }
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        let at = self.timers.next();
+        (at < Instant::MAX).then_some(Wake {
+            at,
+            reason: Reason::Limit,
+        })
+    }
+
+    /// At the max of each group above the stream, if all streams of its group are alike.
+    fn backlog(&self, table: &Table, stream: u32) -> Span {
+        let [reads, writes] = self.streams[stream as usize];
+        if reads.requests + writes.requests == 0 {
+            return Span::ZERO;
+        }
+        let (groups, group) = (&table.groups, table.streams[stream].spec.group);
+        let alike = groups.get(group).map_or(1, |g| u64::from(g.streams.max(1)));
+        let time = |amount: u64, rate: u64| match rate {
+            0 => 0,
+            rate => mul_div_ceil(amount.saturating_mul(alike), 1_000_000_000, rate),
+        };
+        let longest = |max: &Max| {
+            [
+                time(reads.bytes, max.read_bandwidth),
+                time(writes.bytes, max.write_bandwidth),
+                time(reads.bytes + writes.bytes, max.bandwidth),
+                time(reads.requests.into(), max.read_iops),
+                time(writes.requests.into(), max.write_iops),
+                time(
+                    u64::from(reads.requests) + u64::from(writes.requests),
+                    max.iops,
+                ),
+            ]
+            .into_iter()
+            .fold(0, u64::max)
+        };
+        let above = groups.path(group).filter_map(|id| groups.get(id));
+        Span::from_nanos(above.map(|g| longest(&g.contract.max)).fold(0, u64::max))
+    }
+}
+
+/// A request has been charged to every limit above it.
+fn released(live: &Live) -> Event {
+    Event::Released {
+        stream: live.request.stream,
+        cookie: live.request.cookie,
+        group: live.group,
+        op: live.request.op,
+        bytes: live.request.charge(),
+    }
+}
+
+/// Bytes that a request is charged, and as how many requests it counts.
+fn charge(live: &Live, table: &Table) -> (u64, u64) {
+    let times = mutant::charged_times(&live.request, table.shape.max_transfer);
+    (u64::from(live.request.charge()) * times, times)
+}
+
+impl Throttle {
+    /// Takes the limits of a group anew.
+    fn set_group(&mut self, cx: &Cx, id: GroupId) {
+        let groups = &cx.table.groups;
+        let Some(group) = groups.get(id) else {
+            self.nodes[id.0 as usize] = Node::NONE;
+            return;
+        };
+        let max = if id == ROOT {
+            Max::NONE
+        } else {
+            group.contract.max
+        };
+        let mut limited = groups
+            .path(id)
+            .filter(|&g| groups.get(g).is_some_and(|g| g.contract.max.is_limited()))
+            .map(|g| g.0);
+        let first = limited.next().unwrap_or(NIL);
+        let above = if first == id.0 {
+            limited.next().unwrap_or(NIL)
+        } else {
+            first
+        };
+        let node = &mut self.nodes[id.0 as usize];
+        let bytes = [max.read_bandwidth, max.write_bandwidth, max.bandwidth];
+        for (bucket, rate) in node.bytes.iter_mut().zip(bytes) {
+            bucket.set(cx.now, rate, max.burst);
+        }
+        let requests = [max.read_iops, max.write_iops, max.iops];
+        for (bucket, rate) in node.requests.iter_mut().zip(requests) {
+            bucket.set(cx.now, rate, max.burst);
+        }
+        (node.limited, node.above) = (first, above);
+    }
+
+    /// What the stream of a request has here, of its direction.
+    fn held_of(&mut self, request: &Request) -> &mut Held {
+        let direction = usize::from(!request.op.is_read());
+        &mut self.streams[request.stream.index as usize][direction]
+    }
+
+    fn count_out(&mut self, request: &Request) {
+        let held = self.held_of(request);
+        held.requests -= 1;
+        held.bytes -= u64::from(request.charge());
     }
 
     /// The next held request that may go on now; it has been charged.
-    pub(crate) fn release(&mut self, now: Instant) -> Option<u32> {
+    fn release(&mut self, cx: &Cx) -> Option<u32> {
+        let now = cx.now;
         while let Some((at, level)) = self.timers.first() {
             if at > now {
                 return None;
@@ -169,18 +280,14 @@ impl Limits {
                 continue;
             };
             let (ready, bottleneck) = self.ready(queue);
-            if self.queues[queue as usize].is_empty() {
+            let Some(id) = self.queues[queue as usize].first() else {
                 self.leave(queue);
-            } else if ready <= now {
-                let id = self
-                    .held
-                    .pop_front(&mut self.queues[queue as usize])
-                    .expect("the queue is not empty");
-                self.take(
-                    ready.max(now.back(LATENESS_MAX)).max(self.set_at),
-                    queue,
-                    self.charges[id as usize],
-                );
+                continue;
+            };
+            if ready <= now {
+                self.held.pop_front(&mut self.queues[queue as usize]);
+                let when = ready.max(now.back(LATENESS_MAX)).max(self.set_at);
+                self.take(when, queue, charge(&cx.table.requests[id], &cx.table));
                 self.leave(queue);
                 if !self.waiting[level as usize].is_empty() {
                     // A new ticket: whoever else waits for a limit shared with this level goes first.
@@ -201,21 +308,6 @@ impl Limits {
             }
         }
         None
-    }
-
-    /// A held request is given up; nothing was charged.
-    pub(crate) fn remove(&mut self, id: u32, group: GroupId, request: &Request) {
-        let queue = queue_of(group, request);
-        self.held.remove(&mut self.queues[queue as usize], id);
-        if self.queues[queue as usize].is_empty() && self.level[queue as usize] != NIL {
-            self.leave(queue);
-        }
-    }
-
-    /// When [`Self::release`] is to be called next; [`Instant::MAX`]: nothing waits.
-    #[inline]
-    pub(crate) fn wake(&self) -> Instant {
-        self.timers.next()
     }
 
     /// The latest instant at which a limit on the queue's path becomes ready, and the level it is at.
@@ -244,20 +336,15 @@ impl Limits {
         (latest, level)
     }
 
-    /// Charges a group's limits out of turn.
-    pub(crate) fn charge(&mut self, now: Instant, group: GroupId, request: &Request) {
-        self.take(now, queue_of(group, request), request.charge());
-    }
-
     /// Charges every limit on the queue's path.
-    fn take(&mut self, now: Instant, queue: u32, bytes: u32) {
+    fn take(&mut self, now: Instant, queue: u32, (bytes, requests): (u64, u64)) {
         let direction = if queue & 1 == 0 { READ } else { WRITE };
         let mut group = self.nodes[(queue / 2) as usize].limited;
         while group != NIL {
             let node = &mut self.nodes[group as usize];
             for side in [direction, COMMON] {
-                node.bytes[side].take(now, u64::from(bytes));
-                node.requests[side].take(now, 1);
+                node.bytes[side].take(now, bytes);
+                node.requests[side].take(now, requests);
             }
             group = node.above;
         }

@@ -1,5 +1,10 @@
 //! Controllers: they hold requests back before the elevator sees them.
 
 mod bucket;
-pub(crate) mod latency;
-pub(crate) mod max;
+pub(crate) mod chain;
+mod config;
+pub(crate) mod controller;
+mod latency;
+mod max;
+
+pub use config::Config;

@@ -3,14 +3,15 @@
 pub mod bfq;
 pub mod contract;
 mod none;
+mod schedule;
 
-use crate::event::Events;
-use crate::flush::Flushes;
-use crate::group::{Edit, GroupId};
-use crate::layer::{Piece, Table, Wake};
-use crate::{ConfigError, Instant, StreamId};
+use crate::cx::Cx;
+use crate::group::Edit;
+use crate::shape::ConfigError;
+use crate::table::Table;
 use alloc::boxed::Box;
 use none::Fifo;
+pub(crate) use schedule::{Next, Schedule};
 
 /// Which elevator, with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,63 +23,6 @@ pub enum Config {
     Bfq(bfq::Config),
     /// Keeps contracts: min, share, class, tenants.
     Contract(contract::Config),
-}
-
-/// What an elevator wants done next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Send the next `bytes` of this request (all that is left of it if `bytes` says so). The elevator has accounted for them
-    /// and, if that was all, has forgotten the request.
-    Take { request: u32, bytes: u32 },
-    /// Nothing now on purpose; ask again then, or after the next call.
-    Wait(Wake),
-    /// Nothing to send.
-    Nothing,
-}
-
-/// An elevator as the layer sees it. Numbers are slots: of live requests and of streams in the [`Table`].
-pub(crate) trait Schedule: core::fmt::Debug {
-    /// A stream came.
-    fn open(&mut self, _stream: u32, _table: &Table) {}
-    /// A stream without requests goes.
-    fn close(&mut self, _now: Instant, _stream: u32, _table: &Table) {}
-    /// A group came or its contract changed.
-    fn set_group(&mut self, _now: Instant, _id: GroupId, _table: &Table) {}
-    /// A group without members goes.
-    fn remove_group(&mut self, _now: Instant, _id: GroupId, _table: &Table) {}
-    /// The drive's capacity changed.
-    fn set_capacity(&mut self, _now: Instant, _table: &Table) {}
-    /// All edits of a change have been made.
-    fn settle(&mut self, _now: Instant, _table: &Table) {}
-    /// A request (or what is left of one that was taken out) enters.
-    fn insert(&mut self, now: Instant, request: u32, table: &Table);
-    /// A request that is inside leaves undispatched: given up, or its stream is on hold.
-    fn remove(&mut self, now: Instant, request: u32, table: &Table);
-    /// Chooses. There is a free tag.
-    fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next;
-    /// A flush could begin, the first of those that are ready; there is a free tag. `None` begins it, else it is asked again then,
-    /// or after the next call. As in Linux, where flushes bypass the elevator, none is held back unless an elevator says so.
-    fn hold_flush(&mut self, _now: Instant, _flushes: &Flushes, _table: &Table) -> Option<Wake> {
-        None
-    }
-    /// True if not everyone may take any scheduler tag. It stays so.
-    fn limits_tags(&self) -> bool {
-        false
-    }
-    /// A request that is outside may take a scheduler tag and enter.
-    fn may_tag(&self, _request: u32, _table: &Table) -> bool {
-        true
-    }
-    /// A request that has entered took a scheduler tag for it. This and the next are only told where tags are limited.
-    fn tagged(&mut self, _request: u32, _table: &Table) {}
-    /// A request that has entered has its scheduler tag no longer.
-    fn untagged(&mut self, _request: u32, _table: &Table) {}
-    /// A piece came back from the drive (flushes among them, which no elevator chose); its tag is free.
-    fn complete(&mut self, _now: Instant, _piece: &Piece, _table: &Table) {}
-    /// The stream for whose next request the drive is kept, if it is.
-    fn idles_for(&self) -> Option<StreamId> {
-        None
-    }
 }
 
 /// The closed set of elevators. First come, first served is so little that a call through a table would double it.
@@ -100,23 +44,25 @@ impl Elevator {
     }
 
     /// Edits have been made to the tables, all of them.
-    pub(crate) fn change(&mut self, now: Instant, edits: &[Edit], table: &Table) {
+    pub(crate) fn change(&mut self, cx: &mut Cx, edits: &[Edit]) {
         let Some(elevator) = self.other_mut() else {
             return;
         };
         for edit in edits {
             match *edit {
-                Edit::AddGroup { id, .. } | Edit::SetContract { id, .. } => {
-                    if table.groups.get(id).is_some() {
-                        elevator.set_group(now, id, table);
+                Edit::AddGroup { id, .. }
+                | Edit::SetContract { id, .. }
+                | Edit::SetKnobs { id, .. } => {
+                    if cx.table.groups.get(id).is_some() {
+                        elevator.set_group(cx, id);
                     }
                 }
-                Edit::RemoveGroup(id) => elevator.remove_group(now, id, table),
-                Edit::SetCapacity(_) => elevator.set_capacity(now, table),
+                Edit::RemoveGroup(id) => elevator.remove_group(cx, id),
+                Edit::SetCapacity(_) => elevator.set_capacity(cx),
                 Edit::SetSpace { .. } => {}
             }
         }
-        elevator.settle(now, table);
+        elevator.settle(cx);
     }
 
     /// The elevator if it is more than a queue.
@@ -137,18 +83,18 @@ impl Elevator {
 
     /// See [`Schedule::insert`].
     #[inline]
-    pub(crate) fn insert(&mut self, now: Instant, request: u32, table: &Table) {
+    pub(crate) fn insert(&mut self, cx: &mut Cx, request: u32) {
         match self {
             Self::None(fifo) => fifo.insert(request),
-            Self::Other(elevator) => elevator.insert(now, request, table),
+            Self::Other(elevator) => elevator.insert(cx, request),
         }
     }
 
     /// See [`Schedule::remove`].
-    pub(crate) fn remove(&mut self, now: Instant, request: u32, table: &Table) {
+    pub(crate) fn remove(&mut self, cx: &mut Cx, request: u32) {
         match self {
             Self::None(fifo) => fifo.remove(request),
-            Self::Other(elevator) => elevator.remove(now, request, table),
+            Self::Other(elevator) => elevator.remove(cx, request),
         }
     }
 }
@@ -186,6 +132,7 @@ mod tests {
             let config = crate::Config {
                 limits: Limits::default(),
                 drive: DriveShape::default(),
+                controllers: crate::control::Config::default(),
                 elevator,
             };
             Layer::new(config).err().map(|error| error.field)

@@ -1,6 +1,6 @@
 //! `none`: first come, first served.
 
-use crate::layer::Table;
+use crate::table::Table;
 use alloc::boxed::Box;
 use alloc::vec;
 

@@ -1,9 +1,9 @@
 //! Groups, contracts, spaces and capacity change: in force as a whole, or refused as a whole.
 
 use super::Layer;
-use crate::contract::{Promised, Refusal};
+use crate::admission::admit;
 use crate::group::{Edit, Groups};
-use crate::{Capacity, Instant};
+use crate::{Capacity, Instant, Promised, Refusal};
 
 impl Layer {
     /// A list of edits, applied in order.
@@ -16,19 +16,18 @@ impl Layer {
         let now = self.advance(now);
         self.run_timers(now);
         let (groups, capacity, promised) = self.edited(edits)?;
-        self.table.groups = groups;
-        self.table.shape.capacity = capacity;
+        self.cx.table.groups = groups;
+        self.cx.table.shape.capacity = capacity;
         self.config.drive.capacity = capacity;
-        self.limits.set(now, &self.table.groups);
-        self.latency.set(now, &self.table.groups);
+        self.chain.set(&mut self.cx);
         self.set_ways();
-        self.pass_latency(now);
+        self.release(now);
         for edit in edits {
             if let Edit::SetSpace { id, size } = *edit {
-                self.table.spaces.set(id, size);
+                self.cx.table.spaces.set(id, size);
             }
         }
-        self.elevator.change(now, edits, &self.table);
+        self.elevator.change(&mut self.cx, edits);
         self.reconsider_pauses();
         Ok(promised)
     }
@@ -43,38 +42,46 @@ impl Layer {
 
     /// The groups and the capacity as they are with these edits, and what is promised then.
     fn edited(&self, edits: &[Edit]) -> Result<(Groups, Option<Capacity>, Promised), Refusal> {
-        let mut groups = self.table.groups.clone();
-        let mut capacity = self.table.shape.capacity;
+        let mut groups = self.cx.table.groups.clone();
+        let mut capacity = self.cx.table.shape.capacity;
         let share_max = self.config.elevator.share_max();
         for edit in edits {
             groups.apply(edit, share_max)?;
+            if let Edit::AddGroup { id, .. }
+            | Edit::SetContract { id, .. }
+            | Edit::SetKnobs { id, .. } = *edit
+                && let Some(group) = groups.get(id)
+            {
+                let controllers = &self.config.controllers;
+                controllers.check(id, &group.contract, &group.knobs)?;
+            }
             match *edit {
-                Edit::SetSpace { id, .. } if id.0 >= self.table.spaces.capacity() => {
+                Edit::SetSpace { id, .. } if id.0 >= self.cx.table.spaces.capacity() => {
                     return Err(Refusal::SlotOutOfRange(id.0));
                 }
                 Edit::SetCapacity(new) => capacity = new,
                 _ => {}
             }
         }
-        let promised = groups.admit(capacity)?;
+        let promised = admit(&groups, capacity)?;
         Ok((groups, capacity, promised))
     }
 
-    /// Limits have come or gone, or somebody who wants to see every request.
+    /// Limits have come or gone, or somebody who must see every request: takes anew which streams may go straight to the elevator.
     pub(super) fn set_ways(&mut self) {
-        self.looks_at_all = self.limits_tags || self.events.listening() || self.latency.is_in_use();
-        for index in 0..self.table.streams.capacity() {
-            if let Some(stream) = self.table.streams.get_mut(index) {
-                let limited_path = self.limits.apply_to(stream.spec.group);
-                stream.set_way(limited_path, self.looks_at_all);
+        self.fast_path_off = self.limits_tags || self.cx.events.listening() || self.chain.counts();
+        for index in 0..self.cx.table.streams.capacity() {
+            if let Some(stream) = self.cx.table.streams.get_mut(index) {
+                let covered = self.chain.covers(stream.spec.group);
+                stream.set_way(covered || self.fast_path_off);
             }
         }
     }
 
     fn reconsider_pauses(&mut self) {
-        for index in 0..self.table.streams.capacity() {
-            let stream = self.table.streams.get_mut(index);
-            if stream.is_some_and(|s| s.paused || s.is_limited()) {
+        for index in 0..self.cx.table.streams.capacity() {
+            let stream = self.cx.table.streams.get_mut(index);
+            if stream.is_some_and(|s| s.paused || s.is_throttled()) {
                 self.reconsider_pause(index);
             }
         }

@@ -1,7 +1,8 @@
 //! Tags come back from the drive.
 
-use super::{At, Layer, Piece};
+use super::Layer;
 use crate::mutant;
+use crate::table::{Piece, Stage};
 use crate::{Completion, Instant, Op, Outcome};
 
 impl Layer {
@@ -16,7 +17,7 @@ impl Layer {
 
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag.0;
-        let Some(&Piece { request, .. }) = self.table.pieces.get(completion.tag) else {
+        let Some(&Piece { request, .. }) = self.cx.table.pieces.get(completion.tag) else {
             self.counters.stray += 1;
             return;
         };
@@ -32,11 +33,11 @@ impl Layer {
         };
         // Something ended, so the drive has room again for what it sent back.
         self.retry_at = None;
-        self.table.pieces.remove(completion.tag);
+        self.cx.table.pieces.remove(completion.tag);
         if let Some(elevator) = self.elevator.other_mut() {
-            elevator.complete(now, self.table.pieces.last(completion.tag), &self.table);
+            elevator.complete(&mut self.cx, completion.tag);
         }
-        let live = &mut self.table.requests[request];
+        let live = &mut self.cx.table.requests[request];
         if outcome != Outcome::Ok {
             live.fail(outcome);
         }
@@ -46,12 +47,12 @@ impl Layer {
         }
         live.pieces -= 1;
         if live.pieces == 0 {
-            match live.at {
-                At::Drive => {
+            match live.stage {
+                Stage::Drive => {
                     let tagged = live.finish(now);
                     self.end(now, request, tagged);
                 }
-                At::Held => self.give_back(now, request),
+                Stage::OnHold => self.give_back(now, request),
                 _ => {}
             }
         }
@@ -60,21 +61,21 @@ impl Layer {
     /// A request of a stream on hold keeps its place while a piece of it is in the drive, not longer.
     #[cold]
     fn give_back(&mut self, now: Instant, request: u32) {
-        let live = &mut self.table.requests[request];
-        self.latency.leave(now, request, &live.request, None);
+        self.chain.ended(&mut self.cx, request, None);
+        let live = &mut self.cx.table.requests[request];
         if core::mem::replace(&mut live.tagged, false) {
             self.untag(request);
-            self.fill_front(now);
+            self.fill_front();
         }
-        self.pass_latency(now);
+        self.release(now);
     }
 
     fn end_flush(&mut self, now: Instant, request: u32) {
-        let live = &self.table.requests[request];
+        let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);
         while let Some(member) = self.flushes.end(space) {
-            let live = &mut self.table.requests[member];
-            live.at = At::Drive;
+            let live = &mut self.cx.table.requests[member];
+            live.stage = Stage::Drive;
             live.pieces = 0;
             live.outcome = outcome;
             self.finish_if_over(now, member);
@@ -84,14 +85,14 @@ impl Layer {
     /// Moves a request on whose last piece has come back and that has no more to send.
     #[inline]
     pub(super) fn finish_if_over(&mut self, now: Instant, request: u32) {
-        let live = &mut self.table.requests[request];
-        if live.at != At::Drive || live.pieces > 0 {
+        let live = &mut self.cx.table.requests[request];
+        if live.stage != Stage::Drive || live.pieces > 0 {
             return;
         }
         let tagged = live.finish(now);
         self.end(now, request, tagged);
         // What never went to the drive has been on its way there until now.
-        let live = &mut self.table.requests[request];
+        let live = &mut self.cx.table.requests[request];
         live.dispatched = live.dispatched.min(now);
     }
 
@@ -100,23 +101,23 @@ impl Layer {
     fn end(&mut self, now: Instant, request: u32, tagged: bool) {
         self.finished.push(request);
         self.tags_left += u32::from(tagged);
-        if self.looks_at_all || !self.front.is_empty() {
+        if self.fast_path_off || !self.front.is_empty() {
             self.after_end(now, request, tagged);
         }
     }
 
-    /// Somebody wants to see requests that are over, or waits for their tags.
+    /// An elevator, a controller or a listener must see requests that are over, or some wait for a scheduler tag.
     #[inline(never)]
     fn after_end(&mut self, now: Instant, request: u32, tagged: bool) {
         if tagged {
             self.tell_tagged(request, false);
-            self.fill_front(now);
+            self.fill_front();
         }
-        if self.latency.is_counting() {
-            let live = &self.table.requests[request];
+        if self.chain.counts() {
+            let live = &self.cx.table.requests[request];
             let took = live.is_dispatched().then(|| now.since(live.submitted));
-            self.latency.leave(now, request, &live.request, took);
-            self.pass_latency(now);
+            self.chain.ended(&mut self.cx, request, took);
+            self.release(now);
         }
     }
 }

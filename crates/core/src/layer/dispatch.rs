@@ -1,9 +1,13 @@
 //! What to do now: answers, requests for the drive, and when to ask again.
 
-use super::{At, Layer, Live, Output, Piece, Reason, Wake};
+use super::{Layer, Output};
 use crate::elevator::{Elevator, Next};
 use crate::stream::State;
-use crate::{Dispatch, Done, Flags, Instant, Outcome, QueueId, Request, Span, Tag, Waits, mutant};
+use crate::table::{Live, Piece, Stage};
+use crate::{
+    Dispatch, Done, Flags, Instant, Outcome, QueueId, Reason, Request, Span, Tag, Waits, Wake,
+    mutant,
+};
 use alloc::vec::Vec;
 
 /// A drive that is busy with nothing of ours in it is asked again after this long (Linux: `BLK_MQ_RESOURCE_DELAY`).
@@ -16,31 +20,19 @@ impl Layer {
     pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let now = self.advance(now);
         self.run_timers(now);
-        self.report(now, out);
+        self.report(out);
         let elevator = self.dispatch(now, out);
-        let (limit, latency) = (self.limits.wake(), self.latency.wake());
-        let at = limit.min(latency);
-        if at == Instant::MAX {
+        if self.chain.due() == Instant::MAX {
             return elevator;
         }
-        match elevator {
-            Some(wake) if wake.at < at || mutant::is(mutant::LATER_TIMER_OVERWRITES) => Some(wake),
-            _ if limit <= latency => Some(Wake {
-                at,
-                reason: Reason::Limit,
-            }),
-            _ => Some(Wake {
-                at,
-                reason: Reason::Latency,
-            }),
-        }
+        mutant::earlier_wake(elevator, self.chain.wake())
     }
 
     /// Answers what is over and passes on what streams have to be told.
-    fn report(&mut self, now: Instant, out: &mut Vec<Output>) {
+    fn report(&mut self, out: &mut Vec<Output>) {
         self.counters.done += self.finished.len() as u64;
-        if self.watched == 0 && self.starved.is_empty() {
-            let (table, shared) = (&mut self.table, &mut self.shared);
+        if self.paused_or_closing == 0 && self.starved.is_empty() {
+            let (table, shared) = (&mut self.cx.table, &mut self.shared);
             let reserved = self.config.limits.reserved;
             out.extend(self.finished.iter().map(|&request| {
                 let answer = answer(&table.requests[request]);
@@ -50,7 +42,7 @@ impl Layer {
         } else {
             let finished = core::mem::take(&mut self.finished);
             for &request in &finished {
-                self.end_watched(now, request, out);
+                self.end_paused_or_closing(request, out);
             }
             self.finished = finished;
         }
@@ -62,26 +54,26 @@ impl Layer {
     }
 
     /// Answers a request that is over while something may follow from that: a stream resumes or is gone.
-    fn end_watched(&mut self, now: Instant, request: u32, out: &mut Vec<Output>) {
-        let live = &self.table.requests[request];
+    fn end_paused_or_closing(&mut self, request: u32, out: &mut Vec<Output>) {
+        let live = &self.cx.table.requests[request];
         let index = live.request.stream.index;
         out.push(answer(live));
-        self.shared -= u32::from(self.table.forget(request) >= self.config.limits.reserved);
-        if self.table.streams[index].paused {
+        self.shared -= u32::from(self.cx.table.forget(request) >= self.config.limits.reserved);
+        if self.cx.table.streams[index].paused {
             self.reconsider_pause(index);
         }
         if !self.starved.is_empty() {
             self.room_came(index);
         }
-        if self.table.streams[index].state == State::Closing {
-            self.close_if_drained(now, index);
+        if self.cx.table.streams[index].state == State::Closing {
+            self.close_if_drained(index);
         }
     }
 
     /// A bug built in on purpose: what failed after it was split is answered once more.
     #[cold]
     fn answer_twice(&self, out: &mut Vec<Output>) {
-        let split = |d: &Done| d.length > self.table.shape.max_transfer;
+        let split = |d: &Done| d.length > self.cx.table.shape.max_transfer;
         let failed = |d: &Done| matches!(d.outcome, Outcome::Error(_));
         for next in 0..out.len() {
             if matches!(&out[next], Output::Done(d) if split(d) && failed(d)) {
@@ -116,31 +108,29 @@ impl Layer {
         if self.flushes.is_ready() {
             held = self.begin_flushes(now, out);
         }
-        while !self.table.pieces.is_full() {
+        while !self.cx.table.pieces.is_full() {
             match &mut self.elevator {
                 Elevator::None(fifo) => {
                     // Nothing holds flushes back here.
                     let request = fifo.pop()?;
-                    let (bytes, last) = self.table.piece(request);
+                    let (bytes, last) = self.cx.table.piece(request);
                     if !last {
                         fifo.unpop();
                     }
                     self.send(now, request, bytes, out);
                 }
-                Elevator::Other(elevator) => {
-                    match elevator.next(now, &self.table, &mut self.events) {
-                        Next::Take { request, bytes } => {
-                            self.send(now, request, bytes, out);
-                            if held.is_some() {
-                                held = self.begin_flushes(now, out);
-                            }
+                Elevator::Other(elevator) => match elevator.next(&mut self.cx) {
+                    Next::Take { request, bytes } => {
+                        self.send(now, request, bytes, out);
+                        if held.is_some() {
+                            held = self.begin_flushes(now, out);
                         }
-                        Next::Wait(wake) => {
-                            return Some(held.filter(|held| held.at < wake.at).unwrap_or(wake));
-                        }
-                        Next::Nothing => break,
                     }
-                }
+                    Next::Wait(wake) => {
+                        return Wake::earlier(Some(wake), held);
+                    }
+                    Next::Nothing => break,
+                },
             }
         }
         held
@@ -149,9 +139,9 @@ impl Layer {
     /// Begins the flushes that the elevator does not hold back; when to ask it again if it does.
     #[inline(never)]
     fn begin_flushes(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
-        while self.flushes.is_ready() && !self.table.pieces.is_full() {
+        while self.flushes.is_ready() && !self.cx.table.pieces.is_full() {
             if let Elevator::Other(elevator) = &mut self.elevator
-                && let Some(wake) = elevator.hold_flush(now, &self.flushes, &self.table)
+                && let Some(wake) = elevator.hold_flush(&mut self.cx, &self.flushes)
             {
                 return Some(wake);
             }
@@ -162,16 +152,20 @@ impl Layer {
     }
 
     fn begin_flush(&mut self, now: Instant, request: u32, out: &mut Vec<Output>) {
-        let space = self.table.requests[request].request.space;
+        let space = self.cx.table.requests[request].request.space;
         for member in self.flushes.running(space) {
-            let live = &mut self.table.requests[member];
-            live.at = At::Drive;
+            let live = &mut self.cx.table.requests[member];
+            live.stage = Stage::Drive;
             live.dispatched = now;
             live.pieces = 1;
         }
-        let live = &self.table.requests[request];
+        let live = &self.cx.table.requests[request];
         let piece = Piece::of(live, request, 0, 0, now);
-        let (queue, tag) = self.table.pieces.insert(piece, live.request.stream.index);
+        let (queue, tag) = self
+            .cx
+            .table
+            .pieces
+            .insert(piece, live.request.stream.index);
         let dispatch = dispatch_of(&live.request, queue, tag, 0, 0);
         out.push(Output::Dispatch(dispatch));
     }
@@ -182,9 +176,11 @@ impl Layer {
     )]
     #[inline(always)]
     fn send(&mut self, now: Instant, request: u32, bytes: u32, out: &mut Vec<Output>) {
-        let live = &mut self.table.requests[request];
+        let live = &mut self.cx.table.requests[request];
         debug_assert!(
-            live.at == At::Elevator && bytes > 0 && bytes <= live.request.length - live.issued
+            live.stage == Stage::Elevator
+                && bytes > 0
+                && bytes <= live.request.length - live.issued
         );
         let within = live.issued;
         if within == 0 {
@@ -193,21 +189,22 @@ impl Layer {
         live.issued += bytes;
         live.pieces += 1;
         if live.issued == live.request.length {
-            live.at = At::Drive;
-        }
-        if mutant::is(mutant::SPLIT_CHARGED_TWICE) && within > 0 {
-            self.limits.charge(now, live.group, &live.request);
+            live.stage = Stage::Drive;
         }
         let piece = Piece::of(live, request, within, bytes, now);
-        let (queue, tag) = self.table.pieces.insert(piece, live.request.stream.index);
+        let (queue, tag) = self
+            .cx
+            .table
+            .pieces
+            .insert(piece, live.request.stream.index);
         let dispatch = dispatch_of(&live.request, queue, tag, within, bytes);
         out.push(Output::Dispatch(dispatch));
     }
 
     /// Hands the piece of a tag that the drive sent back to it again.
     fn send_again(&mut self, tag: Tag, out: &mut Vec<Output>) {
-        let piece = self.table.pieces.get(tag).expect("the tag is in flight");
-        let request = &self.table.requests[piece.request].request;
+        let piece = self.cx.table.pieces.get(tag).expect("the tag is in flight");
+        let request = &self.cx.table.requests[piece.request].request;
         out.push(Output::Dispatch(dispatch_of(
             request,
             piece.queue,

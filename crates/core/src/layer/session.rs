@@ -1,8 +1,9 @@
 //! Streams come, stop reading their answers, give requests up, and go.
 
-use super::{At, Layer, OpenError};
+use super::{Layer, OpenError};
 use crate::mutant;
 use crate::stream::{State, Stream};
+use crate::table::Stage;
 use crate::{Cookie, Instant, Outcome, StreamId, StreamSpec};
 
 impl Layer {
@@ -14,6 +15,7 @@ impl Layer {
         let now = self.advance(now);
         self.run_timers(now);
         let group = self
+            .cx
             .table
             .groups
             .get(spec.group)
@@ -26,17 +28,23 @@ impl Layer {
             state: State::Open,
             ..Stream::EMPTY
         };
-        stream.set_way(self.limits.apply_to(spec.group), self.looks_at_all);
-        let index = self.table.streams.insert(stream).ok_or(OpenError::Full)?;
-        self.table
+        stream.set_way(self.chain.covers(spec.group) || self.fast_path_off);
+        let index = self
+            .cx
+            .table
+            .streams
+            .insert(stream)
+            .ok_or(OpenError::Full)?;
+        self.cx
+            .table
             .groups
             .get_mut(spec.group)
             .expect("checked above")
             .streams += 1;
         if let Some(elevator) = self.elevator.other_mut() {
-            elevator.open(index, &self.table);
+            elevator.open(&mut self.cx, index);
         }
-        Ok(self.table.stream_id(index))
+        Ok(self.cx.table.stream_id(index))
     }
 
     /// A client left. Its requests that are not wholly in the drive end as cancelled; the others end when the drive answers.
@@ -47,11 +55,11 @@ impl Layer {
         let Some(index) = self.known(stream) else {
             return;
         };
-        let stream = &mut self.table.streams[index];
-        self.watched += u32::from(stream.state != State::Closing);
+        let stream = &mut self.cx.table.streams[index];
+        self.paused_or_closing += u32::from(stream.state != State::Closing);
         stream.set_state(State::Closing);
         self.for_each_of(index, |layer, request| layer.give_up(now, request));
-        self.close_if_drained(now, index);
+        self.close_if_drained(index);
     }
 
     /// While `held`, nothing more of the stream goes to the drive: its client is not reading its answers. What it submits is
@@ -62,19 +70,20 @@ impl Layer {
         let Some(index) = self.known(stream) else {
             return;
         };
-        let state = self.table.streams[index].state;
+        let state = self.cx.table.streams[index].state;
         if state == State::Closing || (state == State::Held) == held {
             return;
         }
-        self.table.streams[index].set_state(if held { State::Held } else { State::Open });
+        self.cx.table.streams[index].set_state(if held { State::Held } else { State::Open });
+        let withdraw = mutant::is_on_hold(self.cx.table.streams[index].state);
         self.for_each_of(index, |layer, request| {
-            if held {
+            if withdraw {
                 layer.withdraw(now, request);
-            } else if layer.table.requests[request].at == At::Held {
-                layer.after_limits(now, request);
+            } else if layer.cx.table.requests[request].stage == Stage::OnHold {
+                layer.climb(now, request, layer.chain.gate());
             }
         });
-        self.pass_latency(now);
+        self.release(now);
     }
 
     /// The client gave a request up. It ends as cancelled if nothing of it has reached the drive and as the drive says otherwise.
@@ -86,22 +95,26 @@ impl Layer {
             return false;
         };
         let called = self
+            .cx
             .table
             .of_stream(index)
-            .filter(|(_, live)| live.request.cookie == cookie && live.at != At::Finished);
+            .filter(|(_, live)| live.request.cookie == cookie && live.stage != Stage::Finished);
         let Some((request, _)) = called.min_by_key(|(_, live)| live.number) else {
             return false;
         };
-        if mutant::is(mutant::TAG_FREED_ON_CANCEL) && self.table.requests[request].at == At::Drive {
+        if mutant::is(mutant::TAG_FREED_ON_CANCEL)
+            && self.cx.table.requests[request].stage == Stage::Drive
+        {
             let tag = self
+                .cx
                 .table
                 .pieces
                 .iter()
                 .find(|(_, p)| p.request == request)
                 .map(|(t, _)| t);
             if let Some(tag) = tag {
-                self.table.pieces.remove(tag);
-                self.table.requests[request].pieces -= 1;
+                self.cx.table.pieces.remove(tag);
+                self.cx.table.requests[request].pieces -= 1;
                 self.finish_if_over(now, request);
                 return true;
             }
@@ -113,8 +126,8 @@ impl Layer {
     /// Does something to each live request of a stream, the oldest first.
     fn for_each_of(&mut self, stream: u32, mut act: impl FnMut(&mut Self, u32)) {
         let mut listed = core::mem::take(&mut self.listed);
-        listed.extend(self.table.of_stream(stream).map(|(request, _)| request));
-        listed.sort_unstable_by_key(|&request| self.table.requests[request].number);
+        listed.extend(self.cx.table.of_stream(stream).map(|(request, _)| request));
+        listed.sort_unstable_by_key(|&request| self.cx.table.requests[request].number);
         for &request in &listed {
             act(self, request);
         }
@@ -124,26 +137,28 @@ impl Layer {
 
     /// The slot of a stream that is open, held or draining.
     pub(super) fn known(&self, stream: StreamId) -> Option<u32> {
-        self.table
+        self.cx
+            .table
             .streams
             .get_named(stream.index, stream.generation)
             .map(|_| stream.index)
     }
 
     /// Frees the slot of a closing stream that has no more requests.
-    pub(super) fn close_if_drained(&mut self, now: Instant, index: u32) {
-        let stream = &self.table.streams[index];
+    pub(super) fn close_if_drained(&mut self, index: u32) {
+        let stream = &self.cx.table.streams[index];
         if stream.state != State::Closing || stream.live > 0 {
             return;
         }
         let group = stream.spec.group;
-        self.watched -= 1 + u32::from(stream.paused);
+        self.paused_or_closing -= 1 + u32::from(stream.paused);
         self.forget_notices(index);
         if let Some(elevator) = self.elevator.other_mut() {
-            elevator.close(now, index, &self.table);
+            elevator.close(&mut self.cx, index);
         }
-        self.table.streams.remove(index);
-        self.table
+        self.cx.table.streams.remove(index);
+        self.cx
+            .table
             .groups
             .get_mut(group)
             .expect("a stream's group exists")
@@ -154,60 +169,54 @@ impl Layer {
 
     /// Takes a request out of whatever stage it waits in, to end or to be held.
     fn take_out(&mut self, now: Instant, request: u32) {
-        let live = self.table.requests[request];
-        match live.at {
-            At::Limit => {
-                self.limits.remove(request, live.group, &live.request);
-                self.left_limits(&live.request);
+        let live = self.cx.table.requests[request];
+        match live.stage {
+            Stage::Controller(holder) => {
+                self.chain.remove(&mut self.cx, request, holder);
+                self.left(request, holder);
+                self.release(now);
             }
-            At::Latency => {
-                self.latency.remove(now, request);
-                self.pass_latency(now);
-            }
-            At::Front => self.front.remove(self.lane(&live.request), request),
-            At::Flush => self.flushes.remove(live.request.space, request),
-            At::Elevator => self.elevator.remove(now, request, &self.table),
-            At::Held | At::Drive | At::Finished => {}
+            Stage::Front => self.front.remove(self.lane(&live.request), request),
+            Stage::Flush => self.flushes.remove(live.request.space, request),
+            Stage::Elevator => self.elevator.remove(&mut self.cx, request),
+            Stage::OnHold | Stage::Drive | Stage::Finished => {}
         }
-        let live = &mut self.table.requests[request];
-        if matches!(live.at, At::Limit | At::Latency | At::Held) && !live.is_dispatched() {
+        let live = &mut self.cx.table.requests[request];
+        if matches!(live.stage, Stage::Controller(_) | Stage::OnHold) && !live.is_dispatched() {
             live.cleared += now.since(live.since);
         }
         live.since = now;
-        if live.tagged && live.at == At::Elevator && live.pieces == 0 {
+        if live.tagged && live.stage == Stage::Elevator && live.pieces == 0 {
             live.tagged = false;
             self.untag(request);
-            self.fill_front(now);
+            self.fill_front();
         }
     }
 
     /// Ends a request that is not wholly in the drive.
     fn give_up(&mut self, now: Instant, request: u32) {
-        let live = &self.table.requests[request];
-        if matches!(live.at, At::Drive | At::Finished) {
+        let live = &self.cx.table.requests[request];
+        if matches!(live.stage, Stage::Drive | Stage::Finished) {
             return;
         }
         self.take_out(now, request);
-        let live = &mut self.table.requests[request];
-        live.at = At::Drive;
+        let live = &mut self.cx.table.requests[request];
+        live.stage = Stage::Drive;
         live.fail(Outcome::Cancelled);
         self.finish_if_over(now, request);
     }
 
     /// Takes a request of a held stream back from the elevator; it need not pass its limits again.
     fn withdraw(&mut self, now: Instant, request: u32) {
-        if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
-            return;
-        }
         if matches!(
-            self.table.requests[request].at,
-            At::Front | At::Flush | At::Elevator
+            self.cx.table.requests[request].stage,
+            Stage::Front | Stage::Flush | Stage::Elevator
         ) {
             self.take_out(now, request);
-            let live = &mut self.table.requests[request];
-            live.at = At::Held;
+            let live = &mut self.cx.table.requests[request];
+            live.stage = Stage::OnHold;
             if live.pieces == 0 {
-                self.latency.leave(now, request, &live.request, None);
+                self.chain.ended(&mut self.cx, request, None);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Requests come in: checked, counted against their stream, charged by the limits, put in the elevator.
 
-use super::{At, Layer, Reject, Rejected};
-use crate::event::Event;
+use super::{Layer, Rejected};
 use crate::mutant;
 use crate::stream::State;
-use crate::{Instant, Op, Request, StreamId};
+use crate::table::Stage;
+use crate::{Instant, Op, Reject, Request, StreamId};
 
 /// Lanes in front of the elevator that are tried for one tag. Whoever is refused has a tag, so there will be another try.
 const REFUSALS_MAX: u32 = 8;
@@ -28,69 +28,112 @@ impl Layer {
         Ok(())
     }
 
-    /// Lets what the limits hold back go on where its time has come: before anything else that happens at `now`.
+    /// Lets controllers do what they wanted to do by now: before anything else that happens at `now`.
     #[inline]
     pub(super) fn run_timers(&mut self, now: Instant) {
-        if self.limits.wake() <= now || self.latency.wake() <= now {
-            self.release_held(now);
-        }
-    }
-
-    /// Lets those go on whom `io.latency` holds back no longer.
-    pub(super) fn pass_latency(&mut self, now: Instant) {
-        while let Some(request) = self.latency.next_passed() {
-            let Request { stream, cookie, .. } = self.table.requests[request].request;
-            self.events
-                .publish(now, || Event::Passed { stream, cookie });
-            self.after_limits(now, request);
+        if self.chain.due() <= now {
+            self.run_chain(now);
         }
     }
 
     #[cold]
-    fn release_held(&mut self, now: Instant) {
-        while let Some(request) = self.limits.release(now) {
-            let passed = self.table.requests[request].request;
-            self.left_limits(&passed);
-            self.publish_release(now, request);
-            self.after_limits(now, request);
+    fn run_chain(&mut self, now: Instant) {
+        for number in 0..self.chain.len() {
+            self.chain.run(&mut self.cx, number);
+            self.release(now);
         }
-        self.latency.run(now);
-        self.pass_latency(now);
     }
 
-    /// A request has passed its limits, or its stream is no longer on hold: on to its flush queue, or to the elevator if a
-    /// scheduler tag is free.
-    pub(super) fn after_limits(&mut self, now: Instant, request: u32) {
-        let live = &self.table.requests[request];
-        let held = self.table.streams[live.request.stream.index].state == State::Held;
-        if held {
-            // Who waits for its client takes nobody's place.
-            self.latency.leave(now, request, &live.request, None);
-        } else if self.latency.is_enabled() && !live.tagged && !self.enter_latency(now, request) {
-            // What has a scheduler tag is in the drive in part and past this stage.
-            return;
+    /// Releases requests that controllers no longer hold.
+    pub(super) fn release(&mut self, now: Instant) {
+        while let Some((request, holder)) = self.chain.next_passed(&mut self.cx) {
+            self.left(request, holder);
+            self.climb(now, request, holder + 1);
         }
-        let live = &self.table.requests[request];
-        let room = self.tags_left > 0;
-        let mut at = first_place(live.request.op, true, held, room);
-        if live.tagged && at != At::Held {
-            // It kept its scheduler tag: some of it is in the drive.
-            at = At::Elevator;
-            self.untag(request);
+    }
+
+    /// A request that a controller held is held no longer.
+    pub(super) fn left(&mut self, request: u32, holder: u8) {
+        let stream = self.cx.table.requests[request].request.stream.index;
+        if holder < self.chain.gate() {
+            self.cx.table.streams[stream].throttled -= 1;
         }
-        let live = &mut self.table.requests[request];
+        self.reconsider_pause(stream);
+    }
+
+    /// Takes a request through the chain from controller `from` on: until one holds it, or past all of them to where it goes then.
+    /// A stream on hold sends nothing past the gate.
+    pub(super) fn climb(&mut self, now: Instant, request: u32, from: u8) {
+        let (gate, len) = (self.chain.gate(), self.chain.len());
+        let live = &self.cx.table.requests[request];
+        let (tagged, Request { stream, op, .. }) = (live.tagged, live.request);
+        let on_hold = mutant::is_on_hold(self.cx.table.streams[stream.index].state);
+        let mut holder = self.chain.climb(&mut self.cx, request, from, gate);
+        if holder.is_none() && on_hold {
+            // What waits for its client takes up no place.
+            self.chain.ended(&mut self.cx, request, None);
+        } else if holder.is_none() && !tagged {
+            // What has a scheduler tag is in the drive in part and was past the chain before.
+            holder = self.chain.climb(&mut self.cx, request, from.max(gate), len);
+        }
+        let stage = match holder {
+            Some(number) => Stage::Controller(number),
+            None if on_hold => Stage::OnHold,
+            None if tagged => Stage::Elevator,
+            None => self.stage_behind_chain(op),
+        };
+        self.enter_stage(now, request, stage);
+    }
+
+    /// Where a request goes that is past the chain.
+    fn stage_behind_chain(&self, op: Op) -> Stage {
+        if op == Op::Flush {
+            mutant::flush_stage()
+        } else if self.tags_left > 0 {
+            Stage::Elevator
+        } else {
+            Stage::Front
+        }
+    }
+
+    /// A request comes out of the chain, or stays in it. The time since it came to where it was counts as held back.
+    fn enter_stage(&mut self, now: Instant, request: u32, stage: Stage) {
+        let live = &mut self.cx.table.requests[request];
         // Between its first piece and its last a request's time is the drive's, also where its stream was on hold.
         if !live.is_dispatched() {
             live.cleared += now.since(live.since);
         }
         live.since = now;
-        live.tagged |= at == At::Elevator;
-        live.at = at;
-        self.put(now, request, at);
+        live.stage = stage;
+        if stage == Stage::Elevator && live.tagged {
+            // It kept its scheduler tag, which it is about to get again.
+            self.untag(request);
+        }
+        self.cx.table.requests[request].tagged |= stage == Stage::Elevator;
+        let Request { stream, space, .. } = self.cx.table.requests[request].request;
+        match stage {
+            Stage::Controller(number) => {
+                if number < self.chain.gate() {
+                    self.cx.table.streams[stream.index].throttled += 1;
+                }
+                self.reconsider_pause(stream.index);
+            }
+            Stage::Elevator if self.limits_tags => self.try_tag(request),
+            Stage::Elevator => self.tag(request),
+            Stage::Front => self.wait_in_front(request),
+            Stage::Flush => self.flushes.insert(space, request),
+            Stage::Drive => self.finish_if_over(now, request),
+            Stage::OnHold | Stage::Finished => {}
+        }
+    }
+
+    fn wait_in_front(&mut self, request: u32) {
+        let lane = self.lane(&self.cx.table.requests[request].request);
+        self.front.push(lane, request);
     }
 
     /// Gives free scheduler tags to those who wait for one.
-    pub(super) fn fill_front(&mut self, now: Instant) {
+    pub(super) fn fill_front(&mut self) {
         let mut refusals = 0;
         while self.tags_left > 0 && refusals < REFUSALS_MAX {
             let Some(request) = self.front.first() else {
@@ -102,10 +145,12 @@ impl Layer {
                 continue;
             }
             self.front.pop();
-            let live = &mut self.table.requests[request];
+            let live = &mut self.cx.table.requests[request];
             live.tagged = true;
-            live.at = At::Elevator;
-            self.tag(now, request);
+            live.stage = Stage::Elevator;
+            let waited = self.cx.now.since(live.since);
+            self.chain.tagged(&mut self.cx, request, waited);
+            self.tag(request);
             self.tell_tagged(request, true);
         }
     }
@@ -120,7 +165,7 @@ impl Layer {
     /// Whether the elevator lets a request have a scheduler tag.
     fn may_tag(&self, request: u32) -> bool {
         let elevator = self.elevator.other();
-        elevator.is_none_or(|e| e.may_tag(request, &self.table))
+        elevator.is_none_or(|e| e.may_tag(request, &self.cx.table))
     }
 
     /// Tells the elevator, where that limits tags, that a request has one, or has it no longer.
@@ -129,8 +174,8 @@ impl Layer {
             return;
         }
         match self.elevator.other_mut() {
-            Some(elevator) if tagged => elevator.tagged(request, &self.table),
-            Some(elevator) => elevator.untagged(request, &self.table),
+            Some(elevator) if tagged => elevator.tagged(&mut self.cx, request),
+            Some(elevator) => elevator.untagged(&mut self.cx, request),
             None => {}
         }
     }
@@ -146,24 +191,24 @@ impl Layer {
 
     /// Gives a request a scheduler tag, of which there is one.
     #[inline]
-    fn tag(&mut self, now: Instant, request: u32) {
+    fn tag(&mut self, request: u32) {
         self.tags_left -= 1;
-        self.elevator.insert(now, request, &self.table);
+        self.elevator.insert(&mut self.cx, request);
     }
 
     /// Gives a request a scheduler tag, of which there is one, if it may have it; otherwise it waits.
     #[cold]
-    fn try_tag(&mut self, now: Instant, request: u32) {
-        let live = &self.table.requests[request];
+    fn try_tag(&mut self, request: u32) {
+        let live = &self.cx.table.requests[request];
         let lane = self.lane(&live.request);
         // What is in the drive in part goes on.
         let may = live.pieces > 0 || self.front.is_free(lane) && self.may_tag(request);
         if may {
-            self.tag(now, request);
+            self.tag(request);
             self.tell_tagged(request, true);
         } else {
-            let live = &mut self.table.requests[request];
-            (live.at, live.tagged) = (At::Front, false);
+            let live = &mut self.cx.table.requests[request];
+            (live.stage, live.tagged) = (Stage::Front, false);
             self.front.push(lane, request);
         }
     }
@@ -175,15 +220,15 @@ impl Layer {
         let limits = &self.config.limits;
         // What stood in a free slot was closed, and nothing goes straight from there.
         if self.tags_left > 0
-            && let Some(stream) = self.table.streams.get_of(index, generation)
+            && let Some(stream) = self.cx.table.streams.get_of(index, generation)
             && stream.straight
-            && self.table.spaces.fits(request)
+            && self.cx.table.spaces.fits(request)
             && stream.live + 1 < limits.per_stream
             && let shared = self.shared + u32::from(stream.live >= limits.reserved)
             && shared <= self.shared_max
         {
             let slot = self.take_slot(now, request, shared);
-            self.tag(now, slot);
+            self.tag(slot);
             return Ok(());
         }
         self.accept_closely(now, request)
@@ -193,19 +238,21 @@ impl Layer {
     #[inline(never)]
     fn accept_closely(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
-        let (streams, limits) = (&self.table.streams, &self.config.limits);
+        let (streams, limits) = (&self.cx.table.streams, &self.config.limits);
         let live = match streams.get_named(index, generation) {
             Some(stream) if stream.state != State::Closing => stream.live,
             _ => return Err(Reject::UnknownStream),
         };
-        self.table.spaces.check(request)?;
+        self.cx.table.spaces.check(request)?;
         let shared = self.shared + u32::from(live >= limits.reserved);
         if live >= limits.per_stream || shared > self.shared_max {
             return Err(self.refuse(index, live));
         }
         let slot = self.take_slot(now, request, shared);
-        let passed = self.place(now, slot);
-        if passed && live + 1 >= self.config.limits.per_stream {
+        let accepted = &mut self.cx.table.requests[slot];
+        (accepted.since, accepted.tagged) = (now, false);
+        self.climb(now, slot, 0);
+        if live + 1 >= self.config.limits.per_stream {
             self.reconsider_pause(index);
         }
         Ok(())
@@ -214,8 +261,8 @@ impl Layer {
     /// A slot for a request for which there is room, and what is taken of the shared room with it.
     #[inline]
     fn take_slot(&mut self, now: Instant, request: &Request, shared: u32) -> u32 {
-        let stream = &mut self.table.streams[request.stream.index];
-        let requests = &mut self.table.requests;
+        let stream = &mut self.cx.table.streams[request.stream.index];
+        let requests = &mut self.cx.table.requests;
         let (slot, live) = requests.take().expect("there is room");
         live.accept(request, self.counters.accepted, stream.spec.group, now);
         self.shared = shared;
@@ -224,120 +271,15 @@ impl Layer {
         slot
     }
 
-    /// Puts a request that was accepted where it belongs. Returns whether it has passed its limits.
-    fn place(&mut self, now: Instant, slot: u32) -> bool {
-        let live = &mut self.table.requests[slot];
-        let request = live.request;
-        let stream = &self.table.streams[request.stream.index];
-        let passed = !stream.limited_path || self.limits.pass(now, live.group, &request);
-        let room = self.tags_left > 0;
-        let at = first_place(request.op, passed, stream.state == State::Held, room);
-        (live.at, live.tagged, live.since) = (at, at == At::Elevator, now);
-        if !passed {
-            self.limits.hold(slot, live.group, &request);
-            self.came_to_limits(&request);
-        } else if self.events.listening() {
-            self.publish_release(now, slot);
-        }
-        let enters = passed && at != At::Held && self.latency.is_enabled();
-        if !enters || self.enter_latency(now, slot) {
-            self.put(now, slot, at);
-        }
-        passed
-    }
-
-    /// Whether a request that has passed its limits passes `io.latency`, too; otherwise it is held back there.
-    #[cold]
-    fn enter_latency(&mut self, now: Instant, request: u32) -> bool {
-        let live = &mut self.table.requests[request];
-        let passes = self.latency.enter(now, request, live.group, &live.request);
-        if !passes {
-            if !live.is_dispatched() {
-                live.cleared += now.since(live.since);
-            }
-            (live.since, live.at, live.tagged) = (now, At::Latency, false);
-            let Request { stream, cookie, .. } = live.request;
-            self.events
-                .publish(now, || Event::Throttled { stream, cookie });
-        }
-        passes
-    }
-
-    /// Puts a request into the stage that its `at` names.
-    #[inline]
-    fn put(&mut self, now: Instant, slot: u32, at: At) {
-        if at != At::Elevator {
-            self.put_elsewhere(now, slot, at);
-        } else if self.limits_tags {
-            self.try_tag(now, slot);
-        } else {
-            self.tag(now, slot);
-        }
-    }
-
-    fn put_elsewhere(&mut self, now: Instant, slot: u32, at: At) {
-        match at {
-            At::Front => {
-                let lane = self.lane(&self.table.requests[slot].request);
-                self.front.push(lane, slot);
-            }
-            At::Flush => self
-                .flushes
-                .insert(self.table.requests[slot].request.space, slot),
-            At::Drive => self.finish_if_over(now, slot),
-            At::Limit | At::Latency | At::Held | At::Finished | At::Elevator => {}
-        }
-    }
-
-    #[cold]
-    fn publish_release(&mut self, now: Instant, request: u32) {
-        let live = &self.table.requests[request];
-        self.events.publish(now, || Event::Released {
-            stream: live.request.stream,
-            cookie: live.request.cookie,
-            group: live.group,
-            op: live.request.op,
-            bytes: live.request.charge(),
-        });
-    }
-
     /// There is no room for one more request of the stream: it has as many as it may, or what is common to all is used up.
     #[cold]
     fn refuse(&mut self, index: u32, live: u32) -> Reject {
         if live >= self.config.limits.per_stream {
             // Should the pause be over before the driver has heard of it, the resume it waits for must come all the same.
-            self.table.streams[index].owed_resume = true;
+            self.cx.table.streams[index].owed_resume = true;
             return Reject::StreamFull;
         }
         self.starve(index);
         Reject::Full
-    }
-}
-
-/// Where a request goes that comes in or has passed its limits; `room` if there is a scheduler tag for it.
-#[inline]
-fn first_place(op: Op, passed: bool, held: bool, room: bool) -> At {
-    let held = held && !mutant::is(mutant::HELD_STREAM_DISPATCHED);
-    if passed && !held && room && op != Op::Flush {
-        At::Elevator
-    } else {
-        other_place(op, passed, held)
-    }
-}
-
-#[cold]
-fn other_place(op: Op, passed: bool, held: bool) -> At {
-    if !passed {
-        At::Limit
-    } else if held {
-        At::Held
-    } else if op == Op::Flush {
-        if mutant::is(mutant::FLUSH_IGNORED) {
-            At::Drive
-        } else {
-            At::Flush
-        }
-    } else {
-        At::Front
     }
 }

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::{
-    Capacity, Completion, Contract, Cookie, Edit, Flags, Max, Op, Outcome, ROOT, Request, SpaceId,
-    Span, StreamSpec, Tag,
+    Capacity, Completion, Contract, Cookie, Edit, Flags, Kind, Knobs, Max, Op, Outcome, Promised,
+    ROOT, Reason, Refusal, Request, SpaceId, Span, StreamSpec, Tag,
 };
+use std::string::ToString;
 use std::vec::Vec;
 
 const MIB: u64 = 1 << 20;
@@ -28,6 +29,7 @@ impl Bench {
         let mut layer = Layer::new(Config {
             limits,
             drive,
+            controllers: control::Config::default(),
             elevator: elevator::Config::None,
         })
         .unwrap();
@@ -517,11 +519,10 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
     let end = |b: &mut Bench, us, tag| b.layer.complete(at(us), &[Completion::ok(tag)]);
     b.layer.hold(at(1), long, true);
     end(&mut b, 2, pieces[0].2);
-    let strict = Edit::SetContract {
+    let strict = Edit::SetKnobs {
         id: GroupId(2),
-        contract: Contract {
+        knobs: Knobs {
             latency: Span::from_micros(1),
-            ..Contract::DEFAULT
         },
     };
     b.layer.change(at(3), &[strict]).unwrap();
@@ -556,4 +557,43 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
     }
     assert_eq!(over, 2, "the long one and the other one");
     assert_eq!(b.layer.tags_left, 3);
+}
+
+#[test]
+fn what_needs_a_controller_that_is_not_there_is_refused() {
+    let config = Config {
+        limits: Limits::default(),
+        drive: DriveShape::default(),
+        controllers: control::Config::NONE,
+        elevator: elevator::Config::None,
+    };
+    let mut layer = Layer::new(config).unwrap();
+    let (id, parent) = (GroupId(1), ROOT);
+    let add = |max| Edit::AddGroup {
+        id,
+        parent,
+        contract: Contract {
+            max,
+            ..Contract::DEFAULT
+        },
+    };
+    let iops = Max {
+        iops: 5,
+        ..Max::NONE
+    };
+    let refused = layer.change(at(0), &[add(iops)]);
+    assert_eq!(refused, Err(Refusal::NoController(id, Kind::Max)));
+    let latency = Span::from_micros(1);
+    let target = Edit::SetKnobs {
+        id,
+        knobs: Knobs { latency },
+    };
+    let refused = layer.change(at(0), &[add(Max::NONE), target]);
+    assert_eq!(refused, Err(Refusal::NoController(id, Kind::Latency)));
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "group 1: io.latency is needed and is not there"
+    );
+    let accepted = layer.change(at(0), &[add(Max::NONE)]);
+    assert_eq!(accepted, Ok(Promised::default()));
 }

@@ -2,9 +2,9 @@
 
 use super::code::{Code, Input, Malformed, choices, fields, put_all, take_all, variants};
 use crate::{
-    Class, Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Layer, Max, Op,
-    OpenError, Outcome, Output, Priority, PriorityClass, Promised, QueueId, Reason, Refusal,
-    Reject, Rejected, Request, SpaceId, StreamId, StreamSpec, Tag, Waits, Wake,
+    Class, Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Kind, Knobs, Layer,
+    Max, Op, OpenError, Outcome, Output, Priority, PriorityClass, Promised, QueueId, Reason,
+    Refusal, Reject, Rejected, Request, SpaceId, StreamId, StreamSpec, Tag, Waits, Wake,
 };
 use alloc::vec::Vec;
 
@@ -279,7 +279,8 @@ fields! {
     Done { stream, cookie, op, length, outcome, submitted, waits }
     Waits { limit, elevator, drive }
     Wake { at, reason }
-    Contract { min, min_iops, share, max, class, latency }
+    Contract { min, min_iops, share, max, class }
+    Knobs { latency }
     Max { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops, burst }
     Promised { bytes, iops, millionths }
 }
@@ -289,6 +290,7 @@ variants! {
     PriorityClass { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a priority class"
     Class { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a class"
     Reason { 0 = Limit, 1 = Idling, 2 = BudgetTimeout, 3 = Latency, 4 = Retry, 5 = Flush } "a reason"
+    Kind { 0 = Max, 1 = Latency } "a controller"
     Reject {
         0 = Full, 1 = StreamFull, 2 = UnknownStream, 3 = UnknownSpace, 4 = OutOfRange, 5 = BadLength,
     } "a reason for refusing a request"
@@ -310,6 +312,7 @@ choices! {
         2 = RemoveGroup { id: 0 },
         3 = SetSpace { id, size },
         4 = SetCapacity { capacity: 0 },
+        5 = SetKnobs { id, knobs },
     } "an edit"
     Refusal {
         0 = OverCapacity { promised, capacity },
@@ -326,5 +329,6 @@ choices! {
         11 = GroupInUse { group: 0 },
         12 = BadParent { group: 0 },
         13 = Root {},
+        14 = NoController { group: 0, kind: 1 },
     } "a reason for refusing a change"
 }

@@ -1,12 +1,14 @@
 //! What a layer is made from, as bytes. A new setting is added to its list here, at the place it has in its structure.
 
 use super::code::{Code, Input, Malformed, choices, settings, variants};
+use crate::control;
 use crate::elevator::{self, bfq, contract};
 use crate::{Capacity, Config, DriveShape, Limits};
 use alloc::vec::Vec;
 
 settings! {
-    Config { limits, drive, elevator }
+    Config { limits, drive, controllers, elevator }
+    control::Config { max, latency }
     Limits { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
     DriveShape { queues, tags, max_transfer, rotational, capacity }
     Capacity { read, write, iops, read_iops, write_iops }

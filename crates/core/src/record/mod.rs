@@ -40,7 +40,7 @@ pub const FRAME_MAX: usize = 16 << 20;
 const MAGIC: [u8; 8] = *b"WEIRREC\0";
 
 /// The layout written and the only one read. A change to what [`Call`] carries, or to the order of fields, takes the next number.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Stands where the length of a frame would: nothing more was done.
 const END: u32 = u32::MAX;

@@ -29,6 +29,7 @@ fn config() -> Config {
             }),
             ..DriveShape::default()
         },
+        controllers: crate::control::Config::default(),
         elevator: elevator::Config::None,
     }
 }

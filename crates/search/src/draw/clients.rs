@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use crate::case::{Case, Client, KINDS, max_bandwidth};
-use weir_core::{Class, Contract, GroupId, ROOT, Span};
+use weir_core::{Class, Contract, GroupId, Knobs, ROOT, Span};
 use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::GroupSpec;
 
@@ -133,6 +133,7 @@ fn group(dice: &mut Dice, case: &mut Case, parent: GroupId, even: bool) -> Group
             share,
             ..Contract::DEFAULT
         },
+        knobs: Knobs::NONE,
     });
     GroupId(case.groups.len() as u32)
 }

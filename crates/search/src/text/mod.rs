@@ -103,7 +103,6 @@ pub(crate) fn contract(f: &mut Formatter<'_>, contract: &Contract) -> fmt::Resul
         share,
         max,
         class,
-        ..
     } = contract;
     if *min > 0 {
         write!(f, " min={}", Rate(*min))?;

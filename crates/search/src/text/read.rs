@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use weir_config::units::{Rate, Size as Bytes, Time};
 use weir_config::{parameter, profile};
-use weir_core::{Capacity, Class, Contract, GroupId, Max, Span};
+use weir_core::{Capacity, Class, Contract, GroupId, Knobs, Max, Span};
 use weir_drive::{Config, Freeze, hdd, null, ssd};
 use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::GroupSpec;
@@ -32,7 +32,12 @@ impl FromStr for Case {
                 "group" => {
                     let parent = GroupId(part.number("parent")?.unwrap_or(0));
                     let contract = part.contract()?;
-                    case.groups.push(GroupSpec { parent, contract });
+                    let knobs = Knobs::NONE;
+                    case.groups.push(GroupSpec {
+                        parent,
+                        contract,
+                        knobs,
+                    });
                 }
                 "client" => case.clients.push(part.client()?),
                 "change" => case.changes.push(Change {
@@ -181,7 +186,6 @@ impl<'a> Words<'a> {
                 ..Max::NONE
             },
             class,
-            latency: Span::ZERO,
         })
     }
 

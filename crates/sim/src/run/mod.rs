@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use weir_core::record::{Observed, Observer};
 use weir_core::{
-    Completion, Config, Cookie, Edit, GroupId, Instant, Layer, Output, Promised, Refusal, Request,
-    SpaceId, Span,
+    Completion, Config, Cookie, Edit, GroupId, Instant, Knobs, Layer, Output, Promised, Refusal,
+    Request, SpaceId, Span, control,
 };
 use weir_drive::{Drive, Freezing};
 use weir_measure::{Level, Places};
@@ -189,6 +189,7 @@ impl<'a> Run<'a> {
         Config {
             limits,
             drive,
+            controllers: control::Config::default(),
             elevator: policy.elevator.clone(),
         }
     }
@@ -358,12 +359,19 @@ fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
             id: SpaceId(id),
             size: Some(size),
         });
-    let groups = (1..)
-        .zip(&scenario.groups)
-        .map(|(id, group)| Edit::AddGroup {
-            id: GroupId(id),
-            parent: group.parent,
-            contract: policy.translate(scenario, group.contract),
+    let ids = (1..).map(GroupId);
+    let groups = ids.clone().zip(&scenario.groups);
+    let groups = groups.map(|(id, group)| Edit::AddGroup {
+        id,
+        parent: group.parent,
+        contract: policy.translate(scenario, group.contract),
+    });
+    let knobs = ids.zip(&scenario.groups);
+    let knobs = knobs
+        .filter(|(_, group)| group.knobs != Knobs::NONE)
+        .map(|(id, group)| Edit::SetKnobs {
+            id,
+            knobs: group.knobs,
         });
-    spaces.chain(groups).collect()
+    spaces.chain(groups).chain(knobs).collect()
 }

@@ -8,7 +8,7 @@ use crate::Policy;
 use crate::{Adapter, Buffered, ClientSpec, GroupSpec, NrRequests, Scenario};
 use std::iter;
 use weir_core::elevator::{self, bfq};
-use weir_core::{Contract, Flags, GroupId, Priority, PriorityClass, ROOT, SpaceId, Span};
+use weir_core::{Contract, Flags, GroupId, Knobs, Priority, PriorityClass, ROOT, SpaceId, Span};
 use weir_load::{Arrival, Pattern, Program, Region, SyncMode};
 
 /// Bytes of each process's file, where nothing else is asked for. The S suite takes what half the free space of the file system
@@ -163,23 +163,21 @@ pub fn latency(
     for (n, client) in scenario.clients.iter_mut().enumerate() {
         client.space = SpaceId((n % spaces) as u32);
     }
-    let target = match control {
-        Control::None | Control::Bfq => return scenario,
-        Control::IoLatency => Contract {
-            latency: TARGET,
-            ..Contract::DEFAULT
-        },
-        Control::Contract => Contract {
-            min: PROMISE,
-            ..Contract::DEFAULT
-        },
+    let other = GroupSpec {
+        parent: ROOT,
+        contract: Contract::DEFAULT,
+        knobs: Knobs::NONE,
     };
-    let contracts = iter::once(target).chain(iter::repeat(Contract::DEFAULT));
-    let clients = scenario.clients.iter_mut().zip(contracts);
-    for ((client, contract), group) in clients.zip(1..) {
-        client.group = GroupId(group);
-        let parent = ROOT;
-        scenario.groups.push(GroupSpec { parent, contract });
+    let mut target = other;
+    match control {
+        Control::None | Control::Bfq => return scenario,
+        Control::IoLatency => target.knobs.latency = TARGET,
+        Control::Contract => target.contract.min = PROMISE,
+    }
+    let groups = iter::once(target).chain(iter::repeat(other));
+    for ((client, group), id) in scenario.clients.iter_mut().zip(groups).zip(1..) {
+        client.group = GroupId(id);
+        scenario.groups.push(group);
     }
     scenario
 }

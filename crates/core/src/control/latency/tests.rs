@@ -1,34 +1,37 @@
 use super::*;
-use crate::{Contract, Edit, Op, SpaceId, StreamId};
+use crate::event::Events;
+use crate::knobs::Knobs;
+use crate::shape::{DriveShape, Limits};
+use crate::{Contract, Edit, Op, Request, SpaceId, StreamId};
 
 const VICTIM: GroupId = GroupId(1);
 const OTHER: GroupId = GroupId(2);
 const THIRD: GroupId = GroupId(3);
 const TARGET: Span = Span::from_millis(1);
+const REQUESTS: u32 = 1024;
 
-/// Requests enter at once or when they may, and leave after a time of the test's choosing.
+/// Requests enter at once or when they may, and end after a time of the test's choosing.
 struct Host {
     latency: Latency,
-    now: Instant,
+    cx: Cx,
     next: u32,
     inside: [Vec<u32>; 4],
 }
 
-fn groups(targets: [u64; 3]) -> Groups {
-    let mut groups = Groups::new(4);
+fn set_groups(table: &mut Table, targets: [u64; 3]) {
     for (id, target) in (1..).map(GroupId).zip(targets) {
-        let contract = Contract {
-            latency: Span::from_micros(target),
-            ..Contract::DEFAULT
-        };
-        let edit = Edit::AddGroup {
+        let add = Edit::AddGroup {
             id,
             parent: ROOT,
-            contract,
+            contract: Contract::DEFAULT,
         };
-        groups.apply(&edit, 10_000).unwrap();
+        let knobs = Knobs {
+            latency: Span::from_micros(target),
+        };
+        for edit in [add, Edit::SetKnobs { id, knobs }] {
+            table.groups.apply(&edit, 10_000).unwrap();
+        }
     }
-    groups
 }
 
 fn request(flags: Flags) -> Request {
@@ -46,40 +49,65 @@ fn request(flags: Flags) -> Request {
 impl Host {
     fn new(targets: [u64; 3], rotational: bool) -> Self {
         let limits = Limits {
-            requests: 1024,
+            requests: REQUESTS,
             groups: 4,
             scheduler_tags: 64,
             ..Limits::default()
         };
-        let mut latency = Latency::new(&limits, rotational);
-        latency.set(Instant::ZERO, &groups(targets));
-        Self {
-            latency,
-            now: Instant::ZERO,
+        let shape = DriveShape {
+            rotational,
+            ..DriveShape::default()
+        };
+        let mut table = Table::new(&limits, shape);
+        set_groups(&mut table, targets);
+        while table.requests.take().is_some() {}
+        let mut host = Self {
+            latency: Latency::new(&table),
+            cx: Cx {
+                now: Instant::ZERO,
+                table,
+                events: Events::new(0),
+            },
             next: 0,
             inside: Default::default(),
-        }
+        };
+        host.tell(Latency::set);
+        host
+    }
+
+    fn tell<T>(&mut self, what: impl FnOnce(&mut Latency, &mut Cx) -> T) -> T {
+        what(&mut self.latency, &mut self.cx)
+    }
+
+    fn enter_with(&mut self, id: u32, group: GroupId, flags: Flags) -> bool {
+        self.cx.table.requests[id].accept(&request(flags), 0, group, self.cx.now);
+        self.tell(|latency, cx| latency.enter(cx, id)) == Verdict::Pass
     }
 
     fn enter(&mut self, group: GroupId) -> bool {
-        self.next = (self.next + 1) % 1024;
-        let passes = self
-            .latency
-            .enter(self.now, self.next, group, &request(Flags::NONE));
+        self.next = (self.next + 1) % REQUESTS;
+        let passes = self.enter_with(self.next, group, Flags::NONE);
         if passes {
             self.inside[group.0 as usize].push(self.next);
         }
         passes
     }
 
+    fn end(&mut self, id: u32, took: Span) {
+        self.tell(|latency, cx| latency.ended(cx, id, Some(took)));
+    }
+
+    fn next_passed(&mut self) -> Option<u32> {
+        self.tell(Latency::next_passed)
+    }
+
     /// Requests of a group come and go, one at a time, each so long; so much time passes.
     fn serve(&mut self, group: GroupId, took: Span, count: u32, every: Span) {
         for _ in 0..count {
-            self.now += every;
+            self.cx.now += every;
             self.enter(group);
             if let Some(id) = self.inside[group.0 as usize].pop() {
-                self.latency
-                    .leave(self.now, id, &request(Flags::NONE), Some(took));
+                self.end(id, took);
             }
         }
     }
@@ -151,7 +179,7 @@ fn nine_in_ten_decide_on_flash_and_the_mean_where_it_turns() {
 }
 
 #[test]
-fn who_has_complained_raises_the_others_again_when_it_is_well() {
+fn the_scale_owner_raises_the_others_again_when_it_meets_its_target() {
     let mut host = Host::new([1000, 0, 0], false);
     for _ in 0..3 {
         host.serve(VICTIM, TARGET.times(2), 60, Span::from_millis(10));
@@ -182,9 +210,8 @@ fn what_waits_goes_on_in_order_as_places_come() {
     assert!(!host.enter(OTHER));
     let mut order = Vec::new();
     while let Some(id) = host.inside[2].pop() {
-        host.latency
-            .leave(host.now, id, &request(Flags::NONE), Some(TARGET));
-        while let Some(id) = host.latency.next_passed() {
+        host.end(id, TARGET);
+        while let Some(id) = host.next_passed() {
             order.push(id);
             host.inside[2].push(id);
         }
@@ -198,7 +225,7 @@ fn what_waits_goes_on_in_order_as_places_come() {
 }
 
 #[test]
-fn nobody_complains_any_more_and_everybody_is_let_go() {
+fn nobody_misses_a_target_any_more_and_all_are_unthrottled() {
     let mut host = Host::new([1000, 0, 0], false);
     for _ in 0..3 {
         host.serve(VICTIM, TARGET.times(2), 60, Span::from_millis(10));
@@ -206,12 +233,12 @@ fn nobody_complains_any_more_and_everybody_is_let_go() {
     }
     assert!(host.cookie() > 0);
     let mut steps = 0;
-    while host.latency.wake() < Instant::MAX {
-        host.now = host.latency.wake();
-        host.latency.run(host.now);
+    while let Some(wake) = host.latency.wake() {
+        host.cx.now = wake.at;
+        host.tell(Latency::run);
         steps += 1;
     }
-    // Five seconds until the complaint is forgotten, then a sixteenth of 64 each second.
+    // Five seconds until the scale owner is forgotten, then a sixteenth of 64 each second.
     assert!((5 + 12..=5 + 14).contains(&steps), "{steps}");
     host.enter(OTHER);
     assert_eq!((host.cookie(), host.depth(OTHER)), (0, u32::MAX));
@@ -227,23 +254,16 @@ fn metadata_is_never_held_and_paid_for_later() {
     }
     assert_eq!(host.depth(OTHER), 1);
     assert!(host.latency.nodes[2].delays > 0);
-    let meta = request(Flags::META);
-    assert!(host.latency.enter(host.now, 900, OTHER, &meta));
-    host.latency
-        .leave(host.now, 900, &meta, Some(Span::from_micros(500)));
+    assert!(host.enter_with(900, OTHER, Flags::META));
+    host.end(900, Span::from_micros(500));
     assert_eq!(host.latency.nodes[2].owed, Span::from_micros(1500));
-    for id in host.inside[2].drain(..) {
-        host.latency.leave(
-            host.now,
-            id,
-            &request(Flags::NONE),
-            Some(Span::from_micros(1)),
-        );
+    while let Some(id) = host.inside[2].pop() {
+        host.end(id, Span::from_micros(1));
     }
-    while host.latency.next_passed().is_some() {}
+    while host.next_passed().is_some() {}
     assert!(!host.enter(OTHER), "it pauses");
     assert_eq!(
         host.latency.pauses.next(),
-        host.now + Span::from_micros(1500)
+        host.cx.now + Span::from_micros(1500)
     );
 }

@@ -3,7 +3,7 @@
 //! Where there are tags for all requests there can be nobody waits for one, and nothing is limited.
 
 use super::Bfq;
-use crate::layer::Table;
+use crate::table::Table;
 use crate::{Request, mutant};
 use alloc::vec;
 use alloc::vec::Vec;

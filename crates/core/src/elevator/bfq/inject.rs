@@ -4,8 +4,8 @@
 use super::Bfq;
 use super::queue::Queue;
 use super::seek;
-use crate::layer::Table;
 use crate::list::NIL;
+use crate::table::Table;
 use crate::{Instant, Span};
 
 /// The limit is found anew this long after it was last lowered.
@@ -111,7 +111,7 @@ pub(super) struct Injected {
 
 impl Bfq {
     /// A queue that had nothing waiting has a request (Linux: in `bfq_add_request`).
-    pub(super) fn hole_ended(&mut self, now: Instant, q: u32, request: u32) {
+    pub(super) fn first_after_idle(&mut self, now: Instant, q: u32, request: u32) {
         if !self.queue(q).think.is_short {
             self.check_waker(now, q);
         }
@@ -132,7 +132,7 @@ impl Bfq {
     }
 
     /// The queue is now quick, or slow, to come with its next request (Linux: in `bfq_update_has_short_ttime`).
-    pub(super) fn thinks_otherwise(&mut self, now: Instant, q: u32) {
+    pub(super) fn short_ttime_changed(&mut self, now: Instant, q: u32) {
         let queue = &mut self.queues[q as usize];
         let (injection, is_quick) = (&mut queue.injection, queue.think.is_short);
         let settled = injection.lowered + SETTLING <= now;

@@ -3,11 +3,12 @@
 use super::Bfq;
 use super::entity::{BEST_EFFORT, class_number};
 use super::queue::{LEVELS, Queue, weight};
+use crate::ROOT;
+use crate::cx::Cx;
 use crate::event::Expiry;
-use crate::group::GroupId;
-use crate::layer::Table;
+use crate::id::GroupId;
 use crate::list::{Links, List, NIL};
-use crate::{Instant, ROOT};
+use crate::table::Table;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -102,8 +103,8 @@ impl Bfq {
         q
     }
 
-    pub(super) fn close_stream(&mut self, now: Instant, stream: u32) {
-        self.leave_queues(now, stream);
+    pub(super) fn close_stream(&mut self, cx: &mut Cx, stream: u32) {
+        self.leave_queues(cx, stream);
         let q = self.members.async_queue(stream);
         self.members.sync_of[stream as usize] = NIL;
         self.members.async_of[stream as usize] = NIL;
@@ -114,7 +115,7 @@ impl Bfq {
         }
         let group = queue.group as usize;
         if self.turn.queue == q {
-            self.expire(Expiry::NoMoreRequests, now, now);
+            self.expire(cx, Expiry::NoMoreRequests, cx.now);
         }
         if self.queue(q).busy {
             self.empty_out_of_service(q);

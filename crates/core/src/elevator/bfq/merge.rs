@@ -17,7 +17,7 @@ use super::queue::Queue;
 use super::raising::Raising;
 use super::seek::Place;
 use super::stable::Stable;
-use crate::layer::Table;
+use crate::cx::Cx;
 use crate::list::NIL;
 use crate::tree::{Forest, Tree};
 use crate::{Instant, Span, StreamId, mutant};
@@ -140,28 +140,29 @@ impl Cooperation {
 impl Bfq {
     /// A synchronous request comes: the queue it goes to, which may be another than its stream had so far.
     #[cold]
-    pub(super) fn cooperate(&mut self, now: Instant, request: u32, table: &Table) -> u32 {
-        let live = &table.requests[request];
+    pub(super) fn cooperate(&mut self, cx: &mut Cx, request: u32) -> u32 {
+        let now = cx.now;
+        let live = &cx.table.requests[request];
+        let at = Place {
+            space: live.request.space,
+            sector: (live.request.offset + u64::from(live.issued)) / 512,
+        };
         let id = live.request.stream;
         let stream = id.index;
         let mut q = self.members.sync_queue(stream);
         let ties = self.queue(q).ties;
         if ties.is_shared && ties.parts && !self.cooperation.stable.is_merged(stream) {
-            q = self.part(now, stream, q, table);
+            q = self.split(cx, stream, q);
         }
         let ties = &mut self.queues[q as usize].ties;
         if ties.users == 1 {
             ties.owner = stream;
         }
         if self.cooperation.stable.is_on {
-            q = self.merge_stably(now, id, q);
+            q = self.merge_stably(cx, id, q);
         }
-        let at = Place {
-            space: live.request.space,
-            sector: (live.request.offset + u64::from(live.issued)) / 512,
-        };
         if let Some(into) = self.cooperator(now, q, at) {
-            q = self.merge_along(now, id, q, into);
+            q = self.merge_along(cx, id, q, into);
         }
         if self.queue(q).ties.is_shared {
             self.queues[q as usize].stream = id;
@@ -214,11 +215,11 @@ impl Bfq {
     }
 
     /// A stream leaves its queue for good; all its requests are done.
-    pub(super) fn leave_queues(&mut self, now: Instant, stream: u32) {
+    pub(super) fn leave_queues(&mut self, cx: &mut Cx, stream: u32) {
         let q = self.members.sync_queue(stream);
-        self.leave_chain(now, q);
+        self.leave_chain(cx, q);
         self.forget_created(q, NIL);
-        self.leave_queue(now, q);
+        self.leave_queue(cx, q);
         self.cooperation.saved[stream as usize] = None;
         self.cooperation.stable.forget(stream);
     }
@@ -317,10 +318,10 @@ impl Bfq {
     }
 
     /// A stream goes from queue `q` to `into` and on to whatever that merges with. Returns where it ends.
-    pub(super) fn merge_along(&mut self, now: Instant, stream: StreamId, q: u32, into: u32) -> u32 {
+    pub(super) fn merge_along(&mut self, cx: &mut Cx, stream: StreamId, q: u32, into: u32) -> u32 {
         let (mut from, mut to) = (q, into);
         loop {
-            self.merge(now, stream, from, to);
+            self.merge(cx, stream, from, to);
             let next = self.queue(to).ties.into;
             if next == NIL {
                 return to;
@@ -330,9 +331,9 @@ impl Bfq {
     }
 
     /// A stream goes from queue `q` to `into` (Linux: `bfq_merge_bfqqs`).
-    fn merge(&mut self, now: Instant, stream: StreamId, q: u32, into: u32) {
-        self.save(now, q);
-        self.save(now, into);
+    fn merge(&mut self, cx: &mut Cx, stream: StreamId, q: u32, into: u32) {
+        self.save(cx.now, q);
+        self.save(cx.now, into);
         let [old, new] = self
             .queues
             .get_disjoint_mut([q as usize, into as usize])
@@ -347,7 +348,7 @@ impl Bfq {
         self.inherit_raising(into, q);
         self.members.set_sync_queue(stream.index, into);
         self.forget_created(q, into);
-        self.leave_queue(now, q);
+        self.leave_queue(cx, q);
     }
 
     /// Notes how a queue stands for when its stream gets one of its own again.
@@ -366,18 +367,19 @@ impl Bfq {
 
     /// A stream whose queue was shared has one of its own again: that, if all others have left it, else a new one
     /// (Linux: `bfq_split_bfqq`).
-    fn part(&mut self, now: Instant, stream: u32, shared: u32, table: &Table) -> u32 {
+    fn split(&mut self, cx: &mut Cx, stream: u32, shared: u32) -> u32 {
+        let now = cx.now;
         let ties = &mut self.queues[shared as usize].ties;
         if ties.users == 1 {
             ties.is_shared = false;
             ties.parts = false;
             self.cooperation.shared -= 1;
             self.cooperation.counted();
-            self.queues[shared as usize].stream = table.stream_id(stream);
+            self.queues[shared as usize].stream = cx.table.stream_id(stream);
             self.resume(now, stream, shared);
             return shared;
         }
-        let q = self.open_sync_queue(stream, table);
+        let q = self.open_sync_queue(stream, &cx.table);
         let in_large_burst = self.queue(shared).raising.is_in_large_burst();
         let queue = &mut self.queues[q as usize];
         queue.ties.split_at = Some(now);
@@ -385,8 +387,8 @@ impl Bfq {
         self.note_created(now, q);
         self.wakers.inherit(q, shared);
         self.resume(now, stream, q);
-        self.leave_chain(now, shared);
-        self.leave_queue(now, shared);
+        self.leave_chain(cx, shared);
+        self.leave_queue(cx, shared);
         q
     }
 
@@ -405,17 +407,17 @@ impl Bfq {
     }
 
     /// A stream that sends to `q` no longer will not send to those either that `q` is to merge with (Linux: `bfq_put_cooperator`).
-    fn leave_chain(&mut self, now: Instant, q: u32) {
+    fn leave_chain(&mut self, cx: &mut Cx, q: u32) {
         let mut at = self.queue(q).ties.into;
         while at != NIL {
             let next = self.queue(at).ties.into;
-            self.leave_queue(now, at);
+            self.leave_queue(cx, at);
             at = next;
         }
     }
 
     /// One stream less sends to a queue (Linux: `bfq_release_process_ref`).
-    fn leave_queue(&mut self, now: Instant, q: u32) {
+    fn leave_queue(&mut self, cx: &mut Cx, q: u32) {
         let queue = &mut self.queues[q as usize];
         queue.ties.users -= 1;
         if queue.ties.users > 0 {
@@ -427,7 +429,7 @@ impl Bfq {
         self.cooperation.counted();
         let (empty, busy) = (queue.next == NIL, queue.busy);
         if empty && self.turn.queue == q {
-            self.expire(crate::event::Expiry::NoMoreRequests, now, now);
+            self.expire(cx, crate::event::Expiry::NoMoreRequests, cx.now);
         } else if empty && busy {
             self.empty_out_of_service(q);
         }

@@ -43,11 +43,12 @@ mod tests;
 pub use config::{Charge, Config};
 
 use super::{Next, Schedule};
-use crate::event::{Event, Events, Expiry};
-use crate::group::GroupId;
-use crate::layer::{Piece, Table};
+use crate::cx::Cx;
+use crate::event::Expiry;
+use crate::id::GroupId;
 use crate::list::NIL;
-use crate::{Instant, Op};
+use crate::table::{Piece, Table};
+use crate::{Instant, Op, Tag};
 use budget::Budgets;
 use burst::Burst;
 use depth::Depth;
@@ -91,8 +92,6 @@ pub(crate) struct Bfq {
     in_drive: u32,
     /// Requests waiting.
     queued: u32,
-    /// The end of a turn that is yet to be published: turns also end where there is nobody to tell.
-    ended: Option<Event>,
 }
 
 impl Bfq {
@@ -122,7 +121,6 @@ impl Bfq {
             head: Place::START,
             in_drive: 0,
             queued: 0,
-            ended: None,
             config,
         }
     }
@@ -160,7 +158,8 @@ impl Bfq {
     }
 
     /// A queue that had no requests has one (Linux: `bfq_bfqq_handle_idle_busy_switch`).
-    fn becomes_busy(&mut self, now: Instant, q: u32, table: &Table) {
+    fn becomes_busy(&mut self, cx: &mut Cx, q: u32) {
+        let now = cx.now;
         if self.config.low_latency && self.queue(q).raising.is_new {
             self.join_burst(now, q);
         }
@@ -176,10 +175,10 @@ impl Bfq {
         if current != NIL
             && ((resumed || raised) && self.is_raised_like(q, current)
                 || self.outranks(q, current)
-                || !self.better_to_idle(current, table))
+                || !self.better_to_idle(current, &cx.table))
             && self.engine.may_preempt()
         {
-            self.expire(Expiry::Preempted, now, now);
+            self.expire(cx, Expiry::Preempted, now);
         }
     }
 
@@ -265,7 +264,7 @@ impl Bfq {
                 queue.think.is_short = was_short;
             }
             if queue.think.is_short != was_short {
-                self.thinks_otherwise(now, q);
+                self.short_ttime_changed(now, q);
             }
         }
         // Nobody asks on flash that queues.
@@ -286,39 +285,40 @@ impl Schedule for Bfq {
         (q != NIL && self.queue(q).next == NIL).then(|| self.queue(q).stream)
     }
 
-    fn open(&mut self, stream: u32, table: &Table) {
-        self.open_stream(stream, table);
+    fn open(&mut self, cx: &mut Cx, stream: u32) {
+        self.open_stream(stream, &cx.table);
     }
 
-    fn close(&mut self, now: Instant, stream: u32, _table: &Table) {
-        self.close_stream(now, stream);
+    fn close(&mut self, cx: &mut Cx, stream: u32) {
+        self.close_stream(cx, stream);
     }
 
-    fn set_group(&mut self, _now: Instant, id: GroupId, table: &Table) {
-        self.set_group_weight(id, table);
+    fn set_group(&mut self, cx: &mut Cx, id: GroupId) {
+        self.set_group_weight(id, &cx.table);
     }
 
-    fn remove_group(&mut self, _now: Instant, id: GroupId, _table: &Table) {
+    fn remove_group(&mut self, _cx: &mut Cx, id: GroupId) {
         self.forget_group(id);
     }
 
     /// Linux: `bfq_insert_request`.
-    fn insert(&mut self, now: Instant, request: u32, table: &Table) {
-        self.end_idling(now);
-        let mut q = self.queue_of(request, table);
-        if table.requests[request].pieces > 0 {
+    fn insert(&mut self, cx: &mut Cx, request: u32) {
+        let now = cx.now;
+        self.end_idling(cx);
+        let mut q = self.queue_of(request, &cx.table);
+        if cx.table.requests[request].pieces > 0 {
             // It was taken out half sent, while its client was on hold: what is in the drive is counted in its queue, whatever
             // queue its stream has been given since.
             q = self.order.item(request).queue;
         } else if self.cooperation.is_on && self.queue(q).sync {
-            q = self.cooperate(now, request, table);
+            q = self.cooperate(cx, request);
         }
         let expire = if self.queue(q).sync {
             self.config.fifo_expire_sync
         } else {
             self.config.fifo_expire_async
         };
-        let item = Item::new(table, request, q, now + expire);
+        let item = Item::new(&cx.table, request, q, now + expire);
         let item = self.order.note(request, item);
         let (start, end, left) = (item.start(), item.end(item.left()), item.left());
         self.observe_arrival(now, q, start, end, left);
@@ -331,7 +331,7 @@ impl Schedule for Bfq {
             self.next_moved(now, q);
         }
         if before == NIL && sync && self.config.injection {
-            self.hole_ended(now, q, request);
+            self.first_after_idle(now, q, request);
         }
         if busy {
             if !sync && self.config.low_latency {
@@ -341,16 +341,17 @@ impl Schedule for Bfq {
                 self.next_changed(q);
             }
         } else {
-            self.becomes_busy(now, q, table);
+            self.becomes_busy(cx, q);
         }
         if self.turn.queue == q && self.turn.idle_until.take().is_some() && self.turn.timed_out(now)
         {
-            self.expire(Expiry::BudgetTimeout, now, now);
+            self.expire(cx, Expiry::BudgetTimeout, now);
         }
     }
 
     /// Linux: `bfq_remove_request`, outside of dispatch.
-    fn remove(&mut self, now: Instant, request: u32, _table: &Table) {
+    fn remove(&mut self, cx: &mut Cx, request: u32) {
+        let now = cx.now;
         let q = self.order.item(request).queue;
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
@@ -378,25 +379,27 @@ impl Schedule for Bfq {
         self.is_within_depth(request, table)
     }
 
-    fn tagged(&mut self, request: u32, table: &Table) {
-        self.count_tag(request, table, true);
+    fn tagged(&mut self, cx: &mut Cx, request: u32) {
+        self.count_tag(request, &cx.table, true);
     }
 
-    fn untagged(&mut self, request: u32, table: &Table) {
-        self.count_tag(request, table, false);
+    fn untagged(&mut self, cx: &mut Cx, request: u32) {
+        self.count_tag(request, &cx.table, false);
     }
 
-    fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
-        self.decide(now, table, events)
+    fn next(&mut self, cx: &mut Cx) -> Next {
+        self.decide(cx)
     }
 
     /// Linux: `bfq_finish_requeue_request`, `bfq_completed_request`.
-    fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
-        if piece.op == Op::Flush {
+    fn complete(&mut self, cx: &mut Cx, tag: Tag) {
+        let now = cx.now;
+        let &Piece { op, request, .. } = cx.table.pieces.last(tag);
+        if op == Op::Flush {
             return;
         }
-        self.end_idling(now);
-        let q = self.order.item(piece.request).queue;
+        self.end_idling(cx);
+        let q = self.order.item(request).queue;
         if !self.queueing.is_certain() {
             let current = self.queues.get(self.turn.queue as usize);
             self.queueing.observe(self.in_drive, self.queued, current);
@@ -404,7 +407,7 @@ impl Schedule for Bfq {
                 self.cooperation.stop();
             }
         }
-        if self.measurement.is_of(piece.request) {
+        if self.measurement.is_of(request) {
             self.measured_injection(now, q);
         }
         self.wakers.last = q;
@@ -425,7 +428,7 @@ impl Schedule for Bfq {
             self.measured();
         }
         if self.turn.queue == q {
-            self.completed_in_service(now, q, table);
+            self.completed_in_service(cx, q);
         }
         if self.cooperation.is_on {
             self.completed_among_cooperators(q);

@@ -3,8 +3,8 @@
 use super::config::Config;
 use super::queue::Queue;
 use super::seek::{Place, sectors};
-use crate::layer::Table;
 use crate::list::{Links, NIL};
+use crate::table::Table;
 use crate::tree::Sorted;
 use crate::{Flags, Instant, Op, SpaceId};
 use alloc::vec;

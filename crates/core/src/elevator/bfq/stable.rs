@@ -5,6 +5,7 @@
 use super::Bfq;
 use super::config::Config;
 use super::queue::Queue;
+use crate::cx::Cx;
 use crate::list::NIL;
 use crate::{Instant, Span, StreamId};
 use alloc::vec;
@@ -62,7 +63,8 @@ impl Bfq {
 
     /// The queue of a stream came with its first request, or may now be merged with that to which it was compared then. Returns where
     /// the stream's requests go (Linux: `bfq_do_or_sched_stable_merge`, `bfq_setup_stable_merge`).
-    pub(super) fn merge_stably(&mut self, now: Instant, stream: StreamId, q: u32) -> u32 {
+    pub(super) fn merge_stably(&mut self, cx: &mut Cx, stream: StreamId, q: u32) -> u32 {
+        let now = cx.now;
         let ties = self.queue(q).ties;
         let found = match ties.created {
             _ if ties.into != NIL => None,
@@ -89,7 +91,7 @@ impl Bfq {
                 self.cooperation.stable.merged[stream as usize] = true;
             }
         }
-        self.merge_along(now, stream, q, into)
+        self.merge_along(cx, stream, q, into)
     }
 
     /// A queue came with its first request: the queue to merge it with at once.

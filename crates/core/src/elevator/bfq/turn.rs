@@ -7,11 +7,13 @@ use super::entity::IDLE;
 use super::idle::SHORT;
 use super::inject::Injected;
 use super::seek::{is_seeky, sectors};
+use crate::cx::Cx;
 use crate::elevator::Next;
-use crate::event::{Event, Events, Expiry};
-use crate::layer::{Reason, Table, Wake};
+use crate::event::{Event, Expiry};
 use crate::list::NIL;
 use crate::stream::State;
+use crate::table::Table;
+use crate::wake::{Reason, Wake};
 use crate::{Instant, Span, mutant};
 
 /// The least time for which the drive idles for a raised queue (Linux: in `bfq_arm_slice_timer`).
@@ -64,58 +66,54 @@ enum Step {
 
 impl Bfq {
     /// Linux: `__bfq_dispatch_request`, `bfq_select_queue`.
-    pub(super) fn decide(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
-        self.end_idling(now);
-        self.publish(now, events);
+    pub(super) fn decide(&mut self, cx: &mut Cx) -> Next {
+        let now = cx.now;
+        self.end_idling(cx);
         if self.config.strict_guarantees && self.in_drive > 0 {
             return Next::Nothing;
         }
         loop {
-            if self.turn.queue == NIL && !self.begin_turn(now, table, events) {
+            if self.turn.queue == NIL && !self.begin_turn(cx) {
                 return Next::Nothing;
             }
-            match self.step(now, table) {
-                Step::Send(request, charge) => {
-                    return self.send(now, request, charge, table, events);
-                }
-                Step::Inject(injected) => return self.send_injected(now, &injected, table),
+            match self.step(now, &cx.table) {
+                Step::Send(request, charge) => return self.send(cx, request, charge),
+                Step::Inject(injected) => return self.send_injected(now, &injected, &cx.table),
                 Step::Wait(next) => return next,
-                Step::Over(reason) => {
-                    self.expire(reason, now, now);
-                    self.publish(now, events);
-                }
+                Step::Over(reason) => self.expire(cx, reason, now),
             }
         }
     }
 
     /// Ends the turn if it has idled for long enough in vain (Linux: `bfq_idle_slice_timer_body`).
     #[inline]
-    pub(super) fn end_idling(&mut self, now: Instant) {
-        if self.turn.idle_until.is_none_or(|until| now < until) {
+    pub(super) fn end_idling(&mut self, cx: &mut Cx) {
+        if self.turn.idle_until.is_none_or(|until| cx.now < until) {
             return;
         }
         self.turn.idle_until = None;
-        if self.turn.timed_out(now) {
-            self.expire(Expiry::BudgetTimeout, now, self.turn.idle_since);
+        if self.turn.timed_out(cx.now) {
+            self.expire(cx, Expiry::BudgetTimeout, self.turn.idle_since);
         } else if self.queue(self.turn.queue).next == NIL {
-            self.expire(Expiry::TooIdle, now, self.turn.idle_since);
+            self.expire(cx, Expiry::TooIdle, self.turn.idle_since);
         }
     }
 
     /// A piece of the queue in service came back: it may now be time to idle, or to end (Linux: in `bfq_completed_request`).
-    pub(super) fn completed_in_service(&mut self, now: Instant, q: u32, table: &Table) {
+    pub(super) fn completed_in_service(&mut self, cx: &mut Cx, q: u32) {
+        let now = cx.now;
         let queue = self.queue(q);
         let is_empty = queue.next == NIL;
         if is_empty && queue.dispatched > 0 {
             // The decision that follows sees to it.
             return;
         }
-        if is_empty && self.better_to_idle(q, table) {
+        if is_empty && self.better_to_idle(q, &cx.table) {
             self.begin_idling(now, q);
         } else if self.may_time_out(now, q) {
-            self.expire(Expiry::BudgetTimeout, now, now);
+            self.expire(cx, Expiry::BudgetTimeout, now);
         } else if is_empty {
-            self.expire(Expiry::NoMoreRequests, now, now);
+            self.expire(cx, Expiry::NoMoreRequests, now);
         }
     }
 
@@ -127,11 +125,11 @@ impl Bfq {
     #[inline(always)]
     pub(super) fn better_to_idle(&self, q: u32, table: &Table) -> bool {
         let queue = self.queue(q);
-        // A stream that goes or is on hold will not send anything; one whose next request a limit holds back will not for now.
+        // A stream that goes or is on hold will not send anything; one whose next request a controller holds back will not for now.
         if queue.sync {
             let crate::StreamId { index, generation } = queue.stream;
             let stream = table.streams.get_named(index, generation);
-            let sends = stream.is_some_and(|s| s.state == State::Open && !s.is_limited());
+            let sends = stream.is_some_and(|s| s.state == State::Open && !s.is_throttled());
             if !sends || queue.ties.users == 0 {
                 return false;
             }
@@ -146,7 +144,8 @@ impl Bfq {
     }
 
     /// The queue in service, if any, has its turn ended. What it did up to `until` counts (Linux: `bfq_bfqq_expire`).
-    pub(super) fn expire(&mut self, reason: Expiry, now: Instant, until: Instant) {
+    pub(super) fn expire(&mut self, cx: &mut Cx, reason: Expiry, until: Instant) {
+        let now = cx.now;
         let q = self.turn.queue;
         if self.cooperation.is_on {
             self.reconsider_sharing(q);
@@ -155,7 +154,7 @@ impl Bfq {
         let e = self.entity_of(q);
         let charged = self.engine.entity(e).service;
         self.assign_budget(reason, q);
-        self.ended = Some(Event::Expired {
+        cx.publish(|| Event::Expired {
             stream: self.queue(q).stream,
             reason,
             served: self.turn.served,
@@ -211,22 +210,9 @@ impl Bfq {
         self.budgets.estimate(self.peak.sectors_in(ms));
     }
 
-    #[inline]
-    fn publish(&mut self, now: Instant, events: &mut Events) {
-        if self.ended.is_some() {
-            self.publish_ended(now, events);
-        }
-    }
-
-    #[cold]
-    fn publish_ended(&mut self, now: Instant, events: &mut Events) {
-        if let Some(event) = self.ended.take() {
-            events.publish(now, || event);
-        }
-    }
-
     /// Linux: `bfq_set_in_service_queue`.
-    fn begin_turn(&mut self, now: Instant, table: &Table, events: &mut Events) -> bool {
+    fn begin_turn(&mut self, cx: &mut Cx) -> bool {
+        let now = cx.now;
         let Some(e) = self.engine.select(now) else {
             return false;
         };
@@ -234,7 +220,7 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         queue.fifo_checked = false;
         if (!queue.sync || queue.ties.is_shared) && queue.next != NIL {
-            queue.stream = table.requests[queue.next].request.stream;
+            queue.stream = cx.table.requests[queue.next].request.stream;
         }
         let most = self.config.timeout_sync.times(queue.raising.turn_factor());
         let timeout_at = now + most;
@@ -247,7 +233,7 @@ impl Bfq {
         };
         self.budgets.assign();
         let (stream, budget) = (queue.stream, self.engine.entity(e).budget * 512);
-        events.publish(now, || Event::Selected { stream, budget });
+        cx.publish(|| Event::Selected { stream, budget });
         true
     }
 
@@ -290,36 +276,28 @@ impl Bfq {
     }
 
     /// Linux: `bfq_dispatch_rq_from_bfqq`, `bfq_dispatch_remove`.
-    fn send(
-        &mut self,
-        now: Instant,
-        request: u32,
-        charge: u64,
-        table: &Table,
-        events: &mut Events,
-    ) -> Next {
+    fn send(&mut self, cx: &mut Cx, request: u32, charge: u64) -> Next {
         let q = self.turn.queue;
         self.engine.served(self.entity_of(q), charge);
-        let bytes = self.remove_piece(now, q, request, charge, table);
+        let bytes = self.remove_piece(cx.now, q, request, charge, &cx.table);
         self.turn.idle_until = None;
         self.turn.served += u64::from(bytes);
         if self.symmetry.is_special() {
-            self.sent_special(now, q);
-            self.publish(now, events);
+            self.sent_special(cx, q);
         }
         Next::Take { request, bytes }
     }
 
     /// A piece of the queue in service was sent while raised queues or the idle class compete.
-    fn sent_special(&mut self, now: Instant, q: u32) {
+    fn sent_special(&mut self, cx: &mut Cx, q: u32) {
         let queue = self.queue(q);
         let is_idle_class = queue.class == IDLE;
-        if queue.raising.is_raised() && queue.raising.is_due(now) {
-            self.reconsider_raising(now, q);
+        if queue.raising.is_raised() && queue.raising.is_due(cx.now) {
+            self.reconsider_raising(cx.now, q);
         }
         // The idle class makes way after each request.
         if is_idle_class && self.symmetry.busy() > 1 {
-            self.expire(Expiry::BudgetExhausted, now, now);
+            self.expire(cx, Expiry::BudgetExhausted, cx.now);
         }
     }
 

@@ -5,8 +5,8 @@ use super::cost::Place;
 use super::offer::Offer;
 use super::turn::Turn;
 use crate::event::{Event, Events};
-use crate::layer::Table;
 use crate::list::NIL;
+use crate::table::Table;
 use crate::{GroupId, Instant, Span, mutant};
 
 /// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait.

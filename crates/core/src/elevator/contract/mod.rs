@@ -26,11 +26,13 @@ pub use config::{Config, Excess};
 
 use super::{Next, Schedule};
 use crate::contract::Class;
+use crate::cx::Cx;
 use crate::event::{Event, Events};
 use crate::flush::Flushes;
-use crate::layer::{At, Piece, Reason, Table, Wake};
 use crate::list::{Links, List, NIL};
-use crate::{GroupId, Instant, Op, Request, Span, StreamId, mutant};
+use crate::table::{Stage, Table};
+use crate::wake::{Reason, Wake};
+use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag, mutant};
 use afterwork::Afterwork;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -206,8 +208,8 @@ impl Elevator {
 }
 
 impl Schedule for Elevator {
-    fn open(&mut self, stream: u32, table: &Table) {
-        let group = table.streams[stream].spec.group;
+    fn open(&mut self, cx: &mut Cx, stream: u32) {
+        let group = cx.table.streams[stream].spec.group;
         let entity = self.shares.of_stream(stream);
         self.shares
             .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
@@ -215,17 +217,17 @@ impl Schedule for Elevator {
         self.pace.open(stream);
     }
 
-    fn close(&mut self, _now: Instant, stream: u32, _table: &Table) {
+    fn close(&mut self, _cx: &mut Cx, stream: u32) {
         let entity = self.shares.of_stream(stream);
         self.shares.forget(entity);
         self.turn.close(stream);
     }
 
-    fn set_group(&mut self, now: Instant, id: GroupId, table: &Table) {
-        let group = table.groups.get(id).expect("the group exists");
+    fn set_group(&mut self, cx: &mut Cx, id: GroupId) {
+        let group = cx.table.groups.get(id).expect("the group exists");
         let idle = group.contract.class == Class::Idle;
         self.shares.set(
-            now,
+            cx.now,
             id.0,
             group.parent.0,
             u32::from(group.contract.share),
@@ -233,18 +235,19 @@ impl Schedule for Elevator {
         );
     }
 
-    fn remove_group(&mut self, _now: Instant, id: GroupId, _table: &Table) {
+    fn remove_group(&mut self, _cx: &mut Cx, id: GroupId) {
         self.shares.forget(id.0);
         if self.served == id.0 {
             self.served = NIL;
         }
     }
 
-    fn set_capacity(&mut self, _now: Instant, table: &Table) {
-        self.model = Model::new(table.capacity());
+    fn set_capacity(&mut self, cx: &mut Cx) {
+        self.model = Model::new(cx.table.capacity());
     }
 
-    fn insert(&mut self, now: Instant, request: u32, table: &Table) {
+    fn insert(&mut self, cx: &mut Cx, request: u32) {
+        let (now, table) = (cx.now, &cx.table);
         let live = &table.requests[request];
         let stream = live.request.stream.slot();
         let queue = &mut self.queues[stream as usize];
@@ -261,7 +264,8 @@ impl Schedule for Elevator {
             .arrived(now, live.group, u64::from(table.left(request)));
     }
 
-    fn remove(&mut self, now: Instant, request: u32, table: &Table) {
+    fn remove(&mut self, cx: &mut Cx, request: u32) {
+        let (now, table) = (cx.now, &cx.table);
         let live = &table.requests[request];
         let stream = live.request.stream.slot();
         self.links
@@ -279,15 +283,16 @@ impl Schedule for Elevator {
             .wait_on(now, live.group, |g| shares.is_active(g));
     }
 
-    fn next(&mut self, now: Instant, table: &Table, events: &mut Events) -> Next {
+    fn next(&mut self, cx: &mut Cx) -> Next {
+        let (now, table) = (cx.now, &cx.table);
         self.idles = None;
         if self.queued == 0 {
             return Next::Nothing;
         }
         if core::mem::take(&mut self.learned) {
-            self.sample(now, events);
+            self.sample(now, &mut cx.events);
         }
-        match self.choose(now, table, events) {
+        match self.choose(now, table, &mut cx.events) {
             Ok(offer) => {
                 self.take(now, offer, table);
                 Next::Take {
@@ -306,7 +311,8 @@ impl Schedule for Elevator {
         }
     }
 
-    fn hold_flush(&mut self, now: Instant, flushes: &Flushes, table: &Table) -> Option<Wake> {
+    fn hold_flush(&mut self, cx: &mut Cx, flushes: &Flushes) -> Option<Wake> {
+        let (now, table) = (cx.now, &cx.table);
         let asks = |group| {
             let mut groups = flushes.iter().map(|f| table.requests[f].group);
             groups.any(|g| self.reservations.is_within(g, group))
@@ -339,7 +345,9 @@ impl Schedule for Elevator {
         })
     }
 
-    fn complete(&mut self, now: Instant, piece: &Piece, table: &Table) {
+    fn complete(&mut self, cx: &mut Cx, tag: Tag) {
+        let (now, table) = (cx.now, &cx.table);
+        let piece = table.pieces.last(tag);
         let live = &table.requests[piece.request];
         let stream = live.request.stream.slot();
         if piece.op == Op::Flush {
@@ -387,11 +395,12 @@ impl Schedule for Elevator {
     }
 
     /// Takes the promises and what is in flight anew.
-    fn settle(&mut self, now: Instant, table: &Table) {
+    fn settle(&mut self, cx: &mut Cx) {
+        let (now, table) = (cx.now, &cx.table);
         self.reservations.set(now, &table.groups);
         let sent = &self.sent;
         let requests = table.requests.iter().filter(|(_, live)| {
-            matches!(live.at, At::Elevator | At::Drive) && live.request.op != Op::Flush
+            matches!(live.stage, Stage::Elevator | Stage::Drive) && live.request.op != Op::Flush
         });
         let requests = requests.map(|(slot, live)| (live.group, u64::from(table.left(slot))));
         let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);

@@ -5,8 +5,8 @@ use super::choice::{HELD_LONGEST, HELD_MAX, YIELD};
 use super::cost::Place;
 use super::reserve::Way;
 use super::turn::Turn;
-use crate::layer::Table;
 use crate::list::NIL;
+use crate::table::Table;
 use crate::{Instant, Op, Span};
 
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.

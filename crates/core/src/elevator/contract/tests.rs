@@ -8,7 +8,8 @@ mod rest;
 
 use super::*;
 use crate::elevator;
-use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
+use crate::layer::{Config as LayerConfig, Layer, Output};
+use crate::shape::{DriveShape, Limits};
 use crate::{
     Capacity, Completion, Contract, Edit, Flags, Max, Priority, ROOT, Request, SpaceId, Span,
     StreamId, StreamSpec, Tag,
@@ -137,6 +138,7 @@ impl Host {
         let mut layer = Layer::new(LayerConfig {
             limits: Limits::default(),
             drive,
+            controllers: crate::control::Config::default(),
             elevator,
         })
         .unwrap();

@@ -13,7 +13,7 @@
 //! finds the drive dry: then more is sent ahead, until that happens no longer.
 
 use super::cost::{Model, Place, Round};
-use crate::layer::Piece;
+use crate::table::Piece;
 use crate::{Instant, Op, Span};
 
 /// So many pieces at once, in 16ths, show whether the drive does one thing after the other.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_core::{
     Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Limits, Op, Outcome, Output,
-    Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Wake, elevator, mutant,
+    Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Wake, control, elevator, mutant,
 };
 use weir_uring::{AnyRing, Ring};
 
@@ -70,6 +70,7 @@ impl World {
         let config = Config {
             limits,
             drive,
+            controllers: control::Config::default(),
             elevator: elevator::Config::None,
         };
         let mut layer = Layer::new(config).unwrap();

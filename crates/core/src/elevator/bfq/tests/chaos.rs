@@ -2,7 +2,8 @@
 
 use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::elevator::bfq::{Charge, Config};
-use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
+use crate::layer::{Config as LayerConfig, Layer, Output};
+use crate::shape::{DriveShape, Limits};
 use crate::{
     Completion, Contract, Cookie, Edit, Flags, GroupId, Instant, Op, Priority, PriorityClass, ROOT,
     Request, SpaceId, Span, StreamId, StreamSpec, Tag, elevator,
@@ -88,6 +89,7 @@ impl Chaos {
                 rotational: random.draw(2) == 0,
                 ..DriveShape::default()
             },
+            controllers: crate::control::Config::default(),
             elevator: elevator::Config::Bfq(Config {
                 low_latency: heuristics.draw(2) == 0,
                 injection: heuristics.draw(2) == 0,

@@ -3,7 +3,8 @@
 use super::host::{Client, Host, RANDOM, SECOND};
 use super::plain;
 use crate::elevator::bfq::Config;
-use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
+use crate::layer::{Config as LayerConfig, Layer, Output};
+use crate::shape::{DriveShape, Limits};
 use crate::{
     Contract, Edit, Flags, GroupId, Instant, Op, Priority, PriorityClass, ROOT, Request, SpaceId,
     Span, StreamSpec, elevator,
@@ -25,6 +26,7 @@ fn tags(asks: &[Asks]) -> Vec<u32> {
             tags: 256,
             ..DriveShape::default()
         },
+        controllers: crate::control::Config::default(),
         elevator: elevator::Config::Bfq(Config {
             slice_idle: Span::ZERO,
             ..plain()

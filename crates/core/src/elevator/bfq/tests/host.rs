@@ -2,7 +2,8 @@
 //! cross a link of 250 MB/s one after the other.
 
 use crate::elevator;
-use crate::layer::{Config as LayerConfig, DriveShape, Layer, Limits, Output};
+use crate::layer::{Config as LayerConfig, Layer, Output};
+use crate::shape::{DriveShape, Limits};
 use crate::{
     Completion, Contract, Edit, Event, Flags, GroupId, Instant, Mask, Max, Op, Priority,
     PriorityClass, Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
@@ -135,6 +136,7 @@ impl Host {
                 ..Limits::default()
             },
             drive,
+            controllers: crate::control::Config::default(),
             elevator,
         };
         let mut layer = Layer::new(config).unwrap();

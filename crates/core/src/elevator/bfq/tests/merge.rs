@@ -6,7 +6,7 @@ use super::turns::{check, log};
 use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
-use crate::layer::{DriveShape, Limits};
+use crate::shape::{DriveShape, Limits};
 use std::string::String;
 
 /// A drive that seeks, and three who each read one of three chunks, one at a time.

@@ -17,8 +17,9 @@ mod room;
 pub(super) use room::{Drive, Late, Way};
 
 use crate::contract::{Class, Contract};
-use crate::group::{GroupId, Groups};
+use crate::group::Groups;
 use crate::heap::Heap;
+use crate::id::GroupId;
 use crate::list::NIL;
 use crate::mutant;
 use crate::time::mul_div_floor;

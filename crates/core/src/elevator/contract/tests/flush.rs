@@ -47,6 +47,7 @@ impl Syncing {
                 capacity: PIPE.stated,
                 ..DriveShape::default()
             },
+            controllers: crate::control::Config::default(),
             elevator: config,
         })
         .unwrap();

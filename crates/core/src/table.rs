@@ -1,25 +1,26 @@
 //! What every stage may look at: live requests, streams, groups, what is in the drive.
 
-use super::{DriveShape, Limits};
-use crate::group::{GroupId, Groups};
+use crate::contract::Capacity;
+use crate::group::Groups;
+use crate::id::{GroupId, QueueId, SpaceId, StreamId, Tag};
 use crate::list::NIL;
 use crate::pool::Pool;
+use crate::request::{Flags, Op, Outcome, Request};
+use crate::shape::{DriveShape, Limits};
 use crate::space::Spaces;
 use crate::stream::Stream;
-use crate::{Capacity, Flags, Instant, Op, Outcome, QueueId, Request, SpaceId, StreamId, Tag};
+use crate::time::Instant;
 use alloc::vec::Vec;
 
 /// Where a live request is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum At {
-    /// Held back by a limit.
-    Limit,
-    /// Held back for the sake of another group's latency.
-    Latency,
+pub(crate) enum Stage {
+    /// Held back by the controller of this number in the chain.
+    Controller(u8),
     /// Waiting for a scheduler tag.
     Front,
-    /// Taken out because its stream is on hold; it has passed its limits.
-    Held,
+    /// Taken out because its stream is on hold.
+    OnHold,
     /// A flush that waits for the one in flight.
     Flush,
     /// In the elevator, perhaps with some pieces in the drive already.
@@ -37,7 +38,7 @@ pub(crate) struct Live {
     /// So many were accepted before it.
     pub(crate) number: u64,
     pub(crate) group: GroupId,
-    pub(crate) at: At,
+    pub(crate) stage: Stage,
     /// Has a scheduler tag.
     pub(crate) tagged: bool,
     /// Bytes handed to the drive so far.
@@ -48,7 +49,7 @@ pub(crate) struct Live {
     pub(crate) submitted: Instant,
     /// When it came to where it is held back, or ended.
     pub(crate) since: Instant,
-    /// When it was submitted, later by the time it was held back.
+    /// Its submission, plus the time for which it was held back.
     pub(crate) cleared: Instant,
     /// When its first piece went to the drive; [`Instant::MAX`]: none has yet.
     pub(crate) dispatched: Instant,
@@ -71,7 +72,7 @@ impl Live {
         },
         number: 0,
         group: GroupId(0),
-        at: At::Finished,
+        stage: Stage::Finished,
         tagged: false,
         issued: 0,
         pieces: 0,
@@ -86,11 +87,11 @@ impl Live {
 impl Live {
     /// A request was accepted and goes to the elevator, unless it is found to belong elsewhere. Written where it stands.
     #[inline]
-    pub(super) fn accept(&mut self, request: &Request, number: u64, group: GroupId, now: Instant) {
+    pub(crate) fn accept(&mut self, request: &Request, number: u64, group: GroupId, now: Instant) {
         self.request = *request;
         self.number = number;
         self.group = group;
-        self.at = At::Elevator;
+        self.stage = Stage::Elevator;
         self.tagged = true;
         self.issued = 0;
         self.pieces = 0;
@@ -102,13 +103,13 @@ impl Live {
 
     /// Some of it has gone to the drive.
     #[inline]
-    pub(super) fn is_dispatched(&self) -> bool {
+    pub(crate) fn is_dispatched(&self) -> bool {
         self.dispatched < Instant::MAX
     }
 
     /// A piece of it failed, or it is given up. The first to happen counts.
     #[cold]
-    pub(super) fn fail(&mut self, outcome: Outcome) {
+    pub(crate) fn fail(&mut self, outcome: Outcome) {
         if self.outcome == Outcome::Ok {
             self.outcome = outcome;
         }
@@ -116,8 +117,8 @@ impl Live {
 
     /// It is over as of now. Returns whether it had a scheduler tag, which is free now.
     #[inline]
-    pub(super) fn finish(&mut self, now: Instant) -> bool {
-        self.at = At::Finished;
+    pub(crate) fn finish(&mut self, now: Instant) -> bool {
+        self.stage = Stage::Finished;
         self.since = now;
         self.tagged
     }
@@ -137,7 +138,7 @@ pub(crate) struct Piece {
 impl Piece {
     /// A piece of a request that goes to the drive now; its queue is not known yet.
     #[inline]
-    pub(super) fn of(live: &Live, request: u32, within: u32, length: u32, now: Instant) -> Self {
+    pub(crate) fn of(live: &Live, request: u32, within: u32, length: u32, now: Instant) -> Self {
         Self {
             request,
             op: live.request.op,
@@ -167,14 +168,14 @@ pub(crate) struct Table {
     pub(crate) spaces: Spaces,
     pub(crate) pieces: Pieces,
     pub(crate) shape: DriveShape,
-    /// What is no longer than this is never split.
+    /// Requests up to this length are never split.
     whole: u32,
     /// Scheduler tags.
     pub(crate) tags: u32,
 }
 
 impl Table {
-    pub(super) fn new(limits: &Limits, shape: DriveShape) -> Self {
+    pub(crate) fn new(limits: &Limits, shape: DriveShape) -> Self {
         Self {
             requests: Pool::new(limits.requests, Live::EMPTY),
             streams: Pool::new(limits.streams, Stream::EMPTY),
@@ -189,7 +190,7 @@ impl Table {
 
     /// Frees the slot of a request. Returns how many its stream has left.
     #[inline]
-    pub(super) fn forget(&mut self, request: u32) -> u32 {
+    pub(crate) fn forget(&mut self, request: u32) -> u32 {
         let index = self.requests[request].request.stream.index;
         self.requests.remove(request);
         let stream = &mut self.streams[index];
@@ -290,13 +291,13 @@ impl Pieces {
     }
 
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.left == 0
     }
 
     /// Gives `piece` a tag of the queue its stream prefers, or of the next one that has any; not to be called when full.
     #[inline]
-    pub(super) fn insert(&mut self, mut piece: Piece, stream: u32) -> (QueueId, Tag) {
+    pub(crate) fn insert(&mut self, mut piece: Piece, stream: u32) -> (QueueId, Tag) {
         let queue = match self.free.len() {
             1 => 0,
             _ => self.queue_for(stream),
@@ -322,19 +323,19 @@ impl Pieces {
     }
 
     #[inline]
-    pub(super) fn get(&self, tag: Tag) -> Option<&Piece> {
+    pub(crate) fn get(&self, tag: Tag) -> Option<&Piece> {
         let slot = self.slots.get(tag.0 as usize)?;
         (slot.next_free == TAKEN).then_some(&slot.piece)
     }
 
     /// The piece that had a tag last.
-    pub(super) fn last(&self, tag: Tag) -> &Piece {
+    pub(crate) fn last(&self, tag: Tag) -> &Piece {
         &self.slots[tag.0 as usize].piece
     }
 
     /// Frees the tag of a piece that is in flight.
     #[inline]
-    pub(super) fn remove(&mut self, tag: Tag) {
+    pub(crate) fn remove(&mut self, tag: Tag) {
         let slot = &mut self.slots[tag.0 as usize];
         debug_assert!(slot.next_free == TAKEN, "the tag is free");
         let free = match &mut self.free[..] {

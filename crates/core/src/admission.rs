@@ -1,0 +1,219 @@
+//! Whether the drive can keep all promises at once.
+
+use crate::contract::{Capacity, Class, Contract, Rates};
+use crate::group::{DEPTH_MAX, Groups};
+use crate::id::{GroupId, ROOT};
+use crate::mutant;
+use crate::refusal::{Promised, Refusal};
+use crate::time::mul_div_ceil;
+
+/// Promises may take this many millionths of the capacity.
+pub(crate) const PROMISABLE: u64 = 900_000;
+
+/// Checks every contract of the tree by itself and against its parent, adds the promises up and holds them against the drive
+/// (max of the realtime clients plus min of the others at most 0.9 of the capacity). What is promised in bytes and what is promised in
+/// requests take the drive's time one beside the other, so their parts of it are added.
+pub(crate) fn admit(groups: &Groups, capacity: Option<Capacity>) -> Result<Promised, Refusal> {
+    for (id, group) in groups.iter() {
+        check_alone(id, &group.contract)?;
+    }
+    let mut sums = groups.table(Rates::default());
+    // Children before parents: a group's number says nothing about its depth, so go by depth.
+    for depth in (1..=DEPTH_MAX).rev() {
+        for (id, group) in groups.iter().filter(|(_, g)| g.depth == depth) {
+            let (own, below) = (group.contract.reserved(), sums[id.0 as usize]);
+            let promises = own != Rates::default();
+            if promises && (below.bytes > own.bytes || below.iops > own.iops) {
+                return Err(Refusal::ChildrenAboveParent {
+                    group: id,
+                    bytes: below.bytes,
+                    iops: below.iops,
+                });
+            }
+            let counted = if promises { own } else { below };
+            if counted != Rates::default() && capacity.is_none() {
+                return Err(Refusal::CapacityUnknown(id));
+            }
+            let parent = &mut sums[group.parent.0 as usize];
+            parent.bytes = parent.bytes.saturating_add(counted.bytes);
+            parent.iops = parent.iops.saturating_add(counted.iops);
+        }
+    }
+    let total = sums[ROOT.0 as usize];
+    let millionths = capacity.map_or(0, |c| millionths(total, c));
+    let promised = Promised {
+        bytes: total.bytes,
+        iops: total.iops,
+        millionths,
+    };
+    match capacity {
+        Some(capacity) if millionths > PROMISABLE && !mutant::is(mutant::ADMISSION_SKIPPED) => {
+            Err(Refusal::OverCapacity { promised, capacity })
+        }
+        _ => Ok(promised),
+    }
+}
+
+fn check_alone(id: GroupId, contract: &Contract) -> Result<(), Refusal> {
+    let max = &contract.max;
+    if contract.min > 0 && contract.min_iops > 0 {
+        return Err(Refusal::TwoMins(id));
+    }
+    let above = |min: u64, ceiling: u64| ceiling > 0 && min > ceiling;
+    if above(contract.min, max.bytes_ceiling()) || above(contract.min_iops, max.iops_ceiling()) {
+        return Err(Refusal::MinAboveMax(id));
+    }
+    match contract.class {
+        Class::Realtime if contract.reserved() == Rates::default() => {
+            Err(Refusal::RealtimeWithoutMax(id))
+        }
+        Class::Idle if contract.min > 0 || contract.min_iops > 0 => Err(Refusal::IdleWithMin(id)),
+        _ => Ok(()),
+    }
+}
+
+/// The part of a drive that `rates` takes, in millionths, rounded up.
+fn millionths(rates: Rates, capacity: Capacity) -> u64 {
+    let part = |amount: u64, of: u64| match (amount, of) {
+        (0, _) => 0,
+        (_, 0) => u64::MAX,
+        (amount, of) => mul_div_ceil(amount, 1_000_000, of),
+    };
+    let iops = match capacity.requests() {
+        0 => 0,
+        requests => part(rates.iops, requests),
+    };
+    part(rates.bytes, capacity.bytes()).saturating_add(iops)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Max;
+    use crate::group::Edit;
+
+    const G1: GroupId = GroupId(1);
+    const G2: GroupId = GroupId(2);
+    const DISK: Option<Capacity> = Some(Capacity {
+        read: 100,
+        write: 200,
+        iops: 50,
+        ..Capacity::NONE
+    });
+
+    fn min(min: u64) -> Contract {
+        Contract {
+            min,
+            ..Contract::DEFAULT
+        }
+    }
+
+    fn tree(edits: &[Edit]) -> Result<Groups, Refusal> {
+        let mut groups = Groups::new(8);
+        edits.iter().try_for_each(|e| groups.apply(e, 10_000))?;
+        Ok(groups)
+    }
+
+    fn add(id: GroupId, parent: GroupId, contract: Contract) -> Edit {
+        Edit::AddGroup {
+            id,
+            parent,
+            contract,
+        }
+    }
+
+    #[test]
+    fn promises_up_to_nine_tenths_of_the_slower_direction() {
+        let groups = tree(&[add(G1, ROOT, min(40)), add(G2, ROOT, min(50))]).unwrap();
+        assert_eq!(
+            admit(&groups, DISK),
+            Ok(Promised {
+                bytes: 90,
+                iops: 0,
+                millionths: 900_000
+            })
+        );
+        let groups = tree(&[add(G1, ROOT, min(41)), add(G2, ROOT, min(50))]).unwrap();
+        assert!(matches!(
+            admit(&groups, DISK),
+            Err(Refusal::OverCapacity { .. })
+        ));
+        assert_eq!(admit(&groups, None), Err(Refusal::CapacityUnknown(G1)));
+    }
+
+    #[test]
+    fn realtime_counts_with_its_max_and_requests_beside_bytes() {
+        let realtime = Contract {
+            class: Class::Realtime,
+            max: Max {
+                iops: 20,
+                ..Max::NONE
+            },
+            ..Contract::DEFAULT
+        };
+        let groups = tree(&[add(G1, ROOT, realtime), add(G2, ROOT, min(50))]).unwrap();
+        assert_eq!(
+            admit(&groups, DISK),
+            Ok(Promised {
+                bytes: 50,
+                iops: 20,
+                millionths: 900_000
+            })
+        );
+        let endless = Contract {
+            class: Class::Realtime,
+            ..Contract::DEFAULT
+        };
+        assert_eq!(
+            admit(&tree(&[add(G1, ROOT, endless)]).unwrap(), DISK),
+            Err(Refusal::RealtimeWithoutMax(G1))
+        );
+    }
+
+    #[test]
+    fn promised_requests_are_held_against_the_least_that_is_stated_of_any_kind() {
+        let requests = |min_iops| Contract {
+            min_iops,
+            ..Contract::DEFAULT
+        };
+        let part = |iops, read_iops, write_iops| {
+            let capacity = Capacity {
+                iops,
+                read_iops,
+                write_iops,
+                ..DISK.unwrap()
+            };
+            let groups = tree(&[add(G1, ROOT, requests(9)), add(G2, ROOT, min(10))]).unwrap();
+            admit(&groups, Some(capacity)).map(|p| p.millionths)
+        };
+        assert_eq!(part(50, 0, 0), Ok(280_000));
+        assert_eq!(part(0, 20, 0), Ok(550_000));
+        assert_eq!(part(50, 20, 30), Ok(550_000));
+        assert_eq!(part(50, 30, 12), Ok(850_000));
+        assert_eq!(part(0, 0, 0), Ok(100_000));
+        let refusal = part(50, 11, 20).unwrap_err();
+        let text = alloc::format!("{refusal}");
+        assert_eq!(
+            text,
+            "promises add up to 91.9 % of the drive (10 bytes/s and 9 requests/s of read 100 bytes/s, write 200 bytes/s, \
+             50 requests/s, 11 read requests/s, 20 write requests/s); at most 90 % can be promised"
+        );
+    }
+
+    #[test]
+    fn a_tenants_min_covers_its_members_or_is_refused() {
+        let inside = tree(&[add(G1, ROOT, min(50)), add(G2, G1, min(30))]).unwrap();
+        assert_eq!(admit(&inside, DISK).unwrap().bytes, 50);
+        let above = tree(&[add(G1, ROOT, min(20)), add(G2, G1, min(30))]).unwrap();
+        assert_eq!(
+            admit(&above, DISK),
+            Err(Refusal::ChildrenAboveParent {
+                group: G1,
+                bytes: 30,
+                iops: 0
+            })
+        );
+        let implied = tree(&[add(G1, ROOT, Contract::DEFAULT), add(G2, G1, min(30))]).unwrap();
+        assert_eq!(admit(&implied, DISK).unwrap().bytes, 30);
+    }
+}

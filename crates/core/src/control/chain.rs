@@ -1,0 +1,303 @@
+//! The chain of controllers: which there are, in which order a request comes to them, and when they want to be called.
+//!
+//! A request climbs from one controller to the next until one holds it or it is past the last. In the chain stands the *gate*: a
+//! stream on hold sends nothing past it. Controllers in front of the gate see a request once, when it is submitted, and charge it
+//! (Linux: `blk-throttle`, in `submit_bio`). Controllers behind it count what is under way (Linux: `rq_qos`, in
+//! `blk_mq_submit_bio`), so a request whose stream is put on hold gives its place up and enters again.
+
+use super::config::Config;
+use super::controller::{Controller, Verdict};
+use super::latency::Latency;
+use super::max::Throttle;
+use crate::cx::Cx;
+use crate::id::GroupId;
+use crate::table::Table;
+use crate::time::{Instant, Span};
+use crate::wake::Wake;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// The controllers. They are numbered in the order in which a request comes to them.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    controllers: Vec<Box<dyn Controller>>,
+    /// The first controller behind the gate.
+    gate: u8,
+    /// The earliest wake of all.
+    wake: Option<Wake>,
+    /// When that is; [`Instant::MAX`]: never. Every call into the layer looks at it.
+    due: Instant,
+}
+
+impl Chain {
+    /// The controllers that `config` names: the closed set of them.
+    pub(crate) fn new(config: &Config, table: &Table) -> Self {
+        let mut controllers: Vec<Box<dyn Controller>> = Vec::new();
+        if config.max {
+            controllers.push(Box::new(Throttle::new(table)));
+        }
+        let gate = controllers.len();
+        if config.latency {
+            controllers.push(Box::new(Latency::new(table)));
+        }
+        Self::of(controllers, gate)
+    }
+
+    fn of(controllers: Vec<Box<dyn Controller>>, gate: usize) -> Self {
+        Self {
+            controllers,
+            gate: gate as u8,
+            wake: None,
+            due: Instant::MAX,
+        }
+    }
+
+    /// The number of controllers.
+    pub(crate) fn len(&self) -> u8 {
+        self.controllers.len() as u8
+    }
+
+    /// The first controller behind the gate.
+    pub(crate) fn gate(&self) -> u8 {
+        self.gate
+    }
+
+    /// See [`Controller::set`].
+    pub(crate) fn set(&mut self, cx: &mut Cx) {
+        for controller in &mut self.controllers {
+            controller.set(cx);
+        }
+        self.settle();
+    }
+
+    /// True if requests of a group have to come by: some controller covers it.
+    pub(crate) fn covers(&self, group: GroupId) -> bool {
+        self.controllers.iter().any(|c| c.covers(group))
+    }
+
+    /// True if some controller must be told of the end of every request.
+    pub(crate) fn counts(&self) -> bool {
+        self.controllers.iter().any(|c| c.counts())
+    }
+
+    /// Takes a request from controller `from` on up to, not including, `to`. Gives the one that holds it; `None`: it is past them.
+    pub(crate) fn climb(&mut self, cx: &mut Cx, request: u32, from: u8, to: u8) -> Option<u8> {
+        let holder = (from..to).find(|&n| self.at(n).enter(cx, request) == Verdict::Hold);
+        self.settle();
+        holder
+    }
+
+    /// The next held request that may go on, and which controller held it. The first controllers of the chain come first.
+    pub(crate) fn next_passed(&mut self, cx: &mut Cx) -> Option<(u32, u8)> {
+        let numbered = (0..).zip(&mut self.controllers);
+        let mut passed = numbered.filter_map(|(n, c)| c.next_passed(cx).map(|id| (id, n)));
+        passed.next()
+    }
+
+    /// See [`Controller::tagged`]; what is in front of the gate has no part in it.
+    pub(crate) fn tagged(&mut self, cx: &mut Cx, request: u32, waited: Span) {
+        for controller in self.behind_gate() {
+            controller.tagged(cx, request, waited);
+        }
+        self.settle();
+    }
+
+    /// See [`Controller::ended`]; controllers in front of the gate have long forgotten the request.
+    pub(crate) fn ended(&mut self, cx: &mut Cx, request: u32, took: Option<Span>) {
+        for controller in self.behind_gate() {
+            controller.ended(cx, request, took);
+        }
+        self.settle();
+    }
+
+    /// A request that controller `holder` holds leaves the chain.
+    pub(crate) fn remove(&mut self, cx: &mut Cx, request: u32, holder: u8) {
+        self.at(holder).remove(cx, request);
+        for n in self.gate..holder {
+            self.at(n).ended(cx, request, None);
+        }
+        self.settle();
+    }
+
+    /// Lets controllers do what they wanted to do by now.
+    pub(crate) fn run(&mut self, cx: &mut Cx, number: u8) {
+        self.at(number).run(cx);
+        self.settle();
+    }
+
+    /// When a controller wants to be called; [`Instant::MAX`]: never.
+    #[inline]
+    pub(crate) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// When a controller wants to be called, and why.
+    pub(crate) fn wake(&self) -> Option<Wake> {
+        self.wake
+    }
+
+    /// The longest backlog of a stream at any controller.
+    pub(crate) fn backlog(&self, table: &Table, stream: u32) -> Span {
+        let backlogs = self.controllers.iter().map(|c| c.backlog(table, stream));
+        backlogs.max().unwrap_or(Span::ZERO)
+    }
+
+    fn at(&mut self, number: u8) -> &mut dyn Controller {
+        &mut *self.controllers[usize::from(number)]
+    }
+
+    fn behind_gate(&mut self) -> &mut [Box<dyn Controller>] {
+        &mut self.controllers[usize::from(self.gate)..]
+    }
+
+    /// Takes the controllers' wakes anew.
+    fn settle(&mut self) {
+        let wakes = self.controllers.iter().map(|c| c.wake());
+        self.wake = wakes.fold(None, Wake::earlier);
+        self.due = self.wake.map_or(Instant::MAX, |wake| wake.at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Events;
+    use crate::shape::{DriveShape, Limits};
+    use crate::wake::Reason;
+    use alloc::rc::Rc;
+    use core::cell::RefCell;
+    use std::vec;
+
+    /// Calls in order: which controller, what, of which request.
+    type Log = Rc<RefCell<Vec<(u8, &'static str, u32)>>>;
+
+    /// A controller that writes down what it is told, holds requests of one number, and passes them when it runs.
+    #[derive(Debug)]
+    struct Spy {
+        number: u8,
+        holds: u32,
+        due: u64,
+        passed: Option<u32>,
+        log: Log,
+    }
+
+    impl Spy {
+        fn note(&self, what: &'static str, request: u32) {
+            self.log.borrow_mut().push((self.number, what, request));
+        }
+    }
+
+    impl Controller for Spy {
+        fn set(&mut self, _cx: &mut Cx) {}
+        fn covers(&self, _group: GroupId) -> bool {
+            self.number == 1
+        }
+        fn enter(&mut self, _cx: &mut Cx, request: u32) -> Verdict {
+            self.note("enter", request);
+            if request == self.holds {
+                Verdict::Hold
+            } else {
+                Verdict::Pass
+            }
+        }
+        fn next_passed(&mut self, _cx: &mut Cx) -> Option<u32> {
+            self.passed.take()
+        }
+        fn tagged(&mut self, _cx: &mut Cx, request: u32, _waited: Span) {
+            self.note("tagged", request);
+        }
+        fn ended(&mut self, _cx: &mut Cx, request: u32, _took: Option<Span>) {
+            self.note("ended", request);
+        }
+        fn remove(&mut self, _cx: &mut Cx, request: u32) {
+            self.note("remove", request);
+        }
+        fn run(&mut self, _cx: &mut Cx) {
+            self.passed = Some(self.holds);
+            self.due = u64::MAX;
+        }
+        fn wake(&self) -> Option<Wake> {
+            (self.due < u64::MAX).then_some(Wake {
+                at: Instant::from_nanos(self.due),
+                reason: Reason::Limit,
+            })
+        }
+        fn backlog(&self, _table: &Table, _stream: u32) -> Span {
+            Span::from_nanos(u64::from(self.number))
+        }
+    }
+
+    /// Three controllers, the gate before the second; number n holds request n.
+    fn chain(log: &Log) -> Chain {
+        let spy = |number: u8| -> Box<dyn Controller> {
+            Box::new(Spy {
+                number,
+                holds: number.into(),
+                due: 100 - 10 * u64::from(number),
+                passed: None,
+                log: log.clone(),
+            })
+        };
+        Chain::of((0..3).map(spy).collect(), 1)
+    }
+
+    fn with<T>(act: impl FnOnce(&mut Cx) -> T) -> T {
+        let table = Table::new(&Limits::default(), DriveShape::default());
+        act(&mut Cx {
+            now: Instant::ZERO,
+            table,
+            events: Events::new(0),
+        })
+    }
+
+    #[test]
+    fn a_request_climbs_until_one_holds_it_and_goes_on_behind_that() {
+        let log = Log::default();
+        let mut chain = chain(&log);
+        with(|cx| {
+            assert_eq!(chain.climb(cx, 1, 0, 3), Some(1));
+            chain.run(cx, 1);
+            assert_eq!(chain.next_passed(cx), Some((1, 1)));
+            assert_eq!(chain.next_passed(cx), None);
+            assert_eq!(chain.climb(cx, 1, 2, 3), None);
+            chain.tagged(cx, 1, Span::ZERO);
+            chain.ended(cx, 1, None);
+        });
+        let enters = vec![(0, "enter", 1), (1, "enter", 1), (2, "enter", 1)];
+        let behind_gate = [
+            (1, "tagged", 1),
+            (2, "tagged", 1),
+            (1, "ended", 1),
+            (2, "ended", 1),
+        ];
+        assert_eq!(*log.borrow(), [enters, behind_gate.to_vec()].concat());
+    }
+
+    #[test]
+    fn one_that_is_given_up_leaves_its_holder_and_those_behind_the_gate_that_it_passed() {
+        let log = Log::default();
+        let mut chain = chain(&log);
+        with(|cx| {
+            assert_eq!(chain.climb(cx, 2, 0, 3), Some(2));
+            log.borrow_mut().clear();
+            chain.remove(cx, 2, 2);
+        });
+        assert_eq!(*log.borrow(), [(2, "remove", 2), (1, "ended", 2)]);
+    }
+
+    #[test]
+    fn the_earliest_wake_and_the_longest_backlog_count() {
+        let log = Log::default();
+        let mut chain = chain(&log);
+        assert_eq!(chain.due(), Instant::MAX);
+        with(|cx| {
+            chain.set(cx);
+            assert_eq!(chain.due(), Instant::from_nanos(80));
+            chain.run(cx, 2);
+            assert_eq!(chain.due(), Instant::from_nanos(90));
+            assert_eq!(chain.wake().map(|w| w.at), Some(chain.due()));
+            assert_eq!(chain.backlog(&cx.table, 0), Span::from_nanos(2));
+        });
+        assert!(chain.covers(GroupId(0)) && !chain.counts());
+    }
+}

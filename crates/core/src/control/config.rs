@@ -1,0 +1,51 @@
+//! Which controllers a layer has.
+
+use crate::contract::Contract;
+use crate::id::GroupId;
+use crate::knobs::{Kind, Knobs};
+use crate::refusal::Refusal;
+use crate::time::Span;
+
+/// The controllers of a layer. Their order is always that of the fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// `io.max`: keeps the max of contracts. Without it a contract with a max is refused.
+    pub max: bool,
+    /// `io.latency`: slows a group's siblings down while the group misses its target ([`Knobs::latency`]). Without it a target is
+    /// refused.
+    pub latency: bool,
+}
+
+impl Default for Config {
+    /// All of them. One that no group has set does nothing and costs nothing.
+    fn default() -> Self {
+        Self {
+            max: true,
+            latency: true,
+        }
+    }
+}
+
+impl Config {
+    /// No controller.
+    pub const NONE: Self = Self {
+        max: false,
+        latency: false,
+    };
+
+    /// Refuses what a group asks of a controller that is not there.
+    pub(crate) fn check(
+        &self,
+        id: GroupId,
+        contract: &Contract,
+        knobs: &Knobs,
+    ) -> Result<(), Refusal> {
+        if contract.max.is_limited() && !self.max {
+            Err(Refusal::NoController(id, Kind::Max))
+        } else if knobs.latency > Span::ZERO && !self.latency {
+            Err(Refusal::NoController(id, Kind::Latency))
+        } else {
+            Ok(())
+        }
+    }
+}

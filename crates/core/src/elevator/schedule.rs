@@ -1,0 +1,66 @@
+//! What the layer asks of an elevator.
+
+use crate::cx::Cx;
+use crate::flush::Flushes;
+use crate::id::{GroupId, StreamId, Tag};
+use crate::table::Table;
+use crate::wake::Wake;
+
+/// What an elevator wants done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send the next `bytes` of this request (all that is left of it if `bytes` says so). The elevator has accounted for them
+    /// and, if that was all, has forgotten the request.
+    Take { request: u32, bytes: u32 },
+    /// Nothing now on purpose; ask again then, or after the next call.
+    Wait(Wake),
+    /// Nothing to send.
+    Nothing,
+}
+
+/// An elevator as the layer sees it. Numbers are slots: of live requests and of streams in the [`Table`]. A call that may change the
+/// elevator is given a context; a question is given the table where it needs it.
+pub(crate) trait Schedule: core::fmt::Debug {
+    /// A stream came.
+    fn open(&mut self, _cx: &mut Cx, _stream: u32) {}
+    /// A stream without requests goes.
+    fn close(&mut self, _cx: &mut Cx, _stream: u32) {}
+    /// A group came, or its contract or its knobs changed.
+    fn set_group(&mut self, _cx: &mut Cx, _id: GroupId) {}
+    /// A group without members goes.
+    fn remove_group(&mut self, _cx: &mut Cx, _id: GroupId) {}
+    /// The drive's capacity changed.
+    fn set_capacity(&mut self, _cx: &mut Cx) {}
+    /// All edits of a change have been made.
+    fn settle(&mut self, _cx: &mut Cx) {}
+    /// A request (or what is left of one that was taken out) enters.
+    fn insert(&mut self, cx: &mut Cx, request: u32);
+    /// A request that is inside leaves undispatched: given up, or its stream is on hold.
+    fn remove(&mut self, cx: &mut Cx, request: u32);
+    /// Chooses. There is a free tag.
+    fn next(&mut self, cx: &mut Cx) -> Next;
+    /// A flush could begin, the first of those that are ready; there is a free tag. `None` begins it, else it is asked again then,
+    /// or after the next call. As in Linux, where flushes bypass the elevator, none is held back unless an elevator says so.
+    fn hold_flush(&mut self, _cx: &mut Cx, _flushes: &Flushes) -> Option<Wake> {
+        None
+    }
+    /// True if not everyone may take any scheduler tag. It stays so.
+    fn limits_tags(&self) -> bool {
+        false
+    }
+    /// A request that is outside may take a scheduler tag and enter.
+    fn may_tag(&self, _request: u32, _table: &Table) -> bool {
+        true
+    }
+    /// A request that has entered took a scheduler tag for it. This and the next are only told where tags are limited.
+    fn tagged(&mut self, _cx: &mut Cx, _request: u32) {}
+    /// A request that has entered has its scheduler tag no longer.
+    fn untagged(&mut self, _cx: &mut Cx, _request: u32) {}
+    /// The piece that had this tag came back from the drive (flushes among them, which no elevator chose); the tag is free, and
+    /// [`Pieces::last`](crate::table::Pieces::last) still has the piece.
+    fn complete(&mut self, _cx: &mut Cx, _tag: Tag) {}
+    /// The stream for whose next request the drive is kept, if it is.
+    fn idles_for(&self) -> Option<StreamId> {
+        None
+    }
+}

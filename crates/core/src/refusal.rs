@@ -1,0 +1,134 @@
+//! Why a change was refused, and the sums behind one that was accepted.
+
+use crate::contract::Capacity;
+use crate::id::GroupId;
+use crate::knobs::Kind;
+use core::fmt;
+
+/// The sums behind an accepted change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Promised {
+    /// Bytes a second promised: min of all, max of realtime clients.
+    pub bytes: u64,
+    /// Requests a second promised, likewise.
+    pub iops: u64,
+    /// Millionths of the drive's capacity that this takes; zero on a drive of unknown capacity.
+    pub millionths: u64,
+}
+
+/// Why a change was refused. Nothing of it is in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The promises add up to more than nine tenths of the drive.
+    OverCapacity {
+        /// What would be promised.
+        promised: Promised,
+        /// What the drive can do.
+        capacity: Capacity,
+    },
+    /// A min, or a realtime client, on a drive of unknown capacity.
+    CapacityUnknown(GroupId),
+    /// A realtime client without a max on its bandwidth or its requests.
+    RealtimeWithoutMax(GroupId),
+    /// An idle client with a min.
+    IdleWithMin(GroupId),
+    /// A min above the max of the same contract.
+    MinAboveMax(GroupId),
+    /// A min in bytes and one in requests.
+    TwoMins(GroupId),
+    /// The children of a group with a min of its own were promised more than it.
+    ChildrenAboveParent {
+        /// The parent.
+        group: GroupId,
+        /// Bytes a second its children were promised.
+        bytes: u64,
+        /// Requests a second its children were promised.
+        iops: u64,
+    },
+    /// A share outside 1 to the maximum named.
+    ShareOutOfRange(GroupId, u16),
+    /// The group does not exist.
+    NoSuchGroup(GroupId),
+    /// The group exists already.
+    GroupExists(GroupId),
+    /// The slot's number is not below the number of slots.
+    SlotOutOfRange(u32),
+    /// The group still has children or streams.
+    GroupInUse(GroupId),
+    /// A child of a group that has streams, or one too deep in the tree (8 levels).
+    BadParent(GroupId),
+    /// The root takes no contract and cannot be removed.
+    Root,
+    /// The group's contract or knobs need a controller that the layer does not have.
+    NoController(GroupId, Kind),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OverCapacity { promised, capacity } => over_capacity(f, promised, capacity),
+            Self::CapacityUnknown(g) => {
+                write!(
+                    f,
+                    "group {}: a min or a realtime class needs the drive's capacity, which is unknown",
+                    g.0
+                )
+            }
+            Self::RealtimeWithoutMax(g) => write!(f, "group {}: class realtime needs a max", g.0),
+            Self::IdleWithMin(g) => write!(f, "group {}: class idle can have no min", g.0),
+            Self::MinAboveMax(g) => write!(f, "group {}: its min is above its max", g.0),
+            Self::TwoMins(g) => write!(f, "group {}: a min in bytes or in requests, not both", g.0),
+            Self::ChildrenAboveParent { group, bytes, iops } => write!(
+                f,
+                "group {}: its members were promised {bytes} bytes/s and {iops} requests/s, more than its own min",
+                group.0
+            ),
+            Self::ShareOutOfRange(g, most) => write!(f, "group {}: a share is 1 to {most}", g.0),
+            Self::NoSuchGroup(g) => write!(f, "group {} does not exist", g.0),
+            Self::GroupExists(g) => write!(f, "group {} exists already", g.0),
+            Self::SlotOutOfRange(n) => write!(f, "slot {n} is beyond the configured number"),
+            Self::GroupInUse(g) => write!(f, "group {} has members", g.0),
+            Self::BadParent(g) => write!(
+                f,
+                "group {} cannot have a child: it has streams or is 8 levels deep",
+                g.0
+            ),
+            Self::NoController(g, kind) => {
+                write!(f, "group {}: {kind} is needed and is not there", g.0)
+            }
+            Self::Root => f.write_str("the root group takes no contract and stays"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// The sums: what is promised, and what it is held against.
+fn over_capacity(
+    f: &mut fmt::Formatter<'_>,
+    promised: &Promised,
+    capacity: &Capacity,
+) -> fmt::Result {
+    // Rounded up: what is too much must not look as if it fitted.
+    let tenths = promised.millionths.div_ceil(1_000);
+    write!(
+        f,
+        "promises add up to {}.{} % of the drive ({} bytes/s and {} requests/s of read {} bytes/s, write {} bytes/s",
+        tenths / 10,
+        tenths % 10,
+        promised.bytes,
+        promised.iops,
+        capacity.read,
+        capacity.write
+    )?;
+    let requests = [
+        (capacity.iops, "requests/s"),
+        (capacity.read_iops, "read requests/s"),
+        (capacity.write_iops, "write requests/s"),
+    ];
+    for (stated, what) in requests.into_iter().filter(|r| r.0 > 0) {
+        write!(f, ", {stated} {what}")?;
+    }
+    f.write_str("); at most 90 % can be promised")
+}

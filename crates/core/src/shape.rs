@@ -1,0 +1,93 @@
+//! What a layer is made for: the sizes of its tables, and its drive.
+
+use crate::contract::Capacity;
+use core::fmt;
+
+/// Sizes of every table. Nothing grows beyond them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Live requests: accepted and not yet done. 1 to 2^24.
+    pub requests: u32,
+    /// Streams that are open or draining. 1 to 2^20.
+    pub streams: u32,
+    /// Groups, the root included. 1 to 2^20.
+    pub groups: u32,
+    /// Address spaces. 1 to 2^20.
+    pub spaces: u32,
+    /// Live requests of one stream. At this many it is told to pause, and what it submits beyond is refused. At least 1.
+    pub per_stream: u32,
+    /// Live requests that every stream may have however full the layer is. `streams * reserved` is at most `requests`.
+    pub reserved: u32,
+    /// Requests in the elevator and the drive together (Linux: `nr_requests`); the others wait in front, first come, first
+    /// served. At least 1.
+    pub scheduler_tags: u32,
+    /// Events kept for a listener between two calls of [`Layer::drain`].
+    pub events: u32,
+}
+
+impl Limits {
+    /// Places for live requests that are not reserved for any stream.
+    pub(crate) const fn shared(&self) -> u32 {
+        self.requests - self.streams * self.reserved
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            requests: 4096,
+            streams: 256,
+            groups: 256,
+            spaces: 256,
+            per_stream: 256,
+            reserved: 4,
+            scheduler_tags: 4096,
+            events: 4096,
+        }
+    }
+}
+
+/// What the core must know of a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveShape {
+    /// Hardware queues. At least 1.
+    pub queues: u16,
+    /// Requests that each queue takes at a time. At least 1.
+    pub tags: u16,
+    /// Bytes the drive takes in one command; longer requests are split. A multiple of 512, at least 4096.
+    pub max_transfer: u32,
+    /// True for a drive that seeks.
+    pub rotational: bool,
+    /// What it can do at the least, if that is known.
+    pub capacity: Option<Capacity>,
+}
+
+impl Default for DriveShape {
+    /// A flash drive of unknown capacity with one queue of 32.
+    fn default() -> Self {
+        Self {
+            queues: 1,
+            tags: 32,
+            max_transfer: 128 * 1024,
+            rotational: false,
+            capacity: None,
+        }
+    }
+}
+
+/// Why a [`Config`] makes no layer: the field and what it must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConfigError {
+    /// The field.
+    pub field: &'static str,
+    /// What is allowed.
+    pub allowed: &'static str,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} must be {}", self.field, self.allowed)
+    }
+}
+
+impl core::error::Error for ConfigError {}

@@ -1,0 +1,40 @@
+//! When the layer is to be called next, and why.
+
+use crate::time::Instant;
+
+/// Why the layer wants to be called at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A limit lets the next request pass.
+    Limit,
+    /// The drive idles for a stream whose next request is expected.
+    Idling,
+    /// The turn of the stream in service is over.
+    BudgetTimeout,
+    /// `io.latency` lets a group go on: its siblings meet their targets again, or it has paid what it owed.
+    Latency,
+    /// The drive's queue was busy and nothing is in flight that could end.
+    Retry,
+    /// A flush that waits for the sake of a promise may begin, or has waited long enough.
+    Flush,
+}
+
+/// When to call [`Layer::poll`](crate::Layer::poll) next even if nothing happens, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wake {
+    /// When.
+    pub at: Instant,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Wake {
+    /// The earlier of two; at the same time the first counts.
+    pub(crate) fn earlier(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        match (first, second) {
+            (Some(a), Some(b)) => Some(if b.at < a.at { b } else { a }),
+            (a, b) => a.or(b),
+        }
+    }
+}
