@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
+    "weir-random",
     "weir-core",
     "weir-measure",
     "weir-wire",

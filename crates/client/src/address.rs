@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Addresses of servers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub enum Address {
     Tcp(String),
 }
 
-/// A text that is no address.
+/// The text is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an address: write unix:/path/of/socket or host:port")]
 pub struct AddressError(String);

@@ -1,4 +1,4 @@
-//! A connection to an export, from connecting to the end of the handshake.
+//! Connecting to an export, and the handshake.
 
 use crate::address::Address;
 use crate::socket::Socket;
@@ -11,43 +11,43 @@ use weir_wire::nbd::client::{Handshake, HandshakeConfig, HandshakeError, Outcome
 pub struct Connection {
     pub(crate) socket: Socket,
     pub(crate) session: Session,
-    /// What came behind the handshake.
+    /// Bytes received behind the handshake.
     pub(crate) received: Vec<u8>,
 }
 
-/// Why there is no connection.
+/// Why connecting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The socket.
+    /// The socket failed.
     #[error("cannot connect to {address}: {error}")]
     Socket {
-        /// Where to.
+        /// The server's address.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The server does not speak the protocol.
+    /// The server violated the protocol.
     #[error("{address} does not speak NBD as expected: {error}")]
     Protocol {
-        /// Where to.
+        /// The server's address.
         address: Address,
-        /// What was wrong.
+        /// The violation.
         error: HandshakeError,
     },
     /// The server refused.
     #[error("{address} refused export {export:?}: {message}")]
     Refused {
-        /// Where to.
+        /// The server's address.
         address: Address,
-        /// The export that was asked for.
+        /// The requested export.
         export: String,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
-    /// The server was too slow, or closed the connection.
+    /// The server timed out or closed the connection.
     #[error("{address} {what} during the handshake")]
     Ended {
-        /// Where to.
+        /// The server's address.
         address: Address,
         /// What happened.
         what: &'static str,
@@ -55,10 +55,10 @@ pub enum ConnectError {
 }
 
 impl Connection {
-    /// Connects to an export and shakes hands; at most for `timeout`.
+    /// Connects to an export and does the handshake within `timeout`.
     ///
     /// # Errors
-    /// The server is not there, refused, broke the protocol or was too slow.
+    /// The server cannot be reached, refused, violated the protocol or timed out.
     pub fn open(
         address: &Address,
         config: HandshakeConfig,
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// What was agreed.
+    /// The negotiated session.
     pub fn session(&self) -> &Session {
         &self.session
     }

@@ -12,7 +12,7 @@ use weir_load::{Client, Program, ProgramError, Region};
 use weir_measure::Meter;
 use weir_wire::nbd::client::HandshakeConfig;
 
-/// How long a server may take to shake hands.
+/// Time limit of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// How often progress is reported.
@@ -25,11 +25,11 @@ pub struct Member {
     pub name: String,
     /// The export it connects to.
     pub export: String,
-    /// What it does. Its times count from the common start.
+    /// Its program, whose times count from the common start.
     pub program: Program,
-    /// The part of the export it uses. `None`: all of it.
+    /// The part of the export that it uses. `None`: all of it.
     pub region: Option<Region>,
-    /// The seed of its choices.
+    /// The seed of its random choices.
     pub seed: u64,
 }
 
@@ -40,18 +40,18 @@ pub struct Fleet {
     pub address: Address,
     /// The clients.
     pub members: Vec<Member>,
-    /// Measured from this long after the start, so that nobody is measured while others still begin.
+    /// The measurement begins this long after the start, so that no client is measured while others are still starting.
     pub warm_up: Duration,
-    /// Measured for this long. The clients stop then.
+    /// Length of the measurement. The clients stop after it.
     pub length: Duration,
-    /// An answer that takes longer than this is taken for a failure.
+    /// A request that takes longer than this counts as failed.
     pub patience: Duration,
 }
 
-/// What became of one client.
+/// The result of one client.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What it saw, in nanoseconds since the common start.
+    /// Its measurements, in nanoseconds since the common start.
     pub meter: Meter,
     /// Why it ended early, if it did.
     pub error: Option<RunError>,
@@ -63,35 +63,36 @@ pub enum FleetError {
     /// A client could not connect.
     #[error("client {name}: {error}")]
     Connect {
-        /// Which.
+        /// The client's name.
         name: String,
-        /// Why.
+        /// The cause.
         error: ConnectError,
     },
-    /// A client's program cannot be run on its export.
+    /// A client's program cannot run on its export.
     #[error("client {name}: {error}")]
     Program {
-        /// Which.
+        /// The client's name.
         name: String,
-        /// Why.
+        /// The cause.
         error: ProgramError,
     },
-    /// The system has no thread for a client.
+    /// The system could not start a thread for a client.
     #[error("client {name}: cannot start a thread: {error}")]
     Thread {
-        /// Which.
+        /// The client's name.
         name: String,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
 }
 
 impl Fleet {
-    /// Connects all, starts them together, waits for all, and returns what each saw, in the order of the members. `progress` is
-    /// called about ten times a second with the time passed since the start, and just when the measurement begins and ends.
+    /// Connects all clients, starts them together, waits for all, and returns their results in the order of the members.
+    /// `progress` is called about ten times a second with the time since the start, and exactly when the measurement begins and
+    /// ends.
     ///
     /// # Errors
-    /// A client could not connect, its program does not fit its export, or there is no thread for it. Then none has started.
+    /// A client could not connect, its program does not fit its export, or its thread could not be started. In that case none has run.
     pub fn run(&self, mut progress: impl FnMut(Duration)) -> Result<Vec<Outcome>, FleetError> {
         let ready = self.connect()?;
         let (gate, stop) = (Gate::default(), AtomicBool::new(false));
@@ -104,12 +105,12 @@ impl Fleet {
             let outcomes = threads
                 .into_iter()
                 .map(|t| t.join().expect("a client does not panic"));
-            // The gate was opened with a start, so that all of them have run.
+            // The gate was opened with a start time, so all of them have run.
             Ok(outcomes.flatten().collect())
         })
     }
 
-    /// Waits for the end of the measurement, or of all clients.
+    /// Waits for the end of the measurement, or until all clients have finished.
     fn watch<T>(
         &self,
         start: Instant,
@@ -155,7 +156,7 @@ impl Fleet {
         ready.collect()
     }
 
-    /// A thread for each client, waiting at the gate.
+    /// Starts a thread for each client; each waits at the gate.
     fn spawn<'s>(
         &'s self,
         scope: &'s Scope<'s, '_>,
@@ -166,7 +167,7 @@ impl Fleet {
         let mut threads = Vec::new();
         for ((connection, client), member) in ready.into_iter().zip(&self.members) {
             let work = move || {
-                // Waiting with a timeout must not be rounded up to the default 50 us.
+                // Timeouts must not be rounded up by the default timer slack of 50 us.
                 let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
                 let origin = gate.wait()?;
                 Some(self.run_one(connection, client, origin, stop))
@@ -203,7 +204,7 @@ impl Fleet {
     }
 }
 
-/// Where threads wait for their common start.
+/// A barrier at which threads wait for their common start.
 #[derive(Debug, Default)]
 struct Gate {
     state: Mutex<Start>,
@@ -224,7 +225,7 @@ impl Gate {
         self.opened.notify_all();
     }
 
-    /// The common start, `None` if there is none.
+    /// Waits for the common start; `None` if it was cancelled.
     fn wait(&self) -> Option<Instant> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

@@ -1,8 +1,8 @@
 //! An NBD client that runs load programs: for the demo, for comparisons on a live server, for the server's tests.
 //!
 //! [`Connection`] connects and does the handshake, [`run`] runs one [`Program`](weir_load::Program) on it, and a [`Fleet`] runs
-//! many at once, one thread each, from a common start. What is measured is what a client sees: the time from sending a
-//! request (or, in an open loop, from when it was due) to having all of its answer.
+//! many at once from a common start, one thread each. Latency is measured as a client sees it: from sending a request (in an open
+//! loop, from when it was due) to having its whole reply.
 
 #![forbid(unsafe_code)]
 

@@ -19,13 +19,13 @@ const RECEIVE: usize = 256 << 10;
 pub struct Settings<'a> {
     /// The origin of the program's time.
     pub origin: Instant,
-    /// Set from outside: stop issuing, and return when all is answered.
+    /// Set by others: stop issuing, and return when all requests have completed.
     pub stop: &'a AtomicBool,
-    /// An answer that takes longer than this ends the run.
+    /// A reply that takes longer than this ends the run.
     pub patience: Duration,
 }
 
-/// Why a program did not run to its end.
+/// Why a program ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The socket failed.
@@ -34,22 +34,22 @@ pub enum RunError {
     /// The server closed the connection.
     #[error("the server closed the connection with {0} requests outstanding")]
     Closed(usize),
-    /// The server broke the protocol.
+    /// The server violated the protocol.
     #[error("the server broke the protocol: {0}")]
     Protocol(#[from] ReplyError),
-    /// An answer to nothing that was asked, or of the wrong kind.
+    /// A reply that matches no request, or is of the wrong kind.
     #[error("the server answered what was not asked (cookie {0})")]
     Stray(u64),
-    /// No answer for too long.
+    /// The server did not reply in time.
     #[error("no answer for {0:?}")]
     Silent(Duration),
 }
 
-/// Runs `client` on `connection` until it is finished or told to stop, and enters into `meter` what it sees. Times in the meter
+/// Runs `client` on `connection` until it has finished or is told to stop, and records its requests in `meter`. Times in the meter
 /// are nanoseconds since the origin.
 ///
 /// # Errors
-/// The connection failed, or the server did. Errors of single requests are counted in the meter instead.
+/// The connection or the server failed. Errors of single requests are only counted in the meter.
 pub fn run(
     connection: Connection,
     client: Client,
@@ -59,7 +59,7 @@ pub fn run(
     Runner::new(connection, client, meter, settings).run()
 }
 
-/// A request that was sent and not answered in full.
+/// A request that was sent and has no complete reply.
 #[derive(Debug, Clone, Copy)]
 struct Outstanding {
     io: Io,
@@ -69,11 +69,11 @@ struct Outstanding {
 /// What a client waits for.
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// An answer.
+    /// A reply.
     Answer,
-    /// An answer, or the time of its next request.
+    /// A reply, or the time of its next request.
     Due(weir_core::Instant),
-    /// Nothing: it is finished.
+    /// Nothing: it has finished.
     Leave,
 }
 
@@ -83,12 +83,12 @@ struct Runner<'a> {
     meter: &'a mut Meter,
     settings: &'a Settings<'a>,
     parser: ReplyParser,
-    /// In the order in which they were sent: a server answers mostly in that order, so the search is short.
+    /// In the order in which they were sent: a server mostly replies in that order, so the search is short.
     outstanding: VecDeque<Outstanding>,
-    /// Not sent yet, from `sent` on.
+    /// Bytes to send, of which those from `sent` on have not been sent.
     sending: Vec<u8>,
     sent: usize,
-    /// Payload of the reply being read that has not come yet, and whether that ends the request of the cookie.
+    /// Missing payload bytes of the reply being received, and whether they complete the request of the cookie.
     payload: u64,
     ends: Option<u64>,
     heard: Instant,
@@ -140,7 +140,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Issues all that is due, and says what to wait for.
+    /// Issues everything that is due, and returns what to wait for.
     fn issue(&mut self) -> Next {
         loop {
             if self.settings.stop.load(Ordering::Relaxed) {
@@ -214,7 +214,7 @@ impl<'a> Runner<'a> {
         self.sent == self.sending.len()
     }
 
-    /// Takes what the server sent.
+    /// Processes what the server sent.
     fn take(&mut self, mut input: &[u8]) -> Result<(), RunError> {
         self.heard = Instant::now();
         loop {
@@ -240,7 +240,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Takes the head of a reply: how much payload follows, and whether the request ends with it.
+    /// Parses the head of a reply: how much payload follows, and whether the request completes with it.
     fn reply(&mut self, reply: &Reply) -> Result<(), RunError> {
         let (cookie, payload, failed, done) = match *reply {
             Reply::Simple { cookie, error } => {
@@ -298,7 +298,7 @@ impl<'a> Runner<'a> {
         weir_core::Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// How long to wait: for what is due next, and never so long that a call to stop goes unheard.
+    /// How long to wait: until the next request is due, but never so long that a request to stop is noticed late.
     fn timeout(&self, wake: Option<weir_core::Instant>) -> Duration {
         const LISTEN: Duration = Duration::from_millis(50);
         let due = wake.map_or(LISTEN, |at| {
@@ -316,7 +316,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Says goodbye; whether the server hears it matters to nobody.
+    /// Sends a disconnect; whether the server receives it does not matter.
     fn leave(mut self) -> Result<(), RunError> {
         let flags = CommandFlags::EMPTY;
         let goodbye = Request {
@@ -333,7 +333,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Bytes that a request moves for its client: what is given back or zeroed moves none.
+/// Bytes that a request transfers for its client; discards and zeroing transfer none.
 fn moved(io: &Io) -> u64 {
     match io.op {
         Op::Read | Op::Write => io.length.into(),
@@ -341,7 +341,7 @@ fn moved(io: &Io) -> u64 {
     }
 }
 
-/// Data to write: not zeroes, and different from one request to the next.
+/// Data to write: not zero, and different for each request.
 fn pattern(number: u64, length: usize, out: &mut Vec<u8>) {
     let word = (number | 1)
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)

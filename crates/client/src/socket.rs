@@ -1,4 +1,4 @@
-//! A stream socket of either kind, with waiting that knows nanoseconds.
+//! A TCP or Unix stream socket, with timeouts in nanoseconds.
 
 use crate::address::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,7 +16,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Connects within `timeout`; to a Unix socket at once or not at all.
+    /// Connects within `timeout`; a Unix socket connects at once or fails.
     pub(crate) fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
@@ -33,8 +33,8 @@ impl Socket {
         }
     }
 
-    /// Waits until there is something to read, or room to write where that is asked for; at most for `timeout`. Returns false
-    /// when the time was up first.
+    /// Waits for at most `timeout` until the socket is readable, or writable if that is asked for. Returns false
+    /// on timeout.
     pub(crate) fn wait(&self, write: bool, timeout: Duration) -> io::Result<bool> {
         let events = if write {
             PollFlags::IN | PollFlags::OUT
@@ -52,7 +52,7 @@ impl Socket {
         }
     }
 
-    /// Bytes that are there now; `None` when there are none, zero at the end of the stream.
+    /// Receives available bytes; `None` if there are none, zero at the end of the stream.
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         unless_blocked(match self {
             Self::Unix(s) => s.read(into),
@@ -60,7 +60,7 @@ impl Socket {
         })
     }
 
-    /// Sends what there is room for now; `None` when there is none.
+    /// Sends as much as the socket takes now; `None` if it takes nothing.
     pub(crate) fn send(&mut self, from: &[u8]) -> io::Result<Option<usize>> {
         unless_blocked(match self {
             Self::Unix(s) => s.write(from),
@@ -78,7 +78,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Connects to the first of a name's addresses that answers.
+/// Connects to the first of a name's addresses that accepts.
 fn connect_tcp(host: &str, timeout: Duration) -> io::Result<TcpStream> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in host.to_socket_addrs()? {

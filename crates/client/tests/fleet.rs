@@ -1,4 +1,4 @@
-//! Clients against a server of a few lines, which answers well, badly, or not at all.
+//! Clients against a minimal server, which replies correctly, wrongly, or not at all.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -36,10 +36,10 @@ impl Exports for One {
     }
 }
 
-/// Answers a request by appending to the output; `false` ends the connection.
+/// Appends the reply to a request to the output; `false` ends the connection.
 type Answer = fn(&Request, &mut Vec<u8>) -> bool;
 
-/// A server on a free port; every request is answered by `answer`.
+/// A server on a free port; `answer` replies to every request.
 fn server(answer: Answer) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap().to_string());
@@ -52,7 +52,7 @@ fn server(answer: Answer) -> Address {
     address
 }
 
-/// Serves one connection until either side has enough. The test notices what goes wrong here by what the client sees.
+/// Serves one connection until either side closes it. The test notices errors here by what the client sees.
 fn serve(mut socket: TcpStream, answer: Answer) -> Option<()> {
     let mut shake = Handshake::new(HandshakeConfig::default());
     let (mut input, mut output, mut chunk) = (Vec::new(), Vec::new(), vec![0; 65536]);
@@ -158,7 +158,7 @@ fn fleet(address: Address, members: Vec<Member>) -> Fleet {
     }
 }
 
-/// A program on one connection until it ends.
+/// Runs a program on one connection to its end.
 fn run(answer: Answer, program: &Program, patience: Duration) -> (Meter, Result<(), RunError>) {
     let config = ClientConfig::new("one");
     let connection = Connection::open(&server(answer), config, Duration::from_mins(1)).unwrap();
@@ -191,7 +191,10 @@ fn every_answer_is_counted_once() {
     assert_eq!(counts, [100, 50]);
     assert_eq!(outcomes[0].meter.bytes(), 100 * 4096);
     assert!(outcomes.iter().all(|o| o.error.is_none()));
-    assert!(last < LONG, "who has finished is not waited for");
+    assert!(
+        last < LONG,
+        "the run does not wait for clients that have finished"
+    );
 }
 
 #[test]

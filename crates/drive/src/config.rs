@@ -1,4 +1,4 @@
-//! Which drive, with its parameters.
+//! The configuration of a drive: one of the models with its parameters.
 
 use crate::{Drive, hdd, null, ssd, volume};
 use alloc::boxed::Box;
@@ -36,7 +36,7 @@ impl Config {
     /// Checks every parameter.
     ///
     /// # Errors
-    /// The first one outside its permitted range.
+    /// The first parameter that is outside its permitted range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Null(config) => config.validate(),
@@ -46,7 +46,7 @@ impl Config {
         }
     }
 
-    /// The drive, empty.
+    /// Builds the drive, empty and idle.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -59,7 +59,7 @@ impl Config {
         }
     }
 
-    /// Its queues and what it can do, for the layer in front of it.
+    /// The drive's queues and limits, for the layer in front of it.
     pub fn shape(&self) -> DriveShape {
         match self {
             Self::Null(config) => config.shape(),
@@ -69,7 +69,7 @@ impl Config {
         }
     }
 
-    /// Bytes it holds; `None` for a model without positions, which takes any offset.
+    /// The drive's size in bytes; `None` for a model without positions, which accepts any offset.
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::Null(_) => None,
@@ -79,7 +79,7 @@ impl Config {
         }
     }
 
-    /// What it can do at the least; `None` where the model has no bound.
+    /// The capacity in the worst case; `None` where the model has no bound.
     pub fn capacity(&self) -> Option<Capacity> {
         match self {
             Self::Null(config) => config.capacity(),
@@ -94,9 +94,9 @@ impl Config {
 pub struct ConfigError {
     /// The parameter.
     pub key: &'static str,
-    /// What it was set to, in the unit of `allowed`.
+    /// Its value, in the unit of `allowed`.
     pub value: u64,
-    /// What is permitted, with the unit.
+    /// The permitted range, with its unit.
     pub allowed: &'static str,
 }
 
@@ -113,10 +113,10 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Whether it holds, the parameter, its value, and what is permitted.
+/// Whether the rule holds, the parameter, its value, and the permitted range.
 pub(crate) type Rule = (bool, &'static str, u64, &'static str);
 
-/// The first rule that does not hold, as an error.
+/// Returns the first rule that does not hold as an error.
 pub(crate) fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), ConfigError> {
     match rules.into_iter().find(|rule| !rule.0) {
         Some((_, key, value, allowed)) => Err(ConfigError {

@@ -1,46 +1,46 @@
-//! What every drive model can do.
+//! The trait that every drive model implements.
 
 use core::fmt;
 use weir_core::{Completion, Dispatch, DriveShape, Instant};
 
-/// A drive as a state machine: commands in, completions out, one of each for every tag.
+/// A drive as a state machine: commands go in, completions come out, exactly one for each command.
 ///
 /// Calls carry `now`, which never goes back; a `now` before the last one counts as the last one. Completions have a total order:
-/// by their time, and among equal times by the order of submission.
+/// by time, and completions of the same time by the order of submission.
 pub trait Drive: fmt::Debug {
-    /// A command arrives. Its tag must not be in flight.
+    /// Submits a command. Its tag must not be in flight.
     ///
     /// # Errors
-    /// The command's queue holds as many commands as it has tags. Nothing was done; submit it again after a completion.
+    /// [`Busy`] if all tags of the command's queue are in flight. Nothing has changed; submit it again after a completion.
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy>;
 
-    /// When [`Self::pop`] has something to give if nothing else arrives; `None` while the drive is empty. A later submission may
-    /// end earlier: ask again after each.
+    /// The time of the next completion if nothing else is submitted; `None` while the drive is idle. A later submission may end
+    /// earlier, so ask again after each.
     fn next_completion(&self) -> Option<Instant>;
 
-    /// The next command that has ended by `now`, if any. Call until it gives nothing.
+    /// Takes the next command that has ended by `now`, if any. Call it until it returns `None`.
     fn pop(&mut self, now: Instant) -> Option<Ended>;
 
-    /// Commands in the drive.
+    /// Commands in flight in the drive.
     fn in_flight(&self) -> u32;
 
-    /// Its queues and what it can do, for the layer in front of it.
+    /// The drive's queues and limits, for the layer in front of it.
     fn shape(&self) -> DriveShape;
 }
 
-/// A command ended.
+/// A completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// When, on the drive's own account: at or before the `now` of the [`Drive::pop`] that gave it.
+    /// When the command ended, by the drive's clock: at or before the `now` of the [`Drive::pop`] that returned it.
     pub at: Instant,
-    /// When the drive began to work on it: before that it waited in the drive for others. What the drive then does for several
-    /// commands side by side counts for each of them.
+    /// When the drive began to serve the command; before that the command waited in the drive's queue. Work that the drive does
+    /// for several commands in parallel counts for each of them.
     pub began: Instant,
-    /// Which, and how: what [`Layer::complete`](weir_core::Layer::complete) takes.
+    /// Which command ended, and how: the argument of [`Layer::complete`](weir_core::Layer::complete).
     pub completion: Completion,
 }
 
-/// The queue is full; nothing was done.
+/// The queue is full; the submission changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy;
 

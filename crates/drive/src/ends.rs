@@ -1,16 +1,16 @@
-//! Commands whose end is known.
+//! Commands whose time of completion is known.
 
 use crate::Ended;
 use alloc::vec::Vec;
 use weir_core::{Completion, Instant, Tag};
 
-/// When a command ends.
+/// A command and the time of its completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) at: Instant,
-    /// When the drive began to work on it.
+    /// When the drive began to serve it.
     pub(crate) began: Instant,
-    /// Its place in the order of submission.
+    /// Its position in the order of submission.
     pub(crate) sequence: u64,
     pub(crate) tag: Tag,
     /// Its hardware queue.
@@ -18,7 +18,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// As the drive reports it.
+    /// The completion as the drive reports it.
     pub(crate) fn ended(&self) -> Ended {
         Ended {
             at: self.at,
@@ -28,15 +28,15 @@ impl End {
     }
 }
 
-/// Ends in order: by time, and at the same time by the order of submission.
+/// Completions sorted by time, and those of the same time by the order of submission.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    /// The next one last.
+    /// In descending order, so that the next one is the last element.
     list: Vec<End>,
 }
 
 impl Ends {
-    /// Room for so many.
+    /// An empty list with room for `room` commands.
     pub(crate) fn new(room: usize) -> Self {
         Self {
             list: Vec::with_capacity(room),
@@ -44,17 +44,22 @@ impl Ends {
     }
 
     pub(crate) fn push(&mut self, end: End) {
+        debug_assert!(end.began <= end.at, "a command ends after it began");
         let key = |e: &End| (e.at, e.sequence);
         let place = self.list.partition_point(|e| key(e) > key(&end));
+        debug_assert!(
+            self.list.len() < self.list.capacity(),
+            "there is room for every tag"
+        );
         self.list.insert(place, end);
     }
 
-    /// When the next one is.
+    /// The time of the next completion.
     pub(crate) fn first(&self) -> Option<Instant> {
         self.list.last().map(|e| e.at)
     }
 
-    /// The next one if it is not later than `now`.
+    /// Removes the next completion if it is due by `now`.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<End> {
         self.list.pop_if(|e| e.at <= now)
     }

@@ -1,33 +1,33 @@
-//! A drive that now and then serves nothing for a while, as flash does that cleans up or a disk that reads a bad sector again and again.
+//! A drive that stops serving from time to time, as flash does during cleaning or a disk while it retries a bad sector.
 
 use crate::{Busy, Drive, Ended};
 use alloc::boxed::Box;
 use weir_core::{Dispatch, DriveShape, Instant, Span};
 
-/// When a drive serves nothing.
+/// When a drive is frozen, that is, serves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freeze {
-    /// When it freezes for the first time.
+    /// Start of the first freeze.
     pub first: Span,
-    /// For how long, each time: at least 1 ns and less than `every`.
+    /// Length of each freeze: at least 1 ns and less than `every`.
     pub length: Span,
-    /// From the beginning of one freeze to the beginning of the next.
+    /// Time from the start of one freeze to the start of the next.
     pub every: Span,
 }
 
 impl Freeze {
-    /// Whether a freeze is shorter than the time from one to the next, as it has to be, and not nothing.
+    /// Whether a freeze is longer than nothing and shorter than the time from one freeze to the next.
     pub fn is_valid(&self) -> bool {
         Span::ZERO < self.length && self.length < self.every
     }
 
-    /// Whether some part of the time from `from` to before `to` is frozen.
+    /// Whether any part of the time from `from` up to, but not including, `to` is frozen.
     pub fn overlaps(&self, from: Instant, to: Instant) -> bool {
-        self.thawed(to) - self.thawed(from) < to.since(from).as_nanos()
+        self.to_inner(to) - self.to_inner(from) < to.since(from).as_nanos()
     }
 
-    /// The time of the drive beneath, which stands still while it is frozen: how long, in nanoseconds, it has not been by `now`.
-    fn thawed(&self, now: Instant) -> u64 {
+    /// Converts `now` to the inner drive's time, which stands still during a freeze: the nanoseconds not frozen before `now`.
+    fn to_inner(&self, now: Instant) -> u64 {
         let now = now.as_nanos();
         let Some(since) = now.checked_sub(self.first.as_nanos()) else {
             return now;
@@ -37,19 +37,19 @@ impl Freeze {
         now - since / every * length - within
     }
 
-    /// When the drive beneath is where it is after so many nanoseconds: at the end of a freeze, if that is where it stands still.
-    fn outside(&self, thawed: u64) -> Instant {
-        let Some(since) = thawed.checked_sub(self.first.as_nanos()) else {
-            return Instant::from_nanos(thawed);
+    /// Converts the inner drive's time to ours; a time at which the inner clock stands still becomes the end of that freeze.
+    fn to_outer(&self, inner: u64) -> Instant {
+        let Some(since) = inner.checked_sub(self.first.as_nanos()) else {
+            return Instant::from_nanos(inner);
         };
         let (every, length) = (self.every.as_nanos(), self.length.as_nanos());
         let freezes = since / (every - length) + 1;
-        Instant::from_nanos(thawed.saturating_add(freezes.saturating_mul(length)))
+        Instant::from_nanos(inner.saturating_add(freezes.saturating_mul(length)))
     }
 }
 
-/// A drive whose clock stands still while it is frozen: what is under way ends so much later, what arrives begins when the freeze is
-/// over, and nothing ends meanwhile.
+/// A drive whose clock stands still while it is frozen: commands in flight end later by that time, commands that arrive during a
+/// freeze start after it, and nothing completes meanwhile.
 #[derive(Debug)]
 pub struct Freezing {
     drive: Box<dyn Drive>,
@@ -57,7 +57,7 @@ pub struct Freezing {
 }
 
 impl Freezing {
-    /// `drive`, which freezes so.
+    /// Wraps `drive` so that it freezes as `freeze` says.
     ///
     /// # Panics
     /// If the freeze is not [valid](Freeze::is_valid).
@@ -69,30 +69,30 @@ impl Freezing {
         Self { drive, freeze }
     }
 
-    fn inside(&self, now: Instant) -> Instant {
-        Instant::from_nanos(self.freeze.thawed(now))
+    fn inner_now(&self, now: Instant) -> Instant {
+        Instant::from_nanos(self.freeze.to_inner(now))
     }
 
-    fn outside(&self, thawed: Instant) -> Instant {
-        self.freeze.outside(thawed.as_nanos())
+    fn to_outer(&self, inner: Instant) -> Instant {
+        self.freeze.to_outer(inner.as_nanos())
     }
 }
 
 impl Drive for Freezing {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
-        self.drive.submit(self.inside(now), command)
+        self.drive.submit(self.inner_now(now), command)
     }
 
     fn next_completion(&self) -> Option<Instant> {
-        self.drive.next_completion().map(|at| self.outside(at))
+        self.drive.next_completion().map(|at| self.to_outer(at))
     }
 
     fn pop(&mut self, now: Instant) -> Option<Ended> {
         self.next_completion().filter(|at| *at <= now)?;
-        let ended = self.drive.pop(self.inside(now))?;
+        let ended = self.drive.pop(self.inner_now(now))?;
         Some(Ended {
-            at: self.outside(ended.at),
-            began: self.outside(ended.began),
+            at: self.to_outer(ended.at),
+            began: self.to_outer(ended.began),
             ..ended
         })
     }
@@ -123,7 +123,7 @@ mod tests {
         Instant::ZERO + Span::from_micros(micros)
     }
 
-    /// A service of 10 ms, 32 at a time, and no link.
+    /// 10 ms of service time, 32 tags, no link.
     fn drive() -> Freezing {
         let config = null::Config {
             service: Span::from_millis(10),
@@ -137,9 +137,9 @@ mod tests {
     fn times_inside_and_outside_are_each_others_inverse() {
         for ms in (0..700).filter(|ms| !(30..70).contains(&(ms % 100))) {
             let now = at(ms * 1000);
-            assert_eq!(FREEZE.outside(FREEZE.thawed(now)), now, "{ms} ms");
+            assert_eq!(FREEZE.to_outer(FREEZE.to_inner(now)), now, "{ms} ms");
         }
-        assert_eq!(FREEZE.thawed(at(350_000)), 30_000_000 + 3 * 60_000_000);
+        assert_eq!(FREEZE.to_inner(at(350_000)), 30_000_000 + 3 * 60_000_000);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn what_is_under_way_ends_later_and_nothing_begins_meanwhile() {
         let mut drive = drive();
-        // Ends before, would end within, arrives within.
+        // The first ends before the freeze, the second would end during it, the third arrives during it.
         for (tag, micros) in [(0, 15_000), (1, 25_000), (2, 50_000)] {
             let mut command = command();
             command.tag = weir_core::Tag(tag);

@@ -1,8 +1,8 @@
 //! Timing models of drives.
 //!
-//! A model is a state machine with the core's manners: no clock, no I/O, integers only, every table sized when it is made. It
-//! says *when* a command ends, never what its bytes are; whoever drives it holds the data. The same machine stands in for a drive
-//! in virtual time (the simulator) and in real time (the server).
+//! A model is a state machine in the manner of the core: it has no clock, does no I/O, uses integers only, and allocates its tables
+//! when it is built. It says *when* a command ends; its driver holds the data. The same model stands in for a drive in virtual time
+//! (the simulator) and in real time (the server).
 //!
 //! ```
 //! use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};

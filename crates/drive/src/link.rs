@@ -1,13 +1,13 @@
-//! A serial link: one transfer at a time, in order, exact to the fraction of a nanosecond.
+//! A serial link: one transfer at a time, in order, exact to a fraction of a nanosecond.
 
 use weir_core::{Instant, Span};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Bytes cross one after the other at a fixed rate.
+/// A link that transfers bytes one after the other at a fixed rate.
 ///
 /// Times are whole nanoseconds, rounded up; the fraction is carried while the link stays busy, so that a backlog of `n` bytes
-/// takes exactly `n / rate` and no rounding adds up.
+/// takes exactly `n / rate` and rounding errors do not accumulate.
 #[derive(Debug)]
 pub(crate) struct Link {
     /// Bytes a second; at most 10^12.
@@ -27,18 +27,18 @@ impl Link {
         }
     }
 
-    /// When all that was given to it has crossed.
+    /// When everything given to the link has been transferred.
     pub(crate) fn until(&self) -> Instant {
         Instant::from_nanos(self.until)
     }
 
-    /// What `bytes` take to cross.
+    /// The transfer time of `bytes` on an idle link.
     #[inline]
     pub(crate) fn time(&self, bytes: u32) -> Span {
         Span::from_nanos((u64::from(bytes) * SECOND).div_ceil(self.rate))
     }
 
-    /// When `bytes` that are ready at `ready` have crossed, behind all that came before.
+    /// When `bytes` that are ready at `ready` have been transferred, behind everything before them.
     #[inline]
     pub(crate) fn transfer(&mut self, ready: Instant, bytes: u32) -> Instant {
         if ready.as_nanos() > self.until {
@@ -78,9 +78,9 @@ mod tests {
             ends,
             [333_333_334, 666_666_667, 1_000_000_000, 1_333_333_334]
         );
-        // Ready within the last begun nanosecond: not before the fraction is over.
+        // Ready within the last nanosecond that has begun: the transfer waits for the fraction.
         assert_eq!(link.transfer(at(1_333_333_333), 1), at(1_666_666_667));
-        // Ready after it: the link stood still, the fraction is gone.
+        // Ready after it: the link was idle, and the fraction is dropped.
         assert_eq!(link.transfer(at(1_666_666_668), 3), at(2_666_666_668));
     }
 }

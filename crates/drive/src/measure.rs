@@ -1,33 +1,34 @@
-//! What a model can do by kind of request, found by running it with nothing in front of it.
+//! The capacity of a model by kind of request, measured by running the model with nothing in front of it.
 //!
-//! A parameter says what a part of a drive does; what comes of all of them together, only the model knows. So it is run: as many
-//! commands at a time as it takes, of one kind, until caches and buffers no longer help. The same drive gives the same figures, to
-//! the last digit.
+//! Parameters describe single parts of a drive; what they amount to together only the model knows. So it is run with a full queue
+//! of one kind of command until caches and buffers no longer help. The same drive always gives exactly the same figures.
 
 use crate::{Config, ConfigError, hdd, volume};
 use alloc::vec::Vec;
 use weir_core::{Capacity, Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+use weir_random::Xorshift;
 
-/// Commands in the drive at a time, at most.
+/// Maximum number of commands in flight.
 const DEPTH: u32 = 256;
 
-/// Bytes of a command that is one of a sequence, and of one at a random place.
+/// Length of a sequential command, and of a random one, in bytes.
 const LONG: u32 = 128 << 10;
 const SHORT: u32 = 4096;
 
-/// Commands that are counted, and those before them at the least.
+/// Commands that are counted, and the minimum number of warm-up commands before them.
 const COUNTED: u64 = 2048;
 const WARMING: u64 = 256;
 
-/// Commands before those that are counted at the most, however large the drive's buffer is.
+/// Maximum number of warm-up commands, however large the drive's buffer is.
 const WARMING_MAX: u64 = 32_768;
 
-/// Where a drive is at its best: its beginning.
+/// The range at which a drive is fastest: its beginning.
 const BEST: u64 = 1 << 30;
 
 impl Config {
-    /// What it can do at the least on its first `span` bytes, by kind: reads and writes in sequence at the slower end, and requests of 4 KiB at
-    /// random places all over it. Of a volume: all requests may lie on its weakest member. `None` where the model has no bound.
+    /// The worst-case capacity on the first `span` bytes, by kind: sequential reads and writes at the slower end, and random
+    /// requests of 4 KiB over the whole range. For a volume, all requests may be on its weakest member. `None` where the model
+    /// has no bound.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -40,8 +41,8 @@ impl Config {
         })
     }
 
-    /// What it can do at the most, by kind: the same requests at its beginning alone and from an empty buffer on, and never less than
-    /// [`Self::least`]. Of a volume: all that its members do together. Zero for what has no bound.
+    /// The best-case capacity by kind: the same requests at the beginning of the drive only and from an empty buffer on, and never
+    /// less than [`Self::least`]. For a volume, the sum of its members. Zero for what has no bound.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -61,8 +62,8 @@ impl Config {
         }
     }
 
-    /// Requests a second of `length` bytes at random places all over it, all reads or all writes, as many at a time as it takes. Of a model
-    /// without positions, on a part of it.
+    /// Random requests of `length` bytes per second with a full queue, all reads or all writes, over the whole drive; over a part
+    /// of it for a model without positions.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -74,11 +75,11 @@ impl Config {
         load.run(self, warming(self, op, length))
     }
 
-    /// Writes of `length` bytes that its buffer or cache takes before they meet the medium.
+    /// How many writes of `length` bytes its buffer or cache absorbs before their speed is that of the medium.
     fn buffered(&self, length: u64) -> u64 {
         match self {
             Self::Hdd(config) => (config.write_cache / length).min(hdd::DIRTY_MAX as u64),
-            // It is emptied while it is filled, so that filling it takes several times what it holds.
+            // The buffer is drained while it is filled, so filling it takes several times its size.
             Self::Ssd(config) => 4 * config.write_buffer / length,
             Self::Null(_) | Self::Volume(_) => 0,
         }
@@ -90,10 +91,10 @@ fn at_least(drive: &Config, span: u64) -> Result<Capacity, ConfigError> {
     let long = u64::from(LONG);
     let slower = |op| {
         let warming = warming(drive, op, LONG);
-        // As much as is read or written, where the drive has it.
+        // As much as is read or written, where the drive is that large.
         let room = (long * (warming + COUNTED)).min(size);
         let ends = match drive {
-            // Its tracks get shorter towards the end; nothing else depends on the place.
+            // Tracks get shorter towards the end; nothing else depends on the position.
             Config::Hdd(_) => &[0, (size - room) / long * long][..],
             _ => &[0],
         };
@@ -133,7 +134,7 @@ fn at_most(drive: &Config) -> Result<Capacity, ConfigError> {
     })
 }
 
-/// Commands after which what follows shows the medium and not the buffer.
+/// The number of commands after which the figures show the medium and not the buffer.
 fn warming(drive: &Config, op: Op, length: u32) -> u64 {
     match op {
         Op::Write => (2 * drive.buffered(length.into())).clamp(WARMING, WARMING_MAX),
@@ -141,7 +142,7 @@ fn warming(drive: &Config, op: Op, length: u32) -> u64 {
     }
 }
 
-/// The least that any member can do; zero is no bound.
+/// The smallest figure of any member; zero is no bound.
 fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, ConfigError> {
     let mut least: Option<Capacity> = None;
     for (member, _) in kinds(&volume.members) {
@@ -158,7 +159,7 @@ fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Confi
     Ok(least)
 }
 
-/// All that the members do side by side; what one of them has no bound for, all of them have none.
+/// The sum of the members; without a bound where one of them has none.
 fn together(volume: &volume::Config) -> Result<Capacity, ConfigError> {
     let mut sum: Option<Capacity> = None;
     for (member, count) in kinds(&volume.members) {
@@ -174,7 +175,7 @@ fn together(volume: &volume::Config) -> Result<Capacity, ConfigError> {
     Ok(sum.unwrap_or(Capacity::NONE))
 }
 
-/// The members without those that are like one before them, and how often each is there.
+/// The distinct members, and how often each occurs.
 fn kinds(members: &[Config]) -> Vec<(&Config, u64)> {
     let mut kinds: Vec<(&Config, u64)> = Vec::new();
     for member in members {
@@ -186,7 +187,7 @@ fn kinds(members: &[Config]) -> Vec<(&Config, u64)> {
     kinds
 }
 
-/// A capacity from two, part by part.
+/// Combines two capacities field by field.
 fn each(a: Capacity, b: Capacity, part: impl Fn(u64, u64) -> u64) -> Capacity {
     Capacity {
         read: part(a.read, b.read),
@@ -197,7 +198,7 @@ fn each(a: Capacity, b: Capacity, part: impl Fn(u64, u64) -> u64) -> Capacity {
     }
 }
 
-/// One kind of command, of one length, in one part of a drive.
+/// Commands of one kind and one length in one range of a drive.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     op: Op,
@@ -228,14 +229,14 @@ impl Load {
         }
     }
 
-    /// Commands a second, rounded down but for less than one, of those that come after the first `warming`.
+    /// Commands per second after the first `warming`, rounded down unless below one.
     fn run(self, config: &Config, warming: u64) -> Result<u64, ConfigError> {
         let mut drive = config.build()?;
         let shape = drive.shape();
         let depth = DEPTH.min(u32::from(shape.tags) * u32::from(shape.queues));
         let mut commands = self.commands(shape.queues);
         for tag in 0..depth {
-            // As many as it has places are never too many; were they, fewer would be under way.
+            // The drive has a tag for each of them; if it had not, fewer would be in flight.
             let _ = drive.submit(Instant::ZERO, &commands(tag));
         }
         let (mut ended, mut begin, mut now) = (0, Instant::ZERO, Instant::ZERO);
@@ -256,13 +257,13 @@ impl Load {
         Ok(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
     }
 
-    /// One command after the other, for the tag that is free.
+    /// An iterator of commands; it is given the free tag for each.
     fn commands(self, queues: u16) -> impl FnMut(u32) -> Dispatch {
         let length = (self.end - self.from).min(self.length.into()).max(1);
         let places = (self.end - self.from).max(1) / length;
-        let (mut next, mut random) = (0, Random(1));
+        let (mut next, mut random) = (0, Xorshift::new(1));
         move |tag| {
-            let place = if self.random { random.next() } else { next };
+            let place = if self.random { random.next_u64() } else { next };
             next += 1;
             Dispatch {
                 queue: QueueId((tag % u32::from(queues)) as u16),
@@ -277,18 +278,6 @@ impl Load {
                 within: 0,
             }
         }
-    }
-}
-
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
     }
 }
 
@@ -318,7 +307,7 @@ mod tests {
         assert!(near(least.read, 60_000_000), "{least:?}");
         assert!(near(least.write, 60_000_000), "{least:?}");
         assert!(near(most.read, 110_000_000), "{most:?}");
-        // Whoever uses its beginning alone meets neither the slow zones nor long seeks.
+        // Commands at the beginning of the drive only meet neither the slow zones nor long seeks.
         let beginning = disk.least(1 << 30).unwrap().unwrap();
         assert!(near(beginning.read, 110_000_000), "{beginning:?}");
         assert!(
@@ -327,7 +316,8 @@ mod tests {
         );
     }
 
-    /// A revolution and the average seek bound one request at a time; a queue of them does better, but not by an order.
+    /// With one request at a time, a revolution and the average seek are the bound; a full queue does better, but less than
+    /// tenfold.
     #[test]
     fn random_requests_are_those_of_the_arm() {
         let least = |tags| {
@@ -375,7 +365,7 @@ mod tests {
         assert_eq!(parts(two.most().unwrap()), one.map(|n| 2 * n));
         let mixed = volume(vec![quick.clone(), disk.clone()]);
         assert_eq!(least(&mixed), least(&disk));
-        // Without a bound of its own a member neither helps nor hinders.
+        // A member without a bound of its own changes nothing.
         let endless = Config::Null(null::Config {
             service: Span::ZERO,
             link: 0,

@@ -1,5 +1,5 @@
-//! What holds for every drive that can be, whatever its numbers: drawn configurations under drawn loads. What a kind of drive does with
-//! numbers that are known stands in the tests of its kind.
+//! Properties that hold for every possible drive: drawn configurations under drawn loads. The behaviour of a model with known
+//! figures is tested beside the model.
 
 use crate::testing::{Client, Load, Result};
 use crate::{Config, hdd, null, ssd, volume};
@@ -118,8 +118,8 @@ fn any_drive() -> impl Strategy<Value = Config> {
     prop_oneof![4 => single, 1 => stripe.prop_map(Config::Volume)]
 }
 
-/// The drive with nothing in it that comes of age: a disk whose commands all do, because a deep queue makes them wait, serves them in
-/// the order of their arrival, and is as slow as with a shallow one.
+/// The drive without ageing: in a disk all of whose commands are overdue, because a deep queue makes them wait, they are served in
+/// order of arrival, as slowly as with a shallow queue.
 fn patient(mut config: Config) -> Config {
     match &mut config {
         Config::Hdd(disk) => disk.ageing = Span::from_secs(60),
@@ -138,13 +138,13 @@ fn load(config: &Config) -> Load<Box<dyn crate::Drive>> {
     Load::new(config.build().expect("it was drawn possible"), size)
 }
 
-/// Commands a second of one client after the other, each alone on the drive.
+/// The rates of clients that run one after the other, each alone on the drive.
 fn bytes_a_second(config: &Config, client: Client, millis: u64) -> u64 {
     let (results, elapsed) = load(config).run(&mut [client], Span::from_millis(millis));
     results[0].rate(elapsed)
 }
 
-/// Clients of every kind that share all the places of a drive.
+/// Clients of every kind that share all tags of a drive.
 fn clients(config: &Config, kinds: [Op; 3], length: u32) -> Vec<Client> {
     let shape = config.shape();
     let places = u32::from(shape.queues) * u32::from(shape.tags);
@@ -167,8 +167,8 @@ const KINDS: [[Op; 3]; 4] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Every command ends once, when it is announced, and not before it came (the load checks all that); and, at a constant number
-    /// of commands outstanding, their number is their rate times their latency.
+    /// Every command ends once, at the announced time, and not before it was submitted (the load checks all that); and with a
+    /// constant number of commands in flight, that number is their rate times their latency.
     #[test]
     fn nothing_is_lost_or_doubled_and_littles_law_holds(config in any_drive(), kinds in 0usize..4, pages in 1u32..40) {
         let mut clients = clients(&config, KINDS[kinds], pages * 4096);
@@ -177,7 +177,7 @@ proptest! {
         prop_assert!(elapsed >= run || clients.iter().all(|c| c.depth == 0));
         for (client, result) in clients.iter().zip(&results) {
             prop_assert!(result.requests >= u64::from(client.depth));
-            // Each of a client's places is in use from the beginning until, at the end, there is nothing new for it.
+            // Each of a client's tags is in use from the beginning until, at the end, nothing new is submitted for it.
             let inside = u128::from(elapsed.as_nanos()) * u128::from(client.depth);
             let latency = u128::from(result.latency.as_nanos());
             let used = u128::from(run.as_nanos()) * u128::from(client.depth);
@@ -185,7 +185,7 @@ proptest! {
         }
     }
 
-    /// No more crosses a link than it carries, and no more comes from the dies than they read.
+    /// The link carries no more than its rate, and the dies deliver no more than they can read.
     #[test]
     fn throughput_is_never_above_link_or_dies(config in flash(), pages in 1u32..40, sequential in any::<bool>(), op in 0usize..2) {
         let op = [Op::Read, Op::Write][op];
@@ -201,7 +201,7 @@ proptest! {
         prop_assert!(rate <= config.link, "{rate} over a link of {}", config.link);
         let dies = u64::from(config.channels) * u64::from(config.dies);
         if op == Op::Read && !sequential {
-            // A die gives a page at a time, and no die can give more than its channel carries.
+            // A die delivers one page at a time, and no die can deliver more than its channel carries.
             let pages = dies * SECOND / config.read.as_nanos();
             let most = (pages + 1) * u64::from(config.page);
             prop_assert!(rate <= most, "{rate} from dies that give {most}");
@@ -211,7 +211,7 @@ proptest! {
         prop_assert!(commands <= SECOND, "the controller is one");
     }
 
-    /// A disk gives no more than its fastest zone passes under the head, and what its caches hold.
+    /// A disk delivers no more than its fastest zone's rate and the contents of its caches.
     #[test]
     fn a_disk_gives_no_more_than_passes_under_its_head(config in disk(), pages in 1u32..40, random in any::<bool>()) {
         let length = pages * 4096;
@@ -225,15 +225,15 @@ proptest! {
         let (results, elapsed) = load.run(&mut [client], Span::from_millis(200));
         let fastest = config.zones.iter().map(|z| z.rate).max().expect("there are zones");
         let read = u128::from(fastest) * u128::from(elapsed.as_nanos()) / u128::from(SECOND);
-        // Small disks are read again and again from the cache: what it holds may be given any number of times, over the link.
+        // A small disk is read again and again from the cache, whose contents may be delivered any number of times over the link.
         if config.segment == 0 {
             prop_assert!(u128::from(results[0].bytes) <= read + u128::from(length));
         }
         prop_assert!(results[0].rate(elapsed) <= config.link);
     }
 
-    /// More of the same outstanding never makes random reads slower, whatever the drive. (A deeper queue may order them worse by
-    /// chance: two in a hundred are granted.)
+    /// Random reads never get slower with more of them in flight, whatever the drive. (A deeper queue may by chance be ordered
+    /// worse, so 2 % are tolerated.)
     #[test]
     fn more_depth_is_never_slower_for_random_reads(config in any_drive()) {
         let config = patient(config);
@@ -250,8 +250,8 @@ proptest! {
         }
     }
 
-    /// However many streams read on, a random read waits no longer than the bytes that may overtake it take on the link, behind what
-    /// was chosen before it came.
+    /// However many sequential streams there are, a random read waits no longer than the link needs for the bytes that may
+    /// overtake it, behind the commands that were chosen before it arrived.
     #[test]
     fn the_starvation_bound_of_flash_holds(config in flash(), pages in 1u32..40) {
         let length = pages * 4096;
@@ -264,8 +264,9 @@ proptest! {
         clients.push(Client::random(Op::Read, 4096, 1));
         let (results, _) = load(&Config::Ssd(config)).run(&mut clients, Span::from_millis(100));
         let target = results.last().expect("there is a target");
-        // Reads that are served before it: what may overtake it, what came before, what was on its way. Each takes the slowest of
-        // its parts: the controller, the link, its pages one after the other on one die and one channel, those read ahead included.
+        // Reads that are served before it: those that may overtake it, those that came before, and those under way. Each takes
+        // the slowest of its parts: the controller, the link, its pages one after the other on one die and one channel, with
+        // read-ahead.
         let served = config.favour / u64::from(length) + 2 * u64::from(depth) + 2;
         let pages = u64::from((length + config.read_ahead) / config.page) + 3;
         let page = config.read.as_nanos() + u64::from(config.page) * SECOND / config.channel;
@@ -276,7 +277,7 @@ proptest! {
         prop_assert!(target.longest.as_nanos() <= bound, "{:?} of {bound}", target.longest);
     }
 
-    /// A read of a disk is served once it is of age, behind those that are older.
+    /// An overdue read of a disk is served next, behind older overdue ones.
     #[test]
     fn the_starvation_bound_of_a_disk_holds(config in disk(), pages in 1u32..40) {
         prop_assume!(config.tags >= 2);

@@ -2,18 +2,18 @@
 
 use alloc::vec::Vec;
 
-/// First in, first out, in memory taken once. Pushing beyond the capacity is the owner's bug.
+/// A FIFO whose memory is allocated once. Pushing beyond the capacity is a bug of the caller.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     slots: Vec<T>,
-    /// Capacity less one; the capacity is a power of two.
+    /// The capacity, a power of two, less one.
     mask: usize,
     head: usize,
     len: usize,
 }
 
 impl<T: Copy> Ring<T> {
-    /// Room for at least `capacity`; `blank` fills the unused places.
+    /// A queue for at least `capacity` entries; `blank` fills the unused ones.
     pub(crate) fn new(capacity: usize, blank: T) -> Self {
         let room = capacity.max(1).next_power_of_two();
         Self {

@@ -1,9 +1,10 @@
-//! A closed loop against any drive, for the models' tests: some clients, each with so many commands outstanding.
+//! A closed loop against any drive, for the models' tests: some clients, each with a constant number of commands in flight.
 
 use crate::{Busy, Drive, Ended};
 use std::boxed::Box;
 use std::vec::Vec;
 use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, QueueId, SpaceId, Span, StreamId, Tag};
+use weir_random::Rng;
 
 /// Any drive, for tests that draw its kind.
 impl Drive for Box<dyn Drive> {
@@ -28,7 +29,7 @@ impl Drive for Box<dyn Drive> {
     }
 }
 
-/// What a client asks for.
+/// A client's workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) op: Op,
@@ -58,7 +59,7 @@ impl Client {
     }
 }
 
-/// A read of 4 KiB from the beginning, for others to be made from.
+/// A read of 4 KiB at offset zero, as a base for other commands.
 pub(crate) fn command() -> Dispatch {
     Dispatch {
         queue: QueueId(0),
@@ -74,7 +75,7 @@ pub(crate) fn command() -> Dispatch {
     }
 }
 
-/// What became of a client.
+/// A client's results.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Result {
     pub(crate) requests: u64,
@@ -88,26 +89,26 @@ impl Result {
         Span::from_nanos(self.latency.as_nanos() / self.requests.max(1))
     }
 
-    /// Bytes a second.
+    /// Bytes per second.
     pub(crate) fn rate(&self, elapsed: Span) -> u64 {
         (u128::from(self.bytes) * 1_000_000_000 / u128::from(elapsed.as_nanos())) as u64
     }
 }
 
-/// A drive and who uses it.
+/// A drive and its clients.
 #[derive(Debug)]
 pub(crate) struct Load<D> {
     pub(crate) drive: D,
     pub(crate) now: Instant,
     size: u64,
-    random: u64,
-    /// By tag: the client and when it asked.
+    random: Rng,
+    /// By tag: the client, and when it submitted.
     outstanding: Vec<Option<(usize, Instant)>>,
     free: Vec<u32>,
 }
 
 impl<D: Drive> Load<D> {
-    /// `size`: bytes of the drive that random clients use.
+    /// `size`: the range in bytes that random clients use.
     pub(crate) fn new(drive: D, size: u64) -> Self {
         let shape = drive.shape();
         let tags = u32::from(shape.queues) * u32::from(shape.tags);
@@ -115,21 +116,18 @@ impl<D: Drive> Load<D> {
             drive,
             now: Instant::ZERO,
             size,
-            random: 1,
+            random: Rng::new(1),
             outstanding: std::vec![None; tags as usize],
             free: (0..tags).collect(),
         }
     }
 
     pub(crate) fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
+        self.random.next_u64()
     }
 
-    /// Runs until so long has passed and all is answered, each command exactly once and no sooner or later than announced. Returns
-    /// what became of each client, and the time it took in all.
+    /// Runs for `length` and until all commands have completed, each exactly once and at the announced time. Returns each client's
+    /// results and the total time.
     pub(crate) fn run(&mut self, clients: &mut [Client], length: Span) -> (Vec<Result>, Span) {
         let begin = self.now;
         let mut results = std::vec![Result::default(); clients.len()];

@@ -1,9 +1,10 @@
-//! How much memory a model takes.
+//! Memory use of a model.
 
 use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
 use weir_drive::{Drive, ssd};
+use weir_random::Rng;
 
-/// A flash drive of 512 GB with 8184 places, all of it written before.
+/// A flash drive of 512 GB with 8184 tags, fully written.
 fn large() -> ssd::Config {
     ssd::Config {
         size: 512_110_190_592,
@@ -15,9 +16,9 @@ fn large() -> ssd::Config {
     }
 }
 
-/// Writes at random with so many commands outstanding.
+/// Writes at random with a constant number of commands in flight.
 fn overwrite(drive: &mut ssd::Ssd, size: u64, commands: u64) {
-    let (mut now, mut random) = (Instant::ZERO, 1u64);
+    let (mut now, mut random) = (Instant::ZERO, Rng::new(1));
     let mut free: Vec<u32> = (0..1023 * 8).collect();
     for _ in 0..commands {
         let tag = free.pop().unwrap_or_else(|| {
@@ -28,9 +29,6 @@ fn overwrite(drive: &mut ssd::Ssd, size: u64, commands: u64) {
                 }
             }
         });
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
         let command = Dispatch {
             queue: QueueId((tag / 1023) as u16),
             tag: Tag(tag),
@@ -43,7 +41,7 @@ fn overwrite(drive: &mut ssd::Ssd, size: u64, commands: u64) {
                 Op::Read
             },
             flags: Flags::NONE,
-            offset: random % (size / 4096) * 4096,
+            offset: random.range(0, size / 4096 - 1) * 4096,
             length: 4096,
             within: 0,
         };
@@ -51,7 +49,7 @@ fn overwrite(drive: &mut ssd::Ssd, size: u64, commands: u64) {
     }
 }
 
-/// The model keeps no table of where each page lies, which alone would be half a gigabyte.
+/// The model keeps no mapping table, which alone would take half a gigabyte.
 #[test]
 fn a_drive_of_512_gb_takes_less_than_ten_megabytes() {
     let config = large();

@@ -1,8 +1,8 @@
 //! Parameter sets that fit as well as the profile does.
 //!
-//! What nothing published shows could as well be otherwise: each such parameter is drawn from the range that its sheet calls plausible,
-//! the tied ones are found anew, and the set is kept if every fitted figure is as near as the sheet asks. What a model predicts is the
-//! interval that these sets span.
+//! A parameter that no published figure determines may have another value: each of these is drawn from the range that its sheet
+//! calls plausible, the tied parameters are fitted again, and the set is kept if every fitted figure is within the tolerance of
+//! the sheet. A model's prediction is the interval that these sets span.
 
 use crate::Error;
 use crate::fit::{compare_fitted, ties};
@@ -13,14 +13,14 @@ use weir_config::sheet::Sheet;
 use weir_drive::Config;
 use weir_load::Rng;
 
-/// Sets drawn for each one that is wanted, at most.
+/// Maximum number of draws for each set that is wanted.
 const DRAWS: usize = 8;
 
-/// What came of a draw: a set if it fits.
+/// The result of a draw: a set, if it fits.
 type Drawn = Result<Option<Config>, Error>;
 
-/// `wanted` sets that fit as well, or as many as there are among eight times as many draws: the same ones whatever `jobs`. `found` is
-/// told how many there are so far.
+/// `wanted` sets that fit as well, or as many as there are among eight times as many draws; the result does not depend on `jobs`.
+/// `found` is told the number of sets so far.
 ///
 /// # Errors
 /// As [`fit`](crate::fit).
@@ -34,7 +34,7 @@ pub fn ensemble(
     let ties = ties(sheet)?;
     let sets: Mutex<Vec<(usize, Drawn)>> = Mutex::default();
     let next = AtomicUsize::new(0);
-    // Draws are given out in order and each that is given out is finished, so that none before the last is missing at the end.
+    // Draws are handed out in order and every one that was handed out is finished, so none before the last is missing in the end.
     let work = || {
         while count(&lock(&sets)) < wanted {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -59,7 +59,7 @@ pub fn ensemble(
     sets.take(wanted).collect()
 }
 
-/// A drive with every parameter that nothing shows somewhere in its range, each place equally likely; it may be an impossible one.
+/// A drive whose undetermined parameters are drawn uniformly from their ranges; its parameters may contradict each other.
 fn draw(sheet: &Sheet, fitted: &Config, index: usize) -> Config {
     let mut drive = fitted.clone();
     let mut rng = Rng::new(weir_load::seed(&sheet.profile.name, index as u32, 0));
@@ -70,7 +70,7 @@ fn draw(sheet: &Sheet, fitted: &Config, index: usize) -> Config {
     drive
 }
 
-/// The drive with its tied parameters found anew, if every fitted figure holds then.
+/// The drive with its tied parameters fitted again, if every fitted figure is then within its tolerance.
 fn fits(sheet: &Sheet, ties: &[Tie], drive: &Config) -> Drawn {
     if drive.validate().is_err() {
         return Ok(None);

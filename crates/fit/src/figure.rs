@@ -1,4 +1,4 @@
-//! What is published of drives, each as an experiment that the simulator plays.
+//! Published figures of drives, each as an experiment in the simulator.
 
 use crate::Error;
 use weir_core::{Contract, Span};
@@ -8,46 +8,46 @@ use weir_sim::Buffered;
 use weir_sim::scenario::{Control, FILE, Interferers, Reads, latency};
 use weir_sim::{Adapter, NrRequests, Policy, Results, Run, Scenario};
 
-/// Requests in flight where a sheet says "peak": more than that no data sheet uses.
+/// The queue depth meant by "peak" on a sheet; no data sheet uses more.
 const DEEP: u32 = 128;
 
-/// How long a peak is measured: reads are steady at once, writes when their buffer is full, and a disk has few accesses a second.
+/// How long a peak is measured: reads are steady at once, writes once their buffer is full; a disk has few accesses per second.
 const READING: Span = Span::from_millis(300);
 const WRITING: Span = Span::from_secs(1);
 const ACCESSES: Span = Span::from_secs(4);
 
-/// Something that is published of drives and can be measured of a model.
+/// A figure that is published of drives and can be measured on a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
-    /// Sequential reads of 128 KiB, as many at a time as the drive takes (128 at most), in bytes a second.
+    /// Sequential reads of 128 KiB with a full queue (at most 128), in bytes per second.
     SequentialRead,
-    /// Sequential writes of the same kind, in bytes a second.
+    /// Sequential writes of the same kind, in bytes per second.
     SequentialWrite,
-    /// Random reads of 4 KiB, as many at a time as the drive takes (128 at most), in bytes a second.
+    /// Random reads of 4 KiB with a full queue (at most 128), in bytes per second.
     RandomRead,
-    /// Random writes of the same kind, in bytes a second.
+    /// Random writes of the same kind, in bytes per second.
     RandomWrite,
-    /// One thread that reads in sequence, 128 KiB at a time and one at a time past the page cache, in bytes a second. (Through the page
-    /// cache two windows of read-ahead are under way at a time, and any drive gives its peak.)
+    /// One thread that reads sequentially, 128 KiB at a time, one at a time, with direct I/O, in bytes per second. (Through the
+    /// page cache, two read-ahead windows are in flight at a time, and any drive reaches its peak.)
     OneReader,
-    /// A process that reads its file at random, 4 KiB a call, in bytes a second.
+    /// A process that reads its file at random, 4 KiB per call, in bytes per second.
     OneRandomReader,
-    /// A single 4 KiB random read at a time, anywhere on the drive, in nanoseconds.
+    /// One 4 KiB random read at a time over the whole drive: latency in nanoseconds.
     Access,
-    /// A read of 32 KiB at a time, in sequence, in nanoseconds.
+    /// One sequential read of 32 KiB at a time: latency in nanoseconds.
     OneAtATime,
-    /// The target's mean read in a case of the `latency` scenario, in nanoseconds.
+    /// The target's mean read latency in a case of the `latency` scenario, in nanoseconds.
     Latency(Interferers, Control),
-    /// The target's mean read in a case of the `latency-sporadic` scenario, in nanoseconds.
+    /// The target's mean read latency in a case of the `latency-sporadic` scenario, in nanoseconds.
     Sporadic(Interferers, Control),
-    /// What all together get in a case of the `latency` scenario, in bytes a second.
+    /// The total bandwidth in a case of the `latency` scenario, in bytes per second.
     Total(Interferers, Control),
 }
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
-    /// Bytes a second.
+    /// Bytes per second.
     Rate,
     /// Nanoseconds.
     Time,
@@ -81,12 +81,12 @@ impl Figure {
         }
     }
 
-    /// The figure of a name.
+    /// The figure of that name.
     pub fn find(name: &str) -> Option<Self> {
         Self::all().find(|figure| figure.name() == name)
     }
 
-    /// All of them.
+    /// All figures.
     pub fn all() -> impl Iterator<Item = Self> {
         let cases = Interferers::ALL
             .into_iter()
@@ -96,7 +96,7 @@ impl Figure {
         PEAKS.iter().map(|p| p.1).chain(cases)
     }
 
-    /// What it is counted in.
+    /// Its unit.
     pub fn measure(self) -> Measure {
         match self {
             Self::Access | Self::OneAtATime | Self::Latency(..) | Self::Sporadic(..) => {
@@ -106,11 +106,11 @@ impl Figure {
         }
     }
 
-    /// The figure of a model, in bytes a second or nanoseconds. Means of few reads are taken over so many repetitions that there
-    /// are thirty reads at least, or `repetitions_max` of them.
+    /// The figure of a model, in bytes per second or nanoseconds. Means of few reads are taken over enough repetitions for
+    /// thirty reads, at most `repetitions_max`.
     ///
     /// # Errors
-    /// The scenario cannot be played on this drive: a parameter is out of range, or the files do not fit.
+    /// The scenario cannot be run on this drive: a parameter is out of range, or the files do not fit.
     pub fn of(self, drive: &Config, repetitions_max: u32) -> Result<f64, Error> {
         match self {
             Self::SequentialRead => rate(drive, sequential(drive), READING),
@@ -141,7 +141,7 @@ impl Figure {
     }
 }
 
-/// As many requests as the drive takes.
+/// The queue depth that fills the drive.
 fn deep(drive: &Config) -> u32 {
     let shape = drive.shape();
     u32::from(shape.tags)
@@ -153,19 +153,19 @@ fn sequential(drive: &Config) -> Program {
     Program::sequential_reads(128 << 10, deep(drive))
 }
 
-/// A client that reads or writes past the page cache in a file, for so long.
+/// Bandwidth of a client that accesses a file with direct I/O for `time`.
 fn rate(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
     let results = direct(drive, program, time, Some(FILE))?;
     Ok(per_second(&results))
 }
 
-/// The mean request of a client anywhere on the drive, for so long.
+/// Mean latency of a client that accesses the whole drive for `time`.
 fn mean(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
     let results = direct(drive, program, time, None)?;
     Ok(results.clients[0].meter.latency().mean())
 }
 
-/// A client that reads or writes past the page cache in a file at the beginning of the drive, or all over the drive.
+/// A client with direct I/O to a file at the beginning of the drive, or to the whole drive.
 fn direct(
     drive: &Config,
     program: Program,
@@ -200,10 +200,10 @@ fn per_second(results: &Results) -> f64 {
     meter.bytes() as f64 * 1e9 / meter.length_ns() as f64
 }
 
-/// Reads that make a mean.
+/// Number of reads that a mean needs.
 const ENOUGH: u64 = 30;
 
-/// The target's mean read and what all get together, over repetitions.
+/// The target's mean read latency and the total bandwidth, over repetitions.
 fn play(
     drive: &Config,
     interferers: Interferers,

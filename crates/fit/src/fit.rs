@@ -1,25 +1,25 @@
-//! A drive fitted to its sheet, and its figures beside the published ones.
+//! A drive fitted to its sheet, and its figures compared to the published ones.
 
 use crate::search::{CLOSE, REPETITIONS, Tie, search};
 use crate::{Error, Figure, Measure};
 use weir_config::sheet::{Published, Sheet};
 use weir_drive::Config;
 
-/// A published figure beside the model's.
+/// A published figure and the model's.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// What was measured.
     pub figure: Figure,
-    /// What was published, and where.
+    /// The published value, and its source.
     pub published: Published,
-    /// The model's: bytes a second or nanoseconds.
+    /// The model's value: bytes per second or nanoseconds.
     pub model: f64,
 }
 
 /// The ties of a sheet.
 ///
 /// # Errors
-/// A figure has no experiment, no published value or no tolerance, or a value of another measure.
+/// A figure has no experiment, no published value or no tolerance, or a value of the wrong unit.
 pub(crate) fn ties(sheet: &Sheet) -> Result<Vec<Tie>, Error> {
     let tie = |fit: &weir_config::sheet::Fit| {
         let published = sheet.figures.iter().find(|f| f.figure == fit.figure);
@@ -38,16 +38,16 @@ pub(crate) fn ties(sheet: &Sheet) -> Result<Vec<Tie>, Error> {
     sheet.fit.iter().map(tie).collect()
 }
 
-/// The drive of a sheet, its tied parameters found.
+/// The drive of a sheet with its tied parameters fitted.
 ///
 /// # Errors
-/// The sheet ties a parameter to a figure that has no experiment, no published value, no tolerance, or a value of another measure; or a
-/// figure cannot be measured of such a drive.
+/// The sheet ties a parameter to a figure that has no experiment, no published value, no tolerance, or a value of the wrong unit; or
+/// a figure cannot be measured on the drive.
 pub fn fit(sheet: &Sheet) -> Result<Config, Error> {
     search(&sheet.profile.drive, &ties(sheet)?, CLOSE)
 }
 
-/// Every published figure of a sheet beside that of a drive.
+/// Compares every published figure of a sheet to that of a drive.
 ///
 /// # Errors
 /// As [`fit`].
@@ -55,7 +55,7 @@ pub fn compare(sheet: &Sheet, drive: &Config) -> Result<Vec<Row>, Error> {
     sheet.figures.iter().map(|f| row(f, drive)).collect()
 }
 
-/// As [`compare`], the fitted figures only.
+/// As [`compare`], but for the fitted figures only.
 pub(crate) fn compare_fitted(sheet: &Sheet, drive: &Config) -> Result<Vec<Row>, Error> {
     let fitted = sheet.figures.iter().filter(|f| f.within.is_some());
     fitted.map(|f| row(f, drive)).collect()
@@ -71,12 +71,12 @@ fn row(published: &Published, drive: &Config) -> Result<Row, Error> {
 }
 
 impl Row {
-    /// By which part the model's figure is too high.
+    /// Relative error of the model's figure; positive if it is too high.
     pub fn off(&self) -> f64 {
         self.model / self.published.value - 1.0
     }
 
-    /// Whether a fitted figure is as near as it has to be; `None` for one that was not fitted.
+    /// Whether a fitted figure is within its tolerance; `None` for one that was not fitted.
     pub fn holds(&self) -> Option<bool> {
         let within = self.published.within?;
         Some(self.off().abs() <= f64::from(within) / 100.0)

@@ -1,9 +1,9 @@
 //! Drive profiles made to fit what was published of a drive, and what they predict.
 //!
-//! A [`Figure`] is an experiment that the simulator plays: a peak of a data sheet, or a case of the `latency` scenario. A
-//! [`Sheet`](weir_config::sheet::Sheet) says what was published and ties each unknown parameter to the figure that shows it; [`fit`]
-//! finds these parameters, [`ensemble`] finds others that fit as well, so that what the model predicts can be given as an interval.
-//! Nothing is fitted to what is predicted.
+//! A [`Figure`] is an experiment in the simulator: a peak of a data sheet, or a case of the `latency` scenario. A
+//! [`Sheet`](weir_config::sheet::Sheet) says what was published and ties each unknown parameter to the figure that determines it;
+//! [`fit`] finds these parameters, [`ensemble`] finds other sets that fit as well, so that a prediction can be given as an
+//! interval. Predicted figures are never fitted to.
 
 #![forbid(unsafe_code)]
 

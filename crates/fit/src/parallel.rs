@@ -1,9 +1,10 @@
-//! Independent pieces of work on several threads, their results in order.
+//! Independent work on several threads, with results in order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What `work` makes of each item, in the order of the items, whatever `jobs`. `work` is told how many items were begun before.
+/// The results of `work` for each item, in the order of the items, whatever `jobs` is. `work` is told how many items were started
+/// before.
 pub(crate) fn parallel<T: Sync, R: Send>(
     jobs: usize,
     items: &[T],

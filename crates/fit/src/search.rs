@@ -1,53 +1,53 @@
-//! Parameters from figures: each parameter that is not known is tied to the one figure that shows it.
+//! Parameters from figures: each unknown parameter is tied to the one figure that determines it.
 //!
-//! A tied parameter is found by narrowing its range until the figure comes out; one parameter after the other, and all of them again
-//! until nothing changes, because some figures depend on more than one. Nothing here is random and nothing depends on the machine, so
-//! that a fit is the same to the byte wherever it is made.
+//! A tied parameter is found by narrowing its range until the figure matches, one parameter after the other, and all of them again
+//! until nothing changes, because some figures depend on more than one. Nothing here is random or depends on the machine, so
+//! a fit gives the same bytes everywhere.
 
 use crate::{Error, Figure};
 use weir_config::parameter::Parameter;
 use weir_drive::Config;
 
-/// Times that every tie is found anew at most.
+/// Maximum number of rounds over all ties.
 const ROUNDS: u32 = 4;
 
-/// Values tried for a tie at most.
+/// Maximum number of values tried for a tie.
 const TRIES: u32 = 16;
 
-/// How near the last value the later rounds look, as a ratio.
+/// How far from the last value the later rounds search, as a ratio.
 const NEAR: f64 = 1.5;
 
-/// A range of a larger ratio than this is halved, a smaller one divided where the figure is expected.
+/// A range wider than this ratio is bisected, a narrower one is divided by interpolation.
 const WIDE: f64 = 4.0;
 
-/// How near a figure comes, as a part of the tolerance of its sheet: for a profile, and for a set beside it.
+/// How close a figure must be, as a part of its tolerance: for a profile, and for a set of an ensemble.
 pub(crate) const CLOSE: f64 = 0.05;
 pub(crate) const NEAR_ENOUGH: f64 = 0.2;
 
-/// Repetitions that a figure is measured over at most.
+/// Maximum number of repetitions for a figure.
 pub(crate) const REPETITIONS: u32 = 10;
 
-/// A parameter that is to make a figure come out.
+/// A parameter and the figure that determines it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tie {
-    /// Which.
+    /// The parameter.
     pub(crate) parameter: &'static Parameter,
-    /// The range it is looked for in, in the parameter's unit; at least 1.
+    /// Start of the range to search, in the parameter's unit; at least 1.
     pub(crate) from: u64,
-    /// Its end.
+    /// End of the range.
     pub(crate) to: u64,
     /// The figure.
     pub(crate) figure: Figure,
-    /// What was published: bytes a second or nanoseconds.
+    /// The published value: bytes per second or nanoseconds.
     pub(crate) published: f64,
-    /// By which part of it the model's may be off.
+    /// The permitted relative error.
     pub(crate) tolerance: f64,
 }
 
-/// Sets the tied parameters of `drive` so that their figures come out, each to `close` of its tolerance if it can.
+/// Sets the tied parameters of `drive` so that each figure is within `close` of its tolerance, if that is possible.
 ///
 /// # Errors
-/// A figure cannot be measured of such a drive.
+/// A figure cannot be measured on the drive.
 pub(crate) fn search(drive: &Config, ties: &[Tie], close: f64) -> Result<Config, Error> {
     let mut drive = drive.clone();
     for round in 0..ROUNDS {
@@ -62,7 +62,7 @@ pub(crate) fn search(drive: &Config, ties: &[Tie], close: f64) -> Result<Config,
     Ok(drive)
 }
 
-/// A value that was tried, and by which part the figure was too high then.
+/// A value that was tried, and the relative error of the figure.
 #[derive(Clone, Copy)]
 struct Tried {
     value: u64,
@@ -70,7 +70,7 @@ struct Tried {
 }
 
 impl Tie {
-    /// Narrows the range until the figure comes out. Of all values tried, the one with the best figure stays.
+    /// Narrows the range until the figure matches, and sets the best of all values that were tried.
     fn find(&self, drive: &mut Config, round: u32, close: f64) -> Result<(), Error> {
         let mut best = self.tried(drive, self.parameter.get(drive))?;
         if best.off.abs() < close {
@@ -80,7 +80,7 @@ impl Tie {
         let (mut low, mut high) = (self.tried(drive, from)?, self.tried(drive, to)?);
         best = best.or(low).or(high);
         for _ in 0..TRIES {
-            // With both ends on one side of it the figure is out of reach, and the nearer end as near as it gets.
+            // If both ends err in the same direction the figure is out of reach, and the nearer end is the best value.
             let reached = (low.off > 0.0) != (high.off > 0.0);
             if best.off.abs() < close || !reached {
                 break;
@@ -101,7 +101,7 @@ impl Tie {
         Ok(())
     }
 
-    /// Where to look: everywhere at first, then near the last value.
+    /// The range to search: all of it at first, then near the last value.
     fn range(&self, value: u64, round: u32) -> [u64; 2] {
         if round == 0 {
             return [self.from, self.to];
@@ -119,7 +119,7 @@ impl Tie {
 }
 
 impl Tried {
-    /// The better of two, the earlier of equals.
+    /// The better of two; the earlier one if they are equal.
     fn or(self, other: Self) -> Self {
         if other.off.abs() < self.off.abs() {
             other
@@ -129,8 +129,8 @@ impl Tried {
     }
 }
 
-/// A value between two that are on either side of the figure: in the middle by ratio while they are far apart, then where a straight
-/// line crosses it, but not so near an end that little is gained.
+/// A value between two that err in opposite directions: the geometric mean while they are far apart, then by linear interpolation,
+/// but not so near an end that little is gained.
 fn between(low: Tried, high: Tried) -> u64 {
     let (l, h) = (low.value as f64, high.value as f64);
     let value = if h / l > WIDE {
@@ -142,7 +142,7 @@ fn between(low: Tried, high: Tried) -> u64 {
     round_to_three(value)
 }
 
-/// A number of three digits and zeros: nobody reads more from a fit, and a profile is read by people.
+/// Rounds to three digits: a fit is no more precise, and people read profiles.
 pub(crate) fn round_to_three(value: f64) -> u64 {
     let value = value as u64;
     let mut unit = 1;

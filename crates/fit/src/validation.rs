@@ -1,4 +1,4 @@
-//! What models give beside what was published of the drives they stand for.
+//! Models compared to what was published of the drives they stand for.
 
 use crate::fit::{Row, compare};
 use crate::search::REPETITIONS;
@@ -8,39 +8,39 @@ use weir_config::sheet::Sheet;
 use weir_drive::Config;
 use weir_sim::scenario::{Control, Interferers};
 
-/// Of so many sets in a hundred an interval holds the figures: what lies further out is left out on either side.
+/// An interval holds the figures of this percentage of sets; the outliers on either side are dropped.
 const INNER: f64 = 90.0;
 
-/// A drive's model beside everything published of the drive.
+/// A drive's model compared to everything published of the drive.
 #[derive(Clone, Debug)]
 pub struct Validation {
     /// The drive's name.
     pub name: String,
-    /// What it is, in a line.
+    /// A description in one line.
     pub summary: String,
     /// The published figures, in the order of the sheet.
     pub rows: Vec<Row>,
-    /// For each of them that was not fitted to, where the figures of the other sets lie.
+    /// For each figure that was not fitted to, the interval of the other sets.
     pub intervals: Vec<Option<Interval>>,
-    /// Sets that fit as well.
+    /// Number of sets that fit as well.
     pub sets: usize,
-    /// What all get together with readers and no control, as a part of the sequential peak; nothing for a drive that the `latency`
+    /// The total bandwidth with readers and no control, relative to the sequential peak; `None` for a drive that the `latency`
     /// scenario is not about.
     pub share: Option<f64>,
-    /// The target's mean read in the sporadic pattern, in nanoseconds, for each case under each control.
+    /// The target's mean read latency in the sporadic pattern, in nanoseconds, for each case under each control.
     pub sporadic: Vec<(Interferers, Control, f64)>,
 }
 
-/// Where the figures of many sets lie.
+/// The interval of a figure over many sets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interval {
-    /// The least, five in a hundred left out.
+    /// Lower end, with five per cent below it dropped.
     pub low: f64,
-    /// The most, as many left out.
+    /// Upper end, with as many dropped.
     pub high: f64,
 }
 
-/// Measures a drive and so many sets that fit as well. `done` is told how much of the work is behind it, in 1/1000.
+/// Measures a drive and `sets` sets that fit as well. `done` is told the progress in 1/1000.
 ///
 /// # Errors
 /// As [`fit`](crate::fit).
@@ -52,7 +52,7 @@ pub fn validate(
     done: &(dyn Fn(usize) + Sync),
 ) -> Result<Validation, Error> {
     let rows = compare(sheet, drive)?;
-    // Where nothing is plausible but what the profile says there is one set only.
+    // If every parameter is determined there is only one set.
     let sets = if sheet.plausible.is_empty() { 0 } else { sets };
     let sets = ensemble(sheet, drive, sets, jobs, &|n| done(n * 700 / sets.max(1)))?;
     let predicted = rows.iter().map(|r| r.published.within.is_none());
@@ -114,7 +114,7 @@ fn sporadic(drive: &Config) -> Result<Vec<(Interferers, Control, f64)>, Error> {
     cases.map(mean).collect()
 }
 
-/// What was published of the ratios of the `latency` scenario, as the message itself rounds them: no control over BFQ, with readers
+/// The published ratios of the `latency` scenario, as rounded by their source: no control relative to BFQ, with readers
 /// and with writers.
 const RATIOS: [(&str, [f64; 2]); 3] = [
     ("samsung-970-pro", [27.0, 13.0]),
@@ -122,7 +122,7 @@ const RATIOS: [(&str, [f64; 2]); 3] = [
     ("hitachi-hts72755", [420.0, 4.0]),
 ];
 
-/// The document: every published figure, the model's, how far it is off, and whether it was fitted to or is predicted.
+/// The document: every published figure, the model's, its error, and whether it was fitted to or is predicted.
 pub fn document(drives: &[Validation]) -> String {
     let mut text = String::from(HEAD);
     for drive in drives {
@@ -174,7 +174,7 @@ impl Validation {
         self.notes(text);
     }
 
-    /// Why, where a prediction is off.
+    /// Explains predictions that are off.
     fn notes(&self, text: &mut String) {
         let notes = self
             .rows
@@ -259,7 +259,7 @@ fn patterns(text: &mut String, drives: &[Validation]) {
 }
 
 impl Measure {
-    /// A value as people read it, of three digits: `39.2 ms`, `515 MB/s`.
+    /// A value with three digits and a unit: `39.2 ms`, `515 MB/s`.
     pub fn text(self, value: f64) -> String {
         let units: &[(f64, &str)] = match self {
             Self::Rate => &[(1e6, "MB/s"), (1e3, "kB/s")],
@@ -270,7 +270,7 @@ impl Measure {
     }
 }
 
-/// Three digits, or all of those before the point.
+/// Three digits, or all digits before the point.
 fn digits(value: f64) -> String {
     let places = match value {
         v if v >= 99.95 => 0,

@@ -1,11 +1,11 @@
-//! The profiles that come with Weir are what their sheets make of them, and fit.
+//! The built-in profiles are what their sheets produce, and fit them.
 
 use weir_config::profile::{self, Profile};
 use weir_config::sheet;
 use weir_fit::{Figure, compare, fit};
 use weir_sim::scenario::{Control, Interferers};
 
-/// Drives that the comparison of 2019 used: their rows under no control are to be within a quarter.
+/// Drives of the comparison of 2019: their rows under no control must be within a quarter.
 const COMPARED: [&str; 3] = ["samsung-970-pro", "plextor-px-256m5s", "hitachi-hts72755"];
 
 #[test]

@@ -1,9 +1,9 @@
-//! docs/validation.md is what the models give today.
+//! docs/validation.md agrees with what the models give today.
 
 use weir_config::{profile, sheet};
 use weir_fit::{document, validate};
 
-/// Without intervals, which take minutes to find anew: they are as old as the document.
+/// Drops the intervals, which take minutes to compute: they are as old as the document.
 fn without_intervals(document: &str) -> String {
     let lines = document.lines().map(|line| {
         let Some((before, after)) = line.split_once("| predicted, ") else {

@@ -1,19 +1,19 @@
-//! A client that runs a program.
+//! A client program being run.
 
 use crate::offset::Offsets;
 use crate::pace::{Due, Pace};
 use crate::program::{Activity, Program, ProgramError, Region, SyncMode};
-use crate::rng::Rng;
 use core::num::NonZeroU64;
 use weir_core::{Flags, Instant, Op, Span};
+use weir_random::Rng;
 
 const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 
 /// A client that runs a [`Program`], as a state machine.
 ///
-/// Ask with [`Self::next`] what to do now, again after every [`Step::Issue`] until it says something else, and again when the time
-/// it named has come or a request was answered ([`Self::completed`]). Times count from an origin of the driver's choice, from which
-/// the program's start and stop count, too; they must not go back.
+/// Call [`Self::next`] for what to do now: after every [`Step::Issue`] until it returns another step, and again when the time that
+/// it named has come or a request has completed ([`Self::completed`]). Times count from an origin of the driver's choice, as do the
+/// program's start and stop; they must not go back.
 #[derive(Clone, Debug)]
 pub struct Client {
     program: Program,
@@ -24,47 +24,47 @@ pub struct Client {
     outstanding: u32,
     /// Writes since the last flush, where that matters.
     unsynced: u32,
-    /// An `fdatasync` is under way: nothing else until it is answered.
+    /// An `fdatasync` is in flight: nothing else is issued until it completes.
     syncing: bool,
-    /// Its time is over.
+    /// The program's stop time has passed.
     stopped: bool,
 }
 
-/// A request to issue.
+/// A request to be issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Io {
-    /// How many the client issued before.
+    /// The number of requests issued before it.
     pub number: u64,
     /// Read, write or flush.
     pub op: Op,
     /// [`Flags::FUA`] on writes if the program asks for it, otherwise none.
     pub flags: Flags,
-    /// First byte; zero for a flush.
+    /// Offset of the first byte; zero for a flush.
     pub offset: u64,
-    /// Bytes; zero for a flush.
+    /// Length in bytes; zero for a flush.
     pub length: u32,
-    /// When it was due: its latency counts from here. Now in a closed loop, perhaps earlier in an open one.
+    /// When it was due; its latency counts from here. In a closed loop this is now, in an open one it may be earlier.
     pub due: Instant,
 }
 
-/// What a client does next.
+/// The client's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// It issues this. It counts as outstanding until [`Client::completed`].
+    /// Issue this request. It is outstanding until [`Client::completed`].
     Issue(Io),
-    /// Nothing before then; an answer that comes first may change that.
+    /// Nothing is due before this time, though a completion before it may change that.
     WaitUntil(Instant),
-    /// Nothing before one of its requests is answered.
+    /// Nothing is due before one of its requests completes.
     WaitForCompletion,
-    /// It has issued everything, and everything was answered.
+    /// It has issued everything, and everything has completed.
     Finished,
 }
 
 impl Client {
-    /// A client at the beginning of its program. Its choices follow from `seed` alone: see [`seed`](crate::seed).
+    /// A client at the start of its program. Its random choices depend only on `seed`: see [`seed`](crate::seed).
     ///
     /// # Errors
-    /// A parameter of the program is out of range, or the region too small for it.
+    /// A parameter of the program is out of range, or the region is too small for it.
     pub fn new(program: &Program, seed: u64, region: Region) -> Result<Self, ProgramError> {
         program.validate(region)?;
         let mut rng = Rng::new(seed);
@@ -81,7 +81,7 @@ impl Client {
         })
     }
 
-    /// What it does at `now`.
+    /// The step at `now`.
     pub fn next(&mut self, now: Instant) -> Step {
         let start = Instant::ZERO + self.program.start;
         self.stopped = self.stopped || self.is_past_end(now.max(start));
@@ -108,13 +108,13 @@ impl Client {
                 self.wait()
             }
             Due::At(at) => Step::WaitUntil(at),
-            Due::Answer => Step::WaitForCompletion,
+            Due::AfterCompletion => Step::WaitForCompletion,
         }
     }
 
-    /// One of its requests was answered, well or badly.
+    /// One of its requests completed, with or without an error.
     pub fn completed(&mut self, now: Instant) {
-        debug_assert!(self.outstanding > 0, "an answer without a request");
+        debug_assert!(self.outstanding > 0, "a completion without a request");
         self.outstanding = self.outstanding.saturating_sub(1);
         self.syncing = self.syncing && self.outstanding > 0;
         self.pace.answered(now);
@@ -125,12 +125,12 @@ impl Client {
         self.issued
     }
 
-    /// Requests issued and not answered.
+    /// Requests issued and not completed.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// What it runs.
+    /// The program that it runs.
     pub fn program(&self) -> &Program {
         &self.program
     }
@@ -171,7 +171,7 @@ impl Client {
             || self.program.requests.is_some_and(|n| self.issued >= n)
     }
 
-    /// Nothing more will be issued.
+    /// The step while nothing can be issued any more.
     fn wait(&self) -> Step {
         if self.outstanding > 0 {
             Step::WaitForCompletion
@@ -180,7 +180,8 @@ impl Client {
         }
     }
 
-    /// True while an `fdatasync` keeps everything else back: before it until all is answered, then until it is answered itself.
+    /// True while an `fdatasync` holds everything back: until all earlier requests have completed, then until it has completed
+    /// itself.
     fn must_drain(&self) -> bool {
         match self.program.sync {
             SyncMode::Fdatasync(every) => {
@@ -221,7 +222,7 @@ impl Client {
         }
     }
 
-    /// The flush that is due instead of a read or a write.
+    /// The flush that is due in place of a read or a write.
     fn flush(&mut self, number: u64, due: Instant) -> Option<Io> {
         let every = match self.program.sync {
             SyncMode::Never => return None,

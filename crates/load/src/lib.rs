@@ -1,8 +1,8 @@
-//! Client programs as state machines: what a client asks for, and when.
+//! Client programs as state machines: which requests a client issues, and when.
 //!
-//! A [`Program`] describes a client, a [`Client`] runs it. It has no clock and does no I/O: whoever drives it says what time it is
-//! and when a request was answered, and is told what to issue and when to ask again. The simulator drives it in virtual time, the
-//! NBD client in real time; with the same seed both see the same requests.
+//! A [`Program`] describes a client, a [`Client`] runs it. The client has no clock and does no I/O: its driver passes in the time
+//! and each completion, and is told what to issue and when to ask again. The simulator drives it in virtual time, the NBD client
+//! in real time; with the same seed both issue the same requests.
 //!
 //! ```
 //! use weir_core::{Instant, Span};
@@ -40,7 +40,7 @@ mod client;
 mod offset;
 mod pace;
 mod program;
-mod rng;
+mod seed;
 mod shuffle;
 mod zipf;
 
@@ -48,4 +48,5 @@ pub use client::{Client, Io, Step};
 pub use program::{
     Activity, Arrival, Pattern, Program, ProgramError, Region, Size, Split, SyncMode, Zones,
 };
-pub use rng::{Rng, seed};
+pub use seed::seed;
+pub use weir_random::Rng;

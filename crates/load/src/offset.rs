@@ -1,12 +1,12 @@
-//! Where requests are, and how long.
+//! Offsets and lengths of requests.
 
 use crate::program::{Pattern, Program, Region, Size, Zones};
-use crate::rng::Rng;
 use crate::shuffle::Shuffle;
 use crate::zipf::Zipf;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
+use weir_random::Rng;
 
 const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 
@@ -16,19 +16,19 @@ pub(crate) struct Offsets {
     region: Region,
     size: Size,
     zones: Option<Zones>,
-    /// Bytes of a file.
+    /// Length of a file in bytes.
     file: u64,
-    /// Where each file goes on.
-    places: Vec<Place>,
-    /// The file whose turn it is.
-    turn: usize,
+    /// The order of offsets in each file.
+    orders: Vec<Order>,
+    /// The file of the next request.
+    next: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Order {
     /// The offset of the next request within the region.
     Sequential(u64),
-    /// A length drawn before, and the places that a request of this length has.
+    /// A length drawn in advance, and the number of offsets that a request of this length can have.
     Random(u32, NonZeroU64),
     Shuffled(Shuffle),
     Zipf(Zipf),
@@ -40,19 +40,19 @@ impl Offsets {
         let most = program.size.most();
         let file = region.length / u64::from(program.files);
         let places = places(file, program.size, most);
-        let place = match program.pattern {
-            Pattern::Sequential => Place::Sequential(0),
-            Pattern::Random => Place::Random(most, places),
-            Pattern::Shuffled => Place::Shuffled(Shuffle::new(places)),
-            Pattern::Zipf => Place::Zipf(Zipf::new(places)),
+        let order = match program.pattern {
+            Pattern::Sequential => Order::Sequential(0),
+            Pattern::Random => Order::Random(most, places),
+            Pattern::Shuffled => Order::Shuffled(Shuffle::new(places)),
+            Pattern::Zipf => Order::Zipf(Zipf::new(places)),
         };
         Self {
             region,
             size: program.size,
             zones: program.zones,
             file,
-            places: vec![place; program.files as usize],
-            turn: 0,
+            orders: vec![order; program.files as usize],
+            next: 0,
         }
     }
 
@@ -67,28 +67,28 @@ impl Offsets {
             }
             Size::Split(split) => (split.at(rng.below(PERCENT)), self.size.least()),
         };
-        let file = self.turn;
-        self.turn = if file + 1 < self.places.len() {
+        let file = self.next;
+        self.next = if file + 1 < self.orders.len() {
             file + 1
         } else {
             0
         };
-        let within = match &mut self.places[file] {
-            Place::Sequential(next) => {
+        let within = match &mut self.orders[file] {
+            Order::Sequential(next) => {
                 let begin = self.zones.map_or(*next, |zones| zones.fit(*next, length));
                 let fits = begin + u64::from(length) <= self.file;
                 let within = if fits { begin } else { 0 };
                 *next = within + u64::from(length);
                 within
             }
-            Place::Random(of, count) => {
+            Order::Random(of, count) => {
                 if *of != length {
                     (*of, *count) = (length, places(self.file, self.size, length));
                 }
                 rng.below(*count) * u64::from(step)
             }
-            Place::Shuffled(shuffle) => shuffle.place(rng) * u64::from(step),
-            Place::Zipf(zipf) => zipf.place(rng) * u64::from(step),
+            Order::Shuffled(shuffle) => shuffle.place(rng) * u64::from(step),
+            Order::Zipf(zipf) => zipf.place(rng) * u64::from(step),
         };
         let start = self.region.start + file as u64 * self.file;
         (start + within, length)
@@ -96,7 +96,7 @@ impl Offsets {
 }
 
 impl Zones {
-    /// Where a request of `length` begins, if the one before it ended at `next`.
+    /// The offset of a request of `length` bytes if the previous one ended at `next`.
     fn fit(&self, next: u64, length: u32) -> u64 {
         let stride = self.size.saturating_add(self.skip);
         let inside = next % stride;
@@ -107,9 +107,10 @@ impl Zones {
     }
 }
 
-/// How many offsets a request of `length` can have in a file of so many bytes.
+/// How many offsets a request of `length` can have in a file of `file` bytes.
 fn places(file: u64, size: Size, length: u32) -> NonZeroU64 {
     let step = u64::from(size.bounds().2);
+    debug_assert!(u64::from(length) <= file, "the largest request fits");
     let last = (file - u64::from(length)) / step;
     NonZeroU64::MIN.saturating_add(last)
 }

@@ -1,18 +1,18 @@
-//! When requests are due.
+//! The times at which requests are due.
 
 use crate::program::{Arrival, Program};
-use crate::rng::Rng;
 use alloc::collections::VecDeque;
 use weir_core::{Instant, Span};
+use weir_random::Rng;
 
-/// Says when the next request is due.
+/// Decides when the next request is due.
 #[derive(Clone, Debug)]
 pub(crate) enum Pace {
-    /// A place for every request that may be outstanding: some wait for nothing, some think, the others for an answer.
+    /// Closed loop: of `depth` requests some are ready to be issued, some are in think time, the others are outstanding.
     Closed {
         think: Span,
         idle: u32,
-        /// When those that think are ready: in order, as all think equally long.
+        /// When those in think time become ready: in order, as the think time is the same for all.
         thinking: VecDeque<Instant>,
     },
     /// The next arrival.
@@ -21,15 +21,15 @@ pub(crate) enum Pace {
     Poisson { interval: Span, next: Instant },
 }
 
-/// What the pace has to say.
+/// When the next request is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
-    /// A request is due since then.
+    /// It has been due since then.
     Since(Instant),
-    /// Nothing before then.
+    /// It is due at this time.
     At(Instant),
-    /// Nothing before an answer.
-    Answer,
+    /// It is due after a completion.
+    AfterCompletion,
 }
 
 impl Pace {
@@ -66,7 +66,7 @@ impl Pace {
         match self {
             Self::Closed { idle, thinking, .. } => match thinking.front() {
                 _ if *idle > 0 => Due::Since(now),
-                None => Due::Answer,
+                None => Due::AfterCompletion,
                 Some(&at) if at > now => Due::At(at),
                 Some(_) => Due::Since(now),
             },
@@ -75,7 +75,7 @@ impl Pace {
         }
     }
 
-    /// The request that was due is issued.
+    /// The request that was due has been issued.
     #[inline]
     pub(crate) fn issued(&mut self, rng: &mut Rng) {
         match self {
@@ -88,7 +88,7 @@ impl Pace {
         }
     }
 
-    /// A request was answered.
+    /// A request completed.
     #[inline]
     pub(crate) fn answered(&mut self, now: Instant) {
         if let Self::Closed {
@@ -106,7 +106,7 @@ impl Pace {
     }
 }
 
-/// An exponentially distributed span of this mean.
+/// An exponentially distributed span with this mean.
 fn exponential(mean: Span, rng: &mut Rng) -> Span {
     let scaled = u128::from(mean.as_nanos()) * u128::from(rng.exponential());
     Span::from_nanos((scaled >> 32) as u64)

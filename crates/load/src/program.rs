@@ -1,73 +1,73 @@
-//! What a client does, as data.
+//! A client program as data.
 
 use core::fmt;
 use weir_core::Span;
 
-/// A client: what it asks for, how much at once, how fast, and for how long.
+/// A client: its requests, its queue depth, its rate, and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Program {
-    /// Where in its region it reads and writes.
+    /// Which offsets in its region it accesses.
     pub pattern: Pattern,
-    /// Writes in a hundred requests, flushes not counted: 0 to 100. The others are reads.
+    /// Percentage of writes among its requests, flushes not counted: 0 to 100. The others are reads.
     pub writes: u8,
-    /// Whether writes are to be durable when they are answered ([`Flags::FUA`](weir_core::Flags::FUA)).
+    /// Whether writes must be durable when they complete ([`Flags::FUA`](weir_core::Flags::FUA)).
     pub fua: bool,
-    /// Whether it makes its writes durable from time to time.
+    /// Whether and how it makes earlier writes durable.
     pub sync: SyncMode,
-    /// What it leaves out of its region. `None`: nothing.
+    /// Which parts of its region it skips. `None`: none.
     pub zones: Option<Zones>,
-    /// Files of equal length that its region is divided into: 1 to 1024. Its requests go to one after the other, and each file has a
-    /// place of its own where it goes on.
+    /// Files of equal length that its region is divided into: 1 to 1024. Its requests go to the files in turn, and each file has a
+    /// position of its own.
     pub files: u32,
-    /// Bytes in a request.
+    /// Length of a request in bytes.
     pub size: Size,
-    /// Requests it has outstanding at most: 1 to 65536.
+    /// Queue depth: the maximum number of outstanding requests, 1 to 65536.
     pub depth: u32,
     /// When a request is due.
     pub arrival: Arrival,
-    /// When it works and when it rests. `None`: it never rests.
+    /// When it is active and when it pauses. `None`: it never pauses.
     pub activity: Option<Activity>,
-    /// When it begins, after the origin of its time.
+    /// When it starts, after the origin of its time.
     pub start: Span,
     /// When it stops issuing, after the same origin. `None`: never.
     pub stop: Option<Span>,
-    /// Requests it issues in all, flushes among them. `None`: without end.
+    /// Total number of requests, flushes included. `None`: unlimited.
     pub requests: Option<u64>,
 }
 
-/// Where requests are.
+/// The order of offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// One after the other from the beginning of the region, and from there again at its end.
+    /// One after the other from the start of the region, and again from there after its end.
     Sequential,
-    /// Anywhere, each place equally likely.
+    /// Uniformly random.
     Random,
-    /// As [`Pattern::Random`], but each place once before any is drawn again, as `fio` does by its map. For sizes in a range, places
-    /// are those that the largest request has.
+    /// As [`Pattern::Random`], but each offset once before any is drawn again, as `fio` does with its map. If sizes vary, the
+    /// offsets are those that the largest request can have.
     Shuffled,
-    /// Places of very different popularity: the k-th most popular with a probability in proportion to 1/k (Zipf's law with
-    /// exponent 1), popular ones scattered over the region.
+    /// Zipf's law with exponent 1: the k-th most popular offset has a probability in proportion to 1/k. Popular offsets are
+    /// scattered over the region.
     Zipf,
 }
 
-/// Parts of a region that are used, and parts that are left out, in turn: what several clients interleave by (`zonemode=strided` of
-/// `fio`). With [`Pattern::Sequential`] only.
+/// Parts of a region that are used alternate with parts that are skipped, so that several clients can interleave
+/// (`zonemode=strided` of `fio`). With [`Pattern::Sequential`] only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zones {
-    /// Bytes used: at least the largest request. A request that would not end in its zone is the first of the next one.
+    /// Bytes used: at least the largest request. A request that does not fit into the rest of a zone goes to the start of the next.
     pub size: u64,
-    /// Bytes left out behind them.
+    /// Bytes skipped after them.
     pub skip: u64,
 }
 
-/// A client that works for a while and rests for a while, from its start on.
+/// Active periods that alternate with pauses, from the client's start on.
 ///
-/// While it rests it issues nothing. The clock of an open loop stands still meanwhile, so that nothing becomes due.
+/// During a pause it issues nothing. The clock of an open loop stands still meanwhile, so that nothing becomes due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Activity {
-    /// How long it works: 1 ns to an hour.
+    /// Length of an active period: 1 ns to an hour.
     pub on: Span,
-    /// How long it rests then: 1 ns to an hour.
+    /// Length of the pause after it: 1 ns to an hour.
     pub off: Span,
 }
 
@@ -76,14 +76,14 @@ pub struct Activity {
 pub enum SyncMode {
     /// It does not.
     Never,
-    /// A flush after every so many writes (at least 1), issued like any other request.
+    /// A flush after every `every` writes (at least 1), issued like any other request.
     Flush(u32),
-    /// As a program that calls `fdatasync` after every so many writes (at least 1): it waits until all it has outstanding is
-    /// answered, flushes, and goes on when that is answered.
+    /// As a program that calls `fdatasync` after every `every` writes (at least 1): it waits until all its requests have completed,
+    /// flushes, and continues when the flush has completed.
     Fdatasync(u32),
 }
 
-/// Bytes in a request.
+/// Length of a request in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
     /// Always the same, at least 1; offsets are multiples of it.
@@ -91,18 +91,18 @@ pub enum Size {
     /// From `min` (at least 1) to `max`, each multiple of `step` (at least 1) above `min` equally likely; offsets are multiples of
     /// `step`.
     Range {
-        /// The least.
+        /// The minimum.
         min: u32,
-        /// The most.
+        /// The maximum.
         max: u32,
-        /// The distance between two sizes, and between two offsets.
+        /// The granularity of sizes and of offsets.
         step: u32,
     },
-    /// One of a few, each so often; offsets are multiples of the least.
+    /// One of a few sizes with given frequencies; offsets are multiples of the smallest.
     Split(Split),
 }
 
-/// Sizes of requests and how often each occurs.
+/// Sizes of requests and their frequencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Split {
     parts: [(u32, u8); Self::MOST],
@@ -110,10 +110,10 @@ pub struct Split {
 }
 
 impl Split {
-    /// Sizes that there can be.
+    /// The maximum number of sizes.
     pub const MOST: usize = 8;
 
-    /// Sizes (at least 1 byte) with the percentage that each has: together 100. `None` for anything else, for none and for more than
+    /// Sizes (at least 1 byte) with their percentages, whose sum must be 100. `None` if they are anything else, or more than
     /// [`Self::MOST`].
     pub fn new(parts: &[(u32, u8)]) -> Option<Self> {
         let whole: u32 = parts.iter().map(|p| u32::from(p.1)).sum();
@@ -128,7 +128,7 @@ impl Split {
         })
     }
 
-    /// Its sizes with their percentages, as they were given.
+    /// Its sizes with their percentages, in the given order.
     pub fn parts(&self) -> &[(u32, u8)] {
         &self.parts[..self.count]
     }
@@ -149,20 +149,20 @@ impl Split {
 /// When requests are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// Closed loop: each of `depth` places issues its next request `think` (at most an hour) after the answer to its last one.
+    /// Closed loop: each of `depth` requests is issued again `think` (at most an hour) after its previous completion.
     Closed {
-        /// From an answer to the next request.
+        /// Think time: from a completion to the next request.
         think: Span,
     },
-    /// Open loop: one every `interval` (1 ns to an hour), whatever the answers. What is due while `depth` requests are outstanding
-    /// is issued later; its latency counts from when it was due.
+    /// Open loop: one request every `interval` (1 ns to an hour), whatever the completions. A request that is due while `depth`
+    /// requests are outstanding is issued later; its latency counts from when it was due.
     Even {
-        /// From one request to the next.
+        /// Time from one request to the next.
         interval: Span,
     },
-    /// Open loop as [`Arrival::Even`], with exponentially distributed intervals.
+    /// Open loop as [`Arrival::Even`], but with exponentially distributed intervals.
     Poisson {
-        /// The mean from one request to the next.
+        /// Mean time from one request to the next.
         interval: Span,
     },
 }
@@ -170,7 +170,7 @@ pub enum Arrival {
 /// The part of the address space that a client uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub start: u64,
     /// Its length in bytes: at least the largest request.
     pub length: u64,
@@ -178,11 +178,11 @@ pub struct Region {
 
 const HOUR: Span = Span::from_secs(3_600);
 
-/// What lengths of an activity can be.
+/// The permitted lengths of active periods and pauses.
 const BETWEEN: &str = "1 ns to an hour (3600000000000 ns)";
 
 impl Program {
-    /// Random reads of `size` bytes, `depth` at a time, without end.
+    /// Random reads of `size` bytes with a queue depth of `depth`, without end.
     pub const fn random_reads(size: u32, depth: u32) -> Self {
         Self {
             pattern: Pattern::Random,
@@ -201,7 +201,7 @@ impl Program {
         }
     }
 
-    /// Sequential reads of `size` bytes, `depth` at a time, without end.
+    /// Sequential reads of `size` bytes with a queue depth of `depth`, without end.
     pub const fn sequential_reads(size: u32, depth: u32) -> Self {
         Self {
             pattern: Pattern::Sequential,
@@ -212,7 +212,7 @@ impl Program {
     /// Checks every parameter, and that the largest request fits into `region`.
     ///
     /// # Errors
-    /// The first one outside the range that its documentation states.
+    /// The first parameter outside the range that its documentation states.
     pub fn validate(&self, region: Region) -> Result<(), ProgramError> {
         let (min, max, step) = self.size.bounds();
         let every = match self.sync {
@@ -265,11 +265,11 @@ impl Program {
     }
 }
 
-/// Whether a rule is kept, the parameter, its value, and what is permitted.
+/// Whether the rule holds, the parameter, its value, and the permitted range.
 type Rule = (bool, &'static str, u64, &'static str);
 
 impl Program {
-    /// What must hold of files, zones and activity, for requests of up to `most` bytes.
+    /// The rules for files, zones and activity, with requests of up to `most` bytes.
     fn rules_of_place_and_time(&self, most: u32) -> [Rule; 5] {
         let zone = self.zones.map_or(u64::MAX, |z| z.size);
         let works = self.activity.map_or(HOUR, |a| a.on);
@@ -311,7 +311,7 @@ impl Program {
 }
 
 impl Size {
-    /// The least.
+    /// The smallest size.
     pub fn least(&self) -> u32 {
         match self {
             Self::Fixed(size) | Self::Range { min: size, .. } => *size,
@@ -319,7 +319,7 @@ impl Size {
         }
     }
 
-    /// The most.
+    /// The largest size.
     pub fn most(&self) -> u32 {
         match self {
             Self::Fixed(size) | Self::Range { max: size, .. } => *size,
@@ -327,7 +327,7 @@ impl Size {
         }
     }
 
-    /// Least, most, and the distance between two.
+    /// Minimum, maximum and granularity.
     pub(crate) fn bounds(&self) -> (u32, u32, u32) {
         match *self {
             Self::Fixed(size) => (size, size, size),
@@ -345,9 +345,9 @@ impl Size {
 pub struct ProgramError {
     /// The parameter.
     pub key: &'static str,
-    /// What it was set to, in the unit of `allowed`.
+    /// Its value, in the unit of `allowed`.
     pub value: u64,
-    /// What is permitted.
+    /// The permitted range.
     pub allowed: &'static str,
 }
 

@@ -1,19 +1,19 @@
-//! All places in random order, without a list of them.
+//! Random permutations without a table.
 
-use crate::rng::Rng;
 use core::num::NonZeroU64;
+use weir_random::Rng;
 
 const ROUNDS: usize = 4;
 
-/// Numbers below `count`, each once in a random order, then again in another: a Feistel network over the next power of four, whose
-/// results beyond the count are sent through again until they are below it.
+/// Numbers below `count` in a random order, each once, then again in another order: a Feistel network over the next power of four.
+/// Results that are not below the count are permuted again until they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Shuffle {
     count: u64,
     /// Bits of each half.
     half: u32,
     keys: [u64; ROUNDS],
-    /// Drawn since the order was made.
+    /// Numbers drawn since the order was made.
     drawn: u64,
 }
 
@@ -49,7 +49,7 @@ impl Shuffle {
         let mask = (1 << self.half) - 1;
         let (mut left, mut right) = (number >> self.half, number & mask);
         for key in self.keys {
-            // The finaliser of MurmurHash3 (Appleby), shortened: enough to scatter.
+            // The finaliser of MurmurHash3 (Appleby), shortened, which scatters well enough.
             let mut mixed = (right ^ key).wrapping_mul(0xff51_afd7_ed55_8ccd);
             mixed ^= mixed >> 33;
             (left, right) = (right, left ^ (mixed & mask));
@@ -84,7 +84,7 @@ mod tests {
         let near = drawn
             .windows(2)
             .filter(|w| w[0].abs_diff(w[1]) < count / 100);
-        // A hundredth is 2 % of all distances, both sides counted.
+        // A hundredth of the range is 2 % of all distances, counting both sides.
         let near = near.count();
         assert!((120..=280).contains(&near), "{near}");
         let mean = drawn.iter().sum::<u64>() / 10_000;

@@ -1,22 +1,22 @@
 //! Zipf's law with exponent 1, in integers and without a table.
 
-use crate::rng::Rng;
 use core::num::NonZeroU64;
+use weir_random::Rng;
 
-/// Places 0 to n-1 of which the k-th most popular is drawn with a probability in proportion to 1/k.
+/// Draws from 0 to n-1; the k-th most popular has a probability in proportion to 1/k.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
     places: NonZeroU64,
-    /// Powers of two up to `places`.
+    /// Number of powers of two up to `places`.
     octaves: NonZeroU64,
-    /// Without a common factor with `places`: multiplying by it scatters the ranks, each to a place of its own.
+    /// Coprime to `places`: multiplying a rank by it scatters the ranks one-to-one.
     stride: u64,
 }
 
 impl Zipf {
     pub(crate) fn new(places: NonZeroU64) -> Self {
         let n = places.get();
-        // Near the golden section, so that neighbours in rank lie far apart.
+        // Near the golden section, so that adjacent ranks are far apart.
         let golden = (u128::from(n) * 618_033_988_749_894_848 / 1_000_000_000_000_000_000) as u64;
         let stride = (golden.max(1)..=n)
             .find(|&stride| gcd(stride, n) == 1)
@@ -29,16 +29,16 @@ impl Zipf {
         }
     }
 
-    /// A place.
+    /// Draws a place.
     pub(crate) fn place(&self, rng: &mut Rng) -> u64 {
         let rank = u128::from(self.rank(rng) - 1);
         (rank * u128::from(self.stride) % u128::from(self.places.get())) as u64
     }
 
-    /// A rank from 1 to n.
+    /// Draws a rank from 1 to n.
     ///
-    /// Rejection: an octave, a number k in it, kept with probability 2^octave / k. Every octave weighs the same under 1/k, so
-    /// that is exact; about two in three are kept.
+    /// Rejection sampling: an octave and a number k in it, kept with probability 2^octave / k. Under 1/k every octave has the
+    /// same weight, so this is exact; about two in three are kept.
     fn rank(&self, rng: &mut Rng) -> u64 {
         loop {
             let base = 1u64 << rng.below(self.octaves);

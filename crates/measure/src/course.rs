@@ -1,9 +1,9 @@
-//! Values over time: the latencies of requests, and levels such as the depth of a queue.
+//! Values over time: latencies of requests, and levels such as the depth of a queue.
 
-/// What values there were within one window.
+/// The values within one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {
-    /// How many; the other figures mean nothing without any.
+    /// Their number; without any, the other figures are meaningless.
     pub count: u64,
     /// Their sum.
     pub sum: u64,
@@ -21,14 +21,14 @@ impl Spread {
         max: 0,
     };
 
-    /// Their mean; none without any.
+    /// Their mean; `None` without any.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 }
 
-/// Values in consecutive windows of `step_ns` from `start_ns` on. Memory is taken once, at construction; what falls outside is not
-/// kept.
+/// Values in consecutive windows of `step_ns` from `start_ns` on. Memory is allocated once, at construction; values outside the
+/// windows are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Course {
     start_ns: u64,
@@ -48,7 +48,7 @@ impl Course {
         }
     }
 
-    /// There was a value at `now_ns`. Does not allocate.
+    /// Records a value at `now_ns`. Does not allocate.
     #[inline]
     pub fn add(&mut self, now_ns: u64, value: u64) {
         let Some(since) = now_ns.checked_sub(self.start_ns) else {
@@ -73,20 +73,20 @@ impl Course {
     }
 }
 
-/// Something that has one value until it has another, such as the depth of a queue: its mean over time in consecutive windows of
+/// A level that keeps its value until it is set again, such as the depth of a queue: its mean over time in consecutive windows of
 /// `step_ns` from `start_ns` on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
     start_ns: u64,
     step_ns: u64,
-    /// Value times nanoseconds.
+    /// For each window, the sum of value times nanoseconds.
     areas: Box<[u128]>,
     value: u64,
     since_ns: u64,
 }
 
 impl Level {
-    /// 0 from the beginning on, with as many windows of `step_ns` (at least 1) as fit wholly or in part into `length_ns`.
+    /// A level of 0 from `start_ns` on, with as many windows of `step_ns` (at least 1) as fit wholly or in part into `length_ns`.
     pub fn covering(start_ns: u64, step_ns: u64, length_ns: u64) -> Self {
         let step_ns = step_ns.max(1);
         let windows = length_ns.div_ceil(step_ns) as usize;
@@ -99,7 +99,7 @@ impl Level {
         }
     }
 
-    /// It is `value` from `now_ns` on; times do not go back. Does not allocate.
+    /// Sets the level from `now_ns` on; times do not go back. Does not allocate.
     #[inline]
     pub fn set(&mut self, now_ns: u64, value: u64) {
         if value != self.value {
@@ -113,7 +113,7 @@ impl Level {
         self.step_ns
     }
 
-    /// The mean in each window that had ended by `end_ns`; call it when nothing is [set](Self::set) any more.
+    /// The mean in each window that ended by `end_ns`; the level must not be [set](Self::set) after this call.
     pub fn means(&self, end_ns: u64) -> Vec<f64> {
         let mut all = self.clone();
         all.settle(end_ns);
@@ -122,7 +122,7 @@ impl Level {
         areas.map(|a| *a as f64 / self.step_ns as f64).collect()
     }
 
-    /// Accounts for the value up to `now_ns`.
+    /// Accounts for the level up to `now_ns`.
     fn settle(&mut self, now_ns: u64) {
         let mut from = self.since_ns.max(self.start_ns);
         self.since_ns = now_ns;

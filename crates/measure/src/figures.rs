@@ -1,7 +1,7 @@
 //! Figures over several clients or repetitions.
 
-/// Jain's fairness index (Jain, Chiu, Hawe 1984): (sum x)^2 / (n * sum x^2), 1 where all are equal and 1/n where one
-/// has everything. None for no values or only zeros.
+/// Jain's fairness index (Jain, Chiu, Hawe 1984): (sum x)^2 / (n * sum x^2), which is 1 if all are equal and 1/n if one
+/// has everything. `None` for no values or only zeros.
 ///
 /// For clients of unequal shares, divide each client's bandwidth by its share first.
 pub fn jain(values: &[f64]) -> Option<f64> {
@@ -10,7 +10,7 @@ pub fn jain(values: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// The median: of an even number of values the mean of the two in the middle. None for no values.
+/// The median; for an even number of values, the mean of the two in the middle. `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -23,7 +23,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     })
 }
 
-/// `part / whole`, none where `whole` is zero.
+/// `part / whole`; `None` if `whole` is zero.
 pub fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole != 0.0).then(|| part / whole)
 }

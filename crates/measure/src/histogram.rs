@@ -6,7 +6,7 @@ use core::fmt;
 ///
 /// Values below 2^(bits + 1) have a bucket each; above, every power of two is divided into 2^bits equal buckets, so a
 /// quantile is at most a factor of 1 + 2^-bits above the true value (less than 0.8 % with the default of 7 bits).
-/// Count, mean, standard deviation, minimum and maximum are exact. Memory is taken once, at construction: 36 KiB with
+/// Count, mean, standard deviation, minimum and maximum are exact. Memory is allocated once, at construction: 36 KiB with
 /// 7 bits. Values above [`Histogram::MAX`] (73 minutes) are recorded as `MAX`.
 ///
 /// On an empty histogram every statistic is 0.
@@ -22,7 +22,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The largest value told apart, in nanoseconds: 2^42 - 1, about 73 minutes.
+    /// The largest value that is recorded exactly as it is, in nanoseconds: 2^42 - 1, about 73 minutes.
     pub const MAX: u64 = (1 << RANGE_BITS) - 1;
 
     /// An empty histogram of 7 bits (error below 0.8 %, 36 KiB).
@@ -47,7 +47,7 @@ impl Histogram {
         }
     }
 
-    /// Significant bits of this histogram.
+    /// Number of significant bits.
     pub fn bits(&self) -> u32 {
         self.bits
     }
@@ -64,7 +64,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// Records `n` times the same value in nanoseconds. Does not allocate.
+    /// Records the same value in nanoseconds `n` times. Does not allocate.
     pub fn record_n(&mut self, ns: u64, n: u64) {
         if n == 0 {
             return;
@@ -85,7 +85,7 @@ impl Histogram {
     /// Adds everything `other` has recorded. Does not allocate.
     ///
     /// # Panics
-    /// If `other` has fewer bits than this histogram: its buckets cannot be told apart any more.
+    /// If `other` has fewer bits than this histogram, since its buckets are too coarse.
     pub fn merge(&mut self, other: &Self) {
         assert!(
             other.bits >= self.bits,
@@ -111,10 +111,9 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// What was recorded after `earlier`, an older clone of this same histogram: a window's histogram.
+    /// What was recorded after `earlier`, an older clone of this histogram: the histogram of a window.
     ///
-    /// Count, mean and standard deviation of the difference are exact; its minimum and maximum are those of its
-    /// buckets, and so have the histogram's resolution.
+    /// Count, mean and standard deviation of the difference are exact; its minimum and maximum are bounds of buckets.
     ///
     /// # Panics
     /// If the two differ in bits.
@@ -141,7 +140,7 @@ impl Histogram {
         window
     }
 
-    /// Forgets everything. Does not allocate.
+    /// Removes all values. Does not allocate.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         self.count = 0;
@@ -151,12 +150,12 @@ impl Histogram {
         self.max = 0;
     }
 
-    /// How many values were recorded.
+    /// Number of values recorded.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether nothing was recorded.
+    /// Whether no value was recorded.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -204,7 +203,7 @@ impl Histogram {
     /// The smallest recorded value that at least `num / den` of all values do not exceed, in nanoseconds, rounded up to
     /// its bucket's upper bound: `quantile(99, 100)` is p99.
     ///
-    /// A ratio of 0 gives the minimum, one of 1 or more (or with `den` 0) the maximum, both exact.
+    /// A ratio of 0 gives the minimum, one of 1 or more (or `den` 0) the maximum; both are exact.
     pub fn quantile(&self, num: u64, den: u64) -> u64 {
         if self.count == 0 {
             return 0;
@@ -234,7 +233,7 @@ impl Histogram {
             .fold(0, |sum, (_, n)| sum.saturating_add(n))
     }
 
-    /// The buckets that hold something, in order: (largest value of the bucket in nanoseconds, count).
+    /// The non-empty buckets in order: (largest value of the bucket in nanoseconds, count).
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let bits = self.bits;
         self.counts
@@ -259,7 +258,7 @@ impl Clone for Histogram {
         }
     }
 
-    /// Without allocation where the two have the same bits.
+    /// Does not allocate if the two have the same bits.
     fn clone_from(&mut self, source: &Self) {
         let mut counts = core::mem::take(&mut self.counts);
         counts.clone_from(&source.counts);
@@ -269,7 +268,7 @@ impl Clone for Histogram {
 
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Thousands of mostly empty buckets help nobody.
+        // Thousands of mostly empty buckets would not be readable.
         f.debug_struct("Histogram")
             .field("bits", &self.bits)
             .field("count", &self.count)
@@ -283,7 +282,7 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// Values of at most this many bits are told apart.
+/// Number of significant bits of the largest value.
 const RANGE_BITS: u32 = 42;
 
 /// The bucket of `ns`, which must not exceed `Histogram::MAX`.
@@ -307,7 +306,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Values over the whole range: uniform in their logarithm, so that every bucket width is met.
+    /// Values over the whole range, uniform in their logarithm, so that every width of bucket occurs.
     fn value() -> impl Strategy<Value = u64> {
         (0u32..=42, any::<u64>()).prop_map(|(width, v)| v & ((1 << width) - 1))
     }

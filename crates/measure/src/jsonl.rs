@@ -1,4 +1,4 @@
-//! Records as JSON Lines: one object a line.
+//! Records as JSON Lines: one object per line.
 
 use std::io::{self, BufRead, Write};
 use std::{error, fmt};
@@ -8,7 +8,7 @@ use serde_json::ser::{Formatter, Serializer};
 
 use crate::Record;
 
-/// One record as one line of JSON, without the line's end. Every fraction has three digits, so that equal results are
+/// One record as one line of JSON, without the newline. Every fraction has three digits, so that equal results are
 /// equal bytes.
 pub fn to_line(record: &Record) -> String {
     let mut line = Vec::new();
@@ -19,10 +19,10 @@ pub fn to_line(record: &Record) -> String {
     String::from_utf8(line).expect("JSON is UTF-8")
 }
 
-/// Writes records, a line each, to whatever takes bytes.
+/// Writes records to `out`, one per line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write_records<'a, W: Write>(
     out: &mut W,
     records: impl IntoIterator<Item = &'a Record>,
@@ -35,9 +35,9 @@ pub fn write_records<'a, W: Write>(
     out.flush()
 }
 
-/// Reads records, one a line; empty lines are skipped, unknown fields ignored.
+/// Reads records, one per line; empty lines are skipped, unknown fields ignored.
 ///
-/// Each item is a record or what was wrong with its line; after an error of `input` itself there is nothing more.
+/// Each item is a record or the error of its line; after an I/O error of `input` the iterator ends.
 pub fn read_records<R: BufRead>(input: R) -> impl Iterator<Item = Result<Record, ReadError>> {
     let mut failed = false;
     input
@@ -69,7 +69,7 @@ enum Reason {
 }
 
 impl ReadError {
-    /// The line, from 1.
+    /// The line's number, from 1.
     pub fn line(&self) -> usize {
         self.line
     }
@@ -98,7 +98,7 @@ struct FixedDigits;
 
 impl Formatter for FixedDigits {
     fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        // -0.000 is no other result than 0.000.
+        // -0.000 must be the same bytes as 0.000.
         let value = if value.abs() < 0.0005 { 0.0 } else { value };
         write!(writer, "{value:.3}")
     }

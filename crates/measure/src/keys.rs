@@ -1,6 +1,6 @@
-//! The keys of a record as JSON: what `docs/json.md` says of them, beside the code that writes them.
+//! The keys of a record as JSON: their descriptions in `docs/json.md`, beside the code that writes them.
 //!
-//! A test of the command plays runs of every kind and holds what they print against [`KEYS`].
+//! A test of the command runs scenarios of every kind and compares the keys that they print to [`KEYS`].
 
 use std::fmt::Write as _;
 
@@ -9,18 +9,18 @@ use std::fmt::Write as _;
 pub struct Key {
     /// Its path: `latency_us.mean` is `mean` in the object `latency_us`, and `why.*` is any key in `why`.
     pub path: &'static str,
-    /// What its value is, with the unit.
+    /// Its value's type and unit.
     pub value: &'static str,
-    /// What it says.
+    /// Its meaning.
     pub about: &'static str,
-    /// When the line of a client has it.
+    /// When a client's line has it.
     pub clients: When,
     /// When the line `total` has it.
     pub total: When,
 }
 
 impl Key {
-    /// Whether it is the key of that path.
+    /// Whether the entry describes the key of that path.
     pub fn is(&self, path: &str) -> bool {
         match self.path.strip_suffix('*') {
             Some(object) => path.starts_with(object),
@@ -34,7 +34,7 @@ impl Key {
 pub enum When {
     /// Always.
     Always,
-    /// In some runs: which.
+    /// In some runs, namely these.
     Where(&'static str),
     /// Never.
     Never,
@@ -42,10 +42,10 @@ pub enum When {
 
 use When::{Always, Never, Where};
 
-const PROMISED: When = Where("something is promised to it alone");
-const IN_REQUESTS: When = Where("requests are promised to it alone");
+const PROMISED: When = Where("the client has a promise of its own");
+const IN_REQUESTS: When = Where("the client has a promise of requests of its own");
 const FAILED: When = Where("there were any");
-const ANSWERED: When = Where("a request of it was answered");
+const ANSWERED: When = Where("at least one of its requests was answered");
 const SIM: When = Where("`place` is `sim`");
 
 /// Every key, in the order in which they are written.
@@ -66,32 +66,36 @@ pub const KEYS: &[Key] = &[
     always(
         "client",
         "string",
-        "The client's name; `total` in the line of all together.",
+        "The client's name; `total` in the line for all clients together.",
     ),
     always("requests", "number", "Requests answered without error."),
-    always("bytes", "number, bytes", "What they moved."),
-    always("seconds", "number, seconds", "How long was measured."),
+    always(
+        "bytes",
+        "number, bytes",
+        "Bytes transferred by these requests.",
+    ),
+    always("seconds", "number, seconds", "Length of the measurement."),
     always(
         "throughput_mbps",
-        "number, 10^6 bytes a second",
+        "number, 10^6 bytes per second",
         "`bytes` over `seconds`.",
     ),
     always(
         "latency_us.mean",
         "number, microseconds",
-        "Mean latency of these requests, from sending to answer; exact, as the next three.",
+        "Mean latency of these requests, from sending to reply; exact, as are the next three.",
     ),
     always(
         "latency_us.sd",
         "number, microseconds",
-        "Its sample standard deviation.",
+        "The sample standard deviation.",
     ),
     always("latency_us.min", "number, microseconds", "The least."),
     always("latency_us.max", "number, microseconds", "The most."),
     always(
         "latency_us.p50",
         "number, microseconds",
-        "The median, at most 0.8 % above the true one; so are the next three.",
+        "The median, at most 0.8 % above the exact one; so are the next three.",
     ),
     always(
         "latency_us.p90",
@@ -116,7 +120,7 @@ pub const KEYS: &[Key] = &[
     always(
         "seed",
         "number",
-        "Seed of the run's random numbers: of scenario and repetition, never of policy or drive.",
+        "Seed of the run's random numbers; it depends on scenario and repetition, never on policy or drive.",
     ),
     Key {
         path: "errors",
@@ -127,80 +131,80 @@ pub const KEYS: &[Key] = &[
     },
     of_clients(
         "promised_mbps",
-        "number, 10^6 bytes a second",
+        "number, 10^6 bytes per second",
         "The client's min.",
         PROMISED,
     ),
     of_clients(
         "promised_iops",
-        "number, requests a second",
+        "number, requests per second",
         "The client's min_iops.",
         IN_REQUESTS,
     ),
     of_clients(
         "worst_second_mbps",
-        "number, 10^6 bytes a second",
-        "Bandwidth in the worst second, over the part of it in which a request of the client waited.",
+        "number, 10^6 bytes per second",
+        "Bandwidth in the worst second, over the part of it in which the client had a request waiting.",
         PROMISED,
     ),
     of_clients(
         "windows_met",
         "number, 0 to 1",
-        "The part of the seconds in which something was owed in which it was kept.",
+        "Of the seconds in which the promise applied, the fraction in which it was kept.",
         PROMISED,
     ),
     of_clients(
         "promise_seconds.promised",
         "number",
-        "Whole seconds of the run: kept, short and excused ones add up to them (`metrics.md`).",
+        "Whole seconds of the run; the sum of kept, short and excused ones (`metrics.md`).",
         PROMISED,
     ),
     of_clients(
         "promise_seconds.kept",
         "number",
-        "Of these, with all that was owed.",
+        "Seconds in which the promise was kept.",
         PROMISED,
     ),
     of_clients("promise_seconds.short", "number", "With less.", PROMISED),
     of_clients(
         "promise_seconds.excused",
         "number",
-        "In which nothing was owed.",
+        "Seconds in which the promise did not apply.",
         PROMISED,
     ),
     of_clients(
         "promise_seconds.why.*",
         "number",
-        "How many were short or excused for the reason that the key names (`metrics.md` has them).",
+        "Seconds that were short or excused for the reason that the key names (see `metrics.md`).",
         Where("a second was short or excused"),
     ),
     of_clients(
         "promise_seconds.lacking_bytes",
         "number, bytes",
-        "What the short seconds lack together.",
+        "Total shortfall of the short seconds.",
         Where("a second was short of bytes"),
     ),
     of_clients(
         "promise_seconds.lacking_requests",
         "number",
-        "What the short seconds lack together, in requests.",
+        "Total shortfall of the short seconds, in requests.",
         Where("a second was short of requests"),
     ),
     of_clients(
         "alone_mbps",
-        "number, 10^6 bytes a second",
-        "What the client gets with the drive to itself.",
-        Where("something is promised to it, and that was found out"),
+        "number, 10^6 bytes per second",
+        "Bandwidth of the client with the drive to itself.",
+        Where("the client has a promise, and this was measured"),
     ),
     of_clients(
         "limited_by",
         "string",
-        "What kept it from more: `client`, `limit`, `share` or `drive`.",
+        "What limited the client: `client`, `limit`, `share` or `drive`.",
         ANSWERED,
     ),
     split(
         "split_us.limit",
-        "Of the mean latency: held by a limit or another controller. What the parts leave of it was spent between client and core.",
+        "Of the mean latency: throttled by a limit or another controller. What the parts do not account for was spent between client and core.",
         SIM,
     ),
     split(
@@ -213,7 +217,7 @@ pub const KEYS: &[Key] = &[
         clients: SIM,
         ..split(
             "split_us.idle",
-            "Of `split_us.elevator`: the elevator kept the drive for the next request of some stream.",
+            "Of `split_us.elevator`: the elevator idled for the next request of another stream.",
             SIM,
         )
     },
@@ -221,24 +225,24 @@ pub const KEYS: &[Key] = &[
         clients: SIM,
         ..split(
             "split_us.queue",
-            "Of `split_us.drive`: the drive had not begun to work on it.",
+            "Of `split_us.drive`: the drive had not begun to serve it.",
             SIM,
         )
     },
     always(
         "series_step_s",
         "number, seconds",
-        "Length of a window of `series_mbps`.",
+        "Length of the windows of `series_mbps`.",
     ),
     always(
         "series_mbps",
-        "array of numbers, 10^6 bytes a second",
-        "Bandwidth of each complete window, from the beginning of the measurement on.",
+        "array of numbers, 10^6 bytes per second",
+        "Bandwidth of each complete window, from the start of the measurement.",
     ),
     Key {
         path: "drive_busy_percent",
         value: "number, per cent",
-        about: "Of the time, how much the drive was busy: at least one command was in it.",
+        about: "Fraction of the time in which the drive was busy, that is, had at least one command in flight.",
         clients: Never,
         total: Always,
     },
@@ -325,7 +329,7 @@ mod tests {
     use super::*;
     use crate::{Meter, Run, to_line};
 
-    /// Runs of the command have no failures, so that this key is seen here.
+    /// No run of the command has failures, so this key is tested here.
     #[test]
     fn failures_have_the_key_that_the_table_says() {
         let mut meter = Meter::new(0, 1_000_000_000);

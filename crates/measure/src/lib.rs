@@ -1,13 +1,13 @@
-//! What the server, the simulator and the clients measure with, and the one shape results have.
+//! What the server, the simulator and the clients measure with, and the common form of their results.
 //!
-//! Times are plain `u64` nanoseconds on whatever clock the caller uses, real or virtual; sizes are bytes; rates in
-//! results are MB/s of 10^6 bytes. Nothing here reads a clock, and nothing on the path of a request allocates.
+//! Times are plain `u64` nanoseconds on the caller's clock, real or virtual; sizes are bytes; rates in
+//! results are MB/s of 10^6 bytes. Nothing here reads a clock, and nothing on the request path allocates.
 //!
 //! - [`Histogram`]: latencies in fixed memory, with exact count, sums, minimum and maximum;
 //! - [`Series`]: bytes and requests per window;
-//! - [`promise`]: was a promise kept in a second, by how much was it short, and why;
+//! - [`promise`]: whether a promise was kept in a second, and if not, by how much it was missed and why;
 //! - [`Course`] and [`Level`]: latencies and levels over time;
-//! - [`Waits`] and [`Split`]: where the time of requests went;
+//! - [`Waits`] and [`Split`]: where requests spent their time;
 //! - [`Meter`]: all of these for one client;
 //! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
 //! - [`jain`], [`median`], [`ratio`]: figures over several clients or repetitions.
@@ -18,7 +18,7 @@ mod histogram;
 mod jsonl;
 pub mod keys;
 mod meter;
-mod places;
+mod occupancy;
 pub mod promise;
 mod record;
 mod series;
@@ -29,7 +29,7 @@ pub use figures::{jain, median, ratio};
 pub use histogram::Histogram;
 pub use jsonl::{ReadError, read_records, to_line, write_records};
 pub use meter::Meter;
-pub use places::Places;
+pub use occupancy::Occupancy;
 pub use record::{Latency, LimitedBy, Place, PromiseSeconds, Record, Run, SplitUs, TOTAL};
 pub use series::{Series, Window, mbps};
 pub use waits::{Split, Waits, Within};

@@ -1,13 +1,13 @@
-//! Everything that is measured about one client over one run.
+//! All measurements of one client in one run.
 
-use crate::places::Places;
+use crate::occupancy::Occupancy;
 use crate::promise::{Judge, Judged, Second, Terms, Watch};
 use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within};
 
 /// The measurements of one client between two instants.
 ///
-/// Requests answered before the start (a warm-up) or from the end on are not measured, so that every figure is about
-/// the same interval. Memory is taken once, at construction.
+/// Requests answered before the start (during warm-up) or after the end are not measured, so that every figure is about
+/// the same interval. Memory is allocated once, at construction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meter {
     start_ns: u64,
@@ -19,11 +19,11 @@ pub struct Meter {
     seconds: Series,
     plot: Series,
     watch: Watch,
-    /// The seconds that are over.
+    /// The seconds that have ended.
     watched: Vec<Second>,
-    /// So many there are at most.
+    /// Their maximum number.
     whole: usize,
-    places: Places,
+    places: Occupancy,
     course: Option<Box<Course>>,
 }
 
@@ -31,7 +31,7 @@ impl Meter {
     /// The step of the series for plots: 100 ms.
     pub const PLOT_STEP_NS: u64 = SECOND_NS / 10;
 
-    /// Measures from `start_ns` for `length_ns` nanoseconds.
+    /// A measurement that starts at `start_ns` and lasts `length_ns` nanoseconds.
     pub fn new(start_ns: u64, length_ns: u64) -> Self {
         let seconds = Series::covering(start_ns, SECOND_NS, length_ns);
         Self {
@@ -44,21 +44,21 @@ impl Meter {
             watch: Watch::new(start_ns),
             watched: Vec::with_capacity((length_ns / SECOND_NS) as usize),
             whole: (length_ns / SECOND_NS) as usize,
-            places: Places::new(start_ns),
+            places: Occupancy::new(start_ns),
             seconds,
             plot: Series::covering(start_ns, Self::PLOT_STEP_NS, length_ns),
             course: None,
         }
     }
 
-    /// From now on keeps the course of latencies, in windows of `step_ns` from the start on.
+    /// Records latencies over time from now on, in windows of `step_ns` counted from the start.
     pub fn follow(&mut self, step_ns: u64) {
         let length = self.end_ns - self.start_ns;
         let course = Course::covering(self.start_ns, step_ns, length);
         self.course = Some(Box::new(course));
     }
 
-    /// The client sent a request at `now_ns`; a flush is [sent otherwise](Self::flushing).
+    /// The client sent a request at `now_ns`; for a flush, call [`Self::flushing`].
     #[inline]
     pub fn sent(&mut self, now_ns: u64) {
         self.pass(now_ns);
@@ -66,14 +66,14 @@ impl Meter {
         self.places.take(now_ns.min(self.end_ns));
     }
 
-    /// The client sent a flush at `now_ns`. Nobody promises anything for the time of flushes.
+    /// The client sent a flush at `now_ns`. Promises do not cover flushes.
     #[inline]
     pub fn flushing(&mut self, now_ns: u64) {
         self.pass(now_ns);
         self.places.take(now_ns.min(self.end_ns));
     }
 
-    /// A request sent at `sent_ns` was answered at `now_ns` and had moved `bytes`.
+    /// A request sent at `sent_ns` completed at `now_ns` and transferred `bytes`.
     #[inline]
     pub fn done(&mut self, sent_ns: u64, now_ns: u64, bytes: u64) {
         self.pass(now_ns);
@@ -85,7 +85,7 @@ impl Meter {
         self.answered(sent_ns, now_ns, bytes);
     }
 
-    /// A flush sent at `sent_ns` was answered at `now_ns`.
+    /// A flush sent at `sent_ns` completed at `now_ns`.
     pub fn flushed(&mut self, sent_ns: u64, now_ns: u64) {
         self.pass(now_ns);
         self.answered(sent_ns, now_ns, 0);
@@ -105,7 +105,7 @@ impl Meter {
         }
     }
 
-    /// Where the time of a request went that was answered at `now_ns`; only for those who know.
+    /// Where a request that completed at `now_ns` spent its time, if the caller knows.
     #[inline]
     pub fn waited(&mut self, now_ns: u64, waits: Waits) {
         if self.measures(now_ns) {
@@ -115,7 +115,7 @@ impl Meter {
         }
     }
 
-    /// What lay within the waits of a request that was answered at `now_ns`; only for those who know.
+    /// What is known within the waits of a request that completed at `now_ns`, if the caller knows.
     #[inline]
     pub fn waited_within(&mut self, now_ns: u64, within: Within) {
         if self.measures(now_ns) {
@@ -123,7 +123,7 @@ impl Meter {
         }
     }
 
-    /// A request of `bytes` was answered with an error at `now_ns`. It is counted, and of other figures only in what its promise lacks.
+    /// A request of `bytes` failed at `now_ns`. It is counted; apart from that it only affects the shortfall of a promise.
     pub fn failed(&mut self, now_ns: u64, bytes: u64) {
         self.pass(now_ns);
         self.watch.over(false);
@@ -131,7 +131,7 @@ impl Meter {
         self.flush_failed(now_ns);
     }
 
-    /// A flush was answered with an error at `now_ns`.
+    /// A flush failed at `now_ns`.
     pub fn flush_failed(&mut self, now_ns: u64) {
         self.places.give(now_ns.min(self.end_ns));
         self.failed += u64::from(self.measures(now_ns));
@@ -144,11 +144,11 @@ impl Meter {
         self.end_ns = now_ns.clamp(self.start_ns, self.end_ns);
     }
 
-    /// Adds another client's figures over the same interval, for a total. When the two were waiting is not merged: a
-    /// promise is one client's. Nor is the course of latencies.
+    /// Adds another client's figures over the same interval, for a total. Promises are per client, so the times at which clients
+    /// waited are not merged; neither are latencies over time.
     ///
     /// # Panics
-    /// If the two were made for different intervals.
+    /// If the two measure different intervals.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.failed += other.failed;
@@ -159,7 +159,8 @@ impl Meter {
         self.end_ns = self.end_ns.min(other.end_ns);
     }
 
-    /// How a promise fared in the whole seconds of the measurement. `all` is what all clients of the drive got, this one among them.
+    /// Judges a promise over the whole seconds of the measurement. `all` is what all clients of the drive were served, this one
+    /// included.
     pub fn judge(&self, terms: &Terms, all: &Series) -> Judged {
         let mut until = self.clone();
         until.pass(self.end_ns);
@@ -182,7 +183,7 @@ impl Meter {
         judged
     }
 
-    /// Of `depth` places that the client has for requests, the time that they stood empty for each request: its own, in microseconds.
+    /// Mean think time per request in microseconds: the time in which the client's `depth` slots for requests were empty.
     pub fn think_us(&self, depth: u32) -> f64 {
         let places = u128::from(depth) * u128::from(self.length_ns());
         let empty = places.saturating_sub(self.places.area(self.end_ns));
@@ -214,12 +215,12 @@ impl Meter {
         self.failed
     }
 
-    /// From sending to the answer, of the requests answered without error.
+    /// Latency from sending to reply, of the requests answered without error.
     pub fn latency(&self) -> &Histogram {
         &self.latency
     }
 
-    /// Where their time went, as far as [`Meter::waited`] was told.
+    /// Where they spent their time, as far as [`Meter::waited`] was told.
     pub fn split(&self) -> &Split {
         &self.split
     }
@@ -234,12 +235,12 @@ impl Meter {
         &self.plot
     }
 
-    /// Latencies over time, if they were asked for.
+    /// Latencies over time, if they are recorded.
     pub fn course(&self) -> Option<&Course> {
         self.course.as_deref()
     }
 
-    /// Time passes up to `now_ns`.
+    /// Advances the time to `now_ns`.
     #[inline]
     fn pass(&mut self, now_ns: u64) {
         while now_ns >= self.watch.ends() && self.watched.len() < self.whole {
@@ -249,7 +250,7 @@ impl Meter {
         self.watch.advance(now_ns);
     }
 
-    /// Waits that end now lie in the second under way, and in those before.
+    /// Spreads waits that end now over the current second and those before.
     fn spread(&mut self, now_ns: u64, waits: Waits) {
         let begin = self.watch.ends() - SECOND_NS;
         self.watch.waited(waits);
@@ -277,7 +278,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A closed loop of `size` bytes every `period`, from before the start to beyond the end.
+    /// A closed loop of `size` bytes every `period`, from before the start until after the end.
     fn looped(meter: &mut Meter, period: u64, size: u64, until: u64) {
         let mut now = 0;
         while now < until {
@@ -287,7 +288,7 @@ mod tests {
         }
     }
 
-    /// How a promise of so many bytes a second fared, with nobody else on the drive.
+    /// Judges a promise of `rate` bytes per second with no other client on the drive.
     fn judged(meter: &Meter, min: u64) -> Judged {
         let terms = Terms {
             rate: Rate::new(min, 0).unwrap(),
@@ -339,7 +340,7 @@ mod tests {
             },
         );
         a.merge(&b);
-        // The last request of each is answered at the end and so not measured.
+        // The last request of each completes at the end and so is not measured.
         assert_eq!((a.requests(), a.bytes()), (99 + 49, 99_000 + 196_000));
         assert_eq!(a.seconds().complete(SECOND_NS)[0].bytes, a.bytes());
         assert_eq!(a.split().drive.count(), 1);

@@ -20,22 +20,22 @@ pub enum Place {
     Serve,
 }
 
-/// What kept a client from more bandwidth than it got.
+/// What limited a client's bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitedBy {
-    /// The client itself: its depth, its think time, its path to the server.
+    /// The client itself: its queue depth, its think time, its path to the server.
     Client,
-    /// Its own maximum, or another controller that held it.
+    /// Its own max, or another controller that throttled it.
     Limit,
-    /// The others: its turn did not come earlier.
+    /// Other clients, which were served before it.
     Share,
-    /// The drive: it was served at once and the drive took its time.
+    /// The drive, which served it at once but slowly.
     Drive,
 }
 
 impl LimitedBy {
-    /// The word the record uses.
+    /// Its name in the record.
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -45,10 +45,10 @@ impl LimitedBy {
         }
     }
 
-    /// Who had the largest part of the client's time: of a mean `latency_us`, what `split` does not account for is the
-    /// client's own (and its path's), and so is `think_us`, the mean time from a reply to the next request.
+    /// The place with the largest part of the client's time: the part of a mean `latency_us` that `split` does not account for is
+    /// the client's own (and its path's), and so is `think_us`, the mean time from a reply to the next request.
     ///
-    /// Between equal parts the one nearer the drive counts.
+    /// Of equal parts, the one nearer the drive counts.
     pub fn of(split: &SplitUs, latency_us: f64, think_us: f64) -> Self {
         let rest = (latency_us - split.total()).max(0.0) + think_us;
         let parts = [
@@ -65,7 +65,7 @@ impl LimitedBy {
     }
 }
 
-/// Latency from sending a request to its answer, in microseconds.
+/// Latency from sending a request to its reply, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Mean, exact.
@@ -76,7 +76,7 @@ pub struct Latency {
     pub min: f64,
     /// Maximum, exact.
     pub max: f64,
-    /// Median, at most 0.8 % above the true one; so are the others.
+    /// Median, at most 0.8 % above the exact one; so are the other percentiles.
     pub p50: f64,
     /// The 90th percentile.
     pub p90: f64,
@@ -105,28 +105,28 @@ impl From<&Histogram> for Latency {
 /// Mean time of a request in each place, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SplitUs {
-    /// Held by a limit.
+    /// Throttled by a limit or another controller.
     pub limit: f64,
-    /// In the elevator.
+    /// Waiting in the elevator.
     pub elevator: f64,
     /// In the drive.
     pub drive: f64,
-    /// Of `elevator`: the elevator kept the drive for the next request of some stream (it idled). Where it is known.
+    /// Of `elevator`: the elevator idled for the next request of another stream. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<f64>,
-    /// Of `drive`: the drive had not begun to work on it. Where it is known.
+    /// Of `drive`: the drive had not begun to serve it. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<f64>,
 }
 
 impl SplitUs {
-    /// The sum of the three.
+    /// The sum of the three places.
     pub fn total(&self) -> f64 {
         self.limit + self.elevator + self.drive
     }
 }
 
-/// What names a run: the same in the records of all its clients.
+/// Identifies a run; the same in the records of all its clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Run {
     /// Scenario.
@@ -139,15 +139,15 @@ pub struct Run {
     pub policy: String,
     /// Repetition, from 0.
     pub repeat: u32,
-    /// Where it took place.
+    /// Where the run took place.
     pub place: Option<Place>,
     /// Seed of its random numbers.
     pub seed: Option<u64>,
 }
 
 impl Run {
-    /// The record of `client` (or [`TOTAL`]) as its meter has it. What only the caller knows (promise, series, by whom
-    /// it was limited) is added with [`Record::with_promise`], [`Record::with_series`] or by hand.
+    /// The record of `client` (or [`TOTAL`]) from its meter. What only the caller knows (promise, series, what
+    /// limited it) is added with [`Record::with_promise`], [`Record::with_series`] or by hand.
     pub fn record(&self, client: &str, meter: &Meter) -> Record {
         let split = meter.split();
         Record {
@@ -180,24 +180,25 @@ impl Run {
     }
 }
 
-/// How a promise fared in the whole seconds of a run: `promised` = `kept` + `short` + `excused`. See [`promise`](crate::promise).
+/// The verdicts about a promise in the whole seconds of a run: `promised` = `kept` + `short` + `excused`. See
+/// [`promise`](crate::promise).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromiseSeconds {
     /// Whole seconds.
     pub promised: u64,
-    /// Of these, with all that was owed.
+    /// Seconds in which the promise was kept.
     pub kept: u64,
-    /// With less.
+    /// Seconds in which less was served.
     pub short: u64,
-    /// Nothing was owed.
+    /// Seconds in which the promise did not apply.
     pub excused: u64,
-    /// How many were short or excused for which reason; reasons that did not occur are left out.
+    /// Number of short or excused seconds by reason; reasons that did not occur are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub why: BTreeMap<String, u64>,
-    /// Bytes that the short seconds lack together, of a promise of bytes.
+    /// Total shortfall in bytes, for a promise of bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking_bytes: Option<u64>,
-    /// Requests that they lack, of a promise of requests.
+    /// Total shortfall in requests, for a promise of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking_requests: Option<u64>,
 }
@@ -221,7 +222,7 @@ impl PromiseSeconds {
         }
     }
 
-    /// What the client was limited by in most of the seconds.
+    /// What limited the client in most of the short and excused seconds.
     fn limit(&self) -> Option<LimitedBy> {
         let reasons = [
             (Short::Others.name(), LimitedBy::Share),
@@ -235,13 +236,13 @@ impl PromiseSeconds {
         reasons.into_iter().find(most).map(|(_, by)| by)
     }
 
-    /// So many seconds for this reason.
+    /// Number of seconds with this reason.
     pub fn of(&self, reason: &str) -> u64 {
         self.why.get(reason).copied().unwrap_or(0)
     }
 }
 
-/// The result of one client of one run: one JSON object a line. Fields stand in the order in which they are written;
+/// The result of one client in one run: one JSON object per line. Fields are written in this order;
 /// those that are `None` are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -259,9 +260,9 @@ pub struct Record {
     pub client: String,
     /// Requests answered without error.
     pub requests: u64,
-    /// Bytes they moved.
+    /// Bytes transferred by these.
     pub bytes: u64,
-    /// How long was measured.
+    /// Length of the measurement.
     pub seconds: f64,
     /// `bytes` over `seconds`, in MB/s.
     pub throughput_mbps: f64,
@@ -273,31 +274,31 @@ pub struct Record {
     /// Seed of its random numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Requests answered with an error, where there were any.
+    /// Requests answered with an error, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<u64>,
     /// The client's minimum, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_mbps: Option<f64>,
-    /// The client's minimum, in requests a second.
+    /// The client's minimum, in requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_iops: Option<u64>,
-    /// Bandwidth in the worst second in which a request waited for a tenth of the time at least, over that time, in MB/s.
+    /// Bandwidth in the worst second in which requests waited for at least a tenth of the time, over that time, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_second_mbps: Option<f64>,
-    /// The part (0 to 1) of the seconds in which something was owed in which it was kept.
+    /// Of the seconds in which the promise applied, the fraction (0 to 1) in which it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_met: Option<f64>,
-    /// How the promise fared second by second.
+    /// The verdicts about the promise, second by second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise_seconds: Option<PromiseSeconds>,
-    /// What the client gets with the drive to itself, in MB/s, where that was found out.
+    /// Bandwidth of the client with the drive to itself, in MB/s, if that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_mbps: Option<f64>,
-    /// What kept it from more.
+    /// What limited the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<LimitedBy>,
-    /// Where the mean request's time went; what is missing to the mean latency was spent between client and server.
+    /// Where the mean request spent its time; the rest of the mean latency was spent between client and server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_us: Option<SplitUs>,
     /// Length of a window of `series_mbps`, in seconds.
@@ -306,13 +307,13 @@ pub struct Record {
     /// Bandwidth of each complete window, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series_mbps: Option<Vec<f64>>,
-    /// Of the time, how much the drive was busy: at least one command was in it. Whole percent, in records of the total.
+    /// Fraction of the time in which the drive had at least one command in flight, in whole per cent; in records of the total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_busy_percent: Option<u64>,
 }
 
 impl Record {
-    /// Adds a promise and how it fared. `all` is what all clients of the drive got in each second.
+    /// Adds a promise and its verdicts. `all` is what all clients of the drive were served in each second.
     pub fn with_promise(mut self, terms: &Terms, meter: &Meter, all: &Series) -> Self {
         let judged = meter.judge(terms, all);
         let Rate { units, a_second } = terms.rate;
@@ -326,8 +327,8 @@ impl Record {
         self
     }
 
-    /// Adds what limited the client, as [`LimitedBy::of`]; but where most seconds of its promise were short or excused for one reason, it
-    /// was that: who waits in the drive's queue behind others is limited by the others.
+    /// Adds what limited the client, as [`LimitedBy::of`] says, unless most seconds of its promise were short or excused for one
+    /// reason. That reason is more accurate: a client that waits in the drive's queue behind others is limited by the others.
     pub fn with_limit(mut self, think_us: f64) -> Self {
         let of = |split| LimitedBy::of(split, self.latency_us.mean, think_us);
         let found = self
@@ -338,7 +339,7 @@ impl Record {
         self
     }
 
-    /// Adds the bandwidth of the windows of `series` complete at `end_ns`.
+    /// Adds the bandwidth of the windows of `series` that ended by `end_ns`.
     pub fn with_series(mut self, series: &Series, end_ns: u64) -> Self {
         self.series_step_s = Some(series.step_ns() as f64 / SECOND_NS as f64);
         self.series_mbps = Some(series.mbps(end_ns));
@@ -365,7 +366,7 @@ mod tests {
         assert_eq!(of(&split(1.0, 2.0, 30.0), 500.0, 0.0), LimitedBy::Client);
         assert_eq!(of(&split(1.0, 2.0, 30.0), 33.0, 400.0), LimitedBy::Client);
         assert_eq!(of(&split(5.0, 5.0, 5.0), 20.0, 0.0), LimitedBy::Drive);
-        // A split measured over a little more than the latency is rounding, not negative time.
+        // If the split slightly exceeds the latency, that is rounding and not negative time.
         assert_eq!(of(&split(0.0, 0.0, 30.0), 29.0, 0.0), LimitedBy::Drive);
     }
 

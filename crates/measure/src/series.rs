@@ -2,7 +2,7 @@
 
 use crate::SECOND_NS;
 
-/// What was done within one window.
+/// What completed within one window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Window {
     /// Bytes completed.
@@ -13,8 +13,8 @@ pub struct Window {
 
 /// Bytes and requests in consecutive windows of `step_ns` from `start_ns` on.
 ///
-/// Memory is taken once, at construction, for a stated number of windows; what falls before the first or after the last
-/// is kept apart ([`Series::outside`]) and belongs to no window.
+/// Memory is allocated once, at construction, for the given number of windows; what falls before the first or after the last
+/// is counted separately ([`Series::outside`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     start_ns: u64,
@@ -69,7 +69,7 @@ impl Series {
         }
     }
 
-    /// When the first window begins, in nanoseconds.
+    /// Start of the first window, in nanoseconds.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
@@ -84,7 +84,7 @@ impl Series {
         self.outside
     }
 
-    /// The windows that had ended by `end_ns`, empty ones included. A window cut short by the end of a run is no window.
+    /// The windows that ended by `end_ns`, empty ones included. A window that the end of a run cuts short is left out.
     pub fn complete(&self, end_ns: u64) -> &[Window] {
         let ended = end_ns.saturating_sub(self.start_ns) / self.step_ns;
         &self.windows[..self.windows.len().min(ended as usize)]
@@ -98,12 +98,12 @@ impl Series {
             .collect()
     }
 
-    /// The fewest bytes of any complete window; none without a complete window.
+    /// The fewest bytes of any complete window; `None` without a complete window.
     pub fn worst(&self, end_ns: u64) -> Option<u64> {
         self.complete(end_ns).iter().map(|w| w.bytes).min()
     }
 
-    /// The part (0 to 1) of complete windows with at least `bytes`; none without a complete window.
+    /// The fraction (0 to 1) of complete windows with at least `bytes`; `None` without a complete window.
     pub fn fraction_at_least(&self, end_ns: u64, bytes: u64) -> Option<f64> {
         let windows = self.complete(end_ns);
         let reached = windows.iter().filter(|w| w.bytes >= bytes).count();
@@ -111,7 +111,7 @@ impl Series {
     }
 }
 
-/// Bandwidth in MB/s (10^6 bytes a second); 0 over no time.
+/// Bandwidth in MB/s (10^6 bytes per second); 0 over no time.
 pub fn mbps(bytes: u64, length_ns: u64) -> f64 {
     if length_ns == 0 {
         return 0.0;

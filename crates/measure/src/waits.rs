@@ -1,13 +1,13 @@
-//! Where the time of requests went.
+//! Where requests spend their time.
 
 use crate::{Histogram, SplitUs};
 
 /// The waits of one request, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// Held by a limit or another controller, before the elevator.
+    /// Throttled by a limit or another controller, before the elevator.
     pub limit_ns: u64,
-    /// In the elevator: waiting for its turn among others.
+    /// In the elevator, while others are served.
     pub elevator_ns: u64,
     /// In the drive, from dispatch to completion.
     pub drive_ns: u64,
@@ -21,7 +21,7 @@ impl Waits {
             .saturating_add(self.drive_ns)
     }
 
-    /// The last `length_ns` of them: they come one after the other, in the order of the fields.
+    /// The last `length_ns` of them: the waits follow one another in the order of the fields.
     pub(crate) fn last(&self, length_ns: u64) -> Self {
         let mut left = length_ns;
         let mut part = |wait: u64| {
@@ -37,7 +37,7 @@ impl Waits {
         }
     }
 
-    /// Without such a part of them.
+    /// Subtracts `part`.
     pub(crate) fn less(&self, part: Self) -> Self {
         Self {
             limit_ns: self.limit_ns - part.limit_ns,
@@ -53,19 +53,19 @@ impl Waits {
     }
 }
 
-/// What lies within the waits of one request, in nanoseconds, for those who can tell.
+/// Parts of the waits of one request, in nanoseconds, for callers that know them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Within {
-    /// Of the time in the elevator: the drive was kept for somebody's next request.
+    /// Of the time in the elevator: the elevator idled for another stream's next request.
     pub idle_ns: u64,
-    /// Of the time in the drive: the drive had not begun to work on it.
+    /// Of the time in the drive: the drive had not begun to serve it.
     pub queue_ns: u64,
 }
 
 /// The waits of many requests, a histogram for each kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Time held by a limit.
+    /// Time throttled.
     pub limit: Histogram,
     /// Time in the elevator.
     pub elevator: Histogram,
@@ -106,7 +106,7 @@ impl Split {
         self.drive.record(waits.drive_ns);
     }
 
-    /// Records what lies within the waits of one request. Does not allocate.
+    /// Records the parts of one request's waits. Does not allocate.
     #[inline]
     pub fn record_within(&mut self, within: Within) {
         self.within.count += 1;

@@ -1,10 +1,10 @@
-//! Our histogram beside hdrhistogram, the field's reference.
+//! Our histogram compared to hdrhistogram, the reference implementation.
 
 use hdrhistogram::Histogram as Hdr;
 use proptest::prelude::*;
 use weir_measure::Histogram;
 
-/// Latencies as they come: some spread around a centre, some far out.
+/// Latencies as they occur: most of them around a centre, some far out.
 fn latencies() -> impl Strategy<Value = Vec<u64>> {
     let near = (1_000u64..100_000_000, 0u64..1_000)
         .prop_map(|(centre, off)| centre + centre * off / 1_000);
@@ -23,7 +23,7 @@ proptest! {
             theirs.record(*v).expect("the value is in range");
         }
         prop_assert_eq!(ours.count(), theirs.len());
-        // hdrhistogram knows values, and so all of its statistics, to three digits.
+        // hdrhistogram keeps values, and so all of its statistics, to three digits.
         let close = |a: f64, b: f64, error: f64| (a - b).abs() <= error * a.max(b) + 1.0;
         prop_assert!(close(ours.mean(), theirs.mean(), 0.001));
         let n = values.len() as f64;

@@ -121,7 +121,7 @@ proptest! {
     #[test]
     fn what_was_written_is_what_is_read(
         names in prop::array::uniform5(".{0,12}"), repeat: u32, requests: u64, bytes: u64,
-        // Thousandths, as three digits are what a line keeps.
+        // In thousandths, since a line keeps three digits.
         figures in prop::collection::vec(0u64..1 << 40, 6), seed in prop::option::of(any::<u64>()),
         place in prop::option::of(prop_oneof![Just(Place::Sim), Just(Place::Serve)]),
     ) {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use weir_random::Rng;
 use weir_wire::nbd::*;
 
 /// A directory of the corpus, what it is for, and its seeds.
@@ -53,7 +54,7 @@ fn the_corpus_passes() {
 fn mutations_of_the_corpus_pass() {
     for (target, run, _) in TARGETS {
         let corpus = corpus(target);
-        let mut random = Random(0x7765_6972);
+        let mut random = Random(Rng::new(0x7765_6972));
         for round in 0..100_000 {
             let mut input = corpus[round % corpus.len()].clone();
             for _ in 0..=random.below(4) {
@@ -83,15 +84,11 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Marsaglia's xorshift.
-struct Random(u64);
+struct Random(Rng);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 16) % bound as u64) as usize
+        self.0.range(0, bound as u64 - 1) as usize
     }
 }
 

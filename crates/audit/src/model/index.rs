@@ -78,24 +78,22 @@ fn hash((stream, cookie): Name) -> usize {
 mod tests {
     use super::*;
     use std::collections::HashMap;
+    use weir_random::Rng;
 
     #[test]
     fn agrees_with_a_map_of_the_standard_library() {
         let mut index = Index::new(64);
         let mut map = HashMap::new();
-        let mut state = 9u64;
+        let mut random = Rng::new(9);
         for step in 0..50_000u32 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let name = ((state >> 33) % 12, (state >> 50) % 12);
+            let mut name = || (random.range(0, 11), random.range(0, 11));
+            let (name, other) = (name(), name());
             if map.remove(&name).is_some() {
                 index.remove(name);
             } else if map.len() < 64 {
                 map.insert(name, step);
                 index.insert(name, step);
             }
-            let other = ((state >> 23) % 12, (state >> 40) % 12);
             assert_eq!(index.get(other), map.get(&other).copied().unwrap_or(NIL));
         }
     }

@@ -1,4 +1,6 @@
-//! Where decisions come from.
+//! Sources of the decisions in a random run: random numbers, or bytes.
+
+use weir_random::SplitMix;
 
 /// Gives numbers to decide by.
 pub trait Source {
@@ -27,26 +29,20 @@ pub trait Source {
     }
 }
 
-/// Random numbers of our own, the same on every machine and for ever: Steele's `SplitMix64`.
+/// Random numbers as a source.
 #[derive(Clone, Debug)]
-pub struct Random {
-    state: u64,
-}
+pub struct Random(SplitMix);
 
 impl Random {
     /// The numbers of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self(SplitMix::new(seed))
     }
 
     /// The next 64 bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
+        self.0.next_u64()
     }
 }
 

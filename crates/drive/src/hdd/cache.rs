@@ -1,8 +1,8 @@
-//! What the disk keeps of what it has read, and where it reads on.
+//! The read cache of a disk and its read-ahead.
 
 use alloc::vec::Vec;
 
-/// One stream's part of the cache: the bytes from `start` to `end`.
+/// A segment of the cache with one stream's data: the bytes from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) start: u64,
@@ -10,7 +10,7 @@ pub(super) struct Segment {
     used: u64,
 }
 
-/// The segments. The one read into last is `current`; while the head reads on, its end moves.
+/// All segments. `current` is the one that was last read into; its end moves while the head reads ahead.
 #[derive(Debug)]
 pub(super) struct Segments {
     list: Vec<Segment>,
@@ -31,7 +31,7 @@ impl Segments {
         }
     }
 
-    /// True if all of the range is in some segment.
+    /// True if one segment contains the whole range.
     pub(super) fn holds(&mut self, start: u64, end: u64) -> bool {
         let found = self
             .list
@@ -43,12 +43,12 @@ impl Segments {
         found.is_some()
     }
 
-    /// The segment read into last.
+    /// The segment that was last read into.
     pub(super) fn current(&self) -> Option<&Segment> {
         self.current.map(|at| &self.list[at])
     }
 
-    /// The range was read from the platters.
+    /// Adds a range that was read from the platters.
     pub(super) fn read(&mut self, start: u64, end: u64) {
         if self.size == 0 {
             return;
@@ -66,7 +66,7 @@ impl Segments {
         self.extend(end);
     }
 
-    /// The head has read the current segment on up to `end`; the oldest bytes make room.
+    /// Extends the current segment to `end`, up to which the head has read; the oldest bytes are dropped to make room.
     pub(super) fn extend(&mut self, end: u64) {
         if let Some(at) = self.current {
             let segment = &mut self.list[at];
@@ -75,7 +75,7 @@ impl Segments {
         }
     }
 
-    /// The range was written: what is kept of it is old.
+    /// Invalidates what a write has overwritten.
     pub(super) fn written(&mut self, start: u64, end: u64) {
         for segment in &mut self.list {
             if start < segment.end && segment.start < end {
@@ -89,7 +89,7 @@ impl Segments {
         self.list[at].used = self.clock;
     }
 
-    /// A segment to fill anew: a free one, or the one that was of use longest ago.
+    /// The segment to fill next: a free one, or the least recently used.
     fn room(&mut self) -> usize {
         if self.list.len() < self.most {
             self.list.push(Segment {

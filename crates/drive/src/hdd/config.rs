@@ -6,45 +6,45 @@ use crate::ConfigError;
 use crate::config::{Rule, check};
 use weir_core::{DriveShape, Span};
 
-/// Zones of a disk.
+/// Number of zones.
 pub const ZONES: usize = 3;
 
-/// Bytes in one command: what Linux sends a SATA disk at most by default (`max_sectors_kb` of 1280).
+/// Maximum bytes in one command: Linux's default for SATA disks (`max_sectors_kb` of 1280).
 const MAX_TRANSFER: u32 = 1280 * 1024;
 
 /// Parameters of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Its parts, outermost first.
+    /// The zones, outermost first.
     pub zones: [Zone; ZONES],
     /// Revolutions a minute: 3600 to 15000.
     pub rpm: u32,
-    /// How long the arm takes.
+    /// Seek times.
     pub seek: Seek,
-    /// What a write takes longer to settle on its track: at most 10 ms.
+    /// Additional time that a write needs to settle on its track: at most 10 ms.
     pub settle: Span,
-    /// Commands it takes at a time and picks from by positioning time (native command queueing): 1 to 32.
+    /// Commands in the disk's queue (native command queueing), from which it picks by positioning time: 1 to 32.
     pub tags: u16,
-    /// A command that has waited this long is served before all that have not, the oldest first: 1 ms to 60 s. This is all that
-    /// bounds starvation: whoever reads on where the head is costs nothing and is otherwise always next.
+    /// Commands that have waited this long are served before all others, oldest first: 1 ms to 60 s. Nothing else bounds
+    /// starvation: a sequential stream at the head's position costs nothing and would always be next.
     pub ageing: Span,
-    /// From a command's arrival until the disk can act on it: at most 10 ms.
+    /// Time from the arrival of a command until the disk can act on it: at most 10 ms.
     pub overhead: Span,
-    /// Bytes a second on the way to the host: the fastest zone's rate to 10^10.
+    /// Bandwidth of the link to the host in bytes per second: from the fastest zone's rate to 10^10.
     pub link: u64,
-    /// Segments of the read cache, each with one sequential stream: 1 to 64.
+    /// Segments of the read cache, each of which holds one sequential stream: 1 to 64.
     pub segments: u16,
-    /// Bytes of a segment, which is also how far the disk reads ahead while it has nothing else to do: 0 to 64 MiB.
+    /// Size of a segment in bytes, which is also how far an idle disk reads ahead: 0 to 64 MiB.
     pub segment: u32,
-    /// Bytes of writes that are answered before they are on the platters: 0 (none) to 1 GiB.
+    /// Size of the write cache in bytes; writes in it are answered before they are on the platters: 0 (none) to 1 GiB.
     pub write_cache: u64,
-    /// What a flush takes beside the writes it waits for (defect lists, the cache's own bookkeeping): at most 1 s. The arm does nothing
-    /// else meanwhile.
+    /// Time of a flush beyond the writes that it waits for (defect lists, the cache's own bookkeeping): at most 1 s. The arm is
+    /// busy meanwhile.
     pub flush: Span,
 }
 
 impl Config {
-    /// A 2.5-inch disk of 7200 revolutions and 480 GiB: plausible, no particular product.
+    /// A 2.5-inch disk of 7200 rpm and 480 GiB: plausible figures, no particular product.
     pub const fn generic() -> Self {
         const fn zone(rate: u64) -> Zone {
             Zone {
@@ -75,7 +75,7 @@ impl Config {
     /// Checks every parameter.
     ///
     /// # Errors
-    /// The first one outside the range that its documentation states.
+    /// The first parameter outside the range that its documentation states.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check(self.mechanics().into_iter().chain(self.electronics()))
     }
@@ -185,7 +185,7 @@ impl Config {
         ]
     }
 
-    /// The disk, empty, its head at the outer edge.
+    /// Builds the disk, empty, with its head at the outer edge.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -194,17 +194,17 @@ impl Config {
         Ok(Hdd::new(self))
     }
 
-    /// Bytes it holds.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.zones.iter().map(|z| z.bytes).sum()
     }
 
-    /// Time of a revolution.
+    /// Time of one revolution.
     pub fn revolution(&self) -> Span {
         Span::from_nanos(60_000_000_000 / u64::from(self.rpm))
     }
 
-    /// Its queue and what kind of drive it is. What a disk can do at the least depends on the load, so its capacity is not known.
+    /// Its queue and kind. A disk's worst case depends on the load, so the shape states no capacity.
     pub fn shape(&self) -> DriveShape {
         DriveShape {
             queues: 1,

@@ -1,12 +1,12 @@
-//! Division by a number that stays the same, as a multiplication: a disk divides for each command that it may choose.
+//! Division by a constant as a multiplication: a disk divides once for each command that it considers.
 
-/// A divisor.
+/// A constant divisor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Divisor {
     divisor: u64,
-    /// 2^64 divided by it, rounded up.
+    /// 2^64 divided by the divisor, rounded up.
     inverse: u64,
-    /// Dividends below this are multiplied: so far the quotient is exact (Granlund and Montgomery 1994).
+    /// Dividends below this bound are multiplied: for them the quotient is exact (Granlund and Montgomery 1994).
     exact: u64,
 }
 
@@ -44,10 +44,11 @@ impl Divisor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_random::Rng;
 
     #[test]
     fn agrees_with_division() {
-        let mut n = 1u64;
+        let mut random = Rng::new(1);
         for divisor in [2, 3, 7, 64, 1000, 8_333_333, 291_573, 1 << 40, u64::MAX] {
             let by = Divisor::new(divisor);
             let near = [
@@ -66,10 +67,7 @@ mod tests {
                 );
             }
             for shift in (0..64).cycle().take(20_000) {
-                n = n
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                let n = n >> shift;
+                let n = random.next_u64() >> shift;
                 assert_eq!(
                     (by.quotient(n), by.remainder(n)),
                     (n / divisor, n % divisor)

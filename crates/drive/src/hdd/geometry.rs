@@ -5,28 +5,28 @@ use weir_core::Span;
 
 const SECOND: u128 = 1_000_000_000;
 
-/// A part of the drive in which every track holds the same.
+/// A part of the drive in which all tracks have the same capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zone {
-    /// Bytes in it: a multiple of 4096, at least 1 MiB.
+    /// Size in bytes: a multiple of 4096, at least 1 MiB.
     pub bytes: u64,
-    /// Bytes a second that a long sequential transfer reaches in it, switches of head and track included: 10^6 to 10^9.
+    /// Bytes per second of a long sequential transfer in the zone, including head and track switches: 10^6 to 10^9.
     pub rate: u64,
 }
 
-/// A place on the platters.
+/// A position on the platters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
-    /// Tracks from the outer edge.
+    /// Track number, counted from the outer edge.
     pub(super) track: u32,
-    /// When in a revolution it passes under the head, in nanoseconds.
+    /// When in a revolution the position passes under the head, in nanoseconds.
     pub(super) angle: u64,
-    /// Which zone it is in.
+    /// Index of its zone.
     pub(super) zone: usize,
 }
 
-/// All zones, outermost first, as one spiral: what follows in address follows under the head, so that a sequential transfer goes
-/// at its zone's rate and a place's angle follows from its address. Real drives skew their tracks to the same end.
+/// All zones, outermost first, as one spiral: consecutive addresses pass under the head one after the other, so that a sequential
+/// transfer runs at its zone's rate and an address determines its angle. Real drives skew their tracks to the same end.
 #[derive(Debug)]
 pub(super) struct Geometry {
     zones: Vec<Spiral>,
@@ -63,7 +63,7 @@ impl Geometry {
         }
     }
 
-    /// Where a byte lies; what is beyond the end counts to the innermost zone.
+    /// The position of a byte; addresses beyond the end count as the innermost zone.
     pub(super) fn place(&self, byte: u64) -> Place {
         let zone = self.zones.partition_point(|z| z.start <= byte) - 1;
         let spiral = &self.zones[zone];
@@ -76,7 +76,7 @@ impl Geometry {
         }
     }
 
-    /// How long so many bytes take to pass under the head. A transfer across the end of a zone counts to the one it begins in.
+    /// How long `bytes` take to pass under the head. A transfer across the end of a zone counts to the zone that it begins in.
     pub(super) fn passing(&self, zone: usize, bytes: u64) -> Span {
         let rate = self.zones[zone].rate;
         let nanos = match bytes.checked_mul(SECOND as u64) {
@@ -86,7 +86,7 @@ impl Geometry {
         Span::from_nanos(nanos)
     }
 
-    /// How many bytes pass under the head in a time.
+    /// How many bytes pass under the head in `time`.
     pub(super) fn passed(&self, zone: usize, time: Span) -> u64 {
         let rate = self.zones[zone].rate;
         match time.as_nanos().checked_mul(rate) {
@@ -95,7 +95,7 @@ impl Geometry {
         }
     }
 
-    /// Tracks of all zones.
+    /// Number of tracks of all zones.
     pub(super) fn tracks(zones: &[Zone], revolution: Span) -> u64 {
         let revolution = revolution.as_nanos();
         let tracks = |z: &Zone| z.bytes.div_ceil(track_bytes(z.rate, revolution));

@@ -1,11 +1,11 @@
-//! A disk that turns: seeks, rotation with its phase, zones, command queueing, a read cache, a write cache.
+//! A rotating disk: seeks, rotational phase, zones, command queueing, a read cache, a write cache.
 //!
-//! One actuator. A command costs the arm's way to its track ([`Seek`]), the time until its first byte comes round under the head,
-//! and the time its bytes take to pass. Among the commands in its queue the disk serves the one that it can begin first, unless one
-//! has waited longer than [`Config::ageing`]. After a read, while there is nothing else to do, the head reads on into a segment of
-//! the cache; what is found there costs the link only. Writes are answered when they are in the write cache and go to the platters
-//! in the same order of least positioning time, behind reads until the cache is half full. A flush ends when everything before it
-//! is on the platters, and nothing behind it begins before it has.
+//! There is one actuator. A command costs the seek to its track ([`Seek`]), the rotational latency until its first byte is under
+//! the head, and the transfer time. The disk serves the command in its queue that it can begin first, unless one has waited
+//! longer than [`Config::ageing`]. After a read, while the queue is empty, the head reads ahead into a segment of the cache; a
+//! hit there costs only the link. Writes are answered when they are in the write cache. They are written to the platters in the
+//! same order of shortest positioning time, but after reads until the cache is half full. A flush ends when everything before it
+//! is on the platters, and no command behind it begins before that.
 
 mod cache;
 mod config;
@@ -27,7 +27,7 @@ use geometry::{Geometry, Place};
 use seek::Curve;
 use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 
-/// Ranges in the write cache at most; one more write waits.
+/// Maximum number of ranges in the write cache; one more write waits.
 pub(crate) const DIRTY_MAX: usize = 256;
 
 /// The disk. See the module's documentation.
@@ -42,30 +42,30 @@ pub struct Hdd {
     head: Head,
     /// Commands that wait for the actuator or for a flush, in no order.
     waiting: Vec<Job>,
-    /// Flushes among them.
+    /// How many of them are flushes.
     flushes: u32,
-    /// What the write cache holds, in no order, and how many bytes.
+    /// The ranges in the write cache, in no order, and their bytes.
     dirty: Vec<Job>,
     cached: u64,
     active: Option<Active>,
-    /// Commands that have ended or whose end is known, by that end.
+    /// Commands whose completion time is known, in order of that time.
     ended: Ends,
     in_flight: u32,
     now: Instant,
     sequence: u64,
 }
 
-/// Something for the actuator to do: a command, or a range of the write cache.
+/// Work for the actuator: a command, or a range of the write cache.
 #[derive(Clone, Copy, Debug)]
 struct Job {
-    /// The command to answer; none for what the write cache holds.
+    /// The command to complete; `None` for a range of the write cache.
     tag: Option<Tag>,
     op: Op,
     fua: bool,
     start: u64,
     end: u64,
     place: Place,
-    /// When it came, and from when the disk can act on it.
+    /// When it arrived, and when the disk can act on it.
     arrived: Instant,
     ready: Instant,
     sequence: u64,
@@ -74,21 +74,21 @@ struct Job {
 #[derive(Clone, Copy, Debug)]
 struct Active {
     job: Job,
-    /// When the arm set out.
+    /// When the arm starts to move.
     began: Instant,
-    /// When its first byte passes under the head, and when its last one has.
+    /// When the first byte passes under the head, and when the last one has.
     begins: Instant,
     ends: Instant,
 }
 
-/// Where the head is: on the track it worked on last, behind the byte `end` that it passed at `at`.
+/// Position of the head: on the track of its last job, behind the byte `end`, which it passed at `at`.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     track: u32,
     zone: usize,
     end: u64,
     at: Instant,
-    /// Reads on after `end`.
+    /// Whether it reads ahead after `end`.
     reading: bool,
 }
 
@@ -121,12 +121,12 @@ impl Hdd {
         }
     }
 
-    /// What it was made from.
+    /// The configuration of the disk.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Lets happen what happens up to `now`.
+    /// Processes everything that happens up to `now`.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         while let Some(active) = self.active.filter(|a| a.ends <= self.now) {
@@ -136,11 +136,11 @@ impl Hdd {
         }
     }
 
-    /// The actuator is free at `t`: gives it something to do if there is anything.
+    /// The actuator is idle at `t`: starts the next job if there is one.
     fn begin(&mut self, t: Instant) {
         while self.active.is_none() {
             let Some((from, index)) = self.choose(t) else {
-                // Behind one flush there may be another with nothing in between.
+                // The next command may be another flush with nothing in between.
                 if self.flush(t) {
                     continue;
                 }
@@ -154,7 +154,7 @@ impl Hdd {
         }
     }
 
-    /// Has the actuator do a job from `t` on.
+    /// Runs a job on the actuator from `t` on.
     fn work(&mut self, t: Instant, job: Job) {
         let at = t.max(job.ready);
         let read = self.read_on(at);
@@ -166,6 +166,7 @@ impl Hdd {
             self.segments.extend(read);
             self.head.reading = false;
         }
+        debug_assert!((job.start..=job.end).contains(&access.from));
         let bytes = job.end - access.from;
         self.active = Some(Active {
             job,
@@ -175,7 +176,7 @@ impl Hdd {
         });
     }
 
-    /// Answers a read from the caches if they hold all of it.
+    /// Completes a read from the caches if they hold all of it.
     fn hit(&mut self, began: Instant, at: Instant, job: &Job) -> bool {
         if self.head.reading {
             let read = self.read_on(at);
@@ -206,6 +207,7 @@ impl Hdd {
             reading: job.op == Op::Read && self.config.segment > 0,
         };
         let Some(_) = job.tag else {
+            debug_assert!(job.end - job.start <= self.cached);
             self.cached -= job.end - job.start;
             self.admit(active.ends);
             return;
@@ -213,7 +215,7 @@ impl Hdd {
         let mut ends = active.ends;
         if job.op == Op::Read {
             self.segments.read(job.start, job.end);
-            // The link is faster than the platters and works at the same time.
+            // The link is faster than the platters, and its transfer overlaps with theirs.
             ends = ends.max(
                 self.link
                     .transfer(active.begins, (job.end - job.start) as u32),
@@ -233,7 +235,7 @@ impl Hdd {
         });
     }
 
-    /// The first flush in the queue: nothing behind it begins before it has ended.
+    /// The first flush in the queue: no command behind it begins before it has ended.
     fn barrier(&self) -> u64 {
         if self.flushes == 0 {
             return u64::MAX;
@@ -242,7 +244,7 @@ impl Hdd {
         flushes.map(|j| j.sequence).min().unwrap_or(u64::MAX)
     }
 
-    /// Has the actuator do the first flush if all before it is on the platters. Returns whether it did.
+    /// Runs the first flush on the actuator if everything before it is on the platters. Returns whether it did.
     fn flush(&mut self, t: Instant) -> bool {
         let barrier = self.barrier();
         let before = |j: &Job| j.sequence < barrier;
@@ -269,13 +271,14 @@ impl Hdd {
     }
 
     fn end_flush(&mut self, job: &Job, at: Instant) {
+        debug_assert!(self.flushes > 0 && job.op == Op::Flush);
         self.flushes -= 1;
-        // To write out what was before it is its work, too.
+        // Writing out what came before the flush is part of the flush's service.
         self.answer(job, job.arrived, at);
         self.admit(at);
     }
 
-    /// Takes writes into the write cache while it has room, first come, first served.
+    /// Moves writes into the write cache while it has room, in order of arrival.
     fn admit(&mut self, t: Instant) {
         let barrier = self.barrier();
         loop {
@@ -292,7 +295,7 @@ impl Hdd {
         }
     }
 
-    /// True for a write that waits for room in the write cache and not for the actuator.
+    /// True for a write that waits for room in the write cache rather than for the actuator.
     fn is_cacheable(&self, job: &Job) -> bool {
         job.op == Op::Write && !job.fua && job.end - job.start <= self.config.write_cache
     }
@@ -312,6 +315,7 @@ impl Hdd {
             return;
         }
         self.cached += job.end - job.start;
+        debug_assert!(self.cached <= self.config.write_cache);
         if let Some(before) = self.dirty.iter_mut().find(|d| d.end == job.start) {
             before.end = job.end;
             return;
@@ -327,17 +331,17 @@ enum From {
     WriteCache,
 }
 
-/// How the head gets to a job's data.
+/// How the head reaches a job's data.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     begins: Instant,
-    /// The first byte that is not in the segment already.
+    /// The first byte that is not in the segment yet.
     from: u64,
 }
 
-/// Which is next.
+/// Choice of the next job.
 impl Hdd {
-    /// The job to do at `t`: the oldest that is overdue, else the one that can begin first.
+    /// The job to start at `t`: the oldest overdue one, otherwise the one that can begin first.
     fn choose(&self, t: Instant) -> Option<(From, usize)> {
         let barrier = self.barrier();
         let queue = self.waiting.iter().enumerate();
@@ -348,7 +352,7 @@ impl Hdd {
         let dirty = dirty.map(|(i, j)| (From::WriteCache, i, j));
         let read = self.read_on(t);
         let mut best: Option<(bool, Instant, u64, From, usize)> = None;
-        // So many tracks away the head arrives later than the best one begins, however the disk turns; farther is never faster.
+        // At this distance the head arrives later than the best candidate begins, whatever the rotation; farther is never faster.
         let mut too_far = u32::MAX;
         for (from, index, job) in queue.chain(dirty) {
             let overdue = t.since(job.arrived) > self.config.ageing;
@@ -369,7 +373,7 @@ impl Hdd {
                 };
                 access.begins
             };
-            // Overdue ones first.
+            // Overdue jobs come first.
             let key = (!overdue, when, job.sequence, from, index);
             if best.is_none_or(|b| (key.0, key.1, key.2) < (b.0, b.1, b.2)) {
                 best = Some(key);
@@ -378,7 +382,7 @@ impl Hdd {
         best.map(|(_, _, _, from, index)| (from, index))
     }
 
-    /// Whether the write cache may be written out: no read waits, it is half full, or a flush waits for it.
+    /// Whether the write cache may be written out: no read waits, the cache is half full, or a flush waits for it.
     fn writes_now(&self, barrier: u64) -> bool {
         self.cached > 0
             && (barrier != u64::MAX
@@ -386,7 +390,7 @@ impl Hdd {
                 || !self.waiting.iter().any(|j| j.op == Op::Read))
     }
 
-    /// Up to where the head has read on at `t`.
+    /// The address up to which the head has read ahead at `t`.
     fn read_on(&self, t: Instant) -> u64 {
         if !self.head.reading {
             return self.head.end;
@@ -395,13 +399,13 @@ impl Hdd {
         self.head.end + passed.min(self.config.segment.into())
     }
 
-    /// How the head gets to a job from where it is at `t`, having read on to `read`.
+    /// How the head reaches a job from its position at `t`, having read ahead to `read`.
     fn access(&self, t: Instant, job: &Job, read: u64) -> Access {
         let access = self.access_by(t, job, read, Instant::MAX);
         access.expect("any time is early enough")
     }
 
-    /// As [`Self::access`]; `None` if the head is on the job's track only after `by`.
+    /// As [`Self::access`]; `None` if the head reaches the job's track only after `by`.
     #[inline]
     fn access_by(&self, t: Instant, job: &Job, read: u64, by: Instant) -> Option<Access> {
         let at = t.max(job.ready);

@@ -1,15 +1,15 @@
-//! How long the arm takes.
+//! Seek times.
 
 use super::divisor::Divisor;
 use alloc::vec::Vec;
 use weir_core::Span;
 
-/// Distances up to this are looked up one by one.
+/// Distances up to this many tracks have an entry each.
 const NEAR: usize = 1024;
-/// Longer ones in so many steps of the full stroke.
+/// Longer distances are interpolated between this many steps of the full stroke.
 const STEPS: usize = 4096;
 
-/// Seek time by distance: a square root up to a third of the stroke (the arm speeds up and slows down), then a straight line
+/// Seek time by distance: a square root up to a third of the stroke (the arm accelerates and decelerates), then a straight line
 /// (it coasts), through the three figures that data sheets give (Ruemmler and Wilkes, "An introduction to disk drive modeling").
 #[derive(Debug)]
 pub(super) struct Curve {
@@ -18,7 +18,7 @@ pub(super) struct Curve {
     tracks: Divisor,
 }
 
-/// Anchors of the curve.
+/// The three points that define the curve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seek {
     /// To the next track: 1 us to 100 ms.
@@ -40,14 +40,14 @@ impl Curve {
         }
     }
 
-    /// The time from one track to another.
+    /// The seek time between two tracks.
     #[inline]
     pub(super) fn time(&self, from: u32, to: u32) -> u64 {
         let distance = from.abs_diff(to);
         if let Some(time) = self.near.get(distance as usize) {
             return (*time).into();
         }
-        // In between, in 1/1024 of a step.
+        // Interpolated in 1/1024 of a step.
         let place = self
             .tracks
             .quotient(u64::from(distance) * (STEPS as u64) * 1024);

@@ -17,7 +17,7 @@ fn run(config: &Config, clients: &mut [Client], seconds: u64) -> (Vec<Result>, S
     load(config).run(clients, SECOND.times(seconds))
 }
 
-/// Within so many per cent.
+/// Asserts that `value` is within `percent` of `expected`.
 fn near(value: u64, expected: u64, percent: u64) {
     let off = value.abs_diff(expected) * 100;
     assert!(
@@ -31,7 +31,7 @@ fn a_random_read_takes_a_seek_half_a_revolution_and_its_transfer() {
     let config = config();
     let mut clients = [Client::random(Op::Read, 4096, 1)];
     let (results, _) = run(&config, &mut clients, 60);
-    // The mean over random pairs of places: by the curve, not just its middle anchor.
+    // The mean over random pairs of places shows the whole curve, not just its middle point.
     let curve = Curve::new(&config.seek, config.tracks());
     let mut random = load(&config);
     let geometry = Geometry::new(&config.zones, config.revolution());
@@ -115,7 +115,7 @@ fn a_stream_that_reads_on_holds_the_head_until_others_are_of_age() {
         let (results, _) = run(&config, &mut clients, 30);
         let mean = results[1].mean().as_nanos() / 1_000_000;
         assert!((millis..millis + 60).contains(&mean), "{mean} ms");
-        // The bound: of age, behind everything else of age, each at a full stroke, a revolution and its transfer.
+        // The bound: all other overdue commands first, each at a full stroke, a revolution and its transfer.
         let one = config.seek.full + config.revolution() + Span::from_millis(3);
         let bound = config.ageing + one.times(6);
         assert!(results[1].longest <= bound, "{:?}", results[1].longest);
@@ -146,7 +146,7 @@ fn a_flush_ends_when_everything_before_it_is_on_the_platters() {
     ];
     let (results, elapsed) = load.run(&mut clients, Span::from_nanos(1));
     assert!(results[0].longest < Span::from_millis(2));
-    // Eight of them picked by positioning time: some milliseconds each.
+    // Eight of them picked by positioning time take some milliseconds each.
     assert!(results[1].latency > Span::from_millis(30));
     assert_eq!(results[1].latency, elapsed, "nothing was left to write");
     assert_eq!((load.drive.cached, load.drive.dirty.len()), (0, 0));
@@ -205,7 +205,7 @@ fn what_is_not_looked_at_would_not_have_been_chosen() {
     let mut load = load(&config);
     let (mut chosen, mut tags) = (0, 0..);
     for _ in 0..3_000 {
-        // A busy disk with reads and writes near and far, somewhere in its rotation.
+        // A busy disk with near and far reads and writes, at an arbitrary rotational phase.
         let mut drive = config.build().unwrap();
         let random: Vec<u64> = (0..80).map(|_| load.random()).collect();
         let t = Instant::from_nanos(random[0] % 10_000_000_000);

@@ -7,35 +7,35 @@ use weir_core::{Capacity, DriveShape, Span};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Bytes in one command; longer requests reach the drive in pieces.
+/// Maximum bytes in one command; the layer splits longer requests.
 const MAX_TRANSFER: u32 = 128 * 1024;
 
-/// The request size that a bandwidth stated for the worst case is counted with.
+/// The request size for which the worst-case bandwidth is stated.
 const SMALL: u64 = 4096;
 
 /// Parameters of a null drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Time that every command takes, however many are served at once: 0 to 10 s.
+    /// Service time of every command, however many are served at once: 0 to 10 s.
     pub service: Span,
-    /// Commands that each queue takes at a time: 1 to 65535.
+    /// Tags of each queue: 1 to 65535.
     pub tags: u16,
     /// Hardware queues: 1 to 1024.
     pub queues: u16,
-    /// Bytes a second that the link between the drive and its host carries, reads and writes together: 1000 to 10^12, or 0 for no
+    /// Bandwidth of the link to the host in bytes per second, reads and writes together: 1000 to 10^12, or 0 for no
     /// bound.
     pub link: u64,
-    /// Zero: transfers cross the link one after the other. Otherwise (1 us to 1 s) the bandwidth is given out in lumps, as much
-    /// as fits in a tick at its beginning; 20 ms is what Linux's `null_blk` does with `mbps`. Needs a link of at least one byte
-    /// a tick.
+    /// With zero, transfers cross the link one after the other. Otherwise (1 us to 1 s) bandwidth is handed out at the beginning of
+    /// each tick, as many bytes as the link carries in one; 20 ms is what Linux's `null_blk` does with `mbps`. Needs a link of at
+    /// least one byte per tick.
     pub tick: Span,
-    /// Zero: a command ends when it is done. Otherwise (1 us to 1 s) the drive looks only so often: a command ends at the next
-    /// whole multiple of this time, as with a target that polls.
+    /// With zero, a command ends when it is done. Otherwise (1 us to 1 s) the drive completes commands only at whole multiples of
+    /// this time, as a polling target does.
     pub wake: Span,
 }
 
 impl Config {
-    /// The drive of the demo: 30 us of service, one queue of 32, a link of 250 MB/s.
+    /// The drive of the demo: 30 us of service time, one queue of 32 tags, a link of 250 MB/s.
     pub const fn demo() -> Self {
         Self {
             service: Span::from_micros(30),
@@ -50,7 +50,7 @@ impl Config {
     /// Checks every parameter.
     ///
     /// # Errors
-    /// The first one outside the range that its documentation states.
+    /// The first parameter outside the range that its documentation states.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let [service, tick, wake] = [self.service, self.tick, self.wake].map(Span::as_nanos);
         let (tags, queues) = (u64::from(self.tags), u64::from(self.queues));
@@ -90,7 +90,7 @@ impl Config {
         ])
     }
 
-    /// The drive, empty.
+    /// Builds the drive, idle.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -99,7 +99,7 @@ impl Config {
         Ok(Null::new(self))
     }
 
-    /// Its queues and what it can do, for the layer in front of it.
+    /// The drive's queues and limits, for the layer in front of it.
     pub fn shape(&self) -> DriveShape {
         DriveShape {
             queues: self.queues,
@@ -110,27 +110,27 @@ impl Config {
         }
     }
 
-    /// What it can do at the least with every tag in use: the bandwidth with requests of 4 KiB, the number of requests however
-    /// short they are. `None` for a drive without a bound (no service time and no link).
+    /// The worst-case capacity with every tag in use: bandwidth with requests of 4 KiB, and the rate of requests that move no
+    /// data. `None` for a drive without a bound (no service time and no link).
     ///
-    /// A drive without service time has no bound on requests, which [`Capacity`] writes as zero.
+    /// A drive without service time has no bound on requests, which [`Capacity`] expresses as zero.
     pub fn capacity(&self) -> Option<Capacity> {
         let least = self.bound(SMALL);
         (least.read > 0).then_some(least)
     }
 
-    /// What it can do at the most: the bandwidth with the longest requests. Zero is no bound.
+    /// The best-case capacity: bandwidth with requests of the maximum length. Zero is no bound.
     pub(crate) fn most(&self) -> Capacity {
         self.bound(MAX_TRANSFER.into())
     }
 
-    /// What service time, places and link leave of requests of `size` bytes, and of their number however short they are. Zero is no
-    /// bound.
+    /// The bandwidth that service time, tags and link allow with requests of `size` bytes, and the rate of requests that move no
+    /// data. Zero is no bound.
     fn bound(&self, size: u64) -> Capacity {
         let at_once = u64::from(self.tags) * u64::from(self.queues);
         let iops = match self.awake(self.service.as_nanos()) {
             0 => 0,
-            // Ten seconds with one tag are less than one request a second, and zero would be no bound.
+            // Ten seconds with one tag are less than one request per second, and zero would mean no bound.
             service => (at_once * SECOND / service).max(1),
         };
         let link = match (self.link, self.tick.as_nanos()) {
@@ -149,7 +149,7 @@ impl Config {
         }
     }
 
-    /// When the drive looks next at `nanos` or after it.
+    /// The first time at or after `nanos` at which the drive completes commands.
     #[inline]
     pub(super) fn awake(&self, nanos: u64) -> u64 {
         match self.wake.as_nanos() {
@@ -158,7 +158,7 @@ impl Config {
         }
     }
 
-    /// Bytes given out at the beginning of a tick.
+    /// Bytes handed out at the beginning of a tick.
     pub(super) fn lump(&self) -> u64 {
         // At most 10^12 * 10^9 / 10^9.
         (u128::from(self.link) * u128::from(self.tick.as_nanos()) / u128::from(SECOND)) as u64

@@ -1,11 +1,11 @@
 //! The null drive: a fixed service time and a link.
 //!
-//! Every command takes [`Config::service`], in parallel with all others in the drive. Then its bytes cross one serial link, in
+//! Every command takes [`Config::service`], in parallel with all others in the drive. Its bytes then cross one serial link, in
 //! the order in which the services ended. Discards and zeroing move no bytes and end with their service. A flush waits for
-//! nothing but its own service and everything submitted before it. There is no other state: offsets do not matter.
+//! its own service and for everything submitted before it. There is no other state: offsets do not matter.
 //!
-//! With [`Config::wake`] all of this is seen only at the multiples of a time. With [`Config::tick`] the link is replaced by a budget that is given out in lumps *before* the service, as Linux's `null_blk`
-//! does.
+//! With [`Config::wake`], completions are visible only at multiples of a time. With [`Config::tick`], the link is replaced by a
+//! budget of bytes that is refilled every tick and applies *before* the service, as in Linux's `null_blk`.
 
 mod config;
 mod ticks;
@@ -21,8 +21,8 @@ use weir_core::{Completion, Dispatch, DriveShape, Instant, Op, Span, Tag};
 
 /// A null drive. See the module's documentation.
 ///
-/// Every call takes constant time: with one service time for all, what moves bytes ends in the order of its submission, and so
-/// does what moves none, so that two queues keep all completions in order.
+/// Every call takes constant time: all commands have the same service time, so those that move bytes end in the order of their
+/// submission, and so do those that move none. Two queues therefore keep all completions in order.
 #[derive(Debug)]
 pub struct Null {
     config: Config,
@@ -50,7 +50,7 @@ enum Bandwidth {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     at: Instant,
-    /// As long before its end as it takes alone.
+    /// The start of service: the end less the time that the command takes on an idle drive.
     began: Instant,
     sequence: u64,
     tag: Tag,
@@ -88,7 +88,7 @@ impl Null {
         }
     }
 
-    /// What it was made from.
+    /// The configuration of the drive.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -111,7 +111,7 @@ impl Null {
         }
     }
 
-    /// What a command takes on an idle drive.
+    /// The time of a command on an idle drive.
     #[inline]
     fn alone(&self, command: &Dispatch) -> Span {
         let transfer = match (&self.bandwidth, command.op) {

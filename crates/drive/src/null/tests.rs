@@ -1,4 +1,4 @@
-//! The physics of the null drive.
+//! Timing of the null drive.
 
 use super::*;
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn demo() -> Null {
     Config::demo().build().unwrap()
 }
 
-/// Everything that ends, in order: tag and time.
+/// All completions in order: tag and time.
 fn drain(drive: &mut Null) -> Vec<(u32, u64)> {
     let mut ended = Vec::new();
     while let Some(next) = drive.next_completion() {
@@ -54,7 +54,7 @@ fn services_run_in_parallel_and_transfers_one_after_the_other() {
         drain(&mut d),
         [(0, 46_384), (1, 62_768), (2, 79_152), (3, 603_440)]
     );
-    // An idle link starts with the service's end.
+    // An idle link starts when the service ends.
     d.submit(at(1_000_000), &command(0, Op::Read, 1)).unwrap();
     assert_eq!(drain(&mut d), [(0, 1_030_004)]);
 }
@@ -232,7 +232,7 @@ fn a_drive_of_less_than_a_request_a_second_is_bounded_all_the_same() {
     assert_eq!((capacity.read, capacity.iops), (4096, 1));
 }
 
-/// `requests` of a closed loop of `depth`: the time they took, and the sum of their times in the drive.
+/// Runs `requests` of a closed loop of `depth`; returns the elapsed time and the sum of their times in the drive.
 fn closed_loop(config: Config, depth: u32, requests: u64, length: u32) -> (u64, u64) {
     let mut d = config.build().unwrap();
     let mut began = vec![0; depth as usize];
@@ -290,7 +290,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Random commands at random times: each ends once, in order, after its service, and the link is never exceeded.
+    /// Random commands at random times: each ends once, in order, after its service, and the link's rate is never exceeded.
     #[test]
     fn every_command_ends_once_and_the_link_is_never_exceeded(
         config in config(),
@@ -330,14 +330,14 @@ proptest! {
     #[test]
     fn depth_is_throughput_times_latency(depth in 1u32..32, length in 1u32..200_000) {
         let (time, total) = closed_loop(Config::demo(), depth, 2_000, length);
-        // Those still inside at the end have been there for at most the time of `depth` requests.
+        // Those still in flight at the end have been so for at most the time of `depth` requests.
         let inside = u128::from(depth) * u128::from(time);
         let rest = u128::from(depth) * u128::from(time) / 2_000 * u128::from(depth) * 2;
         prop_assert!(u128::from(total) <= inside && u128::from(total) + rest >= inside);
     }
 }
 
-/// Takes what has ended, checks it against what went in, and notes transfers as (end, bytes).
+/// Takes the completions, checks them against the submissions, and notes transfers as (end, bytes).
 fn take(
     d: &mut Null,
     now: u64,
@@ -364,7 +364,7 @@ fn take(
     }
 }
 
-/// Between any two ends, no more bytes have crossed than the link carries (or the lumps of all ticks touched).
+/// Between any two completions no more bytes have crossed than the link carries (or than the ticks in between hand out).
 fn check_link(config: &Config, ended: &[(u64, u64)]) -> Result<(), TestCaseError> {
     if config.link == 0 {
         return Ok(());
@@ -374,9 +374,9 @@ fn check_link(config: &Config, ended: &[(u64, u64)]) -> Result<(), TestCaseError
     for (i, first) in ended.iter().enumerate() {
         let mut bytes = 0u128;
         for (k, last) in ended.iter().enumerate().skip(i) {
-            // The bytes of the first crossed before its end, or are given a tick of their own.
+            // The bytes of the first crossed before its end, or have a tick of their own.
             bytes += u128::from(if k == i && tick == 0 { 0 } else { last.1 });
-            // What ends with the first may have crossed as long before as the drive looked last.
+            // With a polling drive, the bytes completed with the first may have crossed since the poll before it.
             let passed = u128::from(last.0 - first.0 + config.wake.as_nanos());
             let most = if tick == 0 {
                 u128::from(config.link) * (passed + 1) / 1_000_000_000 + 1

@@ -1,19 +1,18 @@
-//! Bandwidth in lumps, as Linux's `null_blk` gives it out.
+//! Bandwidth handed out in ticks, as in Linux's `null_blk`.
 
 use weir_core::{Instant, Span};
 
-/// A budget of bytes that is filled up at the beginning of every tick.
+/// A budget of bytes that is refilled at the beginning of every tick.
 ///
-/// What `null_blk` does with `mbps` (`null_handle_throttled` and `nullb_bwtimer_fn` in
-/// `drivers/block/null_blk/main.c`): a command
-/// that the budget does not cover waits for the next tick, and all behind it; what is left of a budget then is lost; the timer
-/// stops after a tick in which nothing was used and starts again with the next command. One difference: a command larger than a
-/// whole budget would never pass there; here it waits for as many ticks as it needs.
+/// As `null_blk` does with `mbps` (`null_handle_throttled` and `nullb_bwtimer_fn` in `drivers/block/null_blk/main.c`): a command
+/// that the budget does not cover waits for the next tick, and all commands behind it wait too; the rest of the budget is lost.
+/// The timer stops after a tick in which no budget was used and starts again with the next command. There is one difference: a
+/// command larger than a whole budget would never pass there; here it waits for as many ticks as it needs.
 #[derive(Debug)]
 pub(super) struct Ticks {
     tick: Span,
     lump: u64,
-    /// Beginning of the tick in which the last command passed (perhaps in the future); before the first one, none.
+    /// Beginning of the tick in which the last command passed (possibly in the future); `None` before the first command.
     began: Option<Instant>,
     left: u64,
 }
@@ -46,7 +45,7 @@ impl Ticks {
         began.max(now)
     }
 
-    /// The beginning of the tick that counts at `now`, its budget full if it is a new one.
+    /// The beginning of the tick that applies at `now`; refills the budget if it is a new one.
     fn current(&mut self, now: Instant) -> Instant {
         let began = self.began.unwrap_or(now);
         if now < began + self.tick {

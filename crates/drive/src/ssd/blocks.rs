@@ -1,58 +1,59 @@
-//! Where writes go: blocks, what of them is still valid, and cleaning.
+//! The log of writes: blocks, their valid data, and cleaning.
 //!
-//! A block here is one erase block of every die, written unit after unit. There is no table of where each unit lies; it would take
-//! more memory than all else together. What an overwrite makes invalid is known for ranges written in sequence (an extent knows
-//! its block) and drawn for the others: each valid unit is equally likely to be the one that was overwritten, which is what
-//! uniformly random writes do. Cleaning takes the block with the least valid units (greedy) and copies those to the next block.
+//! A block here is one erase block of every die, written unit after unit. There is no mapping table, which would take more memory
+//! than everything else together. Ranges that were written sequentially remember their block (an extent), so an overwrite
+//! invalidates a known unit. For all other data the overwritten unit is drawn: each valid unit is equally likely, as it is with
+//! uniformly random writes. Cleaning takes the block with the fewest valid units (greedy) and copies those to the next block.
 
 use alloc::vec::Vec;
+use weir_random::Xorshift;
 
-/// Bytes that are mapped together.
+/// Granularity of the mapping, in bytes.
 pub(super) const UNIT: u64 = 4096;
-/// Address ranges that remember which block they were written to in sequence.
+/// Address ranges that remember the block to which they were written sequentially.
 const EXTENT: u64 = 4 << 20;
-/// Blocks kept free.
+/// Number of blocks kept free.
 pub(super) const FREE_MIN: usize = 2;
-/// Of an extent: its units lie in many blocks, or nowhere yet.
+/// Value of an extent whose units are in many blocks, or not written yet.
 const SCATTERED: u16 = u16::MAX;
 const EMPTY: u16 = u16::MAX - 1;
-/// Blocks at most.
+/// Maximum number of blocks.
 pub(super) const BLOCKS_MAX: u64 = 60_000;
 
 /// The blocks of a drive.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    /// Valid units of each block, and which blocks are free.
+    /// Valid units of each block, and the free blocks.
     valid: Vec<u32>,
     free: Vec<u16>,
     extents: Vec<u16>,
     /// Units of a block.
     units: u32,
-    /// Units that the host sees, and those of them that it has written.
-    seen: u64,
+    /// Units visible to the host, and how many of them it has written.
+    visible: u64,
     live: u64,
     open: u16,
     written: u32,
-    /// Units copied when the open block was begun: the cost is spread over the units that fit in beside them.
+    /// Units copied when the open block was opened: their cost is spread over the host's units in that block.
     copied: u32,
-    random: u64,
-    /// Units written for the host, and in all.
+    random: Xorshift,
+    /// Units written by the host, and in total.
     host: u64,
     total: u64,
 }
 
-/// What writing a unit costs beside itself.
+/// The cost of writing a unit beyond the unit itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cost {
-    /// Units copied for it, in 1/1024.
+    /// Units copied because of it, in 1/1024.
     pub(super) copied: u64,
-    /// Blocks were erased for it.
+    /// Whether blocks were erased for it.
     pub(super) erased: bool,
 }
 
 impl Blocks {
-    /// `size` bytes for the host in blocks of so many units, with `spare` per mille more than the host sees, and `filled` per cent
-    /// of what the host sees written in sequence.
+    /// `size` bytes for the host in blocks of `units` units, with `spare` per mille of additional space, and `filled` per cent
+    /// of the host's bytes written sequentially.
     pub(super) fn new(size: u64, units: u32, spare: u64, filled: u64) -> Self {
         let total = count(size, units, spare) as usize;
         let mut blocks = Self {
@@ -60,12 +61,12 @@ impl Blocks {
             free: (0..total as u16).rev().collect(),
             extents: alloc::vec![EMPTY; size.div_ceil(EXTENT) as usize],
             units,
-            seen: size / UNIT,
+            visible: size / UNIT,
             live: 0,
             open: 0,
             written: 0,
             copied: 0,
-            random: 0x9e37_79b9_7f4a_7c15,
+            random: Xorshift::new(0x9e37_79b9_7f4a_7c15),
             host: 0,
             total: 0,
         };
@@ -74,7 +75,7 @@ impl Blocks {
         blocks
     }
 
-    /// So many extents were written in sequence to a new drive. There is room for all, so nothing is cleaned.
+    /// Marks the first `extents` extents of a new drive as written sequentially. All of them fit, so nothing is cleaned.
     fn fill(&mut self, extents: usize) {
         let per_extent = EXTENT / UNIT;
         let units = u64::from(self.units);
@@ -82,6 +83,7 @@ impl Blocks {
             *block = ((extent * per_extent - 1) / units) as u16;
         }
         self.live = extents as u64 * per_extent;
+        debug_assert!(extents <= self.extents.len(), "extents exist");
         let full = self.live / units;
         self.valid[..full as usize].fill(self.units);
         self.written = (self.live % units) as u32;
@@ -91,7 +93,7 @@ impl Blocks {
         self.valid[usize::from(self.open)] = self.written;
     }
 
-    /// The unit at `offset` is written; `sequential` if it follows the one before it.
+    /// Writes the unit at `offset`; `sequential` if it follows the previous one.
     pub(super) fn write(&mut self, offset: u64, sequential: bool) -> Cost {
         let extent = (offset / EXTENT) as usize % self.extents.len();
         self.overwrite(extent);
@@ -105,22 +107,24 @@ impl Blocks {
         self.live += 1;
         self.valid[usize::from(self.open)] += 1;
         self.written += 1;
+        debug_assert!(self.written <= self.units, "the open block has room");
+        debug_assert!(self.copied < self.units, "a copy leaves room for the host");
         let copied = u64::from(self.copied) * 1024 / u64::from(self.units - self.copied);
-        let erased = self.written == self.units && self.turn();
+        let erased = self.written == self.units && self.open_next();
         Cost { copied, erased }
     }
 
-    /// Units written for each one of the host's since the drive was made, in 1/1024.
+    /// Write amplification since the drive was built: units written for each unit of the host, in 1/1024.
     pub(super) fn amplification(&self) -> u64 {
         self.total * 1024 / self.host.max(1)
     }
 
-    /// What was in the extent's place is valid no longer.
+    /// Invalidates the previous data of an extent.
     fn overwrite(&mut self, extent: usize) {
         match self.extents[extent] {
             EMPTY => {}
             SCATTERED => {
-                if self.draw() % self.seen < self.live {
+                if self.random.next_u64() % self.visible < self.live {
                     self.invalidate();
                 }
             }
@@ -132,11 +136,12 @@ impl Blocks {
         }
     }
 
-    /// One valid unit of all is valid no longer.
+    /// Invalidates one valid unit, drawn from all.
     fn invalidate(&mut self) {
-        // A block is right with the chance that a unit drawn from it is valid; all but never are so many tries in vain.
+        // A drawn block is accepted with the probability of drawing one of its valid units; this many rejections almost never
+        // occur.
         for _ in 0..256 {
-            let drawn = self.draw();
+            let drawn = self.random.next_u64();
             let block = (drawn % self.valid.len() as u64) as usize;
             if ((drawn >> 32) as u32) % self.units < self.valid[block] {
                 self.valid[block] -= 1;
@@ -146,9 +151,10 @@ impl Blocks {
         }
     }
 
-    /// The open block is full: the next one, with the valid units of another in it if there are too few free ones. Returns
-    /// whether one was erased.
-    fn turn(&mut self) -> bool {
+    /// The open block is full: opens the next one, and copies the valid units of another into it if there are too few free blocks.
+    /// Returns whether a block was erased.
+    fn open_next(&mut self) -> bool {
+        debug_assert_eq!(self.written, self.units, "the open block is full");
         let full = self.open;
         self.open = self.free.pop().expect("blocks are kept free");
         (self.written, self.copied) = (0, 0);
@@ -164,6 +170,7 @@ impl Blocks {
         self.written = self.copied;
         self.total += u64::from(self.copied);
         self.valid[usize::from(self.open)] = self.copied;
+        debug_assert!(!self.free.contains(&(victim as u16)));
         self.free.push(victim as u16);
         for extent in &mut self.extents {
             if *extent == victim as u16 {
@@ -172,16 +179,9 @@ impl Blocks {
         }
         true
     }
-
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
-    }
 }
 
-/// Blocks of a drive with so many bytes for its host.
+/// Number of blocks of a drive with `size` bytes for its host.
 pub(super) fn count(size: u64, units: u32, spare: u64) -> u64 {
     let bytes = UNIT * u64::from(units);
     let spare = (size / 1000).saturating_mul(spare);
@@ -191,19 +191,16 @@ pub(super) fn count(size: u64, units: u32, spare: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_random::Rng;
 
     const SIZE: u64 = 4 << 30;
     const UNITS: u32 = 4096;
 
     fn random_writes(spare: u64, drives: u64) -> u64 {
         let mut blocks = Blocks::new(SIZE, UNITS, spare, 100);
-        let mut random = 7u64;
-        let mut write = |blocks: &mut Blocks| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            blocks.write((random >> 16) % (SIZE / UNIT) * UNIT, false)
-        };
+        let mut random = Rng::new(7);
+        let mut write =
+            |blocks: &mut Blocks| blocks.write(random.range(0, SIZE / UNIT - 1) * UNIT, false);
         for _ in 0..drives * SIZE / UNIT {
             write(&mut blocks);
         }
@@ -230,8 +227,8 @@ mod tests {
     #[test]
     fn more_spare_room_means_fewer_copies_and_the_steady_state_is_steady() {
         let (small, large) = (random_writes(70, 3), random_writes(280, 3));
-        // Greedy cleaning under uniform random writes: about 1 / (2 * spare) of 7 and of 28 per cent, a little more with few blocks
-        // (Desnoyers, "Analytic modeling of SSD write performance").
+        // Greedy cleaning under uniform random writes amplifies by about 1 / (2 * spare), here 7 and 28 per cent, and a little
+        // more with few blocks (Desnoyers, "Analytic modeling of SSD write performance").
         assert!((5 * 1024..9 * 1024).contains(&small), "{small}");
         assert!((1500..2700).contains(&large), "{large}");
         let later = random_writes(70, 5);
@@ -250,7 +247,7 @@ mod tests {
             assert_eq!(made.valid, written.valid);
             assert_eq!(made.extents, written.extents);
             assert_eq!(made.free, written.free);
-            let state = |b: &Blocks| (b.open, b.written, b.live, b.copied, b.random);
+            let state = |b: &Blocks| (b.open, b.written, b.live, b.copied, b.random.clone());
             assert_eq!(state(&made), state(&written));
         }
     }
@@ -258,19 +255,16 @@ mod tests {
     #[test]
     fn what_is_live_is_what_the_blocks_hold() {
         let mut blocks = Blocks::new(SIZE, UNITS, 100, 40);
-        let mut random = 3u64;
+        let mut random = Rng::new(3);
         for step in 0..2 * SIZE / UNIT {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
             let sequential = step / 10_000 % 2 == 0;
-            let unit = if sequential { step } else { random >> 16 };
+            let unit = if sequential { step } else { random.next_u64() };
             blocks.write(unit % (SIZE / UNIT) * UNIT, sequential);
             if step % 50_000 == 0 {
                 let held: u64 = blocks.valid.iter().map(|&v| u64::from(v)).sum();
                 assert_eq!(held, blocks.live);
                 assert!(
-                    blocks.live <= blocks.seen + u64::from(UNITS),
+                    blocks.live <= blocks.visible + u64::from(UNITS),
                     "{}",
                     blocks.live
                 );

@@ -9,60 +9,60 @@ use weir_core::{DriveShape, Span};
 /// Parameters of a flash drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Bytes that its host sees: a multiple of 4096, 1 GiB to 64 TiB.
+    /// Size visible to the host in bytes: a multiple of 4096, 1 GiB to 64 TiB.
     pub size: u64,
-    /// Commands that each queue takes at a time: 1 to 1024 (SATA: 32).
+    /// Tags of each queue: 1 to 1024 (SATA: 32).
     pub tags: u16,
     /// Hardware queues: 1 to 128 (SATA: 1).
     pub queues: u16,
-    /// Bytes a second on the way to the host: 10^6 to 10^11.
+    /// Bandwidth of the link to the host in bytes per second: 10^6 to 10^11.
     pub link: u64,
-    /// True if reads and writes cross the link independently (as on PCI Express); false if one at a time does (SATA).
+    /// True if reads and writes cross the link independently (PCI Express); false if they share it (SATA).
     pub duplex: bool,
-    /// Latency of the firmware and the host's adapter, however many commands there are: at most 10 ms.
+    /// Latency of the firmware and the host's adapter, independent of the number of commands: at most 10 ms.
     pub overhead: Span,
-    /// Time of the controller that each command takes from all others: at most 1 ms. Bounds commands a second.
+    /// Controller time per command, which is serialized: at most 1 ms. It bounds the rate of commands.
     pub command: Span,
     /// Channels: 1 to 64.
     pub channels: u16,
     /// Dies on each channel: 1 to 64.
     pub dies: u16,
-    /// Bytes a second of a channel: 10^6 to 10^10.
+    /// Bandwidth of a channel in bytes per second: 10^6 to 10^10.
     pub channel: u64,
-    /// Bytes that a die reads or writes at a time: a multiple of 4096, at most 256 KiB.
+    /// Bytes that a die reads or programs at a time: a multiple of 4096, at most 256 KiB.
     pub page: u32,
-    /// Time of a die to read a page: 1 us to 10 ms.
+    /// Time to read a page: 1 us to 10 ms.
     pub read: Span,
-    /// Time of a die to write a page: 1 us to 100 ms.
+    /// Time to program a page: 1 us to 100 ms.
     pub program: Span,
-    /// Time of a die to erase a block: at most 1 s.
+    /// Time to erase a block: at most 1 s.
     pub erase: Span,
-    /// What a read waits for a die that writes, at most: at most 100 ms.
+    /// Maximum time that a read waits for a die that is programming: at most 100 ms.
     pub suspend: Span,
     /// Pages of a die's erase block: 16 to 65536.
     pub block: u32,
-    /// How far the drive reads a sequential stream ahead: 0 to 16 MiB.
+    /// Bytes that the drive reads ahead of a sequential stream: 0 to 16 MiB.
     pub read_ahead: u32,
-    /// How much is on its way to the host before the drive begins with the next command, in time of the link: 1 us to 100 ms. Until
-    /// then it may still choose.
+    /// The controller starts the next command when less than this much is on its way to the host, in time of the link: 1 us to
+    /// 100 ms. Until then it may still choose.
     pub window: Span,
-    /// Bytes of commands in sequence that may overtake another read: 0 (none) to 16 GiB. This is all that bounds starvation.
+    /// Bytes of sequential commands that may overtake another read: 0 (none) to 16 GiB. Nothing else bounds starvation.
     pub favour: u64,
-    /// Bytes of writes that are answered before they are in the flash: 0 to 16 GiB.
+    /// Size of the write buffer in bytes; writes in it are answered before they are in the flash: 0 to 16 GiB.
     pub write_buffer: u64,
-    /// True if what is in the write buffer survives a loss of power, so that a flush costs a command only.
+    /// True if the write buffer survives a loss of power, so that a flush costs only a command.
     pub protected: bool,
-    /// What a flush takes of the controller beside the writes it waits for (the mapping is made safe): at most 1 s. The controller
-    /// begins nothing else meanwhile.
+    /// Controller time of a flush beyond the writes that it waits for (the mapping is made durable): at most 1 s. The
+    /// controller starts nothing else meanwhile.
     pub flush: Span,
-    /// Room beyond what the host sees, in 1/1000 of it: 10 to 2000.
+    /// Overprovisioning: space beyond the visible size, in 1/1000 of it: 10 to 2000.
     pub spare: u16,
-    /// How much of what the host sees was written (in sequence) before: 0 to 100 per cent.
+    /// How much of the visible size was written (sequentially) beforehand: 0 to 100 per cent.
     pub filled: u8,
 }
 
 impl Config {
-    /// A SATA flash drive of eight channels and 64 GiB: plausible, no particular product.
+    /// A SATA flash drive of eight channels and 64 GiB: plausible figures, no particular product.
     pub const fn generic() -> Self {
         Self {
             size: 64 << 30,
@@ -95,7 +95,7 @@ impl Config {
     /// Checks every parameter.
     ///
     /// # Errors
-    /// The first one outside the range that its documentation states.
+    /// The first parameter outside the range that its documentation states.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check(
             self.host()
@@ -251,7 +251,7 @@ impl Config {
         ]
     }
 
-    /// The drive, idle.
+    /// Builds the drive, idle.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -260,8 +260,7 @@ impl Config {
         Ok(Ssd::new(self))
     }
 
-    /// Its queues and what kind of drive it is. What a flash drive can do at the least depends on the load, so its capacity is not
-    /// known.
+    /// Its queues and kind. A flash drive's worst case depends on the load, so the shape states no capacity.
     pub fn shape(&self) -> DriveShape {
         DriveShape {
             queues: self.queues,

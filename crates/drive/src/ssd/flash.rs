@@ -1,4 +1,4 @@
-//! Channels and dies: when each is free again.
+//! Channels and dies: when each becomes idle.
 
 use super::Config;
 use alloc::vec::Vec;
@@ -6,15 +6,16 @@ use weir_core::{Instant, Span};
 
 const SECOND: u128 = 1_000_000_000;
 
-/// What a read of the flash gave.
+/// The result of a read of the flash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
-    /// When the first and when the last of its pages is out of the flash.
+    /// When the first and the last of its pages have left the flash.
     pub(super) first: Instant,
     pub(super) last: Instant,
 }
 
-/// Busy-until times. A page takes its die, then its channel; pages follow each other over channels first, then over dies.
+/// Busy-until times. A page occupies its die, then its channel; consecutive pages are on different channels first, then on
+/// different dies.
 #[derive(Debug)]
 pub(super) struct Flash {
     dies: Vec<Die>,
@@ -24,11 +25,11 @@ pub(super) struct Flash {
     read: Span,
     program: Span,
     suspend: Span,
-    /// The die that is written next.
+    /// The die to be written next.
     next: usize,
 }
 
-/// A die reads and writes one page at a time. A read suspends what is being written.
+/// A die reads or programs one page at a time. A read suspends a program operation.
 #[derive(Clone, Copy, Debug)]
 struct Die {
     reading: Instant,
@@ -71,7 +72,7 @@ impl Flash {
         }
     }
 
-    /// What it takes until the first page of so many bytes is out, with nothing else to do.
+    /// The time until the first page of a read of `bytes` has left idle flash.
     pub(super) fn alone(&self, bytes: u64) -> Span {
         self.read + self.crossing(bytes.min(self.page))
     }
@@ -83,7 +84,7 @@ impl Flash {
         let die = &mut self.dies[at];
         let mut begins = t.max(die.reading);
         if die.writing > begins {
-            // What is being written stops for it and goes on behind it.
+            // A program operation on the die is suspended and resumed after the read.
             begins = die.writing.min(begins + self.suspend);
             die.writing += self.read;
         }
@@ -93,8 +94,8 @@ impl Flash {
         *out
     }
 
-    /// Writes a page to the die whose turn it is, `times` over what the page itself takes (in 1/1024: what cleaning costs is spread
-    /// over the pages that cause it). Returns when it is safe.
+    /// Programs a page on the next die in turn, for `times` / 1024 of the time that a page takes (the cost of cleaning is spread
+    /// over the pages that cause it). Returns when the page is durable.
     pub(super) fn write(&mut self, t: Instant, times: u64) -> Instant {
         let at = self.next;
         self.next = (at + 1) % self.dies.len();
@@ -108,7 +109,7 @@ impl Flash {
         die.writing
     }
 
-    /// Every die erases a block.
+    /// Erases a block on every die.
     pub(super) fn erase(&mut self, t: Instant, time: Span) {
         for die in &mut self.dies {
             die.writing = die.writing.max(t) + time;

@@ -1,11 +1,10 @@
 //! A flash drive: a link, a controller that favours sequential streams, channels and dies, a write buffer, cleaning.
 //!
-//! A read waits in the drive until there is less than [`Config::window`] on the way to the host; then the controller chooses:
-//! what goes on where another command ended before what does not, unless more than [`Config::favour`] bytes have overtaken the
-//! latter. The chosen one takes its share of the controller, its pages their dies and channels, its bytes the link; each of these
-//! is a time until which it is busy, so that a command costs one event however many pages it has. Writes are answered once they
-//! are in the buffer and go to the dies in the order of the log; a read suspends them. A flush ends when what was written before
-//! it is in the flash.
+//! A read waits in the drive until less than [`Config::window`] is on its way to the host; then the controller chooses. It prefers
+//! commands that continue a sequential stream, unless more than [`Config::favour`] bytes have overtaken another command. The chosen
+//! command occupies the controller, its pages their dies and channels, its bytes the link. Each of these is a busy-until time, so a
+//! command costs one event however many pages it has. Writes are answered once they are in the buffer and go to the dies in log
+//! order; a read suspends them. A flush ends when everything written before it is in the flash.
 
 mod blocks;
 mod config;
@@ -28,7 +27,7 @@ use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 #[derive(Debug)]
 pub struct Ssd {
     config: Config,
-    /// To the host, and from it (the same one unless the link is duplex).
+    /// The links to the host and from it (the same one unless the link is duplex).
     out: Link,
     into: Link,
     controller: Instant,
@@ -36,14 +35,14 @@ pub struct Ssd {
     blocks: Blocks,
     reads: Streams,
     writes: Streams,
-    /// Reads that the controller has not begun with.
+    /// Reads that the controller has not started.
     waiting: Vec<Read>,
-    /// Bytes that went ahead of the order of arrival, ever.
+    /// Total of bytes that overtook older commands.
     favoured: u64,
-    /// Writes and flushes that wait for room in the buffer, first come, first served.
+    /// Writes and flushes that wait for room in the buffer, in order of arrival.
     held: VecDeque<Write>,
     buffer: Buffer,
-    /// Commands whose end is known, by that end, the next one last.
+    /// Commands whose completion time is known, the next one last.
     ended: Ends,
     queued: Vec<u16>,
     in_flight: u32,
@@ -58,11 +57,11 @@ struct Read {
     start: u64,
     end: u64,
     stream: usize,
-    /// It goes on where another ended.
+    /// Whether it continues a sequential stream.
     sequential: bool,
     ready: Instant,
     sequence: u64,
-    /// [`Ssd::favoured`] when it came.
+    /// [`Ssd::favoured`] when it arrived.
     favoured: u64,
 }
 
@@ -79,16 +78,16 @@ struct Write {
     sequence: u64,
 }
 
-/// What has been answered and is not in the flash yet.
+/// Writes that have been answered and are not in the flash yet.
 #[derive(Debug)]
 struct Buffer {
     used: u64,
-    /// Bytes that are not sent to a die yet: less than a page; what they cost beside, in 1/1024 of units.
+    /// Bytes not sent to a die yet, less than a page; and the cost of cleaning for them, in 1/1024 of units.
     partial: u64,
     copied: u64,
-    /// When how many bytes are in the flash, in order.
+    /// Bytes on their way to the flash and when they arrive there, in order.
     leaving: VecDeque<(Instant, u64)>,
-    /// When the last byte sent to a die is safe.
+    /// When the last byte sent to a die is durable.
     safe: Instant,
 }
 
@@ -130,17 +129,17 @@ impl Ssd {
         }
     }
 
-    /// What it was made from.
+    /// The configuration of the drive.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Pages written to the flash for each page that the host wrote, in 1/1024.
+    /// Write amplification: pages written to the flash for each page of the host, in 1/1024.
     pub fn write_amplification(&self) -> u64 {
         self.blocks.amplification()
     }
 
-    /// When something changes inside if nothing comes: a read can be chosen, or room comes in the buffer.
+    /// When the state changes without further commands: a read can be started, or the buffer gets room.
     fn changes(&self) -> Option<Instant> {
         let choose = (!self.waiting.is_empty()).then(|| self.out.until().back(self.config.window));
         let room = self.buffer.leaving.front().map(|l| l.0);
@@ -148,7 +147,7 @@ impl Ssd {
         choose.into_iter().chain(room).min()
     }
 
-    /// Lets happen what happens up to `now`.
+    /// Processes everything that happens up to `now`.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         while let Some(at) = self.changes().filter(|at| *at <= self.now) {
@@ -156,7 +155,7 @@ impl Ssd {
         }
     }
 
-    /// Room comes in the buffer, and the controller chooses.
+    /// Frees room in the buffer and lets the controller choose.
     fn step(&mut self, t: Instant) {
         self.drain(t);
         while let Some(&write) = self.held.front() {
@@ -194,7 +193,8 @@ impl Ssd {
 
 /// Reads.
 impl Ssd {
-    /// Takes the next read: the oldest that was overtaken by too much, else the oldest that goes on in a stream, else the oldest.
+    /// Takes the next read: the oldest that too many bytes have overtaken, else the oldest that continues a stream, else the
+    /// oldest.
     fn choose(&mut self) -> Option<Read> {
         let rank = |r: &Read| {
             let overtaken = self.favoured - r.favoured >= self.config.favour;
@@ -237,13 +237,13 @@ impl Ssd {
         let ends = crossed
             .max(got.first + time)
             .max(got.last + self.time(page));
-        // Chosen it may still wait for dies, channels and the link: it began as long before its end as it takes alone.
+        // A chosen read may still wait for dies, channels and the link: service began as long before the end as it takes when idle.
         let alone = self.config.overhead + self.config.command + self.flash.alone(length) + time;
         let began = t.max(ends.back(alone));
         self.answer(ends, began, read.sequence, read.tag, read.queue);
     }
 
-    /// Reads the stream on from `from`, whole pages.
+    /// Reads a stream ahead from `from`, in whole pages.
     fn read_ahead(&mut self, t: Instant, read: &Read, from: u64) {
         if self.config.read_ahead == 0 {
             return;
@@ -266,15 +266,16 @@ impl Ssd {
             || self.buffer.used + (write.end - write.start) <= self.config.write_buffer
     }
 
-    /// What is in the flash by `t` leaves the buffer.
+    /// Frees the room of what is in the flash by `t`.
     fn drain(&mut self, t: Instant) {
         while let Some(&(_, bytes)) = self.buffer.leaving.front().filter(|l| l.0 <= t) {
             self.buffer.leaving.pop_front();
+            debug_assert!(bytes <= self.buffer.used, "the buffer held these bytes");
             self.buffer.used -= bytes;
         }
     }
 
-    /// Takes a write into the buffer, or ends a flush.
+    /// Takes a write into the buffer, or completes a flush.
     fn take(&mut self, t: Instant, write: &Write) {
         let begins = t.max(write.ready).max(self.controller) + self.config.command;
         self.controller = begins;
@@ -312,11 +313,12 @@ impl Ssd {
         self.answer(ends, t, write.sequence, write.tag, write.queue);
     }
 
-    /// Sends a page (or what there is of it) to a die.
+    /// Sends a page, or the partial page, to a die.
     fn program(&mut self, t: Instant) {
         let b = &mut self.buffer;
+        debug_assert!((1..=u64::from(self.config.page)).contains(&b.partial));
         let (program, read) = (self.config.program.as_nanos(), self.config.read.as_nanos());
-        // A copied unit is read and written again.
+        // A copied unit is read and programmed.
         let copied = b.copied / (u64::from(self.config.page) / UNIT);
         let times = 1024 + copied * (program + read) / program;
         b.safe = b.safe.max(self.flash.write(t, times));

@@ -1,23 +1,23 @@
-//! Which commands go on where another ended.
+//! Detection of sequential streams.
 
 use alloc::vec::Vec;
 use weir_core::Instant;
 
-/// Streams told apart.
+/// Number of streams that are tracked.
 const STREAMS: usize = 32;
 
-/// One stream: commands each of which begins where the one before ended.
+/// A sequential stream: each command begins where the previous one ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// Where the next command of the stream begins.
+    /// Offset of the stream's next command.
     next: u64,
-    /// It has been read ahead up to here, and out of the flash by then.
+    /// Read-ahead has reached this offset; the data has left the flash by `ready`.
     pub(super) ahead: u64,
     pub(super) ready: Instant,
     used: u64,
 }
 
-/// The streams seen last.
+/// The most recently used streams.
 #[derive(Debug)]
 pub(super) struct Streams {
     list: Vec<Stream>,
@@ -32,7 +32,7 @@ impl Streams {
         }
     }
 
-    /// A command came. Returns its stream and whether it goes on in it.
+    /// Assigns a command to a stream. Returns the stream and whether the command continues it.
     pub(super) fn arrived(&mut self, start: u64, end: u64) -> (usize, bool) {
         self.clock += 1;
         let known = self.list.iter().position(|s| s.next == start);
@@ -49,7 +49,7 @@ impl Streams {
         &mut self.list[at]
     }
 
-    /// A place for a new stream: a free one, or that of the one longest unused.
+    /// The slot for a new stream: a free one, or the least recently used.
     fn room(&mut self) -> usize {
         if self.list.len() < STREAMS {
             self.list.push(Stream {

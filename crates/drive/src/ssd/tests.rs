@@ -16,7 +16,7 @@ fn run(config: &Config, clients: &mut [Client], millis: u64) -> (Vec<Result>, Sp
     load(config).run(clients, Span::from_millis(millis))
 }
 
-/// Within so many per cent.
+/// Asserts that `value` is within `percent` of `expected`.
 fn near(value: u64, expected: u64, percent: u64) {
     let off = value.abs_diff(expected) * 100;
     assert!(
@@ -107,7 +107,7 @@ fn streams_overtake_a_random_read_by_the_stated_bytes_and_no_more() {
         let mut clients = readers(15);
         clients.push(Client::random(Op::Read, 4096, 1));
         let (results, elapsed) = run(&config, &mut clients, 2000);
-        // Beside what may overtake: what was on its way, and a queue of reads that came before.
+        // Beyond what may overtake it: what was under way, and a queue of reads that came before.
         let ahead = favour + (31 << 17);
         let bound = Span::from_nanos(ahead * 1_000_000_000 / 540_000_000) + config.window.times(2);
         let target = &results[15];
@@ -129,7 +129,7 @@ fn writes_are_answered_from_the_buffer_until_the_dies_are_the_bound() {
         &mut [Client::sequential(Op::Write, 128 << 10, 4, 0)],
         2000,
     );
-    // 32 dies, 16 KiB in 1.3 ms each, behind the channel's 82 us.
+    // 32 dies, 16 KiB in 1.3 ms each, after 82 us on the channel.
     let dies = 32 * (16 << 10) * 1_000_000_000 / (1_300_000 + 81_920);
     near(results[0].rate(elapsed), dies, 8);
     let (results, _) = run(&config(), &mut [Client::random(Op::Write, 4096, 1)], 1);
@@ -221,7 +221,7 @@ fn without_a_buffer_a_write_is_in_the_flash_before_the_next_one() {
         write_buffer: 0,
         ..config()
     };
-    // Three units, and four are a page.
+    // Three units are left over; four make a page.
     let mut clients = [Client::random(Op::Write, 3 * 4096, 4)];
     let (results, elapsed) = run(&none, &mut clients, 100);
     let each = elapsed.as_nanos() / results[0].requests;

@@ -6,23 +6,23 @@ use crate::config::check;
 use alloc::vec::Vec;
 use weir_core::{Capacity, DriveShape};
 
-/// Drives in a volume at most, those in its members counted.
+/// Maximum number of drives in a volume, including those of its members.
 const DRIVES_MAX: u64 = 64;
-/// What LVM takes where nothing is said.
+/// LVM's default.
 const CHUNK: u64 = 64 << 10;
 
 /// Parameters of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// How it lies on its members.
+    /// How the volume is laid out over its members.
     pub layout: Layout,
-    /// The drives: 1 to 64, counting those of members that are volumes themselves. All but the last one of a linear volume need
-    /// a size; of a stripe, each is used as far as the smallest reaches.
+    /// The drives: 1 to 64, including those of members that are volumes themselves. All but the last one of a linear volume need
+    /// a size; of each member of a stripe, only as much as the smallest has is used.
     pub members: Vec<crate::Config>,
 }
 
 impl Config {
-    /// In turns of 64 KiB, as LVM's `lvcreate --stripes` makes it.
+    /// Striped in chunks of 64 KiB, as LVM's `lvcreate --stripes` does it.
     pub fn stripe(members: Vec<crate::Config>) -> Self {
         Self {
             layout: Layout::Stripe { chunk: CHUNK },
@@ -30,7 +30,7 @@ impl Config {
         }
     }
 
-    /// One behind the other.
+    /// Concatenated.
     pub fn linear(members: Vec<crate::Config>) -> Self {
         Self {
             layout: Layout::Linear,
@@ -41,7 +41,7 @@ impl Config {
     /// Checks every parameter.
     ///
     /// # Errors
-    /// The first of a member's, or the first of its own outside the range that its documentation states.
+    /// The first parameter of a member, or of the volume itself, outside the range that its documentation states.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.members.iter().try_for_each(crate::Config::validate)?;
         let drives = self.drives();
@@ -50,7 +50,7 @@ impl Config {
         let unknown = but_last.iter().position(|m| m.size().is_none());
         let chunk = match self.layout {
             Layout::Stripe { chunk } => chunk,
-            // There is none to be wrong.
+            // A linear volume has no chunk.
             Layout::Linear => 4096,
         };
         check([
@@ -81,7 +81,7 @@ impl Config {
         ])
     }
 
-    /// The volume, its drives empty.
+    /// Builds the volume, with empty drives.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -90,7 +90,7 @@ impl Config {
         Volume::new(self)
     }
 
-    /// Bytes it holds; `None` if its members take any offset.
+    /// Size in bytes; `None` if its members accept any offset.
     pub fn size(&self) -> Option<u64> {
         let sizes = self.members.iter().map(crate::Config::size);
         match self.layout {
@@ -106,7 +106,7 @@ impl Config {
         }
     }
 
-    /// One queue with the places of all members, and what the least of them takes in one command.
+    /// One queue with the tags of all members, and the smallest of their maximum transfers.
     pub fn shape(&self) -> DriveShape {
         let shapes = || self.members.iter().map(crate::Config::shape);
         let tags = shapes().map(|s| u32::from(s.queues) * u32::from(s.tags));
@@ -119,7 +119,7 @@ impl Config {
         }
     }
 
-    /// What it can do at the least: all requests may lie on its weakest member.
+    /// The worst-case capacity: all requests may be on its weakest member.
     pub fn capacity(&self) -> Option<Capacity> {
         let all: Option<Vec<_>> = self.members.iter().map(crate::Config::capacity).collect();
         let all = all?;
@@ -137,7 +137,7 @@ impl Config {
         })
     }
 
-    /// Drives that are no volumes, in it and in its members.
+    /// Number of drives in it and in its members, volumes not counted.
     fn drives(&self) -> u64 {
         let drives = self.members.iter().map(|m| match m {
             crate::Config::Volume(volume) => volume.drives(),

@@ -1,20 +1,20 @@
-//! Where a volume's bytes lie on its members.
+//! The mapping of a volume's bytes to its members.
 
 use alloc::vec::Vec;
 
-/// How a volume is laid over its members.
+/// How a volume is laid out over its members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// In turns: so many bytes of each member, then of the next one.
+    /// Striped: a chunk of each member in turn.
     Stripe {
-        /// Bytes of a turn: a power of two, 4 KiB to 4 MiB. LVM's default is 64 KiB.
+        /// Size of a chunk in bytes: a power of two, 4 KiB to 4 MiB. LVM's default is 64 KiB.
         chunk: u64,
     },
-    /// One member behind the other.
+    /// Concatenated.
     Linear,
 }
 
-/// A piece of a command, for one member.
+/// The part of a command that is for one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) member: usize,
@@ -36,10 +36,10 @@ pub(super) enum Map {
 }
 
 impl Map {
-    /// `sizes`: of the members but for the last one.
+    /// `sizes` are those of all members but the last one.
     pub(super) fn new(layout: Layout, members: usize, sizes: impl Iterator<Item = u64>) -> Self {
         match layout {
-            // In turns with nobody: LVM makes a linear volume then.
+            // With one member there is nothing to stripe over; LVM makes a linear volume then.
             Layout::Stripe { chunk } if members > 1 => Self::Stripe {
                 chunk,
                 members: members as u64,
@@ -59,7 +59,7 @@ impl Map {
         }
     }
 
-    /// The part that begins at `offset`, and no more of it than `length` bytes.
+    /// The part that begins at `offset`, at most `length` bytes long.
     pub(super) fn part(&self, offset: u64, length: u32) -> Part {
         let (member, within, left) = match self {
             Self::Stripe { chunk, members } => {
@@ -80,7 +80,7 @@ impl Map {
         }
     }
 
-    /// Everything of the range that lies on one member, as one part: what need not be cut at every turn because no data is moved.
+    /// All bytes of the range that are on one member, as one part: commands without data need not be split at every chunk.
     pub(super) fn whole(&self, offset: u64, length: u32, member: usize) -> Option<Part> {
         let end = offset + u64::from(length);
         let (from, to) = (self.below(member, offset), self.below(member, end));
@@ -91,7 +91,7 @@ impl Map {
         })
     }
 
-    /// Bytes of a member that lie before a place of the volume.
+    /// Bytes of a member that are before an offset of the volume.
     fn below(&self, member: usize, place: u64) -> u64 {
         match self {
             Self::Stripe { chunk, members } => {
@@ -131,8 +131,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each byte has a place of its own, parts follow one another without a gap, and what a member has of a range in one part is
-        /// what it has of it in all its pieces.
+        /// Each byte has a place of its own, parts follow one another without a gap, and a member's whole part of a range covers
+        /// the same bytes as its single parts.
         #[test]
         fn every_byte_has_one_place((map, members, size) in maps(), from in 0u64..200, length in 1u32..200) {
             let place = |byte: u64| {

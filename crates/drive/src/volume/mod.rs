@@ -1,8 +1,8 @@
-//! One volume over several drives, as LVM makes it: in stripes, or one behind the other.
+//! A volume over several drives, as LVM makes it: striped or linear.
 //!
-//! A read or a write is cut where its bytes go on on another drive (device-mapper cuts there as well), and ends when its last part
-//! ends. What moves no data goes to each drive in one part; a flush goes to all of them. Each drive has its own places for commands:
-//! parts for one that is full wait here, first come, first served, until it has answered something.
+//! A read or write is split at the boundaries between drives (device-mapper does the same), and ends when its last part ends.
+//! Commands without data go to each drive in one part; a flush goes to all of them. Each drive has its own tags: parts for a full
+//! drive wait here in order of arrival until one of its commands completes.
 
 mod config;
 mod layout;
@@ -24,7 +24,7 @@ pub struct Volume {
     shape: DriveShape,
     map: Map,
     members: Vec<Member>,
-    /// Commands with parts that have not ended, by slot, and the slots that are free.
+    /// Commands with parts in flight, by slot, and the free slots.
     commands: Vec<Command>,
     free: Vec<u32>,
     /// Commands all of whose parts have ended.
@@ -34,7 +34,7 @@ pub struct Volume {
     sequence: u64,
 }
 
-/// A command on its way through the members.
+/// A command in flight on the members.
 #[derive(Clone, Copy, Debug)]
 struct Command {
     tag: Tag,
@@ -42,7 +42,7 @@ struct Command {
     sequence: u64,
     /// Parts that have not ended.
     parts: u32,
-    /// When the first part was begun with, and when the last one so far has ended.
+    /// When the first part began, and when the last one so far ended.
     began: Instant,
     at: Instant,
 }
@@ -51,12 +51,12 @@ struct Command {
 #[derive(Debug)]
 struct Member {
     drive: Box<dyn Drive>,
-    /// Tags of each of its queues; those of the first queue are the lowest.
+    /// Tags of each of its queues; those of the first queue have the lowest numbers.
     tags: u32,
     free: Vec<u32>,
     /// By tag: the slot of the command whose part it is.
     slots: Vec<u32>,
-    /// Parts that it has no tag for, with the slots of their commands.
+    /// Parts that wait for a tag, with the slots of their commands.
     held: VecDeque<(u32, Dispatch)>,
 }
 
@@ -74,7 +74,7 @@ impl Member {
         })
     }
 
-    /// Gives the drive what it has room for.
+    /// Submits waiting parts to the drive while it has tags.
     fn feed(&mut self, now: Instant) {
         while let (Some((slot, part)), Some(tag)) = (self.held.front(), self.free.last()) {
             let part = Dispatch {
@@ -120,7 +120,7 @@ impl Volume {
         })
     }
 
-    /// Lets happen what happens up to `now`: each member in its own time, so that what it answers makes room at once.
+    /// Processes everything that happens up to `now`, each member at its own times, so that a completion makes room at once.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         while let Some((at, member)) = self.next_event().filter(|e| e.0 <= self.now) {
@@ -131,7 +131,7 @@ impl Volume {
         }
     }
 
-    /// When the first of the members has something, and which.
+    /// The time of the members' first completion, and which member it is.
     fn next_event(&self) -> Option<(Instant, usize)> {
         let members = self.members.iter().zip(0..);
         let events = members.filter_map(|(m, i)| Some((m.drive.next_completion()?, i)));
@@ -144,6 +144,7 @@ impl Volume {
         member.free.push(tag);
         let slot = member.slots[tag as usize];
         let command = &mut self.commands[slot as usize];
+        debug_assert!(command.parts > 0, "only a command in flight has parts");
         command.parts -= 1;
         command.began = command.began.min(ended.began);
         command.at = command.at.max(ended.at);
@@ -159,7 +160,7 @@ impl Volume {
         }
     }
 
-    /// Hands a part of a command to its member.
+    /// Gives a part of a command to its member.
     fn hand(&mut self, slot: u32, command: &Dispatch, part: Part) {
         self.commands[slot as usize].parts += 1;
         let dispatch = Dispatch {
@@ -170,13 +171,14 @@ impl Volume {
         self.members[part.member].held.push_back((slot, dispatch));
     }
 
-    /// Cuts a read or a write where it goes on on another member.
+    /// Splits a read or write at the boundaries between members.
     fn cut(&mut self, slot: u32, command: &Dispatch) {
         let mut done = 0;
         loop {
             let offset = command.offset + u64::from(done);
             let part = self.map.part(offset, command.length - done);
             self.hand(slot, command, part);
+            debug_assert!(part.length > 0 || command.length == 0);
             done += part.length;
             if done >= command.length {
                 return;
@@ -200,7 +202,7 @@ impl Volume {
             }
         }
         if self.commands[slot as usize].parts == 0 {
-            // No bytes at all: some drive has to answer.
+            // A command of no bytes at all: one drive has to complete it.
             self.cut(slot, command);
         }
     }
@@ -212,7 +214,7 @@ impl Drive for Volume {
         if self.in_flight == u32::from(self.shape.tags) {
             return Err(Busy);
         }
-        // As many slots as tags.
+        // There are as many slots as tags.
         let slot = self.free.pop().ok_or(Busy)?;
         self.in_flight += 1;
         self.sequence += 1;

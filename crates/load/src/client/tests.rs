@@ -20,7 +20,7 @@ fn client(program: Program) -> Client {
     Client::new(&program, seed("test", 0, 0), REGION).unwrap()
 }
 
-/// Everything it issues at `now`, and what it waits for then.
+/// Issues everything that is due at `now`; returns it and the step after it.
 fn burst(client: &mut Client, now: Instant) -> (Vec<Io>, Step) {
     let mut issued = Vec::new();
     loop {
@@ -89,7 +89,7 @@ fn an_open_loop_keeps_its_rate_and_its_due_times() {
     assert_eq!(c.next(us(0)), Step::WaitUntil(us(5)));
     let (issued, then) = burst(&mut c, us(5));
     assert_eq!((issued.len(), then), (1, Step::WaitUntil(us(15))));
-    // Late, and as many as may be outstanding: due when they were due.
+    // The driver is late, and the queue depth is used up: requests keep the times at which they were due.
     let (issued, then) = burst(&mut c, us(50));
     assert_eq!(
         issued.iter().map(|io| io.due).collect::<Vec<_>>(),
@@ -133,7 +133,7 @@ fn it_stops_in_time_and_after_its_requests() {
     c.completed(us(1));
     assert_eq!((c.next(us(1)), c.issued()), (Step::Finished, 2));
 
-    // The next one would come after the end, so there is nothing to wait for.
+    // The next request would come after the end, so there is nothing to wait for.
     let arrival = Arrival::Even {
         interval: Span::from_micros(20),
     };
@@ -243,7 +243,7 @@ fn the_first_requests_of_a_random_reader_never_change() {
     assert_eq!(blocks, [20, 205, 47, 250, 243, 17, 23, 188]);
 }
 
-/// A program drawn at random, of up to 200 requests.
+/// A random program of up to 200 requests.
 fn drawn(rng: &mut Rng) -> Program {
     let time = Span::from_nanos(rng.range(1, 5_000));
     let every = rng.range(1, 5) as u32;
@@ -298,7 +298,7 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
                 Step::Issue(io) => {
                     assert_eq!(io.number, issued);
                     issued += 1;
-                    assert!(!syncing, "nothing beside an fdatasync");
+                    assert!(!syncing, "nothing is issued beside an fdatasync");
                     assert!(client.outstanding() <= program.depth);
                     assert!(last_due <= io.due && io.due <= now);
                     last_due = io.due;
@@ -309,21 +309,25 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
                     assert!(inside || (io.op == Op::Flush && end == 0));
                     let fdatasync = matches!(program.sync, SyncMode::Fdatasync(_));
                     if io.op == Op::Flush && fdatasync {
-                        assert_eq!(client.outstanding(), 1, "all before it is answered");
+                        assert_eq!(
+                            client.outstanding(),
+                            1,
+                            "everything before it has completed"
+                        );
                         syncing = true;
                     }
                 }
                 Step::WaitUntil(at) => {
-                    assert!(at > now, "never for what is past");
+                    assert!(at > now, "it never waits for the past");
                     now = at;
-                    // Answers come at any time.
+                    // Completions come at any time.
                     if client.outstanding() > 0 && rng.range(0, 1) == 0 {
                         client.completed(now);
                         syncing = false;
                     }
                 }
                 Step::WaitForCompletion => {
-                    assert!(client.outstanding() > 0, "an answer is to come");
+                    assert!(client.outstanding() > 0, "a completion is to come");
                     now += Span::from_nanos(rng.range(0, 3_000));
                     client.completed(now);
                     syncing = false;

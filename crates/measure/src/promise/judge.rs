@@ -1,4 +1,4 @@
-//! Kept, short or excused.
+//! The verdict about a second: kept, short or excused.
 
 use super::{Rate, Second, Units};
 use crate::{SECOND_NS, Window};
@@ -6,13 +6,13 @@ use crate::{SECOND_NS, Window};
 /// Why a second was short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Short {
-    /// Others were served at least as much as it lacks.
+    /// Other clients were served at least as much as is missing.
     Others,
-    /// Others were not, and most of its requests' time passed in the elevator.
+    /// Other clients were served less than that, and the client's requests spent most of their time in the elevator.
     Elevator,
-    /// Others were not, and most of its requests' time passed in the drive.
+    /// Other clients were served less than that, and the client's requests spent most of their time in the drive.
     Drive,
-    /// What it lacks is what the storage failed.
+    /// What is missing is what the storage failed.
     Error,
 }
 
@@ -20,7 +20,7 @@ impl Short {
     /// All reasons.
     pub const ALL: [Self; 4] = [Self::Others, Self::Elevator, Self::Drive, Self::Error];
 
-    /// Its word in records and metrics.
+    /// Its name in records and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Others => "others",
@@ -31,16 +31,16 @@ impl Short {
     }
 }
 
-/// Why nothing was owed in a second.
+/// Why a promise did not apply in a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excuse {
-    /// The client asked for nothing.
+    /// The client had no request.
     Idle,
-    /// It did not read its answers.
+    /// The client did not read its replies.
     Suspended,
-    /// Its requests were held by a max for most of their time.
+    /// The client's requests were throttled by its max for most of their time.
     Limit,
-    /// It asked for too little at a time: with the drive to itself it would not have got its min either.
+    /// The client's queue depth was too low: it would have missed its min with the drive to itself, too.
     Depth,
 }
 
@@ -48,7 +48,7 @@ impl Excuse {
     /// All reasons.
     pub const ALL: [Self; 4] = [Self::Idle, Self::Suspended, Self::Limit, Self::Depth];
 
-    /// Its word in records and metrics.
+    /// Its name in records and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -59,67 +59,67 @@ impl Excuse {
     }
 }
 
-/// What became of a promise in a second.
+/// The verdict about a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The client got what it was owed.
     Kept,
-    /// It did not.
+    /// The client got less.
     Short {
-        /// What it lacks, in the promise's units.
+        /// What is missing, in the promise's units.
         by: u64,
-        /// Why.
+        /// The reason.
         why: Short,
     },
-    /// Nothing was owed.
+    /// The promise did not apply.
     Excused(Excuse),
 }
 
-/// What a second is judged by.
+/// What seconds are judged by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// What was promised.
+    /// The promise.
     pub rate: Rate,
-    /// A request of this client with the drive to itself; `None` where nobody knows.
+    /// A request of this client with the drive to itself; `None` if that is not known.
     pub alone: Option<Alone>,
 }
 
-/// A mean request of a client with the drive to itself.
+/// The mean request of a client with the drive to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alone {
-    /// How long it takes, in nanoseconds.
+    /// Its latency in nanoseconds.
     pub latency_ns: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub bytes: u64,
 }
 
-/// How a promise fared in all seconds that are over.
+/// The verdicts about all seconds that have ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seconds {
-    /// Whole seconds in which it was in force.
+    /// Whole seconds in which the promise was in force.
     pub promised: u64,
     /// Of these, kept.
     pub kept: u64,
-    /// Short, by reason.
+    /// Short ones, by reason.
     pub short: [u64; 4],
-    /// Excused, by reason.
+    /// Excused ones, by reason.
     pub excused: [u64; 4],
-    /// What the short ones lack together: bytes of a promise of bytes, requests of one of requests.
+    /// Total shortfall of the short ones: bytes for a promise of bytes, requests for one of requests.
     pub lacking: Window,
 }
 
 impl Seconds {
-    /// All short seconds.
+    /// Number of short seconds.
     pub fn all_short(&self) -> u64 {
         self.short.iter().sum()
     }
 
-    /// All excused seconds.
+    /// Number of excused seconds.
     pub fn all_excused(&self) -> u64 {
         self.excused.iter().sum()
     }
 
-    /// Adds those of another promise.
+    /// Adds the verdicts about another promise.
     pub fn merge(&mut self, other: &Self) {
         self.promised += other.promised;
         self.kept += other.kept;
@@ -133,7 +133,7 @@ impl Seconds {
         self.lacking.requests += other.lacking.requests;
     }
 
-    /// What most short seconds were short for.
+    /// The most frequent reason for short seconds.
     pub fn main_short(&self) -> Option<Short> {
         let counts = Short::ALL.into_iter().zip(self.short);
         let most = counts.rev().max_by_key(|(_, count)| *count);
@@ -156,15 +156,15 @@ impl Seconds {
     }
 }
 
-/// Judges the seconds of one promise, one after the other.
+/// Judges the seconds of one promise one after the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Judge {
     seconds: Seconds,
-    /// What the second before was given of this one: the request that was under way between them.
+    /// Amount of this second that was credited to the previous one: the request that was in flight between them.
     advanced: u64,
 }
 
-/// A second may lack this part of the min.
+/// The reciprocal of the part of the min that a second may lack.
 const LACKING: u64 = 100;
 
 impl Judge {
@@ -173,8 +173,8 @@ impl Judge {
         &self.seconds
     }
 
-    /// Judges the next second, in which the client was owed so much: the min for as long as it [waited](Second::waited_ns), unless the
-    /// min changed meanwhile.
+    /// Judges the next second, in which the client was owed `owed`: the min for as long as it [waited](Second::waited_ns), unless
+    /// the min changed meanwhile.
     pub fn second(&mut self, second: &Second, terms: &Terms, owed: u64) -> Verdict {
         let verdict = self.verdict(second, terms, owed);
         self.seconds.promised += 1;
@@ -182,7 +182,7 @@ impl Judge {
         verdict
     }
 
-    /// What was promised is promised no more.
+    /// Forgets the previous second because the promise ended.
     pub(super) fn forget(&mut self) {
         self.advanced = 0;
     }
@@ -230,24 +230,24 @@ impl Judge {
     }
 }
 
-/// The requests were held by a limit for more than half of their time.
+/// Whether requests were throttled for more than half of their time.
 fn is_limited(second: &Second) -> bool {
     let known = second.parts.total_ns();
-    let rest = second.place_ns.saturating_sub(known);
-    // Of those that were not answered it is known how many are held at the end.
+    let rest = second.occupancy_ns.saturating_sub(known);
+    // Of outstanding requests only the number that is throttled at the end is known.
     let held = u128::from(rest) * u128::from(second.limited) / u128::from(second.live.max(1));
-    2 * (u128::from(second.parts.limit_ns) + held) > u128::from(second.place_ns)
+    2 * (u128::from(second.parts.limit_ns) + held) > u128::from(second.occupancy_ns)
 }
 
-/// What the client would have got with the drive to itself while it waited: as many requests at a time as it had, each of them in the
-/// time that one takes alone (Little's law).
+/// What the client would have got with the drive to itself while it waited: its queue depth divided by the latency of a request
+/// alone (Little's law).
 fn reach(second: &Second, units: Units, alone: Alone) -> u64 {
     let each = match units {
         Units::Requests => 1,
         Units::Bytes => alone.bytes,
     };
     let latency = u128::from(alone.latency_ns.max(1));
-    let reach = u128::from(second.place_ns) * u128::from(each) / latency;
+    let reach = u128::from(second.occupancy_ns) * u128::from(each) / latency;
     u64::try_from(reach).unwrap_or(u64::MAX)
 }
 
@@ -263,17 +263,18 @@ fn why(second: &Second, units: Units, by: u64) -> Short {
     }
 }
 
-/// How a promise fared over the seconds of a run.
+/// The verdicts about a run, and its worst second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// What became of each.
+    /// The verdicts.
     pub seconds: Seconds,
-    /// The lowest bandwidth of a second in which a request waited for a tenth of the time at least: bytes a second of that time.
+    /// The lowest bandwidth of a second in which requests waited for at least a tenth of the time, in bytes per second of that
+    /// time.
     pub worst: Option<u64>,
 }
 
 impl Judged {
-    /// The part (0 to 1) of the seconds in which something was owed in which it was kept; none where nothing was owed.
+    /// The fraction (0 to 1) of the seconds in which the promise applied in which it was kept; `None` if there were none.
     pub fn fraction(&self) -> Option<f64> {
         let owed = self.seconds.kept + self.seconds.all_short();
         (owed > 0).then(|| self.seconds.kept as f64 / owed as f64)
@@ -284,7 +285,7 @@ impl Judged {
         self.worst.map(|bytes| bytes as f64 / 1e6)
     }
 
-    /// Looks at a second for the worst.
+    /// Updates the worst second.
     pub(crate) fn add(&mut self, second: &Second) {
         if second.waited_ns < SECOND_NS / 10 {
             return;

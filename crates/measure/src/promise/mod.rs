@@ -1,22 +1,24 @@
-//! Was a promise kept? The one place where that is decided: for the server's metrics, for the demo and for comparisons.
+//! Whether a promise was kept. The server's metrics, the demo and comparisons all decide it here.
 //!
-//! A promise is so many bytes, or requests, a second. Every whole second in which it is in force is a *promised* second, and exactly
-//! one of
+//! A promise is a number of bytes or requests per second. Every whole second in which it is in force is a *promised* second, and is
+//! exactly one of
 //!
 //! - *kept*: the client got what it was owed,
-//! - *short*: it did not, by so much, and [for this reason](Short),
-//! - *excused*: nothing was owed, [for this reason](Excuse).
+//! - *short*: it did not, by some amount, and [for this reason](Short),
+//! - *excused*: the promise did not apply, [for this reason](Excuse).
 //!
-//! What is owed is the min for as long as a request of the client waited. A gap in which nothing waited takes its own time out of the
-//! second, and no more. A second may lack a hundredth of the min, of all of it however short a part of the second somebody asked, and the
-//! one request that is under way when it ends; that one then counts for this second, not for the next.
+//! The client is owed the min for the time in which it had a request waiting. A gap without one reduces the second by the gap's own
+//! length and no more. Two things may be missing from a second: a hundredth of the min (of the whole min, however short the time in
+//! which the client waited), and the one request that is in flight when the second ends. That request then counts for this second,
+//! not for the next.
 //!
-//! Between a short second and an excused one it is decided in this order. The client is excused where its requests were held by a max for
-//! more than half of their time, and where it asked for so little at a time that it would not have got its min with the drive to itself,
-//! if it got at least half of what it would have got so. Else the second is short.
+//! A second that is not kept is excused if the client's requests were throttled by its max for more than half of their time. It is
+//! also excused if the queue depth was so low that the client would have missed its min with the drive to itself, provided that it
+//! got at least half of what it would have got then. Otherwise the second is short.
 //!
-//! [`Watch`] turns what happens into [`Second`]s, [`Judge`] decides about each, [`Seconds`] adds them up, and [`Promise`] is all three for
-//! a promise that is in force while it is watched. Discards count as 512 bytes, and flushes neither count nor wait.
+//! [`Watch`] turns events into [`Second`]s, [`Judge`] gives each a verdict, [`Seconds`] adds the verdicts up, and [`Promise`]
+//! combines the three for a promise that is watched while it is in force. Discards count as 512 bytes; flushes neither count nor
+//! wait.
 
 mod judge;
 mod watch;
@@ -26,7 +28,7 @@ pub use watch::{Second, Watch};
 
 use crate::{SECOND_NS, Waits, Window};
 
-/// What a promise is counted in.
+/// The units of a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Units {
     /// Bytes.
@@ -36,7 +38,7 @@ pub enum Units {
 }
 
 impl Units {
-    /// So much of it was done.
+    /// The amount in these units.
     pub fn of(self, done: Window) -> u64 {
         match self {
             Self::Bytes => done.bytes,
@@ -45,17 +47,17 @@ impl Units {
     }
 }
 
-/// A min.
+/// A guaranteed minimum rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// What it is counted in.
+    /// Its units.
     pub units: Units,
-    /// So many a second.
+    /// Units per second.
     pub a_second: u64,
 }
 
 impl Rate {
-    /// The min of a contract that promises so many bytes or so many requests a second; `None` if it promises nothing.
+    /// The min of a contract that promises `bytes` or `requests` per second; `None` if it promises neither.
     pub fn new(bytes: u64, requests: u64) -> Option<Self> {
         let (units, a_second) = match (bytes, requests) {
             (0, 0) => return None,
@@ -65,36 +67,36 @@ impl Rate {
         Some(Self { units, a_second })
     }
 
-    /// What it comes to in so many nanoseconds, rounded down.
+    /// The amount owed in `ns` nanoseconds, rounded down.
     pub fn during(&self, ns: u64) -> u64 {
         let amount = u128::from(self.a_second) * u128::from(ns) / u128::from(SECOND_NS);
         u64::try_from(amount).unwrap_or(u64::MAX)
     }
 }
 
-/// A promise in force, and how it fares: fed with what happens, in the order in which it happens.
+/// A promise in force and its verdicts. It must be told events in the order in which they happen.
 ///
-/// Seconds are whole seconds of the caller's clock. One in which the promise was not in force from its beginning to its end is no
-/// promised second; if only the amount changed, each part of the second is owed at its own rate.
+/// Seconds are whole seconds of the caller's clock. A second in which the promise was not in force from beginning to end is not
+/// promised; if only the rate changed, each part of the second is owed at its own rate.
 #[derive(Debug, Clone)]
 pub struct Promise {
     watch: Watch,
     judge: Judge,
     rate: Option<Rate>,
-    /// It was in force when the second under way began.
+    /// It was in force when the current second began.
     whole: bool,
-    /// What was owed before the rate changed within the second under way, and the time waited by then.
+    /// What was owed in the current second before the rate changed, and the time waited until then.
     before: (u64, u64),
-    /// The mean of the last requests alone in the drive, and how many there were, [`ALONE`] at the most.
+    /// The mean of the last requests that were alone in the drive, and their number, at most [`ALONE`].
     alone: (Alone, u64),
 }
 
-/// So many requests alone in the drive say what one takes, and with each new one so much is forgotten: an eighth. Fewer excuse nobody: one
-/// may have met a host that was late.
+/// The number of requests alone in the drive from which their latency is known; with each further one an eighth is forgotten. Fewer
+/// excuse nothing, since one of them may have met a late host.
 const ALONE: u64 = 8;
 
 impl Promise {
-    /// One in force from `now_ns` on, or none yet.
+    /// A promise in force from `now_ns` on, or `None` for no promise yet.
     pub fn new(now_ns: u64, rate: Option<Rate>) -> Self {
         let mut watch = Watch::new(0);
         watch.begin(now_ns);
@@ -114,7 +116,7 @@ impl Promise {
         }
     }
 
-    /// From now on this is promised. Time has [passed](Self::pass) up to now.
+    /// Changes the promise from now on. Time has [passed](Self::pass) up to now.
     pub fn change(&mut self, rate: Option<Rate>) {
         let units = |rate: Option<Rate>| rate.map(|r| r.units);
         if rate == self.rate {
@@ -131,28 +133,28 @@ impl Promise {
         self.rate = rate;
     }
 
-    /// What is promised.
+    /// The promised rate.
     pub fn rate(&self) -> Option<Rate> {
         self.rate
     }
 
-    /// How it has fared in the seconds that are over.
+    /// The verdicts about the seconds that have ended.
     pub fn seconds(&self) -> &Seconds {
         self.judge.seconds()
     }
 
-    /// Requests that wait, whether they are held or not.
+    /// Requests outstanding, whether they are on hold or not.
     pub fn live(&self) -> u32 {
         self.watch.live()
     }
 
-    /// Nothing was answered in the second under way, though there are requests: it matters whether they are held by a limit.
+    /// No request completed in the current second though some are outstanding, so it matters whether they are throttled.
     pub fn is_still(&self) -> bool {
         self.rate.is_some() && self.watch.is_still()
     }
 
-    /// Time passes up to `now_ns`. All clients of the drive together were served `drive` in the second that was under way, and so many of
-    /// this one's requests are held back by a limit now.
+    /// Advances the time to `now_ns`. In the second that was current, all clients of the drive together were served `drive`;
+    /// `limited` requests of this client are throttled now.
     #[inline]
     pub fn pass(&mut self, now_ns: u64, drive: Window, limited: u32) {
         if now_ns < self.watch.ends() {
@@ -178,54 +180,54 @@ impl Promise {
                 self.judge.second(&second, &terms, owed);
             }
             (self.whole, self.before) = (self.rate.is_some(), (0, 0));
-            // What was done was done in the first of them.
+            // Everything was served in the first of these seconds.
             drive = Window::default();
         }
         self.watch.advance(now_ns);
     }
 
-    /// What the client is owed in the second under way if it has waited for so long.
+    /// What the client is owed in the current second after waiting for `waited_ns`.
     fn owed(&self, waited_ns: u64) -> u64 {
         let (owed, until) = self.before;
         let since = self.rate.map_or(0, |r| r.during(waited_ns - until));
         owed.saturating_add(since)
     }
 
-    /// A request begins to wait; `held` if its client does not read its answers. Here and below, time has passed up to now.
+    /// A request begins to wait; `held` if its client does not read its replies. Here and below, time has passed up to now.
     #[inline]
     pub fn sent(&mut self, held: bool) {
         self.watch.sent(held);
     }
 
-    /// A request that was [sent](Self::sent) is over, however it ended.
+    /// A request that was [sent](Self::sent) ended, with or without an error.
     #[inline]
     pub fn over(&mut self, held: bool) {
         self.watch.over(held);
     }
 
-    /// A part of a request, or all of it, was served: so many bytes.
+    /// A request was served, wholly or in part: `bytes`.
     #[inline]
     pub fn served(&mut self, bytes: u64) {
         self.watch.served(bytes);
     }
 
-    /// A request was answered without error after these waits.
+    /// A request completed without error after these waits.
     #[inline]
     pub fn answered(&mut self, waits: Waits) {
         self.watch.answered(waits);
     }
 
-    /// A request of so many bytes failed.
+    /// A request of `bytes` failed.
     pub fn failed(&mut self, bytes: u64) {
         self.watch.failed(bytes);
     }
 
-    /// A client does not read its answers, or does so again (or is gone): so many requests are held for it, or no longer.
+    /// A client stops or resumes reading its replies (or has gone): `requests` of it are put on hold or released.
     pub fn suspend(&mut self, requests: u32, held: bool) {
         self.watch.suspend(requests, held);
     }
 
-    /// A request of so many bytes had the drive to itself and took so long there.
+    /// A request of `bytes` had the drive to itself and took `ns` there.
     pub fn alone(&mut self, drive_ns: u64, bytes: u64) {
         let (mean, before) = self.alone;
         let count = (before + 1).min(ALONE);

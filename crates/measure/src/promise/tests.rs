@@ -8,7 +8,7 @@ fn bytes(min: u64) -> Option<Rate> {
     Rate::new(min, 0)
 }
 
-/// What became of the seconds of one promise.
+/// The verdicts about the seconds of one promise.
 fn sums(seconds: &Seconds) -> (u64, u64, u64, u64) {
     assert_eq!(
         seconds.promised,
@@ -18,8 +18,9 @@ fn sums(seconds: &Seconds) -> (u64, u64, u64, u64) {
     (seconds.promised, seconds.kept, short, excused)
 }
 
-/// A client with one request of 4 KiB at a time that takes so many microseconds in each place, and so many until the next, for five
-/// seconds; others are served `others` bytes a second meanwhile. `alone`: microseconds that one takes with the drive to itself.
+/// A client with one request of 4 KiB at a time that spends these microseconds in each place, with `think` until the next one,
+/// for five seconds; others are served `others` bytes per second meanwhile. `alone`: microseconds of a request with the drive to
+/// itself.
 fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Seconds {
     let mut promise = Promise::new(0, bytes(MIN));
     if let Some(alone) = alone {
@@ -63,7 +64,7 @@ fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
     for (waits, others, why) in [
         ([0, 900, 100], 200_000_000, Short::Others),
         ([0, 0, 1000], 200_000_000, Short::Others),
-        // Others got less than what is missing.
+        // Others were served less than what is missing.
         ([0, 900, 100], 5_000_000, Short::Elevator),
         ([0, 100, 900], 0, Short::Drive),
     ] {
@@ -81,7 +82,7 @@ fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
 #[test]
 fn one_late_request_alone_in_the_drive_excuses_nobody() {
     let mut promise = Promise::new(0, bytes(MIN));
-    // A host that was late for 50 ms; then what a request takes.
+    // A host that was late for 50 ms; then the usual latency.
     promise.alone(50_000_000, 4096);
     promise.sent(false);
     let all = Window {
@@ -95,7 +96,7 @@ fn one_late_request_alone_in_the_drive_excuses_nobody() {
         promise.pass(second, all, 0);
         promise.seconds().all_excused()
     };
-    assert_eq!(next(&mut promise), 0, "of one request nothing is known");
+    assert_eq!(next(&mut promise), 0, "one request is too few");
     (0..100).for_each(|_| promise.alone(100_000, 4096));
     assert_eq!(next(&mut promise), 0, "it would get 40 MB/s");
     (0..100).for_each(|_| promise.alone(10_000_000, 4096));
@@ -106,13 +107,13 @@ fn one_late_request_alone_in_the_drive_excuses_nobody() {
 fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     let limited = closed([900, 50, 100], 0, 200_000_000, None);
     assert_eq!(limited.excused[Excuse::Limit as usize], 5);
-    // With the drive to itself 5 MB/s; it gets most of it.
+    // With the drive to itself it gets 5 MB/s; it gets most of that.
     let slow = closed([0, 200, 800], 0, 200_000_000, Some(800));
     assert_eq!(slow.excused[Excuse::Depth as usize], 5);
-    // It would get 40 MB/s, and was never seen so fast: others have the drive.
+    // It would get 40 MB/s but was never seen that fast: others occupy the drive.
     let behind = closed([0, 0, 10_000], 0, 200_000_000, Some(100));
     assert_eq!(behind.short[Short::Others as usize], 5);
-    // Nothing at all in a second, of 8 MB/s that it would get.
+    // It gets nothing in a second, of the 8 MB/s that it would get alone.
     let mut hung = Promise::new(0, bytes(MIN));
     (0..ALONE).for_each(|_| hung.alone(512_000, 4096));
     hung.sent(false);
@@ -123,7 +124,7 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     hung.pass(SECOND_NS, all, 0);
     assert_eq!(hung.seconds().short[Short::Others as usize], 1);
     assert_eq!(hung.seconds().lacking.bytes, 8_000_000);
-    // It would get 8 MB/s, less than its min, and gets a twentieth of that: short of the 8, not of the 10.
+    // It would get 8 MB/s alone, less than its min, and gets a twentieth of that: it is short of the 8, not of the 10.
     let starved = closed([0, 0, 10_000], 0, 200_000_000, Some(512));
     assert_eq!(starved.short[Short::Others as usize], 5);
     assert!(
@@ -134,9 +135,9 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
 
 #[test]
 fn a_gap_takes_its_own_time_out_and_no_more() {
-    // 4 KiB in 350 us, then 3 ms of nothing: 11.7 MB/s while it waits.
+    // 4 KiB in 350 us, then 3 ms of think time: 11.7 MB/s while it waits.
     assert_eq!(sums(&closed([0, 200, 150], 3_000, 0, None)), (5, 5, 0, 0));
-    // In 1 ms: 4 MB/s while it waits, a quarter of the time, and others get the rest.
+    // 4 KiB in 1 ms: 4 MB/s while it waits, a quarter of the time, and others get the rest.
     let short = closed([0, 900, 100], 3_000, 200_000_000, None);
     assert_eq!(sums(&short), (5, 0, 5, 0));
     assert!(short.lacking.bytes.abs_diff(5 * (2_500_000 - 1_024_000)) <= 5 * 2 * 4096);
@@ -158,7 +159,7 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
     promise.sent(true);
     pass(&mut promise, 107_500);
     assert_eq!(promise.seconds().excused[Excuse::Suspended as usize], 2);
-    // Of one that does not read its answers nothing more is taken: in the end there are only answers.
+    // A client that does not read its replies sends no more requests: in the end there are only replies.
     promise.suspend(0, true);
     promise.over(true);
     pass(&mut promise, 109_500);
@@ -257,11 +258,11 @@ fn requests_are_counted_where_these_were_promised() {
     );
 }
 
-/// A request as it went: when it was sent, how long it took.
+/// A request of the history: when it was sent, and its latency.
 type Sent = (u64, u64, u64);
 
 proptest! {
-    /// Against a slow count of each second from the whole history.
+    /// Compares with a slow computation of each second from the whole history.
     #[test]
     fn seconds_are_those_of_a_slow_count(
         sent in prop::collection::vec((0u64..6_000, 0u64..2_500, 1u64..60_000), 0..200),
@@ -290,7 +291,7 @@ proptest! {
     }
 }
 
-/// Kept, short, excused seconds of the first nine.
+/// Number of kept, short and excused seconds among the first nine.
 fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
     let (mut kept, mut short, mut excused) = (0, 0, 0);
     let mut before = 0;
@@ -304,7 +305,7 @@ fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
         let ended = |s: &&Sent| (from..to).contains(&(s.0 + s.1));
         let got: u64 = sent.iter().filter(ended).map(|s| s.2).sum();
         let longest = sent.iter().filter(|s| s.0 + s.1 < to).map(|s| s.2).max();
-        // What is over just when the second ends is under way until then.
+        // A request that ends exactly at the end of the second is in flight until then.
         let under_way = sent.iter().any(|s| s.0 < to && s.0 + s.1 >= to);
         let spare = if under_way { longest.unwrap_or(0) } else { 0 };
         if waited == 0 {

@@ -1,50 +1,50 @@
-//! What a client asked and got, second by second.
+//! What a client requested and was served, second by second.
 
 use crate::{SECOND_NS, Waits, Window};
 
-/// What a client asked and got in one second.
+/// What a client requested and was served in one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Second {
-    /// Bytes served and requests answered without error.
+    /// Bytes served, and requests completed without error.
     pub done: Window,
     /// Bytes and requests that failed.
     pub failed: Window,
-    /// What all others were served on the same drive.
+    /// What all other clients were served on the same drive.
     pub others: Window,
-    /// Nanoseconds in which a request waited.
+    /// Nanoseconds in which at least one request waited.
     pub waited_ns: u64,
-    /// Nanoseconds in which nothing waited but for clients that do not read their answers.
+    /// Nanoseconds in which requests waited only because their clients did not read their replies.
     pub suspended_ns: u64,
-    /// Nanoseconds of all requests together in which they waited.
-    pub place_ns: u64,
-    /// Of these: held by a limit, in the elevator, in the drive; of requests that were answered.
+    /// The waiting time of all requests together, in nanoseconds.
+    pub occupancy_ns: u64,
+    /// Of these, for completed requests: throttled, in the elevator, in the drive.
     pub parts: Waits,
-    /// Requests that waited at the end.
+    /// Requests outstanding at the end.
     pub live: u32,
-    /// Of these, held by a limit, where that is known.
+    /// Of these, throttled ones, if that is known.
     pub limited: u32,
-    /// Bytes of the longest part that was served at once, in this second or before.
+    /// Bytes of the longest part served at once, in this second or before.
     pub longest: u64,
 }
 
-/// Turns what happens into seconds. Times do not go back; one that does is taken for the latest.
+/// Turns events into seconds. A time before the last one counts as the last one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
-    /// When the second under way began.
+    /// Start of the current second.
     begin_ns: u64,
-    /// Up to here all is accounted for.
+    /// Time up to which everything is accounted for.
     now_ns: u64,
-    /// Requests that wait.
+    /// Requests outstanding.
     live: u32,
-    /// Requests of clients that do not read their answers.
+    /// Requests on hold because their clients do not read their replies.
     held: u32,
-    /// These clients.
+    /// Number of these clients.
     suspended: u32,
     second: Second,
 }
 
 impl Watch {
-    /// Seconds begin at `start_ns`; what happens before belongs to none.
+    /// Seconds begin at `start_ns`; events before that belong to none.
     pub fn new(start_ns: u64) -> Self {
         Self {
             begin_ns: start_ns,
@@ -56,20 +56,20 @@ impl Watch {
         }
     }
 
-    /// The first second is the one that `now_ns` is in.
+    /// Begins with the second that contains `now_ns`.
     pub(super) fn begin(&mut self, now_ns: u64) {
         let since = now_ns.saturating_sub(self.begin_ns);
         self.begin_ns += since / SECOND_NS * SECOND_NS;
         self.now_ns = self.now_ns.max(now_ns);
     }
 
-    /// When the second under way ends.
+    /// End of the current second.
     #[inline]
     pub fn ends(&self) -> u64 {
         self.begin_ns.saturating_add(SECOND_NS)
     }
 
-    /// Ends the second under way, at its end.
+    /// Ends the current second at its end.
     pub fn end(&mut self) -> Second {
         let ends = self.ends();
         self.advance(ends);
@@ -86,35 +86,35 @@ impl Watch {
         }
     }
 
-    /// Time passes up to `now_ns`, which is in the second under way.
+    /// Advances the time to `now_ns`, which is in the current second.
     #[inline]
     pub fn advance(&mut self, now_ns: u64) {
         let passed = now_ns.saturating_sub(self.now_ns);
         self.now_ns += passed;
         if self.live > 0 {
             self.second.waited_ns += passed;
-            self.second.place_ns += passed.saturating_mul(self.live.into());
+            self.second.occupancy_ns += passed.saturating_mul(self.live.into());
         } else if self.held > 0 || self.suspended > 0 {
             self.second.suspended_ns += passed;
         }
     }
 
-    /// Requests that wait, held ones among them.
+    /// Requests outstanding, including those on hold.
     pub fn live(&self) -> u32 {
         self.live + self.held
     }
 
-    /// Time waited in the second under way.
+    /// Time waited in the current second.
     pub(super) fn waited_ns(&self) -> u64 {
         self.second.waited_ns
     }
 
-    /// Requests wait, and none was answered in the second under way.
+    /// Requests are outstanding, and none completed in the current second.
     pub(super) fn is_still(&self) -> bool {
         self.live > 0 && self.second.done.requests == 0
     }
 
-    /// A request begins to wait; `held` if its client does not read its answers. Here and below, time has passed up to now.
+    /// A request begins to wait; `held` if its client does not read its replies. Here and below, time has passed up to now.
     #[inline]
     pub fn sent(&mut self, held: bool) {
         if held {
@@ -124,41 +124,41 @@ impl Watch {
         }
     }
 
-    /// A request that was sent is over.
+    /// A request that was sent ended.
     #[inline]
     pub fn over(&mut self, held: bool) {
         let count = if held { &mut self.held } else { &mut self.live };
         *count = count.saturating_sub(1);
     }
 
-    /// So many bytes were served.
+    /// `bytes` were served.
     #[inline]
     pub fn served(&mut self, bytes: u64) {
         self.second.done.bytes += bytes;
         self.second.longest = self.second.longest.max(bytes);
     }
 
-    /// A request was answered without error after these waits, the last of which ends now.
+    /// A request completed without error after these waits, the last of which ends now.
     #[inline]
     pub fn answered(&mut self, waits: Waits) {
         self.second.done.requests += 1;
         self.waited(waits);
     }
 
-    /// The waits of a request, the last of which ends now, as far as they lie in the second under way.
+    /// Adds the part of a request's waits, the last of which ends now, that lies in the current second.
     #[inline]
     pub fn waited(&mut self, waits: Waits) {
         let parts = waits.last(self.now_ns - self.begin_ns.min(self.now_ns));
         self.second.parts.add(parts);
     }
 
-    /// A request of so many bytes failed.
+    /// A request of `bytes` failed.
     pub fn failed(&mut self, bytes: u64) {
         self.second.failed.bytes += bytes;
         self.second.failed.requests += 1;
     }
 
-    /// A client does not read its answers, or does so again (or is gone): so many requests are held for it, or no longer.
+    /// A client stops or resumes reading its replies (or has gone): `requests` of it are put on hold or released.
     pub fn suspend(&mut self, requests: u32, held: bool) {
         let (from, to) = if held {
             (&mut self.live, &mut self.held)

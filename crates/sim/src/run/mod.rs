@@ -20,7 +20,7 @@ use weir_core::{
     Request, SpaceId, Span, control,
 };
 use weir_drive::{Drive, Freezing};
-use weir_measure::{Level, Places};
+use weir_measure::{Level, Occupancy};
 
 /// A scenario played under a policy, in virtual time.
 pub struct Run<'a> {
@@ -40,7 +40,7 @@ pub struct Run<'a> {
     /// Commands in the drive over time, if that is followed.
     depth: Option<Level>,
     /// One place while at least one command is in the drive.
-    busy: Places,
+    busy: Occupancy,
     is_busy: bool,
     flights: Flights,
     transit: Transit,
@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
             by_tag: Vec::new(),
             idling: Idling::default(),
             depth: None,
-            busy: Places::new((Instant::ZERO + scenario.warm_up).as_nanos()),
+            busy: Occupancy::new((Instant::ZERO + scenario.warm_up).as_nanos()),
             is_busy: false,
             flights: Flights::new(outstanding),
             transit: Transit::new(scenario.path, &scenario.machine, outstanding),

@@ -27,8 +27,7 @@ pub const REQUEST_LEN: usize = 28;
 pub const SIMPLE_REPLY_LEN: usize = 16;
 /// Length of a structured reply chunk's header in bytes.
 pub const CHUNK_HEADER_LEN: usize = 20;
-/// Length of the zero padding after the answer to `EXPORT_NAME`, in bytes, unless `NO_ZEROES` was
-/// agreed.
+/// Length of the zero padding after the reply to `EXPORT_NAME`, in bytes, unless `NO_ZEROES` was negotiated.
 pub const EXPORT_NAME_PADDING: usize = 124;
 /// Longest string the protocol allows (export names, descriptions, queries, messages), in bytes.
 pub const MAX_STRING: usize = 4096;
@@ -118,5 +117,5 @@ pub const CHUNK_FLAG_DONE: u16 = 1 << 0;
 
 /// Name of the only metadata context the protocol itself defines.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// The number this server gives to `base:allocation`.
+/// The ID this server gives to the context `base:allocation`.
 pub const BASE_ALLOCATION_ID: u32 = 1;

@@ -12,7 +12,7 @@ pub enum Errno {
     Io = 5,
     /// ENOMEM: no memory; a server should avoid it.
     NoMem = 12,
-    /// EINVAL: the request is wrong.
+    /// EINVAL: the request is invalid.
     Inval = 22,
     /// ENOSPC: no space, or a write beyond the end.
     NoSpc = 28,
@@ -31,8 +31,7 @@ impl Errno {
         self as u32
     }
 
-    /// The error of a reply: none for 0; a value the protocol does not know counts as EINVAL, as
-    /// the protocol asks.
+    /// The error of a reply: `None` for 0; a value that the protocol does not know counts as EINVAL, as the protocol asks.
     pub const fn from_wire(value: u32) -> Option<Self> {
         Some(match value {
             0 => return None,
@@ -47,7 +46,7 @@ impl Errno {
         })
     }
 
-    /// What to answer for an error number of Linux: EROFS and EACCES become EPERM, EDQUOT and EFBIG
+    /// The error to reply for an error number of Linux: EROFS and EACCES become EPERM, EDQUOT and EFBIG
     /// become ENOSPC (as the protocol asks), and a number without a counterpart becomes EIO.
     pub const fn from_os(number: i32) -> Self {
         match number {

@@ -1,4 +1,4 @@
-//! What a server offers: exports, their sizes and abilities.
+//! What a server offers: exports, their sizes and features.
 
 use super::flags::TransmissionFlags;
 
@@ -14,14 +14,14 @@ pub struct BlockSizes {
 }
 
 impl BlockSizes {
-    /// What holds when nothing was said: 1, 4096, unlimited.
+    /// The sizes if none were negotiated: 1, 4096, unlimited.
     pub const DEFAULT: Self = Self {
         minimum: 1,
         preferred: 4096,
         maximum: u32::MAX,
     };
 
-    /// Whether these sizes obey the protocol for an export of `size` bytes.
+    /// Whether these sizes are valid for an export of `size` bytes.
     pub fn is_valid(&self, size: u64) -> bool {
         self.minimum.is_power_of_two()
             && self.minimum <= 65_536
@@ -44,40 +44,40 @@ impl Default for BlockSizes {
 pub struct ExportInfo {
     /// Canonical name, at most 4096 bytes.
     pub name: String,
-    /// For people; may be empty; at most 4096 bytes.
+    /// A description for people; may be empty; at most 4096 bytes.
     pub description: String,
-    /// The server's own number for it: handed back in the session, never sent.
+    /// The server's own number for it: returned in the session, never sent.
     pub key: u64,
     /// Size in bytes.
     pub size: u64,
-    /// What it can do. `HAS_FLAGS` need not be set; `SEND_DF` is taken back unless structured
-    /// replies are agreed, and `SEND_FAST_ZERO` unless `SEND_WRITE_ZEROES` is set.
+    /// Its features. `HAS_FLAGS` need not be set; `SEND_DF` is removed unless structured replies are negotiated, and
+    /// `SEND_FAST_ZERO` unless `SEND_WRITE_ZEROES` is set.
     pub flags: TransmissionFlags,
     /// Block-size constraints; they must be valid for `size` (see [`BlockSizes::is_valid`]).
     pub block_sizes: BlockSizes,
-    /// Whether `BLOCK_STATUS` is answered, that is whether `base:allocation` can be selected.
+    /// Whether `BLOCK_STATUS` is supported, that is, whether `base:allocation` can be selected.
     pub allocation: bool,
 }
 
-/// The exports of a server, as the handshake asks for them.
+/// The exports of a server, as the handshake needs them.
 pub trait Exports {
     /// Calls `each` with name and description of every export that may be listed.
     fn list(&self, each: &mut dyn FnMut(&str, &str));
 
-    /// The export of this name; the empty name asks for the default export, if there is one.
+    /// The export of this name; the empty name is that of the default export, if there is one.
     fn find(&self, name: &str) -> Option<ExportInfo>;
 
-    /// Why no transmission can begin just now, in words for the client. Asked last, when a client may begin with an export that
-    /// there is: `None` takes a place for it.
+    /// Why no transmission can begin now, as a message for the client. Called last, when a client is about to begin with an
+    /// existing export: `None` reserves a connection for it.
     fn refuses(&self) -> Option<&'static str> {
         None
     }
 
-    /// A client is told that it cannot have something and goes on: for the log.
+    /// Called when a client is denied something and the handshake goes on: for the log.
     fn denied(&self, _what: Denied<'_>) {}
 }
 
-/// What a client asked for and cannot have.
+/// What a client asked for and was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Denied<'a> {

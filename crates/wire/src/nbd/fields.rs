@@ -1,9 +1,8 @@
-//! Fields of a handshake message: read in order from bytes that are all there.
+//! Fields of a handshake message that has arrived completely.
 
 use super::constants::MAX_STRING;
 
-/// What is left of a message. Each method takes the next field, or says `None`: the message is
-/// malformed.
+/// The rest of a message. Each method takes the next field; `None` means that the message is malformed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields<'a>(&'a [u8]);
 
@@ -24,7 +23,7 @@ impl<'a> Fields<'a> {
         self.chunk().map(u64::from_be_bytes)
     }
 
-    /// A string behind its length in 32 bits.
+    /// A string preceded by its length in 32 bits.
     pub(super) fn counted_string(&mut self) -> Option<&'a str> {
         let length = usize::try_from(self.u32()?).ok()?;
         string(self.bytes(length)?)
@@ -36,7 +35,7 @@ impl<'a> Fields<'a> {
         Some(bytes)
     }
 
-    /// All that is left, as a string.
+    /// The rest of the message, as a string.
     pub(super) fn last_string(self) -> Option<&'a str> {
         string(self.0)
     }
@@ -52,8 +51,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The string in these bytes, if it is one the protocol allows: UTF-8, no NUL, at most
-/// [`MAX_STRING`] bytes.
+/// These bytes as a string, if the protocol allows it: UTF-8, no NUL, at most [`MAX_STRING`] bytes.
 pub(super) fn string(bytes: &[u8]) -> Option<&str> {
     if bytes.len() > MAX_STRING || bytes.contains(&0) {
         return None;

@@ -73,30 +73,29 @@ macro_rules! flag_set {
 }
 
 flag_set! {
-    /// What an export can do, as told to the client (`NBD_FLAG_*`). `HAS_FLAGS` is added when the
-    /// flags are sent.
+    /// What an export supports, as sent to the client (`NBD_FLAG_*`). `HAS_FLAGS` is added when the flags are sent.
     TransmissionFlags(u16) {
-        /// The field has a meaning; always set on the wire.
+        /// The field is valid; always set on the wire.
         HAS_FLAGS = 0;
         /// Writes are refused with EPERM.
         READ_ONLY = 1;
-        /// FLUSH is understood.
+        /// FLUSH is supported.
         SEND_FLUSH = 2;
-        /// The FUA flag is understood.
+        /// The FUA flag is supported.
         SEND_FUA = 3;
-        /// The medium rotates: seeks cost.
+        /// The medium rotates, so seeks are expensive.
         ROTATIONAL = 4;
-        /// TRIM is understood.
+        /// TRIM is supported.
         SEND_TRIM = 5;
-        /// `WRITE_ZEROES` and its flag `NO_HOLE` are understood.
+        /// `WRITE_ZEROES` and its flag `NO_HOLE` are supported.
         SEND_WRITE_ZEROES = 6;
-        /// The flag DF is understood; sent only when structured replies were agreed.
+        /// The flag DF is supported; sent only if structured replies were negotiated.
         SEND_DF = 7;
         /// A FLUSH or FUA on one connection covers what other connections wrote.
         CAN_MULTI_CONN = 8;
-        /// CACHE is understood.
+        /// CACHE is supported.
         SEND_CACHE = 10;
-        /// The flag `FAST_ZERO` is understood; sent only together with `SEND_WRITE_ZEROES`.
+        /// The flag `FAST_ZERO` is supported; sent only together with `SEND_WRITE_ZEROES`.
         SEND_FAST_ZERO = 11;
     }
 }
@@ -104,15 +103,15 @@ flag_set! {
 flag_set! {
     /// Flags of one request (`NBD_CMD_FLAG_*`).
     CommandFlags(u16) {
-        /// Answer only when the data is on stable storage.
+        /// Reply only when the data is on stable storage.
         FUA = 0;
         /// `WRITE_ZEROES` must not punch a hole.
         NO_HOLE = 1;
-        /// READ must be answered with one data chunk at most.
+        /// READ must be answered with at most one data chunk.
         DF = 2;
-        /// `BLOCK_STATUS` wants one extent, no longer than asked for.
+        /// `BLOCK_STATUS` wants one extent, no longer than requested.
         REQ_ONE = 3;
-        /// `WRITE_ZEROES` must fail with ENOTSUP when it is no faster than writing.
+        /// `WRITE_ZEROES` must fail with ENOTSUP if it is no faster than writing.
         FAST_ZERO = 4;
     }
 }
@@ -127,7 +126,7 @@ flag_set! {
     }
 }
 
-/// Writes the names of the flags that are set, then the bits that have none in hexadecimal.
+/// Writes the names of the flags that are set, then the unnamed bits in hexadecimal.
 fn write_names(f: &mut fmt::Formatter<'_>, bits: u32, named: &[(&str, u32)]) -> fmt::Result {
     let mut rest = bits;
     let mut separator = "";

@@ -1,9 +1,7 @@
-//! Entry points for fuzzers: each takes any bytes, drives the parsers with them and asserts what
-//! must always hold.
+//! Entry points for fuzzers: each takes any bytes, drives the parsers with them, and asserts what must always hold.
 //!
-//! The first [`CONTROL_LEN`] bytes choose limits, abilities and where the stream is cut; the rest
-//! is the stream. Every stream is given once as a whole and once in pieces, and both must lead to
-//! the same.
+//! The first [`CONTROL_LEN`] bytes choose limits, features and where the stream is cut; the rest is the stream. Every stream is fed
+//! once as a whole and once in pieces, and both must have the same result.
 
 use super::client::{self, Reply, ReplyParser};
 use super::constants::{MAX_STRING, REQUEST_LEN};
@@ -14,6 +12,7 @@ use super::handshake::{Handshake, HandshakeConfig, HandshakeError, Outcome};
 use super::meta::Extent;
 use super::request::{Command, Fatal, Request, parse_request};
 use super::rules::{RequestError, RuleSettings, Rules};
+use weir_random::Xorshift;
 
 /// How many bytes at the start of the input are settings.
 pub const CONTROL_LEN: usize = 8;
@@ -343,33 +342,30 @@ fn receive(stream: &[u8], cuts: &mut Cuts) -> (Vec<Reply>, Option<client::ReplyE
 /// Where a stream is cut, by random numbers that the control bytes seed.
 struct Cuts {
     /// `None` cuts nowhere.
-    state: Option<u64>,
+    random: Option<Xorshift>,
 }
 
 impl Cuts {
     fn none() -> Self {
-        Self { state: None }
+        Self { random: None }
     }
 
     fn new(control: &[u8; CONTROL_LEN]) -> Self {
-        // Odd, so that it is never zero, where the generator below would stay.
+        // Made odd, since the seed must not be zero.
         Self {
-            state: Some(u64::from_be_bytes(*control) | 1),
+            random: Some(Xorshift::new(u64::from_be_bytes(*control) | 1)),
         }
     }
 
     /// The next piece of `rest`, at least one byte if there is one: short ones mostly, so that
     /// headers are cut.
     fn piece<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
-        let Some(state) = &mut self.state else {
+        let Some(random) = &mut self.random else {
             return rest;
         };
-        // Marsaglia's xorshift.
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        let longest = if state.is_multiple_of(4) { 64 } else { 7 };
-        let length = 1 + (*state >> 8) % longest;
+        let drawn = random.next_u64();
+        let longest = if drawn.is_multiple_of(4) { 64 } else { 7 };
+        let length = 1 + (drawn >> 8) % longest;
         &rest[..rest.len().min(length as usize)]
     }
 }

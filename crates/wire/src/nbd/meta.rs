@@ -1,8 +1,8 @@
-//! Extents: the answer to `BLOCK_STATUS`.
+//! Extents: the reply to `BLOCK_STATUS`.
 
 use super::flags::ExtentFlags;
 
-/// A range of an export with one state, as it stands in a `BLOCK_STATUS` chunk.
+/// A range of an export with one state, as it is in a `BLOCK_STATUS` chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// Length in bytes, never zero on the wire.
@@ -15,7 +15,7 @@ impl Extent {
     /// Length of an extent on the wire, in bytes.
     pub const LEN: usize = 8;
 
-    /// The extent in these bytes.
+    /// Decodes an extent.
     pub const fn decode(bytes: [u8; Self::LEN]) -> Self {
         let word = u64::from_be_bytes(bytes);
         Self {
@@ -24,7 +24,7 @@ impl Extent {
         }
     }
 
-    /// The bytes of the extent.
+    /// Encodes the extent.
     pub const fn encode(self) -> [u8; Self::LEN] {
         ((self.length as u64) << 32 | self.flags.bits() as u64).to_be_bytes()
     }

@@ -7,16 +7,15 @@
 //! extended headers, the oldstyle handshake.
 //!
 //! # The server's side
-//! 1. Make a [`Handshake`], send what [`Handshake::greet`] gives, then give what arrives to
-//!    [`Handshake::feed`] and send what it gives, until there is an [`Outcome`]. Bytes that were
-//!    not consumed then are the first requests.
-//! 2. Take the rules of the session ([`Session::rules`]), and read request after request with
-//!    [`parse_request`]; check each with [`Request::check_payload`] (an error ends the connection)
-//!    and [`Request::validate`] (an error is answered). A WRITE's payload follows its header, and
-//!    must be taken or skipped even if the request is refused.
-//! 3. Answer. With [`Session::structured`], READ and `BLOCK_STATUS` are answered by chunks only,
-//!    errors too; all other commands, and all of them without it, by [`encode_simple_reply`]. DISC
-//!    has no answer: answer what is under way, then close.
+//! 1. Create a [`Handshake`] and send what [`Handshake::greet`] appends. Then pass received bytes to [`Handshake::feed`] and send
+//!    its output until there is an [`Outcome`]. Bytes that were not consumed by then are the first requests.
+//! 2. Take the rules of the session ([`Session::rules`]), and parse one request after the other with [`parse_request`]; check each
+//!    with [`Request::check_payload`] (an error ends the connection) and [`Request::validate`] (an error is replied). A WRITE's
+//!    payload follows its header, and must be received or skipped even if the request is refused.
+//! 3. Reply. With [`Session::structured`], READ and `BLOCK_STATUS` are answered with chunks only, also in case of an error; all
+//! other
+//!    commands, and all of them without it, with [`encode_simple_reply`]. DISC has no reply: reply to the requests in flight, then
+//!    close the connection.
 //!
 //! # The client's side
 //! [`client::Handshake`], then [`Request::encode`] and [`client::ReplyParser`].

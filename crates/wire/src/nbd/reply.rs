@@ -1,8 +1,8 @@
 //! Replies of the transmission phase: encoding.
 //!
-//! Encoders write headers only: payloads are sent by the caller from where they lie, as separate
-//! segments of a vectored write. With structured replies negotiated, READ and `BLOCK_STATUS` must
-//! be answered by chunks (errors too); other commands may be answered by a simple reply either way.
+//! Encoders write headers only. The caller sends payloads from where they are, as separate segments of a vectored write. With
+//! structured replies negotiated, READ and `BLOCK_STATUS` must be answered with chunks (errors too); other commands may be answered
+//! with a simple reply either way.
 
 use super::constants::{
     CHUNK_BLOCK_STATUS, CHUNK_ERROR, CHUNK_ERROR_OFFSET, CHUNK_FLAG_DONE, CHUNK_HEADER_LEN,
@@ -20,9 +20,9 @@ pub const HOLE_LEN: usize = CHUNK_HEADER_LEN + 12;
 pub const ERROR_LEN: usize = CHUNK_HEADER_LEN + 6;
 /// Length of an error-at-offset chunk without a message, in bytes.
 pub const ERROR_OFFSET_LEN: usize = CHUNK_HEADER_LEN + 14;
-/// Longest data of one data chunk in bytes: the chunk's length field counts the offset too.
+/// Maximum length of the data of one data chunk in bytes: the chunk's length field includes the offset.
 pub const MAX_CHUNK_DATA: u32 = u32::MAX - 8;
-/// Most extents one `BLOCK_STATUS` chunk can hold.
+/// Maximum number of extents in one `BLOCK_STATUS` chunk.
 pub const MAX_EXTENTS: usize = (u32::MAX as usize - 4) / Extent::LEN;
 
 /// Writes a simple reply. A READ that succeeded without structured replies is followed by its data.
@@ -34,8 +34,7 @@ pub fn encode_simple_reply(out: &mut [u8; SIMPLE_REPLY_LEN], cookie: u64, error:
     out[8..16].copy_from_slice(&cookie.to_be_bytes());
 }
 
-/// Writes the header of a data chunk: `length` bytes read at `offset` follow. `done` says that no
-/// chunk of this reply comes after it.
+/// Writes the header of a data chunk: `length` bytes read at `offset` follow. `done` marks the last chunk of the reply.
 ///
 /// # Panics
 /// If `length` is zero or above [`MAX_CHUNK_DATA`], which the rules for requests exclude.
@@ -64,7 +63,7 @@ pub fn encode_hole(out: &mut [u8; HOLE_LEN], cookie: u64, offset: u64, length: u
     out[28..32].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Writes the chunk that ends a reply without saying anything more.
+/// Writes a chunk without content that ends a reply.
 #[inline]
 pub fn encode_none(out: &mut [u8; CHUNK_HEADER_LEN], cookie: u64) {
     put_chunk_header(out, cookie, CHUNK_NONE, 0, true);
@@ -78,8 +77,7 @@ pub fn encode_error(out: &mut [u8; ERROR_LEN], cookie: u64, error: Errno, done: 
     out[24..26].copy_from_slice(&[0, 0]);
 }
 
-/// Appends an error chunk with a message for people, cut to [`MAX_STRING`] bytes at a character's
-/// boundary.
+/// Appends an error chunk with a message for people, truncated to [`MAX_STRING`] bytes at a character boundary.
 pub fn append_error(out: &mut Vec<u8>, cookie: u64, error: Errno, message: &str, done: bool) {
     let message = &message[..message.floor_char_boundary(MAX_STRING)];
     let mut header = [0; ERROR_LEN];
@@ -96,7 +94,7 @@ pub fn append_error(out: &mut Vec<u8>, cookie: u64, error: Errno, message: &str,
     out.extend_from_slice(message.as_bytes());
 }
 
-/// Writes an error chunk that says where in the export the error is, without a message.
+/// Writes an error chunk with the error's offset in the export, without a message.
 #[inline]
 pub fn encode_error_offset(
     out: &mut [u8; ERROR_OFFSET_LEN],
@@ -111,7 +109,7 @@ pub fn encode_error_offset(
     out[26..34].copy_from_slice(&offset.to_be_bytes());
 }
 
-/// Appends a `BLOCK_STATUS` chunk for the metadata context numbered `context`.
+/// Appends a `BLOCK_STATUS` chunk for the metadata context with the ID `context`.
 ///
 /// # Panics
 /// If there is no extent, or more than [`MAX_EXTENTS`].
@@ -143,7 +141,7 @@ pub fn append_block_status(
     }
 }
 
-/// Writes the header that all chunks share; `length` is that of what follows it.
+/// Writes the header common to all chunks; `length` is that of what follows it.
 #[inline]
 fn put_chunk_header<const N: usize>(
     out: &mut [u8; N],
@@ -168,7 +166,7 @@ mod tests {
 
     const COOKIE: u64 = 0x0001_0203_0405_0607;
 
-    /// The bytes of hexadecimal digits; blanks only separate.
+    /// The bytes given as hexadecimal digits; blanks are ignored.
     fn hex(digits: &str) -> Vec<u8> {
         let digits: Vec<char> = digits
             .chars()

@@ -5,16 +5,16 @@ use std::fmt;
 use super::constants::{REQUEST_LEN, REQUEST_MAGIC};
 use super::flags::CommandFlags;
 
-/// What a request asks for.
+/// The command of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command {
     /// Read `length` bytes at `offset`.
     Read,
     /// Write the `length` bytes that follow the header at `offset`.
     Write,
-    /// The client leaves; there is no reply.
+    /// The client disconnects; there is no reply.
     Disconnect,
-    /// Put all writes that were answered on stable storage.
+    /// Put all completed writes on stable storage.
     Flush,
     /// The range is no longer needed.
     Trim,
@@ -24,7 +24,7 @@ pub enum Command {
     WriteZeroes,
     /// Report the extents of the range.
     BlockStatus,
-    /// A command this implementation does not know; answered with EINVAL.
+    /// A command that this implementation does not know; the reply is EINVAL.
     Unknown(u16),
 }
 
@@ -71,21 +71,21 @@ impl Command {
 /// The header of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// What is asked for.
+    /// The command.
     pub command: Command,
-    /// How.
+    /// Its flags.
     pub flags: CommandFlags,
-    /// The client's name for the request; its reply carries the same.
+    /// The client's identifier of the request; the reply carries the same.
     pub cookie: u64,
-    /// Where the range starts, in bytes.
+    /// Start of the range in bytes.
     pub offset: u64,
-    /// How long the range is, in bytes.
+    /// Length of the range in bytes.
     pub length: u32,
 }
 
 impl Request {
-    /// Length of the payload that follows the header, in bytes: `length` for WRITE, else none. The
-    /// payload follows even when the request is refused and must then be skipped.
+    /// Length of the payload that follows the header, in bytes: `length` for WRITE, otherwise zero. The payload follows even if the
+    /// request is refused, and must then be skipped.
     #[inline]
     pub const fn payload_len(&self) -> u32 {
         match self.command {
@@ -94,10 +94,10 @@ impl Request {
         }
     }
 
-    /// The payload's length, if it is one the server is willing to take or to skip.
+    /// The payload's length, unless it is more than the server accepts or skips.
     ///
     /// # Errors
-    /// [`Fatal::PayloadTooLong`] when it is above `limit` bytes: the connection must end. The
+    /// [`Fatal::PayloadTooLong`] if it is above `limit` bytes: the connection must end. The
     /// protocol asks that `limit` be at least 32 MiB, whatever the maximum block size.
     #[inline]
     pub const fn check_payload(&self, limit: u32) -> Result<u32, Fatal> {
@@ -121,14 +121,13 @@ impl Request {
     }
 }
 
-/// Reads the header at the start of `input`; `None` means that fewer than [`REQUEST_LEN`] bytes are
-/// there. The caller advances by [`REQUEST_LEN`], then by [`Request::payload_len`].
+/// Parses the header at the start of `input`; `None` means that there are fewer than [`REQUEST_LEN`] bytes. The caller advances by
+/// [`REQUEST_LEN`], then by [`Request::payload_len`].
 ///
-/// An unknown command is no error of the stream: it comes back as [`Command::Unknown`] and is
-/// answered with EINVAL.
+/// An unknown command is not an error of the stream: it is returned as [`Command::Unknown`] and the reply is EINVAL.
 ///
 /// # Errors
-/// [`Fatal::BadMagic`]: the stream is out of step, the connection must end.
+/// [`Fatal::BadMagic`]: the stream is out of sync, so the connection must end.
 #[inline]
 pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
     let Some(bytes) = input.first_chunk::<REQUEST_LEN>() else {
@@ -153,7 +152,7 @@ pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
 pub enum Fatal {
     /// A request does not start with the magic number.
     BadMagic {
-        /// What stands in its place.
+        /// What was found instead.
         found: u32,
     },
     /// A WRITE announces more payload than the server will skip.

@@ -1,4 +1,4 @@
-//! Which requests are answered with an error before they reach the storage.
+//! Which requests are refused before they reach the storage.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use super::errno::Errno;
 use super::flags::{CommandFlags, TransmissionFlags};
 use super::request::{Command, Request};
 
-/// What a connection's requests are checked against.
+/// What the requests of a connection are checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleSettings {
     /// Size of the export in bytes.
     pub size: u64,
-    /// What the client was told the export can do.
+    /// The transmission flags as sent to the client.
     pub flags: TransmissionFlags,
     /// Whether `base:allocation` was selected for this export, which `BLOCK_STATUS` needs.
     pub meta_allocation: bool,
@@ -23,21 +23,19 @@ pub struct RuleSettings {
     pub maximum_range: u32,
 }
 
-/// [`RuleSettings`] made ready for checking requests: a table look-up and a few comparisons for a
-/// request that passes.
+/// [`RuleSettings`] prepared for checking requests: a table look-up and a few comparisons for a valid request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     settings: RuleSettings,
-    /// By code of the command: the bits of flags it must not carry.
+    /// By command code: the flag bits that it must not carry.
     forbidden: [u16; COMMANDS],
-    /// By code of the command: the longest length; 0 for a command without a range or one that is
-    /// always refused.
+    /// By command code: the maximum length; 0 for a command without a range or one that is always refused.
     longest: [u32; COMMANDS],
     /// Bits that must be clear in offset and length.
     unaligned: u64,
 }
 
-/// The known commands have the codes below this.
+/// The codes of all known commands are below this.
 const COMMANDS: usize = 8;
 
 impl Rules {
@@ -67,12 +65,12 @@ impl Rules {
         rules
     }
 
-    /// The settings these rules were made from.
+    /// The settings that these rules were made from.
     pub fn settings(&self) -> &RuleSettings {
         &self.settings
     }
 
-    /// Whether a request with a range passes; anything else is left to [`explain`](Self::explain).
+    /// Whether a request with a range is valid; [`explain`](Self::explain) decides about everything else.
     #[inline]
     fn passes_quickly(&self, request: &Request) -> bool {
         let code = usize::from(request.command.to_wire());
@@ -85,7 +83,7 @@ impl Rules {
             && (offset | u64::from(length)) & self.unaligned == 0
     }
 
-    /// The check in the order that is documented with [`Request::validate`].
+    /// The check in the order documented at [`Request::validate`].
     #[cold]
     fn explain(&self, request: &Request) -> Result<(), RequestError> {
         let settings = &self.settings;
@@ -137,8 +135,8 @@ impl Rules {
 }
 
 impl RuleSettings {
-    /// Flags a request may carry. FUA goes with every command: clients are known to set it where it
-    /// means nothing, and the protocol asks to accept it.
+    /// The flags that a request may carry. FUA is permitted with every command: some clients set it where it is meaningless, and
+    /// the protocol asks to accept it.
     fn allowed_flags(&self, command: Command) -> CommandFlags {
         let mut allowed = CommandFlags::EMPTY;
         let mut allow = |offered: TransmissionFlags, flag: CommandFlags| {
@@ -175,7 +173,7 @@ impl RuleSettings {
         }
     }
 
-    /// Longest range in bytes; 0 for a command without one.
+    /// Maximum length of a range in bytes; 0 for a command without one.
     fn longest(&self, command: Command) -> u32 {
         match command {
             Command::Read | Command::Write => self.maximum_payload,
@@ -186,7 +184,7 @@ impl RuleSettings {
     }
 }
 
-/// Why a request is refused; the connection lives on.
+/// Why a request is refused; the connection continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -215,7 +213,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// What to answer.
+    /// The error to reply.
     pub const fn errno(self) -> Errno {
         match self {
             Self::ReadOnly => Errno::Perm,
@@ -253,8 +251,8 @@ impl Request {
     /// long.
     ///
     /// # Errors
-    /// Why the request must be refused; [`RequestError::errno`] is the answer. A WRITE's payload
-    /// still follows, and DISC has no answer at all.
+    /// Why the request must be refused; [`RequestError::errno`] is the error to reply. A WRITE's payload
+    /// still follows, and DISC has no reply at all.
     #[inline]
     pub fn validate(&self, rules: &Rules) -> Result<(), RequestError> {
         if rules.passes_quickly(self) {
@@ -453,7 +451,7 @@ mod tests {
     }
 
     proptest! {
-        /// The quick check passes exactly what the explained one passes, except for FLUSH and DISC.
+        /// The fast check accepts exactly what the detailed one accepts, except for FLUSH and DISC.
         #[test]
         fn quick_and_explained_checks_agree(
             size in prop_oneof![(0..=16u64).prop_map(|n| n * 512), 0..=8192u64, any::<u64>()],

@@ -22,15 +22,14 @@ use super::flags::TransmissionFlags;
 use super::reply::MAX_CHUNK_DATA;
 use super::rules::{RuleSettings, Rules};
 
-/// Bounds and policy of a handshake.
+/// Limits and policy of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandshakeConfig {
-    /// Longest data of one option in bytes; more ends the connection. 64 KiB unless set.
+    /// Maximum length of the data of one option in bytes; more ends the connection. 64 KiB by default.
     pub option_data: u32,
-    /// Most options in one handshake; one more ends the connection. 64 unless set.
+    /// Maximum number of options in one handshake; one more ends the connection. 64 by default.
     pub options: u32,
-    /// Once the output holds this many bytes, [`Handshake::feed`] answers no further option in the
-    /// same call. 64 KiB unless set.
+    /// Once the output holds this many bytes, [`Handshake::feed`] answers no further option in the same call. 64 KiB by default.
     pub output: usize,
     /// Refuse a client that did not ask for the block sizes of an export whose minimum block size
     /// is above 1.
@@ -48,19 +47,18 @@ impl Default for HandshakeConfig {
     }
 }
 
-/// What was agreed when a handshake ended in the transmission phase.
+/// The result of a handshake that ended in the transmission phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The export, as [`Exports::find`] described it.
     pub export: ExportInfo,
-    /// The flags as the client was told them.
+    /// The flags as sent to the client.
     pub flags: TransmissionFlags,
-    /// Structured replies were agreed: READ and `BLOCK_STATUS` must be answered by chunks.
+    /// Structured replies were negotiated: READ and `BLOCK_STATUS` must be answered with chunks.
     pub structured: bool,
-    /// `base:allocation` was selected for this export, under
-    /// [`BASE_ALLOCATION_ID`](super::BASE_ALLOCATION_ID).
+    /// `base:allocation` was selected for this export, with the ID [`BASE_ALLOCATION_ID`](super::BASE_ALLOCATION_ID).
     pub meta_allocation: bool,
-    /// The client wanted no padding after `EXPORT_NAME`.
+    /// The client asked for no padding after `EXPORT_NAME`.
     pub no_zeroes: bool,
     /// The client asked for the block sizes with GO, and thus promised to obey them.
     pub block_sizes_requested: bool,
@@ -80,7 +78,7 @@ impl Session {
         })
     }
 
-    /// Size and flags of the export, as they follow each other on the wire.
+    /// Size and flags of the export as they are sent.
     fn size_and_flags(&self) -> [u8; 10] {
         let mut bytes = [0; 10];
         bytes[..8].copy_from_slice(&self.export.size.to_be_bytes());
@@ -94,21 +92,21 @@ impl Session {
 pub enum Outcome {
     /// The transmission phase begins with the first byte that was not consumed.
     Transmission(Box<Session>),
-    /// The client said goodbye: send the output, then close.
+    /// The client aborted the handshake: send the output, then close the connection.
     Aborted,
 }
 
 /// The server's side of one connection's handshake (fixed newstyle), as a state machine: bytes in,
 /// bytes out.
 ///
-/// Memory: the data of one option at a time, as it arrives, and the name of one export.
+/// Memory: the data received of one option, and the name of one export.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     config: HandshakeConfig,
     state: State,
-    /// What has arrived of the piece that `state` waits for.
+    /// Received bytes of the message that `state` waits for.
     held: Vec<u8>,
-    /// How many options have begun.
+    /// Number of options that have begun.
     options: u32,
     no_zeroes: bool,
     structured: bool,
@@ -125,7 +123,7 @@ enum State {
     Ended,
 }
 
-/// An outcome, if there is one yet.
+/// The outcome, if there is one yet.
 type Step = Result<Option<Outcome>, HandshakeError>;
 
 impl Handshake {
@@ -142,8 +140,7 @@ impl Handshake {
         }
     }
 
-    /// Appends the bytes with which the server opens the connection. Call it once, before
-    /// [`feed`](Self::feed).
+    /// Appends the server's greeting to `out`. Call it once, before [`feed`](Self::feed).
     pub fn greet(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&NBD_MAGIC.to_be_bytes());
         out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
@@ -153,12 +150,10 @@ impl Handshake {
     /// Takes what the client sent, in pieces of any size, and appends what must be sent to it to
     /// `out`.
     ///
-    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Fewer
-    /// bytes than given are consumed only when the handshake ended (the rest belongs to the
-    /// transmission phase) or when `out` reached [`HandshakeConfig::output`]: send it, then call
-    /// again with the rest. Every call with input consumes some of it until the handshake has
-    /// ended. `out` must be sent in every case, also with an outcome or an error. After either
-    /// nothing more is consumed.
+    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Fewer bytes than given are consumed
+    /// only if the handshake ended (the rest belongs to the transmission phase) or if `out` reached [`HandshakeConfig::output`]:
+    /// send it, then call again with the rest. Until the handshake has ended, every call with input consumes some of it. `out`
+    /// must always be sent, also with an outcome or an error. After either nothing more is consumed.
     ///
     /// # Errors
     /// Why the connection must be closed.
@@ -185,13 +180,13 @@ impl Handshake {
         Ok((input.len() - rest.len(), None))
     }
 
-    /// Memory held for the client, in bytes: at most [`HandshakeConfig::option_data`] and the
-    /// longest name. A server adds it to what it accounts the connection for.
+    /// Memory held for the client, in bytes: at most [`HandshakeConfig::option_data`] and the longest name. A server accounts it to
+    /// the connection.
     pub fn held_bytes(&self) -> usize {
         self.held.len() + self.meta_allocation.as_ref().map_or(0, String::len)
     }
 
-    /// Length of the piece that the state waits for, in bytes; `None` once ended.
+    /// Length of the message that the state waits for, in bytes; `None` at the end.
     fn wanted(&self) -> Option<usize> {
         match self.state {
             State::ClientFlags => Some(size_of::<u32>()),
@@ -201,10 +196,10 @@ impl Handshake {
         }
     }
 
-    /// Works on the piece in `held`, which is complete, and moves to the next state.
+    /// Processes the complete message in `held` and moves to the next state.
     fn advance(&mut self, exports: &dyn Exports, out: &mut Vec<u8>) -> Step {
         let mut piece = mem::take(&mut self.held);
-        // An error leaves the handshake ended.
+        // After an error the handshake has ended.
         let outcome = match mem::replace(&mut self.state, State::Ended) {
             State::ClientFlags => self.client_flags(&piece).map(|()| None),
             State::Header => self.option_header(&piece).map(|()| None),
@@ -257,7 +252,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Answers an option whose data is complete.
+    /// Answers an option whose data has arrived completely.
     fn option(
         &mut self,
         option: u32,
@@ -320,7 +315,7 @@ impl Handshake {
         Ok(Outcome::Transmission(Box::new(session)))
     }
 
-    /// Answers INFO and GO. Returns the session that GO begins.
+    /// Answers INFO and GO. Returns the session that GO starts.
     fn info(
         &self,
         option: u32,
@@ -379,7 +374,7 @@ impl Handshake {
     fn meta_context(&mut self, option: u32, data: &[u8], exports: &dyn Exports, out: &mut Vec<u8>) {
         let select = option == OPT_SET_META_CONTEXT;
         if select {
-            // What was selected before is gone even if this fails.
+            // The previous selection is dropped even if this one fails.
             self.meta_allocation = None;
         }
         if !self.structured {
@@ -398,7 +393,7 @@ impl Handshake {
         };
         let wildcard = !select && (request.unrestricted || request.base_wildcard);
         if export.allocation && (request.allocation || wildcard) {
-            // A list numbers nothing: the field is reserved there.
+            // In a list there are no context IDs: the field is reserved there.
             let id = if select { BASE_ALLOCATION_ID } else { 0 };
             let parts: [&[u8]; 2] = [&id.to_be_bytes(), BASE_ALLOCATION.as_bytes()];
             append_reply(out, option, REP_META_CONTEXT, &parts);
@@ -409,7 +404,7 @@ impl Handshake {
         append_reply(out, option, REP_ACK, &[]);
     }
 
-    /// What is agreed if transmission begins with `export`, asked for as `name`.
+    /// The session if transmission begins with `export`, which the client asked for as `name`.
     fn session(&self, name: &str, export: ExportInfo, block_sizes_requested: bool) -> Session {
         let mut flags = export.flags | TransmissionFlags::HAS_FLAGS;
         if !self.structured {
@@ -457,7 +452,7 @@ pub enum HandshakeError {
     ClientFlags(u32),
     /// The client does not speak the fixed newstyle handshake.
     NotFixedNewstyle,
-    /// An option does not start with the magic number; this stands in its place.
+    /// An option starts with this instead of the magic number.
     BadMagic(u64),
     /// An option with more data than allowed.
     OptionTooLong {
@@ -477,9 +472,9 @@ pub enum HandshakeError {
     BadName,
     /// `EXPORT_NAME` of an export that does not exist, with its name.
     UnknownExport(String),
-    /// `EXPORT_NAME` of an export that demands its block sizes be asked for, with its name.
+    /// `EXPORT_NAME` of an export whose block sizes a client must ask for, with the export's name.
     BlockSizeRequired(String),
-    /// `EXPORT_NAME` when no transmission can begin, with what [`Exports::refuses`] said.
+    /// `EXPORT_NAME` when no transmission can begin, with the message from [`Exports::refuses`].
     Refused(&'static str),
 }
 

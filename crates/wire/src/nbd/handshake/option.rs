@@ -1,4 +1,4 @@
-//! Data of the options that carry some, and replies to options.
+//! Data of options, and replies to options.
 
 use crate::nbd::constants::{
     BASE_ALLOCATION, INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_NAME, OPTION_REPLY_MAGIC,
@@ -42,11 +42,11 @@ impl<'a> InfoRequest<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MetaRequest<'a> {
     pub(super) name: &'a str,
-    /// There was no query at all, which asks for everything in a list.
+    /// There was no query, which in a list asks for all contexts.
     pub(super) unrestricted: bool,
-    /// A query names all of the namespace `base`.
+    /// A query asks for the whole namespace `base`.
     pub(super) base_wildcard: bool,
-    /// A query names `base:allocation`.
+    /// A query asks for `base:allocation`.
     pub(super) allocation: bool,
 }
 
@@ -63,7 +63,7 @@ impl<'a> MetaRequest<'a> {
             base_wildcard: false,
             allocation: false,
         };
-        // A false count ends with the data: each query takes at least its length field.
+        // A wrong count ends with the data: each query takes at least its length field.
         for _ in 0..queries {
             match fields.counted_string()? {
                 "base:" => request.base_wildcard = true,

@@ -141,7 +141,7 @@ fn run_cut(config: HandshakeConfig, input: &[u8], cuts: &[usize]) -> Run {
     }
 }
 
-/// Feeds a client that speaks fixed newstyle with these options.
+/// Feeds the options of a client that speaks fixed newstyle.
 fn run(options: &[Vec<u8>]) -> Run {
     run_cut(
         HandshakeConfig::default(),
@@ -150,7 +150,7 @@ fn run(options: &[Vec<u8>]) -> Run {
     )
 }
 
-/// Asserts what one option is answered, with structured replies agreed before or not.
+/// Asserts the reply to one option, with and without structured replies.
 fn assert_answer(structured: bool, code: u32, data: &[u8], answer: &[Vec<u8>]) {
     let mut options = vec![option(code, data)];
     let mut expected = answer.concat();
@@ -295,7 +295,7 @@ fn export_name_that_cannot_be_had_ends_the_connection_in_silence() {
     }
 }
 
-/// Nobody may begin with what [`Two`] offers.
+/// As [`Two`], but no transmission may begin.
 struct Full;
 
 impl Exports for Full {
@@ -557,7 +557,7 @@ fn a_client_that_does_not_wait_for_answers_cannot_make_them_pile_up() {
             .feed(rest, &Two, &mut out)
             .expect("a patient server");
         assert_eq!(outcome, None);
-        // At most one answer beyond the limit, here 82 bytes long.
+        // At most one reply beyond the limit, here 82 bytes long.
         assert!(out.len() < 100 + 82, "{} bytes at once", out.len());
         assert!(used > 0);
         (rest, calls) = (&rest[used..], calls + 1);
@@ -565,7 +565,7 @@ fn a_client_that_does_not_wait_for_answers_cannot_make_them_pile_up() {
     assert_eq!(calls, 500);
 }
 
-/// A client that uses everything, and the first bytes of its first request.
+/// A client that uses every feature, and the first bytes of its first request.
 fn thorough_client() -> Vec<u8> {
     [
         FIXED_NO_ZEROES.to_vec(),
@@ -619,8 +619,8 @@ fn a_client_that_stops_anywhere_is_waited_for() {
 }
 
 proptest! {
-    /// Whatever a client sends, in whatever pieces and under whatever bounds: pieces do not matter,
-    /// answers and memory are bounded.
+    /// Whatever a client sends, however it is split and whatever the limits are: the split does not matter, and replies and memory
+    /// are bounded.
     #[test]
     fn damaged_clients_do_no_harm(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),

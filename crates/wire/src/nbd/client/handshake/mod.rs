@@ -17,7 +17,7 @@ use crate::nbd::export::BlockSizes;
 use crate::nbd::fields::Fields;
 use crate::nbd::flags::TransmissionFlags;
 
-/// What a client wants.
+/// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandshakeConfig {
     /// Name of the export; empty for the server's default. At most 4096 bytes.
@@ -30,14 +30,14 @@ pub struct HandshakeConfig {
     pub block_sizes: bool,
     /// Use `EXPORT_NAME` at once instead of GO.
     pub export_name: bool,
-    /// Longest data of one option reply the client accepts, in bytes. 64 KiB unless set.
+    /// Maximum length of the data of one option reply, in bytes. 64 KiB by default.
     pub reply_data: u32,
-    /// Most replies to one handshake. 1024 unless set.
+    /// Maximum number of replies in one handshake. 1024 by default.
     pub replies: u32,
 }
 
 impl HandshakeConfig {
-    /// Everything asked for, with the default bounds.
+    /// Asks for everything, with the default limits.
     pub fn new(export: impl Into<String>) -> Self {
         Self {
             export: export.into(),
@@ -51,18 +51,18 @@ impl HandshakeConfig {
     }
 }
 
-/// What was agreed.
+/// The negotiated session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// Size of the export in bytes.
     pub size: u64,
     /// What the export can do.
     pub flags: TransmissionFlags,
-    /// The server answers READ with chunks.
+    /// READ is answered with structured reply chunks.
     pub structured: bool,
-    /// The number the server gave to `base:allocation`, if it was selected.
+    /// The metadata context ID of `base:allocation`, if it was selected.
     pub allocation: Option<u32>,
-    /// Block sizes, if the server told them.
+    /// Block sizes, if the server sent them.
     pub block_sizes: Option<BlockSizes>,
 }
 
@@ -71,35 +71,34 @@ pub struct Session {
 pub enum Outcome {
     /// The transmission phase begins.
     Transmission(Session),
-    /// The server would not; the goodbye is in the output: send it, then close.
+    /// The server refused. The output holds the client's abort: send it, then close the connection.
     Refused {
         /// The option that was refused.
         option: u32,
         /// The error reply (`REP_ERR_*`).
         reply: u32,
-        /// What the server says about it, possibly nothing.
+        /// The server's message, which may be empty.
         message: String,
     },
 }
 
 /// The client's side of one connection's handshake, as a state machine: bytes in, bytes out. It
-/// sends nothing before the server's greeting has come.
+/// sends nothing before the server's greeting has arrived.
 ///
-/// It asks for what [`HandshakeConfig`] names, one option at a time; a server that will not have
-/// structured replies or `base:allocation` is taken as it is, one that does not know GO is asked by
-/// `EXPORT_NAME`.
+/// It asks for what [`HandshakeConfig`] names, one option at a time. It goes on without structured replies or `base:allocation`
+/// if the server refuses them, and falls back to `EXPORT_NAME` if the server does not know GO.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     config: HandshakeConfig,
     state: State,
-    /// What has arrived of the piece that `state` waits for.
+    /// Received bytes of the message that `state` waits for.
     held: Vec<u8>,
     no_zeroes: bool,
-    /// How many replies have begun.
+    /// Number of replies that have begun.
     replies: u32,
-    /// What is agreed so far.
+    /// What has been negotiated so far.
     session: Session,
-    /// The server has told size and flags.
+    /// The server has sent size and flags.
     described: bool,
 }
 
@@ -119,7 +118,7 @@ enum State {
     Ended,
 }
 
-/// An outcome, if there is one yet.
+/// The outcome, if there is one yet.
 type Step = Result<Option<Outcome>, HandshakeError>;
 
 impl Handshake {
@@ -153,12 +152,11 @@ impl Handshake {
     /// Takes what the server sent, in pieces of any size, and appends what must be sent to it to
     /// `out`.
     ///
-    /// Returns how many bytes of `input` were consumed, and the outcome once there is one.
-    /// Everything is consumed until then; what is left over belongs to the transmission phase.
-    /// After an outcome or an error nothing is consumed.
+    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Until then everything is consumed; the
+    /// rest belongs to the transmission phase. After an outcome or an error nothing is consumed.
     ///
     /// # Errors
-    /// Why the connection must be closed: the server breaks the protocol.
+    /// The server violated the protocol; the connection must be closed.
     pub fn feed(
         &mut self,
         input: &[u8],
@@ -179,7 +177,7 @@ impl Handshake {
         Ok((input.len() - rest.len(), None))
     }
 
-    /// Length of the piece that the state waits for, in bytes; `None` once ended.
+    /// Length of the message that the state waits for, in bytes; `None` at the end.
     fn wanted(&self) -> Option<usize> {
         match self.state {
             State::Greeting => Some(GREETING_LEN),
@@ -191,10 +189,10 @@ impl Handshake {
         }
     }
 
-    /// Works on the piece in `held`, which is complete, and moves to the next state.
+    /// Processes the complete message in `held` and moves to the next state.
     fn advance(&mut self, out: &mut Vec<u8>) -> Step {
         let mut piece = mem::take(&mut self.held);
-        // An error leaves the handshake ended.
+        // After an error the handshake has ended.
         let outcome = match mem::replace(&mut self.state, State::Ended) {
             State::Greeting => self.greeting(&piece, out).map(|()| None),
             State::Header { option } => self.reply_header(option, &piece).map(|()| None),
@@ -269,7 +267,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Works on a reply that is no error.
+    /// Processes a reply that is not an error.
     fn reply(&mut self, option: u32, reply: u32, data: &[u8], out: &mut Vec<u8>) -> Step {
         match (option, reply) {
             (_, REP_ACK) if !data.is_empty() => {
@@ -302,7 +300,7 @@ impl Handshake {
         Ok(None)
     }
 
-    /// Works on an error: goes on without what was asked for, or ends.
+    /// Processes an error reply: goes on without the feature, or ends.
     fn error_reply(
         &mut self,
         option: u32,
@@ -313,7 +311,7 @@ impl Handshake {
         match option {
             OPT_STRUCTURED_REPLY => self.choose_export(out),
             OPT_SET_META_CONTEXT => {
-                // Contexts that came before the error do not count.
+                // Contexts received before the error do not count.
                 self.session.allocation = None;
                 self.choose_export(out);
             }
@@ -367,14 +365,14 @@ impl Handshake {
                     maximum,
                 });
             }
-            // What is not understood is ignored, as the protocol demands.
+            // Unknown information is ignored, as the protocol demands.
             Some(_) => {}
             None => return Err(HandshakeError::BadReply("information without a type")),
         }
         Ok(())
     }
 
-    /// Takes size and flags.
+    /// Stores size and flags.
     fn describe(&mut self, fields: &mut Fields<'_>) -> Result<(), HandshakeError> {
         let (Some(size), Some(flags)) = (fields.u64(), fields.u16()) else {
             return Err(HandshakeError::BadReply(
@@ -440,22 +438,22 @@ fn append_option(out: &mut Vec<u8>, option: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// A string behind its length.
+/// A string preceded by its length.
 fn counted(string: &str) -> Vec<u8> {
     let mut bytes = (string.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(string.as_bytes());
     bytes
 }
 
-/// How a server breaks the protocol.
+/// How the server violated the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The greeting is not that of an NBD server with the fixed newstyle handshake.
     NotFixedNewstyle,
-    /// An option reply does not start with the magic number; this stands in its place.
+    /// An option reply starts with this instead of the magic number.
     BadMagic(u64),
-    /// A reply to another option than the one asked.
+    /// A reply to an option that was not sent.
     WrongOption {
         /// The option that was sent.
         sent: u32,
@@ -474,7 +472,7 @@ pub enum HandshakeError {
         /// How many are allowed.
         limit: u32,
     },
-    /// A reply that makes no sense, and why.
+    /// A malformed reply, and what is wrong with it.
     BadReply(&'static str),
 }
 

@@ -25,7 +25,7 @@ fn plain(export: &str) -> HandshakeConfig {
     }
 }
 
-/// Feeds the whole of `input` at once; returns the output and the end.
+/// Feeds the whole of `input` at once; returns the output and the outcome.
 fn run(
     config: HandshakeConfig,
     input: &[u8],
@@ -246,7 +246,7 @@ fn servers_that_break_the_protocol_are_left() {
     assert!(matches!(end, Err(HandshakeError::BadReply(_))), "{end:?}");
 }
 
-/// One export with a name and settings that the test draws.
+/// One export with a name and settings drawn by the test.
 #[derive(Debug, Clone)]
 struct Only(ExportInfo);
 
@@ -294,8 +294,7 @@ fn configs() -> impl Strategy<Value = HandshakeConfig> {
     )
 }
 
-/// Moves the first bytes of `from`, at most `most`, into `take`, which returns how many it used.
-/// Returns whether any.
+/// Passes at most `most` bytes of `from` to `take`, which returns how many it consumed. Returns whether it consumed any.
 fn deliver(from: &mut Vec<u8>, most: usize, take: impl FnOnce(&[u8]) -> usize) -> bool {
     let used = take(&from[..most.min(from.len())]);
     from.drain(..used);
@@ -303,7 +302,7 @@ fn deliver(from: &mut Vec<u8>, most: usize, take: impl FnOnce(&[u8]) -> usize) -
 }
 
 proptest! {
-    /// Our client and our server agree, whatever both are set to and however the bytes travel.
+    /// Our client and our server agree, whatever their settings are and however the bytes are split.
     #[test]
     fn client_and_server_agree(
         only in exports(),

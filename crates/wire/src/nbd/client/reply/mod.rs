@@ -25,11 +25,11 @@ pub enum Reply {
         /// The error, if it failed.
         error: Option<Errno>,
     },
-    /// `length` bytes that were read at `offset` follow.
+    /// `length` bytes read at `offset` follow.
     Data {
         /// The request's cookie.
         cookie: u64,
-        /// Where in the export the data is from.
+        /// Offset of the data in the export.
         offset: u64,
         /// Length of the data that follows, in bytes, never zero.
         length: u32,
@@ -40,7 +40,7 @@ pub enum Reply {
     Hole {
         /// The request's cookie.
         cookie: u64,
-        /// Where in the export the hole is.
+        /// Offset of the hole in the export.
         offset: u64,
         /// Length of the hole in bytes, never zero.
         length: u32,
@@ -56,11 +56,11 @@ pub enum Reply {
     Error {
         /// The request's cookie.
         cookie: u64,
-        /// Why.
+        /// The error.
         error: Errno,
-        /// Where in the export, if the server says so.
+        /// Its offset in the export, if the server sends one.
         offset: Option<u64>,
-        /// What the server says about it, possibly nothing.
+        /// The server's message, which may be empty.
         message: String,
         /// The last chunk of this reply.
         done: bool,
@@ -69,24 +69,24 @@ pub enum Reply {
     BlockStatus {
         /// The request's cookie.
         cookie: u64,
-        /// The metadata context's number.
+        /// The metadata context ID.
         context: u32,
-        /// How many extents follow, at least one.
+        /// Number of extents that follow, at least one.
         extents: u32,
         /// The last chunk of this reply.
         done: bool,
     },
 }
 
-/// Longest error chunk that is accepted, in bytes after its header: the longest message, the fields
-/// around it, and as much again for what a later protocol may add.
+/// Maximum length of an error chunk in bytes after its header: the longest message, the fields around it, and as much again for
+/// additions in later protocol versions.
 const MAX_ERROR_CHUNK: u32 = 2 * (MAX_STRING as u32 + 14);
 
-/// Reads heads of replies from a stream in pieces of any size. It holds the bytes of one head at
-/// most, an error's message included.
+/// Parses heads of replies from a stream in pieces of any size. It holds at most the bytes of one head, including an error's
+/// message.
 #[derive(Debug, Clone, Default)]
 pub struct ReplyParser {
-    /// The beginning of a head of which the rest has not arrived.
+    /// The beginning of a head whose rest has not arrived.
     held: Vec<u8>,
 }
 
@@ -104,16 +104,15 @@ impl ReplyParser {
         self.held.len()
     }
 
-    /// Takes bytes from the stream until the head of a reply is complete. Returns how many were
-    /// consumed, and the head once it is complete; the payload it announces, if any, begins with
-    /// the first byte that was not consumed, and the caller takes it from the stream before calling
-    /// again.
+    /// Consumes bytes from the stream until the head of a reply is complete. Returns how many were consumed, and the head once it
+    /// is complete. Its payload, if any, begins with the first byte that was not consumed; the caller takes it from the stream
+    /// before calling again.
     ///
     /// # Errors
-    /// The server breaks the protocol; the connection must end.
+    /// The server violated the protocol; the connection must be closed.
     pub fn feed(&mut self, input: &[u8]) -> Result<(usize, Option<Reply>), ReplyError> {
         if self.held.is_empty() {
-            // The usual case: the whole head is there, and is read where it lies.
+            // The usual case: the whole head has arrived and is parsed in place.
             let length = head_len(input)?;
             if let Some(head) = input.get(..length) {
                 return Ok((length, Some(read_head(head)?)));
@@ -137,8 +136,7 @@ impl ReplyParser {
     }
 }
 
-/// Length of the head that begins with `bytes`, as far as they tell: if it is at most
-/// `bytes.len()`, it is final.
+/// Length of the head that begins with `bytes`, as far as they determine it: a result of at most `bytes.len()` is final.
 fn head_len(bytes: &[u8]) -> Result<usize, ReplyError> {
     // No head is shorter than a simple reply.
     let Some(start) = bytes.first_chunk::<SIMPLE_REPLY_LEN>() else {
@@ -172,10 +170,10 @@ fn head_len(bytes: &[u8]) -> Result<usize, ReplyError> {
     Ok(CHUNK_HEADER_LEN + in_head as usize)
 }
 
-/// What [`head_len`] excludes: the head is not all there.
+/// Cannot occur after [`head_len`]: the head is incomplete.
 const CUT_OFF: ReplyError = ReplyError::BadChunk("a field is cut off");
 
-/// Reads a head that is complete.
+/// Parses a complete head.
 fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
     let mut fields = Fields::new(head);
     if fields.u32() == Some(SIMPLE_REPLY_MAGIC) {
@@ -228,7 +226,7 @@ fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
     }
 }
 
-/// Reads what follows the header of an error chunk.
+/// Parses an error chunk after its header.
 fn read_error(
     fields: &mut Fields<'_>,
     cookie: u64,
@@ -256,13 +254,13 @@ fn read_error(
     })
 }
 
-/// How a server breaks the protocol.
+/// How the server violated the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// A reply does not start with a magic number; this stands in its place.
+    /// A reply starts with this instead of a magic number.
     BadMagic(u32),
-    /// A chunk that is no error has an unknown type.
+    /// A chunk that is not an error has an unknown type.
     UnknownChunk(u16),
     /// A chunk's length does not fit its type.
     BadLength {
@@ -271,7 +269,7 @@ pub enum ReplyError {
         /// The chunk's length in bytes.
         length: u32,
     },
-    /// A chunk contradicts itself, and how.
+    /// A chunk is inconsistent, and how.
     BadChunk(&'static str),
 }
 

@@ -13,7 +13,7 @@ fn encoded<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> Vec<u8> {
     out.to_vec()
 }
 
-/// One reply with the bytes the server sends for it, without payload.
+/// Replies with the bytes that the server sends for them, without payload.
 fn replies() -> impl Strategy<Value = (Reply, Vec<u8>)> {
     let errno = prop::sample::select(vec![Errno::Perm, Errno::Io, Errno::Inval, Errno::NoSpc]);
     let numbers = (any::<u64>(), any::<u64>(), 1..=u32::MAX - 8, any::<bool>());
@@ -110,8 +110,7 @@ fn block_status(cookie: u64, extents: u32, done: bool) -> (Reply, Vec<u8>) {
 }
 
 proptest! {
-    /// What the server encodes comes out, in pieces of any size, with exactly its bytes
-    /// consumed.
+    /// What the server encodes is parsed back, in pieces of any size, and exactly its bytes are consumed.
     #[test]
     fn replies_round_trip(
         replies in prop::collection::vec(replies(), 1..6),

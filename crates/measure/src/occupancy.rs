@@ -1,16 +1,16 @@
-//! How many requests there are at a time, over time.
+//! The number of requests outstanding, integrated over time.
 
-/// The places that requests take, of a client or in a drive, as an area: places times nanoseconds, between two instants.
+/// Requests outstanding of a client, or in flight in a drive, times nanoseconds, between two instants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
-    /// Up to here all is accounted for; nothing is before the start.
+pub struct Occupancy {
+    /// Time up to which requests are accounted for; nothing counts before the start.
     now_ns: u64,
     taken: u64,
     area: u128,
 }
 
-impl Places {
-    /// None taken; counted from `start_ns` on.
+impl Occupancy {
+    /// No request; counted from `start_ns` on.
     pub fn new(start_ns: u64) -> Self {
         Self {
             now_ns: start_ns,
@@ -19,21 +19,21 @@ impl Places {
         }
     }
 
-    /// A request takes one.
+    /// A request starts.
     #[inline]
     pub fn take(&mut self, now_ns: u64) {
         self.pass(now_ns);
         self.taken += 1;
     }
 
-    /// A request gives its own back.
+    /// A request ends.
     #[inline]
     pub fn give(&mut self, now_ns: u64) {
         self.pass(now_ns);
         self.taken = self.taken.saturating_sub(1);
     }
 
-    /// Places times nanoseconds up to `end_ns`; nothing was told of a later time.
+    /// Requests times nanoseconds up to `end_ns`; nothing later than that has been reported.
     pub fn area(&self, end_ns: u64) -> u128 {
         let mut all = self.clone();
         all.pass(end_ns);

@@ -1,19 +1,20 @@
-//! Random numbers of our own: the same on every machine and in every version.
+//! xoshiro256**: the generator to use.
 
+use crate::SplitMix;
 use core::num::NonZeroU64;
 
-/// xoshiro256** 1.0 (Blackman and Vigna 2018), seeded by `SplitMix64`. No floats anywhere.
+/// xoshiro256** 1.0 (Blackman and Vigna 2018), seeded by `SplitMix64`. It uses no floats.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
 }
 
 impl Rng {
-    /// The stream of `seed`. Any seed will do, zero included.
+    /// The sequence of `seed`. Any seed is valid, zero included.
     pub fn new(seed: u64) -> Self {
-        let mut state = seed;
+        let mut seeder = SplitMix::new(seed);
         Self {
-            state: core::array::from_fn(|_| split_mix(&mut state)),
+            state: core::array::from_fn(|_| seeder.next_u64()),
         }
     }
 
@@ -32,7 +33,7 @@ impl Rng {
         result
     }
 
-    /// A number below `n`, each equally likely (Lemire 2019: multiply, and reject what would favour some).
+    /// A uniformly distributed number below `n` (Lemire 2019: multiply, and reject the values that would bias it).
     #[inline]
     pub fn below(&mut self, n: NonZeroU64) -> u64 {
         let n = n.get();
@@ -46,7 +47,7 @@ impl Rng {
         (product >> 64) as u64
     }
 
-    /// A number from `low` to `high`, both included, each equally likely; `low` if they are the wrong way round.
+    /// A uniformly distributed number from `low` to `high`, both included; `low` if `high` is smaller.
     #[inline]
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         let span = high.saturating_sub(low);
@@ -56,14 +57,14 @@ impl Rng {
         }
     }
 
-    /// True in `numerator` of `denominator` cases; a numerator above the denominator counts as equal to it.
+    /// True with probability `numerator / denominator`; always if the numerator is larger.
     #[inline]
     pub fn ratio(&mut self, numerator: u64, denominator: NonZeroU64) -> bool {
         self.below(denominator) < numerator
     }
 
     /// An exponentially distributed number of mean 1, in units of 2^-32, by von Neumann's comparisons (1951): exact, without a
-    /// logarithm. Draws 4.3 numbers on average.
+    /// logarithm. It draws 4.3 numbers on average.
     pub fn exponential(&mut self) -> u64 {
         let mut whole = 0;
         loop {
@@ -84,28 +85,6 @@ impl Rng {
             whole += 1;
         }
     }
-}
-
-/// The seed of one client of one repetition of a scenario.
-///
-/// It depends on nothing else, so that all policies and drives meet the same work.
-pub fn seed(scenario: &str, repetition: u32, client: u32) -> u64 {
-    // FNV-1a (Fowler, Noll, Vo) spreads the name, SplitMix64 the numbers.
-    let name = scenario
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    let mut state = name ^ (u64::from(repetition) << 32 | u64::from(client));
-    split_mix(&mut state)
-}
-
-/// `SplitMix64` (Steele, Lea, Flood 2014).
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -135,16 +114,6 @@ mod tests {
             2_904_607_092_377_533_576,
         ];
         assert_eq!(core::array::from_fn(|_| rng.next_u64()), want);
-        // SplitMix64 from the seed 1234567.
-        let mut state = 1_234_567;
-        let want = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-            4_593_380_528_125_082_431,
-            16_408_922_859_458_223_821,
-        ];
-        assert_eq!(core::array::from_fn(|_| split_mix(&mut state)), want);
     }
 
     #[test]
@@ -179,7 +148,7 @@ mod tests {
             seen[rng.below(nonzero(6)) as usize] += 1;
         }
         assert!(seen.iter().all(|n| (9_600..10_400).contains(n)), "{seen:?}");
-        // Just above a power of two, a plain remainder or product would favour some twofold.
+        // Just above a power of two a plain remainder or product would be biased by a factor of two.
         let n = nonzero((1 << 63) + 1);
         let low = (0..10_000).filter(|_| rng.below(n) < 1 << 62).count();
         assert!((4_800..5_200).contains(&low), "{low}");
@@ -232,19 +201,5 @@ mod tests {
             (26_300..=27_800).contains(&above_two),
             "{above_two} of {n}: e^-2 is 27067"
         );
-    }
-
-    #[test]
-    fn seeds_differ_in_every_part() {
-        let all = [
-            seed("a", 0, 0),
-            seed("b", 0, 0),
-            seed("a", 1, 0),
-            seed("a", 0, 1),
-        ];
-        for (i, x) in all.iter().enumerate() {
-            assert!(all[i + 1..].iter().all(|y| x != y));
-        }
-        assert_eq!(seed("a", 0, 0), seed("a", 0, 0));
     }
 }
