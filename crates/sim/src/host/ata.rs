@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use weir_core::{Dispatch, DriveShape, Instant, Op};
 use weir_drive::{Busy, Drive, Ended};
 
-/// A drive to which flushes are sent alone: see [`Adapter::ata`](super::Adapter::ata).
+/// A drive that receives flushes only while it is empty: see [`Adapter::ata`](super::Adapter::ata).
 #[derive(Debug)]
 pub(crate) struct Ata {
     drive: Box<dyn Drive>,
-    /// Commands behind a flush that waits or runs, and that flush in front if it waits.
+    /// Commands behind a flush that waits or is in the drive; if it waits, it is the first of them.
     waiting: VecDeque<Dispatch>,
     /// A flush is in the drive.
     flushing: bool,
@@ -27,7 +27,7 @@ impl Ata {
         }
     }
 
-    /// Sends on what may be sent.
+    /// Submits what may be submitted.
     fn send(&mut self, now: Instant) {
         while let Some(command) = self.waiting.front().filter(|_| !self.flushing) {
             let flush = command.op == Op::Flush;
@@ -116,7 +116,7 @@ mod tests {
                 ends.push((ended.completion.tag.0, now.as_nanos() / 30_000));
             }
         }
-        // 30 us each: the write, the flush, the two reads together, the flush.
+        // 30 us each: the write, the flush, the two reads in parallel, the flush.
         assert_eq!(ends, [(0, 1), (1, 2), (2, 3), (3, 3), (4, 4)]);
         assert_eq!(ata.in_flight(), 0);
     }

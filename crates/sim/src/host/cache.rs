@@ -1,16 +1,16 @@
-//! The pages of one file that are in memory, or on their way there.
+//! The page cache of one file.
 
 use std::collections::BTreeSet;
 
-/// Pages of a file: which are there, which are on their way, which carry a marker.
+/// The state of a file's pages: present, in flight, or missing, and which carry a read-ahead marker.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
-    /// A bit for each page that is there or on its way.
+    /// A bit for each page that is present or in flight.
     bits: Vec<u64>,
     pages: u64,
-    /// Pages that the next window begins with, or is fetched at.
+    /// Pages with the read-ahead marker, at which the next window is fetched.
     markers: BTreeSet<u64>,
-    /// What is on its way, by the number of the fetch.
+    /// Fetches in flight: their numbers and ranges.
     coming: Vec<Coming>,
 }
 
@@ -21,14 +21,14 @@ struct Coming {
     end: u64,
 }
 
-/// How it stands with a page.
+/// The state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Page {
     /// It can be read.
     Present,
-    /// It can be waited for: it is part of this fetch.
+    /// It can be waited for: this fetch reads it.
     Coming(u64),
-    /// It is nowhere.
+    /// It is neither present nor in flight.
     Missing,
 }
 
@@ -58,13 +58,13 @@ impl Cache {
         }
     }
 
-    /// There, or on its way.
+    /// Whether the page is present or in flight.
     #[inline]
     pub(super) fn holds(&self, page: u64) -> bool {
         self.bits[(page / 64) as usize] >> (page % 64) & 1 == 1
     }
 
-    /// Fetches on their way.
+    /// Number of fetches in flight.
     pub(super) fn coming(&self) -> usize {
         self.coming.len()
     }
@@ -78,18 +78,18 @@ impl Cache {
         self.markers.contains(&page)
     }
 
-    /// Takes a marker away.
+    /// Removes the marker of a page.
     pub(super) fn unmark(&mut self, page: u64) {
         self.markers.remove(&page);
     }
 
-    /// The pages from `start` to `end` are on their way from now on.
+    /// Starts to fetch the pages from `start` to `end`.
     pub(super) fn fetch(&mut self, fetch: u64, start: u64, end: u64) {
         self.set(start, end, true);
         self.coming.push(Coming { fetch, start, end });
     }
 
-    /// A fetch has ended: its pages are there, or are not after all. False if there is no such fetch.
+    /// Ends a fetch: its pages are present, or missing if it failed. False if there is no such fetch.
     pub(super) fn arrived(&mut self, fetch: u64, well: bool) -> bool {
         let Some(at) = self.coming.iter().position(|c| c.fetch == fetch) else {
             return false;
@@ -101,12 +101,12 @@ impl Cache {
         true
     }
 
-    /// The pages were written by the process: they are there.
+    /// Marks pages that the process has written as present.
     pub(super) fn written(&mut self, start: u64, end: u64) {
         self.set(start, end, true);
     }
 
-    /// Forgets all that is there. What is on its way is kept (Linux: pages that are locked).
+    /// Drops all present pages. Those in flight are kept (in Linux they are locked).
     pub(super) fn drop_all(&mut self) {
         self.bits.fill(0);
         self.markers.clear();
@@ -116,13 +116,13 @@ impl Cache {
         }
     }
 
-    /// The first page from `from` on that is neither there nor on its way, looking at so many.
+    /// The first missing page from `from` on, among the next `most`.
     pub(super) fn missing_after(&self, from: u64, most: u64) -> u64 {
         let end = from.saturating_add(most).min(self.pages);
         (from..end).find(|&page| !self.holds(page)).unwrap_or(end)
     }
 
-    /// Pages held right before `page`, looking at so many.
+    /// How many pages right before `page` are present or in flight, among the previous `most`.
     pub(super) fn history(&self, page: u64, most: u64) -> u64 {
         let back = (1..=most.min(page)).take_while(|back| self.holds(page - back));
         back.count() as u64

@@ -9,38 +9,38 @@ use weir_core::{Flags, Instant, Op, Span};
 use weir_load::{Client, Io, Pattern, Size, Step, SyncMode};
 use weir_measure::Meter;
 
-/// Virtual time that a process gets ahead of the others at most while its calls concern nobody else.
+/// How far a process may run ahead of the others in virtual time while its calls need no I/O.
 const AHEAD: Span = Span::from_millis(1);
 
 /// A process. Its program decides which calls it makes.
 #[derive(Debug)]
 pub(crate) struct Process {
     buffered: Buffered,
-    /// The file's first byte in its space.
+    /// Offset of the file in its space.
     base: u64,
-    /// Pages of a window at most, and of a request.
+    /// Maximum pages of a window, and of a request.
     window: u64,
     request: u64,
-    /// Reads on their way at most.
+    /// Maximum number of reads in flight.
     room: usize,
-    /// It begins from the beginning again at the end, with an empty cache.
+    /// At the end it starts again from the beginning of the file, with an empty cache.
     loops: bool,
     cache: Cache,
     read_ahead: ReadAhead,
-    /// The page it read last.
+    /// The page that it read last.
     previous: Option<u64>,
     dirty: BTreeSet<u64>,
     call: Option<Call>,
     /// It is busy until then.
     free: Instant,
-    /// Commands so far: each is known by how many there were before.
+    /// Number of commands so far, which numbers the next one.
     commands: u64,
 }
 
-/// What a process asks of the block layer.
+/// A command of a process to the block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
-    /// How many there were before.
+    /// Its number: the number of commands before it.
     pub(crate) number: u64,
     pub(crate) op: Op,
     pub(crate) flags: Flags,
@@ -48,11 +48,11 @@ pub(crate) struct Command {
     pub(crate) length: u32,
 }
 
-/// When a process goes on.
+/// When a process continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     At(Instant),
-    /// When a command is answered, if at all.
+    /// When a command completes, if there is one in flight.
     Answer,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Then {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     io: Io,
-    /// The next page it needs, and the one behind its last.
+    /// The next page that it needs, and the one behind its last.
     page: u64,
     end: u64,
     stage: Stage,
@@ -70,11 +70,11 @@ struct Call {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// It does what it can.
+    /// It runs.
     Running,
-    /// It waits for this fetch, since then.
+    /// It has waited for this fetch since then.
     Blocked { fetch: u64, since: Instant },
-    /// `fdatasync` waits for so many writes, from this number on, since then.
+    /// `fdatasync` has waited since then for `count` writes, numbered from `first` on.
     Writing {
         from: u64,
         left: u64,
@@ -82,12 +82,12 @@ enum Stage {
     },
     /// `fdatasync` waits for the flush.
     Flushing { flush: u64, since: Instant },
-    /// All it waited for has happened.
+    /// Everything that it waited for has completed.
     Over,
 }
 
 impl Process {
-    /// A process at the beginning of its program. `transfer`: bytes of the drive's largest command.
+    /// A process at the start of its program. `transfer`: the drive's maximum transfer in bytes.
     pub(crate) fn new(
         spec: &ClientSpec,
         buffered: &Buffered,
@@ -111,8 +111,8 @@ impl Process {
         })
     }
 
-    /// Goes on at `now` as far as it gets: asks for `commands`, which are on their way from then on, and says when to call again.
-    /// An answer to a command ([`Self::answered`]) is a reason to call, too.
+    /// Runs at `now` as far as it gets: appends to `commands`, which are in flight from then on, and says when to call again.
+    /// A completion ([`Self::answered`]) is a reason to call, too.
     pub(crate) fn run(
         &mut self,
         now: Instant,
@@ -146,7 +146,7 @@ impl Process {
         }
     }
 
-    /// A command was answered, well or not, and this is where its time went.
+    /// A command completed, with or without an error; `waits` are where it spent its time.
     pub(crate) fn answered(&mut self, now: Instant, number: u64, parts: Parts, well: bool) {
         self.cache.arrived(number, well);
         let Some(call) = &mut self.call else { return };
@@ -183,7 +183,7 @@ impl Process {
         });
     }
 
-    /// The call returns.
+    /// The system call returns.
     fn end(&mut self, t: Instant, program: &mut Client, meter: &mut Meter) {
         let call = self.call.take().expect("there is a call");
         let pages = u64::from(call.io.length) / PAGE;
@@ -205,7 +205,7 @@ impl Process {
         program.completed(self.free);
     }
 
-    /// Goes on with the call at `t`, or says when to. What the layer gets to see does not happen before `now`.
+    /// Continues the call at `t`, or says when to. Commands are not submitted before `now`.
     fn proceed(&mut self, now: Instant, t: Instant, commands: &mut Vec<Command>) -> Option<Then> {
         let mut call = self.call?;
         let writing = matches!(call.stage, Stage::Writing { .. });
@@ -226,7 +226,7 @@ impl Process {
         then
     }
 
-    /// `read`: page after page.
+    /// `read`: page by page.
     fn read(
         &mut self,
         now: Instant,
@@ -261,7 +261,7 @@ impl Process {
         None
     }
 
-    /// The page is not there: has it fetched, and more with it.
+    /// The page is missing: fetches it, with read-ahead.
     fn miss(&mut self, page: u64, pages: u64, commands: &mut Vec<Command>) {
         match self.buffered.advice {
             Advice::Random => self.fetch(page, page + pages, commands),
@@ -274,7 +274,7 @@ impl Process {
     }
 
     fn fetch_ahead(&mut self, page: u64, pages: u64, marked: bool, commands: &mut Vec<Command>) {
-        // A read that is larger than a window is fetched in requests as large as the drive takes.
+        // A read that is larger than a window is fetched in requests of the drive's maximum transfer.
         let most = if pages > self.window {
             self.window.max(pages.min(self.request))
         } else {
@@ -302,7 +302,7 @@ impl Process {
         }
     }
 
-    /// Has those of the pages fetched that are in the file and not held: what lies together as one request, as far as it may.
+    /// Fetches those of the pages that are in the file and missing: contiguous ones as one request, within the limits.
     fn fetch(&mut self, start: u64, end: u64, commands: &mut Vec<Command>) {
         let end = end.min(self.cache.pages());
         let mut page = start;
@@ -339,7 +339,7 @@ impl Process {
         self.commands += 1;
     }
 
-    /// `fdatasync`: writes what is dirty, waits, flushes, waits.
+    /// `fdatasync`: writes dirty pages, waits for them, flushes, waits for the flush.
     fn sync(
         &mut self,
         now: Instant,
@@ -373,7 +373,7 @@ impl Process {
         Some(Then::Answer)
     }
 
-    /// Has dirty pages written: those that lie together as one request, as far as it may.
+    /// Writes dirty pages: contiguous ones as one request, within the limits.
     fn write_dirty(&mut self, commands: &mut Vec<Command>) {
         while let Some(start) = self.dirty.pop_first() {
             let mut end = start + 1;
@@ -398,7 +398,7 @@ fn sizes(size: &Size) -> (u32, u32) {
     }
 }
 
-/// What can go through a page cache: one call at a time, whole pages, and writes that are synced.
+/// The rules for buffered I/O: one call at a time, whole pages, and writes that are synced.
 fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
     let program = &spec.program;
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);

@@ -1,21 +1,21 @@
-//! Linux's read-ahead: which pages are asked for beyond those that are read (`mm/readahead.c`, as of 5.3).
+//! Linux's read-ahead: which pages are fetched beyond those that are read (`mm/readahead.c`, as of 5.3).
 //!
-//! A read that finds its page missing at the beginning of a file, or right behind the last read, opens a *window*: four pages for a
-//! read of one, or as much as the rules of [`initial`] give. The page with which the part begins that was not asked for carries a
-//! *marker*; whoever reads that page has the next window fetched, twice the size up to the most there may be, while he reads on.
+//! A read that misses its page at the beginning of a file, or right after the last read, opens a *window*: four pages for a
+//! read of one, or as many as the rules of [`initial`] say. The first page of the window beyond the read carries a
+//! *marker*; when the process reads that page, the next window, of twice the size up to the maximum, is fetched while it reads on.
 
 pub(super) use weir_config::scenario::PAGE;
 
-/// What the kernel remembers of a file that is open (`struct file_ra_state`). All in pages.
+/// The kernel's read-ahead state of an open file (`struct file_ra_state`). All in pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadAhead {
     start: u64,
     size: u64,
-    /// The window's last so many were not asked for.
+    /// How many pages at the window's end are beyond the read.
     extra: u64,
 }
 
-/// Pages to fetch, and the one among them that gets the marker.
+/// Pages to fetch, and which of them gets the marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Window {
     pub(super) start: u64,
@@ -23,18 +23,18 @@ pub(super) struct Window {
     pub(super) marker: Option<u64>,
 }
 
-/// A read that misses a page, or comes by a marker.
+/// A read that misses a page or reaches a marker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     /// The page.
     pub(super) page: u64,
     /// Pages of the read from there on.
     pub(super) pages: u64,
-    /// The first page behind it that is not in the cache, if it came by a marker.
+    /// The first page after it that is not in the cache, if it reached a marker.
     pub(super) missing: Option<u64>,
-    /// The page read last before, if any.
+    /// The page read before, if any.
     pub(super) previous: Option<u64>,
-    /// Pages in the cache right before it, at most as many as a window has.
+    /// Pages in the cache right before it, at most one window.
     pub(super) history: u64,
 }
 
@@ -53,7 +53,7 @@ impl ReadAhead {
             self.size = next(self.size, most);
             self.extra = self.size;
         } else if let Some(missing) = need.missing {
-            // A marker that others, or an older window, left here.
+            // A marker left by another stream, or by an older window.
             let ahead = missing - page;
             if ahead > most {
                 return None;
@@ -64,7 +64,7 @@ impl ReadAhead {
         } else if pages > most || adjacent {
             self.begin(page, pages, most);
         } else if need.history > pages {
-            // Two streams in one file: what is in the cache tells them apart.
+            // Two streams in one file: the cached pages before it tell them apart.
             let history = if need.history >= page {
                 2 * need.history
             } else {
@@ -81,7 +81,7 @@ impl ReadAhead {
             });
         }
         if page == self.start && self.size == self.extra {
-            // The marker would be come by at once: the next window is part of this one.
+            // The marker would be reached at once, so the next window becomes part of this one.
             let more = next(self.size, most);
             if self.size + more <= most {
                 self.extra = more;
@@ -109,7 +109,7 @@ impl ReadAhead {
     }
 }
 
-/// The first window of a read of so many pages (`get_init_ra_size`).
+/// The size of the first window for a read of `pages` pages (`get_init_ra_size`).
 fn initial(pages: u64, most: u64) -> u64 {
     let size = pages.next_power_of_two();
     if size <= most / 32 {
@@ -121,7 +121,7 @@ fn initial(pages: u64, most: u64) -> u64 {
     }
 }
 
-/// The window after one of so many pages (`get_next_ra_size`).
+/// The size of the window after one of `size` pages (`get_next_ra_size`).
 fn next(size: u64, most: u64) -> u64 {
     if size < most / 16 {
         4 * size

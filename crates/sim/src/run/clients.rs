@@ -1,4 +1,4 @@
-//! Clients come, ask, hear, and go.
+//! Clients connect, submit, receive replies, and leave.
 
 use super::Run;
 use crate::Error;
@@ -8,7 +8,7 @@ use crate::host::Then;
 use weir_core::{Done, Op, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
 use weir_load::Step;
 
-/// What a request that makes no sense is answered with.
+/// The error for an invalid request.
 const EINVAL: u16 = 22;
 
 impl Run<'_> {
@@ -50,7 +50,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lets a client do all it does now.
+    /// Runs a client as far as it gets now.
     pub(super) fn step(&mut self, client: u32) {
         let guest = &mut self.guests[client as usize];
         let Some(stream) = guest.stream else { return };
@@ -88,7 +88,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lets a process go on with its system calls.
+    /// Runs a process's system calls.
     fn step_process(&mut self, client: u32, stream: StreamId) {
         let guest = &mut self.guests[client as usize];
         let Some(process) = &mut guest.process else {
@@ -124,7 +124,7 @@ impl Run<'_> {
         }
     }
 
-    /// A request reaches the layer: to be submitted, unless the layer does not listen to its client for now.
+    /// A request reaches the server: it is submitted, unless the layer has paused its stream.
     pub(super) fn receive(&mut self, client: u32, request: Request) {
         let guest = &mut self.guests[client as usize];
         if guest.stream != Some(request.stream) {
@@ -160,7 +160,7 @@ impl Run<'_> {
         }
     }
 
-    /// The layer, or the server in front of it, answers.
+    /// The layer, or the server in front of it, replies.
     #[inline]
     pub(super) fn answered(&mut self, done: &Done) {
         if self.transit.is_direct() {
@@ -170,7 +170,7 @@ impl Run<'_> {
         }
     }
 
-    /// An answer reaches its client.
+    /// A reply reaches its client.
     #[inline]
     pub(super) fn deliver(&mut self, done: &Done) {
         let flight = self.flights.remove(done.cookie);

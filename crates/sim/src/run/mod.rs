@@ -1,4 +1,4 @@
-//! A scenario played under a policy.
+//! A scenario run under a policy.
 
 mod clients;
 mod turn;
@@ -22,50 +22,50 @@ use weir_core::{
 use weir_drive::{Drive, Freezing};
 use weir_measure::{Level, Occupancy};
 
-/// A scenario played under a policy, in virtual time.
+/// A scenario run under a policy, in virtual time.
 pub struct Run<'a> {
     scenario: &'a Scenario,
     name: weir_measure::Run,
     layer: Observed<Vec<&'a mut dyn Observer>>,
     drive: Box<dyn Drive>,
-    /// Where each space begins on the drive; empty if the drive has no positions.
+    /// Offset of each space on the drive; empty if the drive has no positions.
     bases: Vec<u64>,
     guests: Vec<Guest>,
-    /// The client of each of the layer's stream slots.
+    /// The client of each stream slot of the layer.
     by_slot: Vec<u32>,
-    /// The cookie that each tag was sent with last.
+    /// By tag: the cookie of its last dispatch.
     by_tag: Vec<Cookie>,
-    /// How long the elevator has idled.
+    /// The time for which the elevator has idled.
     idling: Idling,
-    /// Commands in the drive over time, if that is followed.
+    /// Commands in flight over time, if that is recorded.
     depth: Option<Level>,
-    /// One place while at least one command is in the drive.
+    /// The time in which at least one command was in flight.
     busy: Occupancy,
     is_busy: bool,
     flights: Flights,
     transit: Transit,
     timers: Timers,
     agenda: Agenda,
-    /// When the layer wants to be asked again.
+    /// When the layer must be polled again.
     wake: Option<Instant>,
-    /// It was told something that is no request, and has to be asked at once.
+    /// The layer was called other than by a submission, and must be polled at once.
     changed: bool,
-    /// Clients to be asked what they do next.
+    /// Clients to be run.
     ready: VecDeque<u32>,
     completions: Vec<Completion>,
-    /// Completions that the layer was told of in this turn.
+    /// Completions that the layer received in this turn.
     told: usize,
     requests: Vec<Request>,
-    /// What a process asks for.
+    /// Commands of a process.
     commands: Vec<Command>,
     outputs: Vec<Output>,
-    /// The instant of the last turn.
+    /// The time of the last turn.
     now: Instant,
-    /// It has been played up to here.
+    /// The run has advanced to this time.
     reached: Instant,
     end: Instant,
     turns: u64,
-    /// Turns at this instant.
+    /// Number of turns at this instant.
     still: u32,
     promised: Promised,
     refusals: Vec<(Instant, Refusal)>,
@@ -81,14 +81,14 @@ impl fmt::Debug for Run<'_> {
     }
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Where it is.
+    /// Its virtual time.
     pub now: Instant,
-    /// Where it ends.
+    /// The virtual time at which it ends.
     pub end: Instant,
-    /// Requests answered so far.
+    /// Requests completed so far.
     pub requests: u64,
 }
 
@@ -96,8 +96,8 @@ pub struct Progress {
 const PROGRESS: Span = Span::from_millis(100);
 
 impl<'a> Run<'a> {
-    /// A run at its beginning. The clients' seeds depend on the scenario's name, the repetition and the client's place, so that
-    /// every policy and every drive meets the same work.
+    /// A run at its start. The clients' seeds depend on the scenario's name, the repetition and the client's index, so
+    /// every policy and every drive serves the same requests.
     ///
     /// # Errors
     /// Something in the scenario is out of range, or the contracts are refused.
@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
     /// As [`Self::new`], with observers of every call into the layer from the first on.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Self::new`].
     pub fn observed(
         scenario: &'a Scenario,
         policy: &Policy,
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Keeps in the results how every client's latency and the commands in the drive went over time, in windows of `step`.
+    /// Records in the results every client's latency and the commands in flight over time, in windows of `step`.
     #[must_use]
     pub fn followed(mut self, step: Span) -> Self {
         let start = Instant::ZERO + self.scenario.warm_up;
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// What the layer of a run is made from: the header of a [`Recorder`](weir_core::record::Recorder) that observes it.
+    /// The configuration of a run's layer: the header of a [`Recorder`](weir_core::record::Recorder) that observes it.
     pub fn config(scenario: &Scenario, policy: &Policy) -> Config {
         let drive = Policy::shape(scenario);
         let mut limits = scenario.limits();
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Plays it to its end, and says now and then how far it has come.
+    /// Runs to the end and reports progress.
     ///
     /// # Errors
     /// [`Error::Stuck`], or a client that cannot connect.
@@ -220,7 +220,7 @@ impl<'a> Run<'a> {
         Ok(self.finish())
     }
 
-    /// Plays on until just before `until`, at most to the end.
+    /// Runs until just before `until`, at most to the end.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -239,12 +239,12 @@ impl<'a> Run<'a> {
         client.is_some_and(|guest| guest.stream.is_some() && guest.program.outstanding() > 0)
     }
 
-    /// The layer, to look at.
+    /// The layer, for inspection.
     pub fn layer(&self) -> &Layer {
         self.layer.layer()
     }
 
-    /// What came of it so far. A run in which nothing is left to happen is measured up to its last event.
+    /// The results so far. A run in which nothing is left to happen is measured up to its last event.
     pub fn finish(self) -> Results {
         let until = match self.next_event() {
             Some(_) => self.reached,
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     #[inline]
     fn next_event(&self) -> Option<Instant> {
         if !self.ready.is_empty() {
@@ -332,7 +332,7 @@ fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
     })
 }
 
-/// Where each space begins, if the drive has positions; every space lies on it.
+/// Offset of each space, if the drive has positions; every space fits on it.
 fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
     let Some(drive) = scenario.drive.size() else {
         return Ok(Vec::new());
@@ -351,7 +351,7 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
     Ok(bases)
 }
 
-/// What the layer is told before anything else: spaces and groups.
+/// The first change of the layer: spaces and groups.
 fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
     let spaces = (0..)
         .zip(&scenario.spaces)

@@ -1,15 +1,15 @@
-//! The loop: what happens at one instant, in order.
+//! The loop: the events of one instant, in order.
 
 use super::Run;
 use crate::Error;
 use crate::agenda::Item;
 use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output};
 
-/// More turns than this at one instant are no progress.
+/// More turns than this at one instant mean that the run makes no progress.
 const STILL_MAX: u32 = 1_000_000;
 
 impl Run<'_> {
-    /// Everything that happens at one instant, up to what follows from it at the same instant.
+    /// Processes all events of one instant, including those that follow from them at the same instant.
     pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
         self.still = if now == self.now { self.still + 1 } else { 0 };
         if self.still > STILL_MAX {
@@ -41,7 +41,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// True if nothing has happened but inside the drive: there is nobody to tell, and the layer has nothing to say.
+    /// True if events happened only inside the drive: there is nobody to notify, and the layer has nothing to do.
     #[inline]
     fn is_quiet(&self) -> bool {
         let later = |at: Option<Instant>| at.is_none_or(|at| at > self.now);
@@ -53,7 +53,7 @@ impl Run<'_> {
             && later(self.agenda.next())
     }
 
-    /// What the server does in a turn when the drive's completions are in: all that follows at the same instant, too.
+    /// The server's part of a turn, after the drive's completions: includes everything that follows at the same instant.
     fn serve(&mut self) {
         while let Some(request) = self.transit.arrived(self.now) {
             let client = self.by_slot[request.stream.slot() as usize];
@@ -111,7 +111,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Answers reach clients, and clients act on them.
+    /// Replies reach clients, and clients run.
     fn clients(&mut self) {
         while let Some(done) = self.transit.answered(self.now) {
             self.deliver(&done);
@@ -125,7 +125,7 @@ impl Run<'_> {
         }
     }
 
-    /// Submits what has arrived. What is refused for want of room waits for its stream to be resumed.
+    /// Submits what has arrived. Requests refused for lack of room wait until their stream is resumed.
     fn submit(&mut self) {
         let mut from = 0;
         while from < self.requests.len() {
@@ -186,7 +186,7 @@ impl Run<'_> {
         }
     }
 
-    /// Hands a command to the drive, at its place on the drive.
+    /// Submits a command to the drive at its space's offset.
     #[inline]
     fn dispatch(&mut self, command: &Dispatch) {
         let mut placed = *command;

@@ -5,7 +5,7 @@ use weir_load::Program;
 
 const MIB: u64 = 1 << 20;
 
-/// A process alone: what it asks for is answered when the test says so.
+/// A process alone: the test decides when its commands complete.
 struct Alone {
     process: Process,
     program: Client,
@@ -28,7 +28,7 @@ impl Alone {
         }
     }
 
-    /// Runs until it waits for an answer; what it has asked for meanwhile, in pages, as `op first+pages`.
+    /// Runs until it waits for a completion; returns its commands since the last call, in pages, as `op first+pages`.
     fn run(&mut self) -> String {
         let mut commands = Vec::new();
         while let Then::At(at) =
@@ -49,7 +49,7 @@ impl Alone {
         line
     }
 
-    /// Answers the oldest command 1 ms later.
+    /// Completes the oldest command 1 ms later.
     fn answer(&mut self, well: bool) {
         let command = self.asked.remove(0);
         self.now += Span::from_millis(1);
@@ -64,7 +64,7 @@ impl Alone {
         self.process.answered(self.now, command.number, parts, well);
     }
 
-    /// What it asks for as its commands are answered one by one.
+    /// Its commands as they complete one by one.
     fn table(&mut self, answers: u32) -> Vec<String> {
         let mut lines = vec![self.run()];
         for _ in 0..answers {
@@ -86,8 +86,8 @@ fn buffered(advice: Advice) -> Buffered {
 fn a_sequential_reader_of_4_kib_has_windows_of_16_kib_doubled_to_128_kib() {
     let program = Program::sequential_reads(4096, 1);
     let mut reader = Alone::new(program, buffered(Advice::Normal), MIB);
-    // The marker is on the second page of the first window, then on the first of each: when that is come to, the next one is asked
-    // for before the one it belongs to is waited for.
+    // The marker is on the second page of the first window, then on the first page of each further one. When the process reaches
+    // it, it submits the next window before it waits for the current one.
     let golden = [
         "read 0+4",
         "read 4+8, read 12+16",
@@ -102,7 +102,7 @@ fn a_sequential_reader_of_4_kib_has_windows_of_16_kib_doubled_to_128_kib() {
         "",
     ];
     assert_eq!(reader.table(10), golden);
-    // The file begins anew, the cache is empty.
+    // The file starts again with an empty cache.
     reader.answer(true);
     assert_eq!(reader.run(), "read 0+4");
     assert_eq!(reader.meter.requests(), 256);
@@ -216,7 +216,7 @@ fn fdatasync_writes_then_flushes_then_goes_on() {
     );
     assert!(writer.asked.iter().all(|c| c.flags.has(Flags::SYNC)));
     assert_eq!(writer.meter.bytes(), 3 * PAGE);
-    // Three at a time lie together; those that do not are two requests, and the flush waits for both.
+    // Three at a time are contiguous; those that are not become two requests, and the flush waits for both.
     program.sync = SyncMode::Fdatasync(3);
     let mut writer = Alone::new(program, buffered(Advice::Normal), 4 * PAGE);
     assert_eq!(
