@@ -1,23 +1,24 @@
-//! What a group is owed by the second and what it gets, over stretches of a second or a little more.
+//! What a group is owed per second and what it was served, over windows of a second or a little more.
 
 use std::collections::VecDeque;
 use weir_core::{Instant, Span};
 
 const SECOND: Span = Span::from_secs(1);
-/// Stretches begin at instants this far apart or further, so that a second is not held as thousands of them.
+/// Windows begin at least this far apart, so that a second does not become thousands of them.
 const STEP: Span = Span::from_millis(1);
 
-/// A running account in units (bytes or requests), both sides exact: a rate is owed for as long as somebody asks.
+/// A running account in units (bytes or requests), exact on both sides: a rate is owed for the time in which the group asks.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Units times nanoseconds a second: what was owed, what would have been owed had somebody asked all the time, what was served.
+    /// In units times nanoseconds per second: what was owed, what would have been owed if the group had asked all the time, and
+    /// what was served.
     owed: u128,
     whole: u128,
     got: u128,
     points: VecDeque<Point>,
 }
 
-/// How the account stood when all that happened at that instant had.
+/// The state of the account after everything at that instant.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Instant,
@@ -26,19 +27,19 @@ struct Point {
     got: u128,
 }
 
-/// A stretch of a second or more.
+/// A window of at least a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     pub(crate) from: Instant,
     /// Units, rounded down.
     pub(crate) owed: u64,
-    /// What would have been owed had somebody asked throughout.
+    /// What would have been owed if the group had asked throughout.
     pub(crate) whole: u64,
     pub(crate) got: u64,
 }
 
 impl Account {
-    /// Time passes; `rate` units a second are owed for it if somebody `asks`.
+    /// Advances the time; `rate` units per second are owed for it if the group `asks`.
     pub(crate) fn pass(&mut self, from: Instant, to: Instant, rate: u64, asks: bool) {
         if self.points.back().is_none_or(|p| from.since(p.at) >= STEP) {
             self.points.push_back(Point {
@@ -55,12 +56,12 @@ impl Account {
         }
     }
 
-    /// So many units were served.
+    /// Units were served.
     pub(crate) fn serve(&mut self, units: u64) {
         self.got += u128::from(units) * u128::from(SECOND.as_nanos());
     }
 
-    /// The shortest stretch that ends now and is no shorter than a second, if it has been watched for so long.
+    /// The shortest window of at least a second that ends now, if the account is that old.
     pub(crate) fn stretch(&mut self, now: Instant) -> Option<Stretch> {
         let within = |p: &Point| now.since(p.at) >= SECOND;
         while self.points.get(1).is_some_and(within) {
@@ -76,7 +77,7 @@ impl Account {
         })
     }
 
-    /// Begins anew: what was before is of no account.
+    /// Forgets everything before now.
     pub(crate) fn restart(&mut self) {
         self.points.clear();
     }

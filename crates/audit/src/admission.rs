@@ -1,5 +1,5 @@
-//! Admission: what is promised adds up to no more than nine tenths of the drive, and what a group promises its members to no
-//! more than it was promised itself.
+//! Admission: all promises together are at most nine tenths of the drive, and a group promises its members at most what it was
+//! promised itself.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -8,7 +8,7 @@ use weir_core::{Capacity, Class, Contract, GroupId, Promised, ROOT, Refusal};
 
 /// Nine tenths.
 const PROMISABLE: u128 = 900_000;
-/// Parts of the drive are rounded up to a millionth each, for bytes and for requests.
+/// Fractions of the drive are rounded up to a millionth each, for bytes and for requests.
 const ROUNDING: u128 = 2;
 
 /// See the module's documentation.
@@ -41,7 +41,7 @@ impl Auditor for Admission {
     }
 }
 
-/// Bytes and requests a second.
+/// Bytes and requests per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sum {
     bytes: u128,
@@ -96,7 +96,7 @@ fn wrong(model: &Model, promised: Promised) -> Option<&'static str> {
     }
 }
 
-/// What the members of a group were promised together; `None` if one promised more than it has.
+/// The sum of the promises to a group's members; `None` if one of them promised more than it has.
 fn below(model: &Model, id: GroupId) -> Option<Sum> {
     let mut sum = Sum::default();
     for (member, group) in model.tree.iter().filter(|(_, g)| g.parent == id) {
@@ -111,7 +111,7 @@ fn below(model: &Model, id: GroupId) -> Option<Sum> {
     Some(sum)
 }
 
-/// What a contract sets aside: a realtime one its max, any other its min.
+/// What a contract reserves: a realtime one its max, any other its min.
 fn own(contract: &Contract) -> Sum {
     let max = &contract.max;
     match contract.class {
@@ -140,18 +140,18 @@ fn ceiling(both: u64, read: u64, write: u64) -> u128 {
     }
 }
 
-/// At most so many millionths of the drive, `bytes / worst + iops / most`, in whole numbers.
+/// Whether bytes and requests take at most `part` millionths of the drive, `bytes / worst + iops / most`, in whole numbers.
 fn fits(sum: Sum, capacity: Capacity, millionths: u128) -> bool {
-    // Whatever kind of request the promised ones turn out to be.
+    // For whatever kind of request the promised clients use.
     [capacity.iops, capacity.read_iops, capacity.write_iops]
         .into_iter()
         .all(|most| fits_kind(sum, capacity, most, millionths))
 }
 
-/// Likewise, with at most `most` requests a second.
+/// The same, with at most `most` requests per second.
 fn fits_kind(sum: Sum, capacity: Capacity, most: u64, millionths: u128) -> bool {
     let worst = u128::from(capacity.read.min(capacity.write));
-    // A drive that never runs out of requests takes nothing for them.
+    // A drive without a bound on requests needs nothing for them.
     let (iops, most) = match most {
         0 => (0, 1),
         most => (sum.iops, u128::from(most)),
@@ -160,7 +160,7 @@ fn fits_kind(sum: Sum, capacity: Capacity, most: u64, millionths: u128) -> bool 
         return false;
     }
     let worst = worst.max(1);
-    // Beyond 2^50 of anything a second nothing is exact, and nothing real.
+    // Values beyond 2^50 per second are not exact, and not real.
     let product = |a: u128, b: u128, c: u128| a.saturating_mul(b).saturating_mul(c);
     product(sum.bytes, most, 1_000_000).saturating_add(product(iops, worst, 1_000_000))
         <= product(worst, most, millionths)

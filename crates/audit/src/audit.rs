@@ -23,10 +23,10 @@ use crate::wake::Wakes;
 use weir_core::record::Call;
 use weir_core::{Event, Instant, Layer, Mask, Output, Publish, Rejected, Request, Span};
 
-/// Every auditor there is, over one model.
+/// All auditors, over one model.
 ///
-/// It is shown every call into a layer from the layer's making on, and the events the layer published. What it needs of the
-/// driver: cookies of a stream's live requests differ.
+/// It is shown every call into a layer from its creation on, and the events that the layer published. The driver must use different
+/// cookies for the live requests of a stream.
 #[derive(Debug)]
 pub struct Audit {
     model: Model,
@@ -50,26 +50,26 @@ pub struct Audit {
     idle: Option<Idle>,
 }
 
-/// How near to their bounds things came.
+/// How close to their bounds things came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Margins {
-    /// The most that anyone got ahead of a waiting sibling, in thousandths of the lag allowed.
+    /// The most by which anyone got ahead of a waiting sibling, in thousandths of the allowed lag.
     pub lag: Option<u64>,
-    /// The longest that a stream with something to send waited.
+    /// The longest time for which a stream with something to send waited.
     pub longest: Option<Span>,
-    /// The worst second of a min, in thousandths of it; `u64::MAX` if there was no whole second to look at.
+    /// The worst second of a min, in thousandths of it; `u64::MAX` if there was no whole second.
     pub worst_second: Option<u64>,
-    /// The longest that a realtime client with something to send waited until a piece went.
+    /// The longest time for which a realtime client with something to send waited for a dispatch.
     pub realtime: Span,
-    /// The most pieces of others that went before a client of the idle class whose time had come.
+    /// The most pieces of others that went before an overdue client of the idle class.
     pub before_idle: Option<u64>,
 }
 
-/// Who drives the layer wrongly is told so under this name.
+/// The name under which errors of the driver are reported.
 const DRIVER: &str = "driver";
 
 impl Audit {
-    /// Auditors of `layer`, which was just made. It publishes all its events from now on.
+    /// Auditors of `layer`, which was just created. From now on it publishes all its events.
     pub fn new(layer: &mut Layer) -> Self {
         layer.listen(Mask::ALL);
         let config = layer.config();
@@ -96,59 +96,59 @@ impl Audit {
         }
     }
 
-    /// What was found so far.
+    /// The violations found so far.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// What was found, when nothing more is to come.
+    /// The violations, when nothing more is to come.
     pub fn into_found(self) -> Found {
         self.found
     }
 
-    /// What is known of the layer.
+    /// The model of the layer.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// From now on also watches that nobody gets ahead of a waiting sibling by more than `lag` bytes of each, by weight,
+    /// From now on also checks that nobody gets ahead of a waiting sibling by more than `lag` bytes of each, by weight,
     /// after the first `skip` turns.
     pub fn watch_shares(&mut self, lag: u64, skip: u64) {
         self.fair = Some(Fair::new(&self.model, lag, skip));
     }
 
-    /// From now on also watches that no stream with something to send waits longer than `bound` for its next piece to go.
+    /// From now on also checks that no stream with something to send waits longer than `bound` for its next dispatch.
     pub fn watch_waits(&mut self, bound: Span) {
         self.starvation = Some(Starvation::new(&self.model, bound));
     }
 
-    /// From now on also watches that `least` thousandths of what is owed of each min are kept in every second that begins at `from`
+    /// From now on also checks that `least` thousandths of what is owed of each min are kept in every second that begins at `from`
     /// or later.
     pub fn watch_promises(&mut self, from: Instant, least: u64) {
         self.promise = Some(Promise::new(&self.model, from, least));
     }
 
-    /// From now on also watches that each client of the idle class has its turn in time.
+    /// From now on also checks that each client of the idle class is served in time.
     pub fn watch_idle(&mut self) {
         self.idle = Some(Idle::new(&self.model));
     }
 
-    /// From now on also watches that no realtime client with something to send waits longer than `bound` until a piece goes.
+    /// From now on also checks that no realtime client with something to send waits longer than `bound` for a dispatch.
     pub fn watch_realtime(&mut self, bound: Span) {
         self.realtime.watch(bound);
     }
 
-    /// What metrics say of the promised seconds of all groups.
+    /// The verdicts of the metrics about the promised seconds of all groups.
     pub fn seconds(&self) -> weir_measure::promise::Seconds {
         self.seconds.sums()
     }
 
-    /// How often what happened.
+    /// How often each kind of event occurred.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// How near to their bounds things came, where they are watched.
+    /// How close to their bounds things came, where they are watched.
     pub fn margins(&self) -> Margins {
         Margins {
             lag: self.fair.as_ref().map(Fair::worst),
@@ -159,13 +159,13 @@ impl Audit {
         }
     }
 
-    /// A call was made into `layer`, just now and with this result. Takes the events since the call before.
+    /// Processes a call that was just made into `layer` with this result, and the events since the previous call.
     pub fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         self.model.advance(now);
         self.found.now = self.model.now;
         self.tell(&Fact::Begin(call));
-        // Timers run first in every call but complete, so events come before what the call does; but what was submitted has to be
-        // known before its release is.
+        // Timers run first in every call but complete, so events come before the effect of the call; but a submitted request must
+        // be known before its release.
         match call {
             Call::Poll { outputs, wake } => {
                 self.drain(layer);
@@ -186,7 +186,7 @@ impl Audit {
         self.found.call += 1;
     }
 
-    /// Nothing more happens: nothing is in the drive, no stream is on hold, and the layer was polled as often as it asked for.
+    /// Nothing more happens: the drive is idle, no stream is on hold, and the layer was polled as often as it asked for.
     pub fn end(&mut self) {
         self.tell(&Fact::End);
     }

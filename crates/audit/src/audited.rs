@@ -7,7 +7,7 @@ use weir_core::{Config, ConfigError, Instant, Layer};
 /// A [`Layer`] that is audited, and recorded if that is asked for.
 pub type Audited = Observed<Witness>;
 
-/// Every auditor there is, and a recorder if the calls are to be recorded, too.
+/// All auditors, and a recorder if the calls are to be recorded, too.
 #[derive(Debug)]
 pub struct Witness {
     /// The auditors.
@@ -17,7 +17,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// A new layer that is watched from its first call on; `record` says whether its calls are recorded, too.
+    /// A new layer that is audited from its first call on; `record` says whether its calls are also recorded.
     ///
     /// # Errors
     /// As [`Layer::new`].

@@ -1,4 +1,4 @@
-//! What an auditor is told.
+//! What auditors are told.
 
 use crate::found::Found;
 use crate::model::{Flight, Model};
@@ -8,61 +8,61 @@ use weir_core::{
     StreamSpec, Wake,
 };
 
-/// Something that happened, and what the model made of its names.
+/// An event, with the names resolved by the model.
 ///
-/// Unless it says otherwise, an auditor is told *before* the model takes the fact in, so that it can hold what happens against
-/// what was.
+/// Unless stated otherwise, an auditor is told *before* the model is updated, so that it can compare the event with the state
+/// before it.
 #[derive(Clone, Copy, Debug)]
 pub enum Fact<'a> {
     /// A call begins.
     Begin(&'a Call<'a>),
-    /// A stream was opened, with this.
+    /// A stream was opened, with these parameters.
     Opened(StreamId, StreamSpec),
     /// A stream that is open or draining was closed.
     Closed(StreamId),
     /// A stream that is open or draining was put on hold, or the hold was lifted.
     Held(StreamId, bool),
-    /// [`Layer::cancel`](weir_core::Layer::cancel): the request meant, if there is one, and the answer.
+    /// [`Layer::cancel`](weir_core::Layer::cancel): the request, if it exists, and the result.
     Cancelled(Option<u32>, bool),
-    /// A request was accepted; the model has it already, in this slot.
+    /// A request was accepted; the model already has it, in this slot.
     Accepted(u32),
     /// A request was refused.
     Refused(&'a Request, Reject),
-    /// A tag came back; `None` if none such is in flight.
+    /// A tag was completed; `None` if it was not in flight.
     Returned(&'a Completion, Option<&'a Flight>),
-    /// A change was asked for; if it was accepted, the model has it already.
+    /// A change was requested; if it was accepted, the model has already applied it.
     Changed(&'a [Edit], &'a Result<Promised, Refusal>),
-    /// A request passed its limits, charged with so many bytes.
+    /// A request passed its limits and was charged this many bytes.
     Released(Option<u32>, u32),
     /// Another event.
     Event(&'a Event),
-    /// A piece goes to the drive, for the first time or once more after the drive was busy.
+    /// A piece is dispatched, for the first time or again after the drive was busy.
     Dispatched {
         /// The request's slot, if there is such a request.
         slot: Option<u32>,
         /// The piece.
         piece: &'a Dispatch,
-        /// The drive has sent this very piece back as busy.
+        /// The drive has returned this piece as busy before.
         again: bool,
     },
-    /// A request is answered.
+    /// A request is done.
     Done(Option<u32>, &'a Done),
-    /// A stream is told to pause.
+    /// A stream is paused.
     Pause(StreamId),
-    /// A stream is told to go on.
+    /// A stream is resumed.
     Resume(StreamId),
-    /// A poll ends; the model has all of it. So many outputs were given.
+    /// A poll ends; the model has processed all of it. It gave this many outputs.
     Polled(usize, Option<Wake>),
-    /// Nothing more happens: whatever was in the drive has come back, no stream is on hold, and the layer was polled as often as it
+    /// Nothing more happens: everything in the drive has completed, no stream is on hold, and the layer was polled as often as it
     /// asked for.
     End,
 }
 
-/// An independent opinion on one thing that the layer promises.
+/// An independent check of one promise of the layer.
 pub trait Auditor {
-    /// Its name: what a mutant names as the one to notice it.
+    /// Its name, by which a mutant names the auditor that must notice it.
     const NAME: &'static str;
 
-    /// Takes one fact in and says what is wrong with it.
+    /// Processes one fact and reports violations.
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found);
 }

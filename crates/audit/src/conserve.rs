@@ -1,20 +1,20 @@
-//! Work is conserved: when the drive has room and there is something to send, it is sent, unless the layer waits on purpose and
-//! may.
+//! Work conservation: if the drive has room and there is something to send, it is sent, unless the layer waits on purpose and
+//! is allowed to.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::Model;
 use weir_core::{Class, Config, Contract, Instant, Op, Reason, Span, Wake, elevator};
 
-/// A flush is held back for the sake of promises for at most this long, counted from the end of the one before it.
+/// Promises may delay a flush by at most this long, counted from the end of the previous flush.
 const FLUSH_MOST: Span = Span::from_secs(1);
 
-/// How far an elevator keeps the drive busy.
+/// How busy an elevator must keep the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Promise {
     /// Every tag is used.
     Full,
-    /// The drive is not empty, unless a stream is idled for.
+    /// The drive is not idle, unless the elevator idles for a stream.
     Busy,
 }
 
@@ -24,7 +24,7 @@ pub struct Conserve {
     promise: Promise,
     /// The elevator may hold flushes back.
     holds_flushes: bool,
-    /// Since when none has gone or ended while one could have gone.
+    /// Since when no flush has been dispatched or completed although one could have been.
     held: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ impl Conserve {
 
     #[inline]
     fn check(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
-        // What the drive sent back as busy is sent again first, when its time comes.
+        // What the drive returned as busy is sent again first, when its time comes.
         if model.busy > 0 || model.in_flight as usize >= model.tags.len() {
             return None;
         }
@@ -59,8 +59,8 @@ impl Conserve {
             Promise::Full => Some("requests wait and tags are free"),
             Promise::Busy if model.in_flight > 0 => None,
             Promise::Busy => {
-                // Where flushes are held back, the elevator may be idling for longer than the next of them waits: then only that is
-                // to be seen, and if nobody was idled for, it shows when the flush is gone.
+                // Where flushes are held back, the elevator may idle for longer than the next of them waits. Then only that is
+                // visible; if the elevator idled for nobody, this shows once the flush has gone.
                 let idles = wake.is_some_and(|w| match w.reason {
                     Reason::Retry => false,
                     Reason::Flush => self.holds_flushes,
@@ -71,7 +71,7 @@ impl Conserve {
         }
     }
 
-    /// A flush could go and did not.
+    /// A flush could be dispatched and was not.
     fn check_flush(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
         let promised = |contract: &Contract| {
             contract.class == Class::Realtime || contract.min > 0 || contract.min_iops > 0

@@ -1,17 +1,17 @@
-//! Durability: a successful flush stands on a flush command that the drive began after the flush was submitted, and so after
-//! every write that was complete by then, and that it carried out; FUA and all other flags reach the drive.
+//! Durability: a successful flush is backed by a flush command that succeeded and that the drive began after the flush was
+//! submitted, and so after every write that had completed by then. FUA and all other flags reach the drive.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::Model;
 use weir_core::{Config, Op, Outcome};
 
-/// A space: its flush command in the drive, and what the last successful one covered.
+/// A space: its flush command in the drive, and what its last successful one covered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Space {
-    /// When the command in the drive began, as the model counts.
+    /// When the command in the drive began, as a sequence number of the model.
     running: u64,
-    /// Everything submitted before this is durable if it was complete then.
+    /// Everything submitted before this is durable if it had completed by then.
     covered: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Fairness: nobody gets ahead of a sibling that waits all the time by more than a stated lag, in bytes by weight.
+//! Fairness: nobody gets ahead of a sibling that always waits by more than a stated lag, in bytes by weight.
 //!
-//! In the ideal (a fluid shared by weight among those who have something to send) an entity never gains, in service divided by
-//! weight, on a sibling that waits throughout, whatever it does itself: come and go, ask for much or little. A real elevator serves
-//! whole turns, so it may be ahead by a bounded amount. Here that is checked for every pair of siblings, of groups and of streams in
-//! a group, over every window in which the second one waits all the time.
+//! In the ideal system (a fluid shared by weight among those who have something to send) an entity never gains, in service
+//! divided by weight, on a sibling that waits throughout, whatever its own demand is. A real elevator serves whole turns, so an
+//! entity may be ahead by a bounded amount. This is checked for every pair of siblings, of groups and of streams in a group, over
+//! every window in which the second one waits all the time.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -12,7 +12,7 @@ use weir_core::{Event, GroupId, ROOT, StreamId, elevator};
 
 /// Fraction bits of normalized service.
 const SHIFT: u32 = 20;
-/// All streams of a group are alike.
+/// All streams of a group have the same weight.
 const STREAM_WEIGHT: u64 = 100;
 
 /// A group or a stream.
@@ -20,17 +20,17 @@ const STREAM_WEIGHT: u64 = 100;
 struct Entity {
     parent: GroupId,
     weight: u64,
-    /// Its min in bytes a second: whoever is promised something may get ahead to that extent.
+    /// Its min in bytes per second: a group with a promise may get ahead by that much.
     min: u64,
     /// Bytes served.
     served: u64,
     /// Bytes served, divided by weight.
     normal: i128,
-    /// Has had something to send for a while, without a pause.
+    /// It has had something to send without a pause.
     waits: bool,
 }
 
-/// The window in which an entity has gained most on a sibling: where it began.
+/// Start of the window in which an entity has gained most on a sibling.
 #[derive(Clone, Copy, Debug, Default)]
 struct Low {
     ahead: i128,
@@ -41,21 +41,21 @@ struct Low {
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Fair {
-    /// How far ahead a pair may get: so many bytes of each of the two, by its weight.
+    /// How far ahead an entity may get: this many bytes of each of the pair, by weight.
     lag: u64,
     entities: Vec<Option<Entity>>,
     lows: Vec<Low>,
     groups: usize,
-    /// Each stream is served for itself. Where streams may be merged, those that are have one share together; but they are of one
-    /// group, so that groups are compared all the same.
+    /// Whether streams are compared. Where streams may be merged, those that are share one queue; but they are of one group, so
+    /// groups can still be compared.
     streams: bool,
     worst: u64,
-    /// So many turns more are not looked at.
+    /// Number of turns that are still to be ignored.
     skip: u64,
 }
 
 impl Fair {
-    /// Watches an elevator that promises a lag of `lag` bytes once it has given `skip` turns.
+    /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns.
     pub fn new(model: &Model, lag: u64, skip: u64) -> Self {
         let groups = model.config.limits.groups as usize;
         let entities = groups + model.config.limits.streams as usize;
@@ -72,7 +72,7 @@ impl Fair {
         fair
     }
 
-    /// The most that one got ahead of another, in thousandths of what is allowed.
+    /// The most by which one got ahead of another, in thousandths of what is allowed.
     pub fn worst(&self) -> u64 {
         self.worst
     }
@@ -88,7 +88,7 @@ impl Fair {
                 waits: false,
             };
             let place = &mut self.entities[id.0 as usize];
-            // A new weight divides what comes: what was is forgotten, for all, as lags across it mean nothing.
+            // A new weight applies to what follows; the past is forgotten for all, as a lag across the change is meaningless.
             *place = Some(entity);
         }
         for entity in self.entities.iter_mut().flatten() {
@@ -108,7 +108,7 @@ impl Fair {
         self.entities[self.groups + id.slot() as usize] = Some(entity);
     }
 
-    /// Bytes go to the drive for a stream: it and every group above it are served.
+    /// Bytes are dispatched for a stream: it and every group above it are served.
     fn served(&mut self, model: &Model, id: StreamId, bytes: u64, found: &mut Found) {
         let mut at = self.groups + id.slot() as usize;
         while let Some(entity) = &mut self.entities[at] {
@@ -123,7 +123,7 @@ impl Fair {
         }
     }
 
-    /// Holds an entity that was served against its siblings.
+    /// Compares an entity that was served with its siblings.
     fn compare(&mut self, model: &Model, i: usize, found: &mut Found) {
         let count = self.entities.len();
         let Some(own) = self.entities[i].clone() else {
@@ -133,7 +133,7 @@ impl Fair {
             let Some(other) = other else { continue };
             let siblings =
                 j != i && other.parent == own.parent && (i < self.groups) == (j < self.groups);
-            // What was reserved for one counts against its share: the others catch up with it.
+            // Reserved service counts against the entity's share: the others catch up with it.
             if !siblings || !other.waits || other.min > 0 || (j >= self.groups && !self.streams) {
                 continue;
             }
@@ -162,13 +162,13 @@ impl Fair {
                 );
             }
         }
-        // Against all that follows, the others now stand lower.
+        // For later comparisons the others now have less service relative to it.
         for j in 0..count {
             self.lower(j, i, model.now.as_nanos());
         }
     }
 
-    /// The window of `i` against `j` that begins now, if that makes for a larger gain.
+    /// The window of `i` against `j` starts now, if that gives a larger gain.
     fn lower(&mut self, i: usize, j: usize, now: u64) {
         let (Some(a), Some(b)) = (&self.entities[i], &self.entities[j]) else {
             return;
@@ -199,7 +199,7 @@ impl Fair {
         waits
     }
 
-    /// Whoever sent all it had, in this very poll, waits no more.
+    /// An entity that sent all it had, in this very poll, no longer waits.
     fn forget(&mut self, model: &Model) {
         let waiting = self.waiting(model);
         for (entity, waits) in self.entities.iter_mut().zip(waiting) {
@@ -209,7 +209,7 @@ impl Fair {
         }
     }
 
-    /// At the end of a poll: who waits, and who began to.
+    /// At the end of a poll: updates who waits, and who began to.
     fn polled(&mut self, model: &Model) {
         let count = self.entities.len();
         let waits = self.waiting(model);

@@ -1,6 +1,6 @@
-//! Flow: a stream told to pause is told to go on when its queue has drained, one that was refused for want of room is told when
-//! there is some, and one on hold sends nothing. A stream whose held-back requests take more than five seconds at a max above it is
-//! told to pause.
+//! Flow control: a paused stream is resumed when its queue has drained, a stream that was refused for lack of room is told when
+//! there is room, and a stream on hold sends nothing. A stream whose throttled requests need more than five seconds at a max
+//! above it is paused.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -10,9 +10,9 @@ use weir_core::{Config, GroupId, Max, Reject, StreamId};
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     paused: bool,
-    /// Refused for want of room, and owed a notice.
+    /// Refused for lack of room, and to be notified.
     starved: bool,
-    /// Refused for having too much; by the end of the next poll it must have been told to pause, or to go on.
+    /// Refused for having too much queued; by the end of the next poll it must have been paused, or resumed.
     overfull: bool,
     /// Reads and writes held back: requests and bytes.
     held: [[u64; 2]; 2],

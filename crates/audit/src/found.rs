@@ -28,21 +28,21 @@ impl fmt::Display for Violation {
     }
 }
 
-/// At most so many violations are kept; one is enough to know, a few help to see.
+/// The maximum number of violations kept; one is enough to fail, a few help to understand.
 const KEPT: usize = 16;
 
-/// The violations found by all auditors of an [`Audit`](crate::Audit), in the order in which they were found.
+/// The violations found by all auditors of an [`Audit`](crate::Audit), in order.
 #[derive(Debug, Default)]
 pub struct Found {
     kept: Vec<Violation>,
     total: u64,
-    /// The call under way.
+    /// The current call.
     pub(crate) call: u64,
     pub(crate) now: Instant,
 }
 
 impl Found {
-    /// Takes a violation down.
+    /// Records a violation.
     #[cold]
     pub fn add(&mut self, auditor: &'static str, what: fmt::Arguments<'_>) {
         self.total += 1;

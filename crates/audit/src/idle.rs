@@ -1,11 +1,12 @@
-//! The idle class: each of its clients has a turn once in the idle class's time, whatever else goes on, at every level of the tree.
+//! The idle class: each of its clients is served once per timeout of the idle class, whatever else happens, at every level of the
+//! tree.
 //!
-//! A client (or tenant) of the idle class that has something to send, and has got nothing for `idle_class_timeout`, is overdue. From
-//! then on at most so many pieces of others go before one of its own as the drive takes at a time and there are clients of
-//! the idle class. So it waits for no longer than the timeout and what the drive needs for these; and the rule can be held
-//! against any drive, be it one that answers at random. While the drive is given nothing, nobody can have a turn.
+//! A client (or tenant) of the idle class that has something to send and has not been served for `idle_class_timeout` is overdue.
+//! From then on at most as many pieces of others are dispatched before one of its own as the drive has tags and the idle class
+//! has clients. So it waits no longer than the timeout and the time that the drive needs for these pieces. The rule can be
+//! checked with any drive, even one that answers at random. While the drive receives nothing, nobody can be served.
 //!
-//! Requests that wait for a scheduler tag are out of the elevator's sight; while there may be such, nothing is looked at.
+//! The elevator does not see requests that wait for a scheduler tag; while there may be such requests, nothing is checked.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -19,14 +20,14 @@ struct Client {
     group: GroupId,
     /// Since when it has waited: since it has had something to send, or was last served.
     since: Option<Instant>,
-    /// Pieces of others since it is overdue.
+    /// Pieces of others since it became overdue.
     passed: u64,
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Idle {
-    /// Zero: nothing is promised to the idle class.
+    /// Zero: the elevator promises nothing to the idle class.
     timeout: Span,
     clients: Vec<Client>,
     sendable: Vec<bool>,
@@ -34,7 +35,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Watches an elevator that keeps contracts; of others nothing is asked.
+    /// Checks an elevator that keeps contracts; other elevators are not checked.
     pub fn new(model: &Model) -> Self {
         let timeout = match model.config.elevator {
             elevator::Config::Contract(config) => config.idle_class_timeout,
@@ -50,7 +51,7 @@ impl Idle {
         idle
     }
 
-    /// The most pieces of others that went before one who was overdue.
+    /// The most pieces of others that went before an overdue client.
     pub fn most(&self) -> u64 {
         self.most
     }
@@ -67,7 +68,7 @@ impl Idle {
             .collect();
     }
 
-    /// Who has something to send.
+    /// Updates who has something to send.
     fn look(&mut self, model: &Model) {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);

@@ -5,21 +5,21 @@
 //!
 //! | auditor | what it watches |
 //! |---|---|
-//! | [`Once`] | every accepted request answered once, with its outcome and waits; every byte dispatched once |
-//! | [`Tags`] | no tag used again before it is back |
+//! | [`Once`] | every accepted request is done once, with its outcome and waits; every byte is dispatched once |
+//! | [`Tags`] | no tag is used again before its completion |
 //! | [`Room`] | what is accepted fits; what is refused is refused for a true reason |
 //! | [`Ledger`] | limits at every level, exact in every window, above and below |
-//! | [`Flow`] | pause and resume; nothing from a stream on hold |
+//! | [`Flow`] | pause and resume; a stream on hold sends nothing |
 //! | [`Wakes`] | wake-ups neither late nor missing |
-//! | [`Conserve`] | the drive not left idle |
+//! | [`Conserve`] | the drive is not left idle |
 //! | [`Durability`] | flushes and FUA |
-//! | [`Admission`] | promises add up |
-//! | [`Precedence`] | nobody without a promise goes before one who was not sent what it was promised |
-//! | [`Realtime`] | nothing goes before a realtime client but what keeps promises; and how long it waits (on request) |
-//! | [`Seconds`] | what metrics say of promises: every second kept, short or excused, as a slow count says |
+//! | [`Admission`] | the sum of all promises |
+//! | [`Precedence`] | a client without a promise is not served before one that was not sent what it was promised |
+//! | [`Realtime`] | only kept promises go before a realtime client; and how long it waits (on request) |
+//! | [`Seconds`] | the metrics' verdicts about promises: each second is kept, short or excused, in agreement with a slow count |
 //! | [`Fair`] | nobody gets ahead of a waiting sibling by more than a stated lag (on request) |
 //! | [`Starvation`] | nobody waits longer than a stated bound (on request) |
-//! | [`Idle`] | each client of the idle class has its turn in time, at every level (on request) |
+//! | [`Idle`] | each client of the idle class is served in time, at every level (on request) |
 //! | [`Promise`] | every second's min, of clients and tenants, in bytes and in requests (on request) |
 //!
 //! [`random`] draws a configuration and performs random operations under all of them; [`fuzz`] does so from bytes.

@@ -1,5 +1,5 @@
-//! Nothing lost, nothing doubled: every accepted request is answered once, with the waits and the outcome it had, and a
-//! successful one went to the drive byte by byte, each byte once.
+//! Nothing lost, nothing doubled: every accepted request is done once, with the waits and the outcome that it had, and each byte
+//! of a successful one was dispatched once.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -80,7 +80,7 @@ fn wrong_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static 
     }
     let most = match request.op {
         Op::Read | Op::Write => model.config.drive.max_transfer,
-        // What moves no data: 64 MiB a command.
+        // Commands without data: 64 MiB each.
         Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 64 << 20,
     };
     if piece.length == 0 || piece.length > most {

@@ -1,10 +1,11 @@
-//! Precedence: nobody without a promise goes before a client or a tenant that has not been sent what it was promised.
+//! Precedence: a client without a promise is not served before a client or tenant that was not sent what it was promised.
 //!
-//! Whoever has had something to send throughout a second, and was not sent its min in it (99 %, and a piece under way), is before all
-//! to whom nothing is promised. That is so whatever the drive does: if it was too slow for the promise, it was too slow for others,
-//! too. So this is what can be said of promises among random operations. The idle class is excused: it has its turn once in a while.
+//! A group that has had something to send throughout a second, and was not sent its min in it (99 %, and a piece in flight), goes
+//! before all groups without a promise. This holds whatever the drive does: if it was too slow for the promise, it was too slow
+//! for others, too. So it is what random operations can check of promises. The idle class is exempt: it is served from time to
+//! time.
 //!
-//! Requests that wait for a scheduler tag are out of the elevator's sight; while there may be such, nothing is looked at.
+//! The elevator does not see requests that wait for a scheduler tag; while there may be such requests, nothing is checked.
 
 use crate::account::{Account, Stretch};
 use crate::auditor::{Auditor, Fact};
@@ -13,7 +14,7 @@ use crate::model::Model;
 use crate::promised::{Rate, counts, crowded, mark};
 use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, elevator};
 
-/// So many thousandths of the min suffice.
+/// This many thousandths of the min suffice.
 const KEPT: u64 = 990;
 
 /// A group with a min.
@@ -22,7 +23,7 @@ struct Promised {
     group: GroupId,
     rate: Rate,
     account: Account,
-    /// The most that a piece of it counted.
+    /// The most units of one of its pieces.
     longest: u64,
 }
 
@@ -46,11 +47,11 @@ impl Precedence {
         }
     }
 
-    /// The contracts changed: whose min did not has its account go on.
+    /// The contracts changed: the accounts of unchanged mins go on.
     fn set(&mut self, model: &Model) {
         let mut before = std::mem::take(&mut self.promised);
         for (id, group) in model.tree.iter() {
-            // Realtime clients are before all others; what they are sent has a rule of its own.
+            // Realtime clients go before all others; another rule covers what they are sent.
             let Some(rate) =
                 Rate::of(&group.contract).filter(|_| group.contract.class == Class::BestEffort)
             else {
@@ -69,7 +70,7 @@ impl Precedence {
         }
     }
 
-    /// Time has passed, in the state that the last call left.
+    /// Advances the time, in the state after the last call.
     fn pass(&mut self, model: &Model) {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);
@@ -112,7 +113,7 @@ impl Precedence {
 }
 
 impl Promised {
-    /// The second in which it was not sent what it was promised, if it has something to send even now.
+    /// The second in which it was not sent what it was promised, if it still has something to send.
     fn behind(&mut self, model: &Model) -> Option<Stretch> {
         let stretch = self.account.stretch(model.now)?;
         let sent = u128::from(stretch.got) + u128::from(self.longest);

@@ -1,19 +1,20 @@
-//! Promises: whoever has a min gets it, in bytes or in requests, at every level of the tree.
+//! Promises: a group with a min gets it, in bytes or in requests, at every level of the tree.
 //!
-//! In every stretch of a second a client or a tenant gets its min, less the time in which it asked for nothing: time counts while
-//! some member of it has a request in the elevator or in the drive. What its limits hold back and what is held for another's
-//! latency does not count as asking, nor does a stream on hold, a request that was given up, or a flush. No time counts while the
-//! drive refuses what it is given. A contract that changes within the second is owed its part before and its part after. Who comes
-//! back after so long that the elevator has forgotten it (`forget`) finds the drive full of what others were given meanwhile: the time
-//! until that is done does not count either.
+//! In every window of a second a client or a tenant gets its min, less the time in which it had no request: time counts while
+//! some member of it has a request in the elevator or in the drive. Requests that are throttled by limits or in favour of another
+//! group's latency do not count, nor does a stream on hold, a request that was given up, or a flush. No time counts while the
+//! drive is busy and refuses commands. If a contract changes within the second, each part is owed at its own rate. A client that
+//! returns after so long that the elevator has forgotten it (`forget`) finds the drive filled by others; the time until those
+//! requests are done does not count either.
 //!
-//! Bytes count when their piece comes back, whatever the drive made of it, a request when it is done; what a client gives up counts
-//! as if it had been served. A second may lack the one piece that was under way at its end, and a hundredth of the min: of all of it,
-//! however short a part of the second somebody asked, for a promise by the second says little of ten milliseconds.
+//! Bytes count when their piece completes, with or without an error, a request when it is done; what a client gives up counts as
+//! served. Two things may be missing from a second: the one piece that is in flight at its end, and a hundredth of the min (of
+//! the whole min, however short the time in which the client had requests, since a promise per second says little about ten
+//! milliseconds).
 //!
-//! Whether that holds is a matter of the drive and the clients, too: the drive must do what its capacity says, and a client must ask for
-//! enough at a time. So this auditor is on request, for [`crate::steady`]; among random operations, where the drive answers at
-//! random, see [`crate::Precedence`].
+//! Whether this holds also depends on the drive and the clients: the drive must reach its stated capacity, and a client must have
+//! enough requests outstanding. So this auditor is on request, for [`crate::steady`]; for random operations, where the drive
+//! answers at random, see [`crate::Precedence`].
 
 use crate::account::Account;
 use crate::auditor::{Auditor, Fact};
@@ -30,11 +31,11 @@ const LACKING: u64 = 100;
 struct Promised {
     rate: Option<Rate>,
     account: Account,
-    /// The most that a piece of it counted.
+    /// The most units of one of its pieces.
     longest: u64,
-    /// When it asked for something last.
+    /// When it last had a request.
     asked: Instant,
-    /// Tags of others that were out when it came back after a long pause, and still are.
+    /// Tags of others that were in flight when it came back after a long pause, and still are.
     before: Vec<Tag>,
 }
 
@@ -43,21 +44,21 @@ struct Promised {
 pub struct Promise {
     groups: Vec<Promised>,
     asking: Vec<bool>,
-    /// After a pause longer than this it comes back as one who is new.
+    /// After a longer pause than this it counts as new.
     forget: Span,
-    /// Until here all is accounted for.
+    /// Time up to which everything is accounted for.
     last: Instant,
-    /// Seconds that begin before this are not looked at: the elevator has yet to know the drive.
+    /// Seconds that begin before this are not checked, since the elevator has yet to learn the drive.
     from: Instant,
-    /// What has to be kept of what a second is owed, in thousandths.
+    /// The part of what a second is owed that must be kept, in thousandths.
     least: u64,
-    /// The worst second there was, in thousandths of the min.
+    /// The worst second so far, in thousandths of the min.
     worst: u64,
 }
 
 impl Promise {
-    /// Watches that in seconds that begin at `from` or later `least` thousandths of what is owed are kept: 1000 if the drive can keep
-    /// its promises and the clients can use them.
+    /// Checks that in seconds that begin at `from` or later `least` thousandths of what is owed are kept: 1000 if the drive can
+    /// keep its promises and the clients can use them.
     pub fn new(model: &Model, from: Instant, least: u64) -> Self {
         let mut groups = Vec::new();
         groups.resize_with(model.config.limits.groups as usize, Promised::default);
@@ -88,7 +89,7 @@ impl Promise {
             let group = model.tree.get(GroupId(i as u32));
             let rate = group.and_then(|g| Rate::of(&g.contract));
             let units = |rate: Option<Rate>| rate.map(|r| r.units);
-            // With another amount, what was owed so far stays owed.
+            // If the min changes, what was owed so far stays owed.
             if units(promised.rate) != units(rate) {
                 promised.account.restart();
                 promised.longest = 0;
@@ -97,7 +98,7 @@ impl Promise {
         }
     }
 
-    /// Time has passed, in the state that the last call left.
+    /// Advances the time, in the state after the last call.
     fn pass(&mut self, model: &Model, found: &mut Found) {
         if model.now == self.last {
             return;
@@ -123,7 +124,7 @@ impl Promise {
         self.last = model.now;
     }
 
-    /// The second that ends now, before what is done now.
+    /// Checks the second that ends now, before the current event.
     fn check(&mut self, i: usize, units: Units, now: Instant, found: &mut Found) {
         let promised = &mut self.groups[i];
         let Some(stretch) = promised.account.stretch(now) else {
@@ -154,7 +155,7 @@ impl Promise {
         }
     }
 
-    /// So much was done for a group and those above it, in one piece of `longest`.
+    /// A group and those above it were served, in one piece of `longest`.
     fn serve(&mut self, model: &Model, group: GroupId, units: Units, amount: u64, longest: u64) {
         for group in model.tree.path(group) {
             let promised = &mut self.groups[group.0 as usize];
@@ -166,7 +167,7 @@ impl Promise {
     }
 }
 
-/// Tags that are out for others than a group.
+/// Tags in flight of other groups than this one.
 fn others_out(model: &Model, group: GroupId) -> Vec<Tag> {
     let is_other = |piece: &Dispatch| {
         let stream = model.stream(piece.stream);
@@ -176,7 +177,7 @@ fn others_out(model: &Model, group: GroupId) -> Vec<Tag> {
     out.filter(is_other).map(|piece| piece.tag).collect()
 }
 
-/// A stream has a request in the elevator or in the drive that somebody waits for.
+/// Whether a stream has a request in the elevator or in the drive that its client waits for.
 fn asks(model: &Model, stream: &Stream) -> bool {
     stream.state == State::Open
         && model.requests_of(stream).any(|slot| {

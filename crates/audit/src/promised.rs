@@ -1,16 +1,16 @@
-//! What a contract promises as one figure, and who has something to send: what several auditors of contracts look at.
+//! The promise of a contract as one figure, and who has something to send: shared by several auditors of contracts.
 
 use crate::model::{Live, Model, Stream};
 use weir_core::{Class, Contract, Dispatch, Op};
 
-/// A min: so many units a second.
+/// A min in units per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rate {
     pub(crate) units: Units,
     pub(crate) a_second: u64,
 }
 
-/// What a min is counted in.
+/// The units of a min.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Units {
     Bytes,
@@ -18,7 +18,7 @@ pub(crate) enum Units {
 }
 
 impl Rate {
-    /// The min of a contract; `None` if nothing is promised.
+    /// The min of a contract; `None` without a promise.
     pub(crate) fn of(contract: &Contract) -> Option<Self> {
         let rate = |units, a_second| Self { units, a_second };
         match (contract.class, contract.min, contract.min_iops) {
@@ -29,7 +29,7 @@ impl Rate {
     }
 }
 
-/// What a piece counts: its bytes, of what moves none a sector; and one if its request ends with it.
+/// The units of a piece: its bytes, or a sector if it moves none; one if its request ends with it.
 pub(crate) fn counts(units: Units, piece: &Dispatch, live: &Live) -> u64 {
     match units {
         Units::Bytes => moved(piece.op, piece.length).into(),
@@ -37,7 +37,7 @@ pub(crate) fn counts(units: Units, piece: &Dispatch, live: &Live) -> u64 {
     }
 }
 
-/// The bytes that `length` of an operation count as.
+/// The bytes that an operation of `length` counts as.
 pub(crate) fn moved(op: Op, length: u32) -> u32 {
     match op {
         Op::Discard | Op::Extents => 512,
@@ -45,7 +45,7 @@ pub(crate) fn moved(op: Op, length: u32) -> u32 {
     }
 }
 
-/// Groups with a stream that `has` what is looked for, and those above them.
+/// Groups with a stream for which `has` is true, and those above them.
 pub(crate) fn mark(model: &Model, marks: &mut Vec<bool>, has: impl Fn(&Stream) -> bool) {
     marks.clear();
     marks.resize(model.tree.capacity() as usize, false);
@@ -56,7 +56,7 @@ pub(crate) fn mark(model: &Model, marks: &mut Vec<bool>, has: impl Fn(&Stream) -
     }
 }
 
-/// True if requests may be waiting for a scheduler tag, out of the elevator's sight.
+/// True if requests may be waiting for a scheduler tag, where the elevator does not see them.
 pub(crate) fn crowded(model: &Model) -> bool {
     model.live > model.config.limits.scheduler_tags
 }

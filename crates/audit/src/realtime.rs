@@ -1,14 +1,14 @@
-//! Class realtime: what has passed its limits goes before everything but what keeps others' promises.
+//! The realtime class: a request that has passed its limits goes before everything except what keeps other promises.
 //!
 //! While a realtime client has something to send,
 //!
-//! - nobody without a promise gets a piece to the drive, but that each client of the idle class has its turn once in the idle class's
-//!   time;
-//! - whoever has a promise gets at most what that comes to in the time, and in the time for which it may be made whole
+//! - no client without a promise gets a piece dispatched, except that each client of the idle class is served once per timeout of
+//!   the idle class;
+//! - a client with a promise gets at most what the promise is worth in that time and in the time that it may catch up
 //!   (`catch_up`), a sixteenth more, and a piece;
-//! - and, on request, it does not wait longer than a stated bound until a piece of its own goes.
+//! - and, on request, the realtime client does not wait longer than a stated bound for a dispatch.
 //!
-//! The first two say how much may pass it, whatever the drive does. That promises are kept beside it is for [`crate::Promise`] to say.
+//! The first two bound what may overtake it, whatever the drive does. [`crate::Promise`] checks that promises are kept beside it.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -22,20 +22,20 @@ struct Client {
     group: GroupId,
     /// Since when it has had something to send.
     since: Option<Instant>,
-    /// Since when it has waited for a piece to go: since then, or the last one.
+    /// Since when it has waited for a dispatch: since then, or since the last one.
     waits: Instant,
-    /// What others were sent meanwhile: by group, the units of its promise or, of the idle class, pieces.
+    /// What others were sent meanwhile, by group: units of the group's promise or, for the idle class, pieces.
     passed: Vec<(GroupId, u64)>,
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Realtime {
-    /// The elevator's, if it is one that keeps contracts.
+    /// The configuration of the elevator, if it is one that keeps contracts.
     config: Option<elevator::contract::Config>,
     clients: Vec<Client>,
     sendable: Vec<bool>,
-    /// Nobody waits longer.
+    /// The maximum wait.
     bound: Option<Span>,
     longest: Span,
 }
@@ -55,7 +55,7 @@ impl Realtime {
         }
     }
 
-    /// From now on also watches that no realtime client with something to send waits longer than this until a piece goes.
+    /// From now on also checks that no realtime client with something to send waits longer than this for a dispatch.
     pub(crate) fn watch(&mut self, bound: Span) {
         self.bound = Some(bound);
     }
@@ -78,7 +78,7 @@ impl Realtime {
             .collect();
     }
 
-    /// Who has something to send.
+    /// Updates who has something to send.
     fn look(&mut self, model: &Model, found: &mut Found) {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);
@@ -92,7 +92,7 @@ impl Realtime {
                 client.passed.clear();
             }
             let waited = model.now.since(client.waits);
-            // While the drive refuses what it is given nobody's goes.
+            // While the drive is busy and refuses commands, nothing is dispatched.
             if model.busy > 0 {
                 continue;
             }
@@ -124,7 +124,7 @@ impl Realtime {
             }
             let time = model.now.since(since);
             let mut path = model.tree.path(live.group);
-            // Of the groups above it one suffices that may have it.
+            // It suffices if one of the groups above it is allowed to.
             let may = path.any(|id| {
                 let contract = &model.tree.get(id).expect("it is on a path").contract;
                 let (amount, allowed) = match Rate::of(contract) {
@@ -157,7 +157,7 @@ impl Realtime {
     }
 }
 
-/// What a promise comes to in so many nanoseconds, and an eighth more: as much as is reserved beyond it, and some.
+/// What a promise is worth in this many nanoseconds, and an eighth more: as much as is reserved beyond it, and some.
 fn owed(rate: Rate, nanos: u64) -> u64 {
     let owed = u128::from(rate.a_second) * u128::from(nanos) / 1_000_000_000;
     u64::try_from(owed + owed / 8).unwrap_or(u64::MAX / 2)

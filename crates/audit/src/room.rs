@@ -1,4 +1,4 @@
-//! Room: what is accepted fits, what is refused is refused for a true reason, and what is reserved for a stream is there for it.
+//! Room: what is accepted fits, what is refused is refused for a true reason, and a stream can use what is reserved for it.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -17,7 +17,7 @@ impl Auditor for Room {
         match *fact {
             Fact::Accepted(slot) => {
                 let request = &model.request(slot).request;
-                // The model has it already: hold it against the room there was before.
+                // The model already has the request: compare it with the room before.
                 let reason = refusal(model, request, 1);
                 if let Some(reason) = reason {
                     found.add(
@@ -48,7 +48,7 @@ impl Auditor for Room {
     }
 }
 
-/// Why the request cannot be accepted; `counted` of its stream's live requests are itself.
+/// Why the request cannot be accepted; `counted` of its stream's live requests are the request itself.
 #[inline]
 fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
     let limits = &model.config.limits;

@@ -1,10 +1,11 @@
-//! What the metrics say of promises adds up: every promised second is kept, short or excused, and that agrees with a slow count.
+//! The metrics' verdicts about promises: every promised second is kept, short or excused, in agreement with a slow count.
 //!
-//! A [`Promise`] is kept for each group as the server keeps it, with the same calls at the same times, and beside it a list of all that
-//! happened in the second under way. When a second ends, the list is counted through: how long something waited, what was owed for it,
-//! what was served. Not counted so is why a second was not kept; that its requests were held by a limit is believed only if some were.
+//! A [`Promise`] is maintained for each group as in the server, with the same calls at the same times, and beside it a list of all
+//! events of the current second. When a second ends, the list is evaluated: how long requests waited, what was owed for that time,
+//! what was served. The reason why a second was not kept is not computed this way; that requests were throttled by a limit is only
+//! believed if some were.
 //!
-//! What a second is owed rounds where the min changes within it: such a second only has to be counted.
+//! What a second is owed is rounded if the min changes within it: such a second only has to be counted.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -20,20 +21,20 @@ pub struct Seconds {
     groups: Vec<Group>,
     /// By slot.
     streams: Vec<Stream>,
-    /// What all groups together were served in the second under way.
+    /// What all groups together were served in the current second.
     drive: Window,
-    /// When that ends, nanoseconds.
+    /// When it ends, in nanoseconds.
     ends: u64,
 }
 
-/// What is known of a stream.
+/// The state of a stream.
 #[derive(Debug)]
 struct Stream {
     id: StreamId,
     /// Its group, and those above.
     path: Vec<u32>,
     held: bool,
-    /// Its live requests, but for flushes.
+    /// Its live requests except flushes.
     live: u32,
 }
 
@@ -46,9 +47,9 @@ struct Group {
 /// The slow count of a group.
 #[derive(Debug, Default)]
 struct Slow {
-    /// What happened in the second under way, in order.
+    /// The events of the current second, in order.
     events: Vec<(u64, Event)>,
-    /// Requests that waited when it began, and those of clients that did not read their answers.
+    /// Requests that waited when it began, and those of clients that did not read their replies.
     waiting: i64,
     /// The rate when it began, and whether it was in force from then on.
     rate: Option<Rate>,
@@ -56,36 +57,36 @@ struct Slow {
     /// The rate now.
     now: Option<Rate>,
     got: Window,
-    /// Bytes of the longest piece ever.
+    /// Bytes of the longest piece so far.
     longest: u64,
-    /// What the second before was given of this one.
+    /// The amount of this second that was credited to the previous one.
     advanced: u64,
-    /// Some request was held by a limit.
+    /// Some request was throttled by a limit.
     limited: bool,
     sums: Counted,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// So many more or fewer requests wait.
+    /// The number of waiting requests changes by this.
     Waits(i64),
-    /// The rate is another.
+    /// The rate changes.
     Rate(Option<Rate>),
 }
 
-/// Seconds so far.
+/// The number of seconds by verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Counted {
     promised: u64,
     kept: u64,
-    /// Nothing waited.
+    /// No request waited.
     quiet: u64,
     /// All others.
     lacking: u64,
 }
 
 impl Counted {
-    /// What a promise says.
+    /// The verdicts of a promise.
     fn of(sums: &Sums) -> Self {
         let quiet = [Excuse::Idle, Excuse::Suspended].map(|e| sums.excused[e as usize]);
         let quiet = quiet.iter().sum();
@@ -99,7 +100,7 @@ impl Counted {
 }
 
 impl Seconds {
-    /// Of a layer that was made from this.
+    /// For a layer with this configuration.
     pub fn new(config: &Config) -> Self {
         let group = || Group {
             promise: Promise::new(0, None),
@@ -115,7 +116,7 @@ impl Seconds {
         }
     }
 
-    /// The seconds of all groups together.
+    /// The verdicts about all groups together.
     pub fn sums(&self) -> Sums {
         let mut all = Sums::default();
         for group in &self.groups {
@@ -124,7 +125,7 @@ impl Seconds {
         all
     }
 
-    /// Time has passed since the last call.
+    /// Advances the time since the last call.
     fn pass(&mut self, model: &Model, found: &mut Found) {
         let now = model.now.as_nanos();
         if now < self.ends {
@@ -140,7 +141,7 @@ impl Seconds {
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
     }
 
-    /// Requests of each group that have not passed their limits.
+    /// Number of requests of each group that have not passed their limits.
     fn limited(&self, model: &Model) -> Vec<u32> {
         let mut limited = vec![0; self.groups.len()];
         for stream in self.streams.iter().filter(|s| s.live > 0) {
@@ -161,7 +162,7 @@ impl Seconds {
         (stream.id == id).then_some(stream)
     }
 
-    /// Tells the promises above a stream of something that happens now.
+    /// Applies an event that happens now to the promises above a stream.
     fn tell(&mut self, model: &Model, id: StreamId, tell: impl Fn(&mut Promise, &mut Slow)) {
         let Some(stream) = self.streams.get(id.slot() as usize) else {
             return;
@@ -305,7 +306,7 @@ impl Seconds {
 }
 
 impl Group {
-    /// The second under way, which ends at `ends`, is over, and those after it up to `now`. Says what does not agree.
+    /// Ends the current second, at `ends`, and those after it up to `now`. Returns what does not agree.
     fn end_seconds(
         &mut self,
         now: u64,
@@ -342,10 +343,10 @@ impl Group {
 }
 
 impl Slow {
-    /// Counts the second through that ends at `end`.
+    /// Evaluates the second that ends at `end`.
     fn end_second(&mut self, end: u64) {
         let (mut at, mut rate, mut whole) = (end - SECOND_NS, self.rate, self.whole);
-        // What is owed at the rates before, and the time waited at this one.
+        // What is owed at the previous rates, and the time waited at the current one.
         let (mut owed, mut waited, mut all) = (0, 0, 0);
         let units = |rate: Option<Rate>| rate.map(|r| r.units);
         let due = |rate: Option<Rate>, ns: u64| {
@@ -429,7 +430,7 @@ impl Auditor for Seconds {
 mod tests {
     use super::*;
 
-    /// A group that is promised so much and has one request of 1000 bytes at a time, which takes 100 ms. The slow count misses `missed`.
+    /// A group with this promise and one request of 1000 bytes at a time, which takes 100 ms. The slow count misses `missed`.
     fn wrong(min: u64, missed: u64) -> Option<String> {
         let mut group = Group {
             promise: Promise::new(0, promise::Rate::new(min, 0)),

@@ -1,4 +1,4 @@
-//! Starvation: nobody who has something to send waits longer than a stated bound while others are served.
+//! Starvation: no stream with something to send waits longer than a stated bound while others are served.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -9,13 +9,13 @@ use weir_core::{Instant, Span};
 #[derive(Debug)]
 pub struct Starvation {
     bound: Span,
-    /// Since when each stream waits: since it has something to send, or was last served.
+    /// Since when each stream waits: since it has had something to send, or was last served.
     since: Vec<Option<Instant>>,
     longest: Span,
 }
 
 impl Starvation {
-    /// Watches an elevator that promises to come round to everyone within `bound`.
+    /// Checks an elevator that promises to serve everyone within `bound`.
     pub fn new(model: &Model, bound: Span) -> Self {
         Self {
             bound,

@@ -1,4 +1,4 @@
-//! Places in the drive: a tag is not used again before its piece is back, and no queue gets more than it takes.
+//! Tags: a tag is not used again before its piece has completed, and no queue gets more pieces than it has tags.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -40,7 +40,7 @@ fn wrong(model: &Model, piece: &Dispatch, again: bool) -> Option<&'static str> {
     if place.is_some() && !again {
         return Some("a tag that is still out");
     }
-    // Each queue has its own run of tags, so none can have more than its number of them out.
+    // Each queue has its own range of tags, so none can have more than their number in flight.
     let queue = piece.tag.0 / u32::from(drive.tags);
     (queue != u32::from(piece.queue.0)).then_some("a tag of another queue")
 }

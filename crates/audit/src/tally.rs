@@ -1,4 +1,4 @@
-//! How often what happened: whether a run was one in which an auditor could have found something.
+//! How often each kind of event occurred: whether an auditor could have found something in a run.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -14,43 +14,43 @@ pub struct Tally {
     pub stream_full: u64,
     /// For any other reason.
     pub refused: u64,
-    /// Requests that their limits held back.
+    /// Requests that were throttled by limits.
     pub limited: u64,
-    /// Requests cancelled: none of it in the drive, some, all.
+    /// Requests cancelled: with nothing in the drive, with a part of it, with all of it.
     pub cancelled: [u64; 3],
     /// Streams closed with requests.
     pub closed: u64,
     /// Streams put on hold with requests.
     pub held: u64,
-    /// Changes accepted, refused for the sums, refused otherwise.
+    /// Changes accepted, refused for the sums, refused for other reasons.
     pub changes: [u64; 3],
-    /// Pieces beyond the first of a request.
+    /// Pieces after the first one of a request.
     pub split: u64,
     /// Pieces sent again to a drive that had been busy.
     pub again: u64,
-    /// Flush commands that stood for more than one flush.
+    /// Flush commands that served more than one flush.
     pub joined: u64,
     /// Answers: done, failed, cancelled.
     pub answers: [u64; 3],
-    /// Completions of tags that were not out.
+    /// Completions of tags that were not in flight.
     pub stray: u64,
-    /// Streams told to pause, told to go on.
+    /// Streams paused and resumed.
     pub notices: [u64; 2],
-    /// Wake-ups asked for: limit, idling, budget, bound, retry.
+    /// Wake-ups requested: limit, idling, budget, bound, retry.
     pub wakes: [u64; 5],
     /// Turns begun.
     pub turns: u64,
 }
 
 impl Tally {
-    /// Adds what another run saw.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts_mut().into_iter().zip(other.counts()) {
             *count += more;
         }
     }
 
-    /// The names of what was not seen.
+    /// The names of what did not occur.
     pub fn missing(&self) -> Vec<&'static str> {
         let counts = NAMES.into_iter().zip(self.counts());
         counts.filter(|(_, c)| *c == 0).map(|(n, _)| n).collect()

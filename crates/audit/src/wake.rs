@@ -1,4 +1,4 @@
-//! Wake-ups: what has to happen happens when the layer said it would, not before and not never.
+//! Wake-ups: due events happen when the layer said they would, not before, and not never.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -6,12 +6,12 @@ use crate::model::{Model, State};
 use weir_core::record::Call;
 use weir_core::{Instant, Wake, elevator};
 
-/// What the last poll said, as long as nothing else was called since.
+/// What the last poll returned, until something else is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Said {
     /// Something was called, or nothing has been polled yet: anything may be due.
     Anything,
-    /// That nothing is due before then.
+    /// Nothing is due before then.
     Until(Instant),
 }
 
@@ -19,7 +19,7 @@ enum Said {
 #[derive(Debug)]
 pub struct Wakes {
     said: Said,
-    /// The poll under way repeats the last one, before its time.
+    /// The current poll repeats the last one, before its time.
     early: bool,
 }
 
@@ -44,7 +44,7 @@ impl Wakes {
                 format_args!("{outputs} outputs were due before {at:?} as it said"),
             );
         }
-        // What the drive sent back as busy is not in it, whatever tags it keeps.
+        // What the drive returned as busy is not in it, although it keeps its tags.
         if wake.is_none() && model.in_flight == model.busy && has_work(model) {
             found.add(
                 Self::NAME,
@@ -74,12 +74,13 @@ impl Auditor for Wakes {
     }
 }
 
-/// The contract elevator, with something in the drive, goes by what time has passed; it is asked again when that comes back.
+/// The contract elevator, with something in the drive, decides by the time that has passed; it is asked again at the next
+/// completion.
 fn may_change_its_mind(model: &Model) -> bool {
     matches!(model.config.elevator, elevator::Config::Contract(_)) && model.in_flight > 0
 }
 
-/// There is a live request that is not on hold.
+/// Whether there is a live request that is not on hold.
 fn has_work(model: &Model) -> bool {
     model.live > 0
         && model

@@ -1,7 +1,7 @@
 //! Replays the corpus of the fuzzer of operations, and mutations of it.
 //!
-//! `corpus/operations/found-*` were found by `look_for_more` below, which is a small fuzzer of its own: it keeps what makes something
-//! happen (see [`weir_audit::Tally`]) that nothing kept before made happen, or not as often.
+//! `corpus/operations/found-*` were found by `look_for_more` below, a small fuzzer of its own: it keeps an input that causes an
+//! event (see [`weir_audit::Tally`]) that no kept input caused, or not as often.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,7 +76,7 @@ fn look_for_more() {
     }
 }
 
-/// What an input makes happen, and how often as an order of magnitude of four.
+/// The events that an input causes, and how often as an order of magnitude of four.
 fn features(input: &[u8]) -> BTreeSet<(usize, u32)> {
     let summary = fuzz::perform(input).unwrap_or_else(|failure| panic!("{failure}"));
     let counts = summary.tally.counts().into_iter().enumerate();

@@ -5,7 +5,7 @@ use weir_audit::{Audit, Found};
 use weir_core::record::{Call, Replay};
 use weir_core::{Flags, Instant, Op, Outcome, Output, Promised, Reject, Rejected, Span, Tag, Wake};
 
-/// Shows auditors recorded runs with `forge` applied to each call, until something is found.
+/// Shows auditors recorded runs with `forge` applied to each call, until they find a violation.
 fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
     let mut seeds = Random::new(6);
     for _ in 0..40 {
@@ -97,7 +97,7 @@ fn an_answer_that_is_lost_or_doubled_or_wrong_is_noticed_by_once() {
             out.push(*output);
         }
     };
-    // The stream it is missing in may be closed, and its place used again, before the run ends.
+    // The stream in which it is missing may be closed, and its slot reused, before the run ends.
     assert!(["once", "room"].contains(&first(&audit_outputs(&mut lost))));
     let doubled = |output: &Output, out: &mut Vec<Output>| {
         out.push(*output);
@@ -184,7 +184,7 @@ fn a_lost_flag_or_a_flush_that_is_never_sent_is_noticed_by_durability() {
         }
     };
     let found = audit_outputs(ignored);
-    // It also looks as if work was left undone, and as if it was answered too early.
+    // It also looks as if work was not conserved, and as if the request was done too early.
     assert!(found.kept().iter().any(|v| v.auditor == "durability") || first(&found) == "conserve");
 }
 

@@ -1,5 +1,5 @@
-//! A backlogged client gets its max, to the request: no less than `rate * t` less one request, no more than `rate * t`, the burst and
-//! one request, over any length of time, if its driver keeps every wake-up.
+//! A backlogged client gets its max, to the request: over any length of time no less than `rate * t` less one request, and no
+//! more than `rate * t`, the burst and one request, if its driver keeps every wake-up.
 
 use weir_audit::random::{Random, Source};
 use weir_audit::{Audited, Witness};
@@ -8,7 +8,7 @@ use weir_core::{
     Output, Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, elevator,
 };
 
-/// What one run is about.
+/// The parameters of one run.
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
     rate: u64,
@@ -87,7 +87,7 @@ fn layer(drawn: &Drawn) -> (Audited, StreamId) {
     (layer, stream)
 }
 
-/// Keeps `depth` requests waiting; gives when each was let through.
+/// Keeps `depth` requests waiting; returns when each passed its limits.
 fn releases(drawn: &Drawn) -> Vec<Instant> {
     let (mut layer, stream) = layer(drawn);
     let (mut out, mut done, mut now, mut waiting, mut cookie) =
@@ -118,7 +118,7 @@ fn releases(drawn: &Drawn) -> Vec<Instant> {
             .collect();
         waiting -= tags.len() as u64;
         done.extend(tags.iter().map(|_| now));
-        // What is let through is carried out at once.
+        // What passes is served at once.
         layer.complete(now, &tags);
         if tags.is_empty() {
             now = wake.expect("requests wait for a limit").at;
@@ -146,7 +146,7 @@ fn a_backlogged_client_gets_its_rate_and_no_more() {
                 (i as u128 + 1) * amount * 1_000_000_000,
                 u128::from(at.as_nanos()),
             );
-            // Time comes in whole nanoseconds; what is due between two passes at the second.
+            // Times are whole nanoseconds; a request that is due between two of them passes at the second.
             assert!(
                 passed <= rate * time + burst + amount * 1_000_000_000,
                 "{i}: {drawn:?}"

@@ -1,4 +1,4 @@
-//! Every known bug of the core is noticed by the auditor that is named for it; without a bug the same runs pass.
+//! Every mutant of the core is noticed by the auditor that is named for it; without a mutant the same runs pass.
 //!
 //! Needs the feature `mutants`: `cargo test --release -p weir-audit --features mutants --test mutants`.
 #![cfg(feature = "mutants")]
@@ -9,14 +9,14 @@ use weir_audit::random::{self, Random};
 use weir_audit::steady::{self, Kind};
 use weir_core::mutant::{self, Mutant};
 
-/// A bug is looked for in so many runs of so many random operations.
+/// A mutant is looked for in this many runs of this many random operations.
 const RUNS: u64 = 400;
 const STEPS: u64 = 4_000;
 
-/// Bugs of shares, waits and promises are looked for in so many scenes of the kinds that are watched for such.
+/// Mutants of shares, waits and promises are looked for in this many scenes of the kinds that are checked for them.
 const SCENES: u64 = 40;
 
-/// Bugs that do not show from outside, and where they are shown.
+/// Mutants that are not visible from outside, and the tests that notice them.
 const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::WEIGHT_KEPT, BFQ),
     (mutant::IDLE_RESTARTS_AT_V, BFQ),
@@ -32,7 +32,7 @@ const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for 
 const SPLIT: &str = "weir-core, elevator/bfq/tests/merge.rs: seeky streams part";
 const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledged";
 
-/// The scenes in which an auditor of a steady state may notice something; none for an auditor of random operations.
+/// The scenes in which an auditor of a steady state may find a violation; none for an auditor of random operations.
 fn kinds(auditor: &str) -> &'static [Kind] {
     match auditor {
         "fair" => &[Kind::BfqShares, Kind::ContractShares],
@@ -52,7 +52,7 @@ fn kinds(auditor: &str) -> &'static [Kind] {
 
 type Run = Box<dyn Fn() -> Vec<Violation> + UnwindSafe>;
 
-/// The runs in which an auditor may notice something.
+/// The runs in which an auditor may find a violation.
 fn runs(auditor: &str) -> Vec<Run> {
     let mut seeds = Random::new(1);
     let mut runs: Vec<Run> = Vec::new();
@@ -72,11 +72,11 @@ fn runs(auditor: &str) -> Vec<Run> {
     runs
 }
 
-/// How many runs it took until the bug's auditor noticed it; else who did notice it.
+/// How many runs it took until the mutant's auditor noticed it, or else who did notice it.
 fn hunt(bug: &Mutant) -> Result<usize, Vec<&'static str>> {
     let mut others = Vec::new();
     for (tried, run) in runs(bug.caught_by).into_iter().enumerate() {
-        // A bug may upset the layer so much that it panics, which tells nobody what is wrong.
+        // A mutant may upset the layer so much that it panics, which does not say what is wrong.
         let Ok(violations) = catch_unwind(run) else {
             others.push("a panic");
             continue;
@@ -91,7 +91,7 @@ fn hunt(bug: &Mutant) -> Result<usize, Vec<&'static str>> {
     Err(others)
 }
 
-/// One test, because the bug in force is one for the whole process.
+/// One test, because the mutant in force is one for the whole process.
 #[test]
 fn every_bug_is_noticed_by_its_auditor() {
     let mut missed = Vec::new();

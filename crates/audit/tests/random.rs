@@ -1,4 +1,4 @@
-//! The core survives random operations with drawn configurations, and they show the auditors all there is to see.
+//! The core survives random operations with drawn configurations, and they show the auditors every kind of event.
 
 use weir_audit::Tally;
 use weir_audit::random::{Plan, Random, run, run_plan};
@@ -20,7 +20,7 @@ fn random_operations_break_nothing_and_reach_everything() {
     assert!(tally.missing().is_empty(), "{tally:?}");
     let sum = seconds.kept + seconds.all_short() + seconds.all_excused();
     assert_eq!(seconds.promised, sum);
-    // Each verdict and each reason occurs, but the one that takes a client alone on its drive.
+    // Each verdict and each reason occurs, except the one that needs a client alone on its drive.
     let [idle, suspended, limit, _] = seconds.excused;
     assert!(
         [seconds.kept, idle, suspended, limit]

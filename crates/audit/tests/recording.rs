@@ -1,4 +1,4 @@
-//! A recorded run is decided again to the byte, and can be audited afterwards.
+//! A recorded run is replayed to the byte, and can be audited afterwards.
 
 use weir_audit::random::{Random, record};
 use weir_audit::recording;

@@ -1,9 +1,9 @@
-//! Shares, waits and promises hold in drawn scenes. More of them: `cargo run --release -p weir-audit --example steady`.
+//! Shares, waits and promises hold in drawn scenes. For more of them: `cargo run --release -p weir-audit --example steady`.
 
 use weir_audit::random::Random;
 use weir_audit::steady::{Kind, run};
 
-/// So many scenes of a kind, always the same.
+/// Runs this many scenes of a kind, always the same ones.
 fn drawn(kind: Kind, scenes: u32) {
     let mut seeds = Random::new(7);
     for _ in 0..scenes {

@@ -2,17 +2,17 @@
 
 use weir_core::Instant;
 
-/// Amounts are counted in billionths, which is what a rate of one a second leaks in a nanosecond.
+/// Amounts are counted in billionths, the amount that a rate of one per second leaks in a nanosecond.
 const UNIT: u128 = 1_000_000_000;
 
-/// Time comes in nanoseconds: what is due between two of them passes at the second.
+/// Times are whole nanoseconds: a request that is due between two of them passes at the second.
 const TICK: u64 = 1;
 
-/// The most that a window of any length up to now has seen beyond what the rate allows.
+/// By how much any window up to now has exceeded the rate.
 ///
-/// Starting from nothing, a bucket that leaks at `rate` is filled to the largest of (charged in the window - rate * window) over
-/// all windows that end now. So the rule "in every window at most rate * t + rate * burst + one request" is: before a request is
-/// charged, the bucket is filled to rate * burst at most.
+/// A bucket that starts empty and leaks at `rate` is filled to the largest of (charged in the window - rate * window) over
+/// all windows that end now. So the rule "in every window at most rate * t + rate * burst + one request" means: before a request is
+/// charged, the bucket is filled to at most rate * burst.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bucket {
     rate: u64,
@@ -24,12 +24,12 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// True if there is such a limit.
+    /// True if there is a limit.
     pub(super) fn is_limited(&self) -> bool {
         self.rate > 0
     }
 
-    /// Another rate (zero: none) and burst in nanoseconds. What is in the bucket stays, unless there was or is no limit.
+    /// Sets another rate (zero: none) and burst in nanoseconds. The bucket keeps its content, unless there was or is no limit.
     pub(super) fn set(&mut self, now: Instant, rate: u64, burst: u64) {
         self.leak(now);
         if self.rate == 0 || rate == 0 {
@@ -38,14 +38,15 @@ impl Bucket {
         (self.rate, self.burst) = (rate, burst);
     }
 
-    /// True if a request may pass at `now`, which is not before what was last charged.
+    /// True if a request may pass at `now`, which is not before the last charge.
     #[inline]
     pub(super) fn is_ready(&self, now: Instant) -> bool {
         let leaked = u128::from(self.rate) * u128::from(now.as_nanos().saturating_sub(self.at));
         self.level <= leaked.saturating_add(self.full())
     }
 
-    /// Charges a request at `now`, when the driver came `late` by so many nanoseconds. Gives by how much the bucket was overfull.
+    /// Charges a request at `now`, when the driver was `late` by this many nanoseconds. Returns by how much the bucket was
+    /// overfull.
     #[inline]
     pub(super) fn charge(&mut self, now: Instant, amount: u64, late: u64) -> u128 {
         self.leak(now);

@@ -1,7 +1,7 @@
-//! The ledger of limits: in every window no limit lets more pass than it may, and none holds back what may pass.
+//! The ledger of limits: in no window does a limit let more pass than it may, and none throttles what may pass.
 //!
-//! Exact in 128 bits. Where the driver came late to a wake-up, what was held is charged as of when it was due, up to five
-//! milliseconds ago; by so much, and no more, a window may then see more.
+//! Exact in 128 bits. If the driver was late for a wake-up, throttled requests are charged as of when they were due, up to five
+//! milliseconds ago; by that much, and no more, a window may exceed its limit.
 
 mod bucket;
 
@@ -13,7 +13,7 @@ use bucket::Bucket;
 use weir_core::record::Call;
 use weir_core::{Config, GroupId, Instant, Max, Reason, Span, Wake};
 
-/// The latest that a driver can come without its being counted against the client.
+/// The maximum lateness of a driver that is not charged to the client.
 const LATENESS_MAX: u64 = 5_000_000;
 
 /// Read, write and common, of bytes and of requests.
@@ -23,9 +23,9 @@ struct Node {
     requests: [Bucket; 3],
     limited: bool,
     exists: bool,
-    /// Requests held back: reads and writes.
+    /// Throttled requests: reads and writes.
     waiting: [u32; 2],
-    /// Limited groups from here up.
+    /// Groups with limits, from this one up.
     path: Vec<u32>,
 }
 
@@ -35,12 +35,12 @@ const COMMON: usize = 2;
 #[derive(Debug)]
 pub struct Ledger {
     nodes: Vec<Node>,
-    /// Groups whose requests are held back, each at most once.
+    /// Groups with throttled requests, each at most once.
     queues: Vec<u32>,
-    /// When the layer asked to be called, and since when it has not been polled although something was called.
+    /// When the layer asked to be called, and since when it has not been polled although it was called.
     wake: Option<Instant>,
     unpolled: Option<Instant>,
-    /// How late the call under way is.
+    /// How late the current call is.
     late: u64,
 }
 
@@ -55,7 +55,7 @@ impl Ledger {
         }
     }
 
-    /// Takes the limits of every group anew.
+    /// Takes over the limits of every group.
     fn set(&mut self, model: &Model) {
         for (i, node) in self.nodes.iter_mut().enumerate() {
             let id = GroupId(i as u32);
@@ -85,7 +85,7 @@ impl Ledger {
         }
     }
 
-    /// A request begins to wait, or waits no more.
+    /// A request starts or stops to wait.
     #[inline]
     fn count(&mut self, live: &Live, more: bool) {
         let node = &mut self.nodes[live.group.0 as usize];
@@ -142,7 +142,7 @@ impl Ledger {
         }
     }
 
-    /// Nobody waits whom all limits would let pass before the layer asks to be called.
+    /// No request is throttled that all limits let pass before the layer's next wake-up.
     #[inline]
     fn polled(&mut self, model: &Model, wake: Option<Wake>, found: &mut Found) {
         self.wake = wake.map(|w| w.at);
@@ -159,7 +159,7 @@ impl Ledger {
                     continue;
                 }
                 let what = ["reads", "writes"][direction];
-                // A limit that asks to be called too late holds back too much; if another wake-up hides the limit's, that one is wrong.
+                // A limit that asks for a late wake-up throttles too much; if another wake-up hides the limit's, that one is wrong.
                 let late = self.all_ready(node, direction, model.now)
                     || wake.is_some_and(|w| w.reason == Reason::Limit);
                 let auditor = if late { Self::NAME } else { Wakes::NAME };

@@ -6,7 +6,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 /// A request's name: its stream's bits and its cookie.
 pub(super) type Name = (u64, u64);
 
-/// A hash table of fixed size with linear probing: at most half full, so that a look-up is a glance.
+/// A hash table of fixed size with linear probing: at most half full, so that a look-up is short.
 #[derive(Debug)]
 pub(super) struct Index {
     places: Vec<(Name, u32)>,
@@ -27,7 +27,7 @@ impl Index {
         self.places[self.find(name)].1
     }
 
-    /// Adds a name that is not there.
+    /// Adds a name that is not in the table.
     #[inline]
     pub(super) fn insert(&mut self, name: Name, slot: u32) {
         let place = self.find(name);
@@ -35,7 +35,7 @@ impl Index {
         self.places[place] = (name, slot);
     }
 
-    /// Takes a name that is there out, and moves those behind it up.
+    /// Removes a name, and moves those behind it up.
     #[inline]
     pub(super) fn remove(&mut self, name: Name) {
         let mut hole = self.find(name);
@@ -47,7 +47,7 @@ impl Index {
             if slot == NIL {
                 break;
             }
-            // What wants to be at or before the hole may move into it.
+            // An entry may move into the hole if its place is at or before it.
             let wanted = hash(other) & self.mask;
             if (at.wrapping_sub(wanted) & self.mask) >= (at.wrapping_sub(hole) & self.mask) {
                 self.places[hole] = self.places[at];
@@ -57,7 +57,7 @@ impl Index {
         self.places[hole].1 = NIL;
     }
 
-    /// Where the name is, or where it would go.
+    /// The position of a name, or where it would be inserted.
     #[inline]
     fn find(&self, name: Name) -> usize {
         let mut at = hash(name) & self.mask;

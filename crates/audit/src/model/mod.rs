@@ -1,7 +1,7 @@
-//! What can be known from outside: the state of every request, stream, group and tag as calls, outputs and events tell it.
+//! What is visible from outside: the state of every request, stream, group and tag, derived from calls, outputs and events.
 //!
-//! One model is shared by all auditors, so that each of them is only its rule. It follows whatever it is told, however wrong,
-//! without panicking; to say what is wrong is the auditors' part.
+//! All auditors share one model, so that each of them consists of its rule only. The model follows whatever it is told, however
+//! wrong, without panicking; reporting errors is the auditors' task.
 
 mod index;
 mod tree;
@@ -22,33 +22,33 @@ pub struct Live {
     pub request: Request,
     /// Its stream's group.
     pub group: GroupId,
-    /// When it was submitted, and its place among all that happened.
+    /// When it was submitted, and its position among all events.
     pub submitted: Instant,
-    /// See there.
+    /// See [`Self::submitted`].
     pub sequence: u64,
     /// It has passed its limits.
     pub released: bool,
     /// When, if it has.
     pub released_at: Instant,
-    /// It is held back for the sake of another group's latency.
+    /// It is throttled in favour of another group's latency.
     pub throttled: bool,
-    /// Cancelled, or its stream closed, before all of it was in the drive.
+    /// Cancelled, or its stream closed, before all of it was dispatched.
     pub given_up: bool,
-    /// Nothing more happens to it but that it is reported.
+    /// Only its report is missing.
     pub over: bool,
-    /// Bytes handed to the drive.
+    /// Bytes dispatched to the drive.
     pub issued: u32,
-    /// Pieces in the drive.
+    /// Pieces in flight.
     pub pieces: u32,
-    /// When the first piece went; for a flush, when the command that stands for it went.
+    /// When its first piece was dispatched; for a flush, when its flush command was.
     pub dispatched: Option<Instant>,
-    /// When the last of what happened to it happened.
+    /// When its last event happened.
     pub ended: Instant,
-    /// How the first failed piece failed; cancelled if it was given up before any did.
+    /// How the first failed piece failed; cancelled if it was given up before any piece did.
     pub failure: Option<Outcome>,
-    /// Its stream was on hold at some time of its life.
+    /// Its stream was on hold at some time.
     pub was_held: bool,
-    /// A flush that a command in the drive stands for.
+    /// A flush that is served by a command in flight.
     pub riding: bool,
     /// Neighbours in the list of its stream.
     prev: u32,
@@ -56,14 +56,14 @@ pub struct Live {
     alive: bool,
 }
 
-/// How a stream is.
+/// State of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Open.
     Open,
     /// Open and on hold.
     Held,
-    /// Closed; what it has in the drive is not back yet.
+    /// Closed; some of its pieces are still in flight.
     Closing,
 }
 
@@ -74,25 +74,25 @@ pub struct Stream {
     pub id: StreamId,
     /// Its group.
     pub group: GroupId,
-    /// How it is.
+    /// Its state.
     pub state: State,
     /// Its live requests.
     pub live: u32,
-    /// Those of them that might go to the drive now, wholly or in part, were there room; flushes not counted.
+    /// Those of them with something left that might be dispatched now if there were room; flushes not counted.
     pub sendable: u32,
     first: u32,
     last: u32,
 }
 
-/// A piece in the drive.
+/// A piece in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Flight {
-    /// As it was handed over.
+    /// As it was dispatched.
     pub dispatch: Dispatch,
-    /// The request's slot, and its sequence in case the slot is used anew.
+    /// The request's slot, and its sequence number in case the slot is reused.
     pub slot: u32,
     sequence: u64,
-    /// The drive sent it back as busy.
+    /// The drive returned it as busy.
     pub busy: bool,
 }
 
@@ -103,36 +103,36 @@ pub struct Space {
     pub size: Option<u64>,
     /// Flushes that wait for a command.
     pub flushes: Vec<u32>,
-    /// Flushes that the command in the drive stands for.
+    /// Flushes that are served by the command in flight.
     pub riders: Vec<u32>,
-    /// A flush command is in the drive.
+    /// A flush command is in flight.
     pub flushing: bool,
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Model {
-    /// What the layer was made from; the capacity is the one in force.
+    /// The configuration of the layer; its capacity is the current one.
     pub config: Config,
-    /// Time, clamped as the layer clamps it.
+    /// Time, clamped as in the layer.
     pub now: Instant,
-    /// What happened so far, counted.
+    /// Number of events so far.
     pub sequence: u64,
     /// The groups.
     pub tree: Tree,
     /// The spaces, by slot.
     pub spaces: Vec<Space>,
-    /// Pieces in the drive, by tag.
+    /// Pieces in flight, by tag.
     pub tags: Vec<Option<Flight>>,
-    /// How many they are, busy ones included.
+    /// Their number, busy ones included.
     pub in_flight: u32,
-    /// How many of them the drive sent back as busy.
+    /// How many of them the drive returned as busy.
     pub busy: u32,
     /// Live requests.
     pub live: u32,
-    /// Requests with something left that might go to the drive now, were there room; flushes not counted.
+    /// Requests with something left that might be dispatched now if there were room; flushes not counted.
     pub sendable: u32,
-    /// Requests with pieces in the drive; flushes not counted.
+    /// Requests with pieces in flight; flushes not counted.
     pub in_drive: u32,
     /// Live requests beyond those reserved for their stream.
     pub shared: u32,
@@ -143,7 +143,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The model of a layer just made.
+    /// The model of a layer that was just created.
     pub fn new(config: &Config) -> Self {
         let limits = config.limits;
         let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
@@ -183,7 +183,7 @@ impl Model {
         self.in_slot(id.slot()).filter(|s| s.id == id)
     }
 
-    /// Whatever stream is in a slot.
+    /// The stream in a slot, whichever it is.
     pub fn in_slot(&self, slot: u32) -> Option<&Stream> {
         self.streams.get(slot as usize)?.as_ref()
     }
@@ -206,14 +206,14 @@ impl Model {
         slots.map(|slot| (slot, self.request(slot)))
     }
 
-    /// A flush of some space could go to the drive now, were there room.
+    /// Whether a flush of some space could be dispatched now if there were room.
     pub fn flush_sendable(&self) -> bool {
         self.spaces
             .iter()
             .any(|s| !s.flushing && !s.flushes.is_empty())
     }
 
-    /// True if this hands the drive once more what it sent back as busy.
+    /// True if this dispatches again what the drive returned as busy.
     pub fn is_repetition(&self, dispatch: &Dispatch) -> bool {
         let flight = self.tags.get(dispatch.tag.0 as usize);
         matches!(flight, Some(Some(f)) if f.busy && f.dispatch == *dispatch)
@@ -261,7 +261,7 @@ impl Model {
         }
     }
 
-    /// Takes an accepted request in; `None` if its name is taken.
+    /// Adds an accepted request; `None` if its name is in use.
     pub(crate) fn accepted(&mut self, request: &Request) -> Option<u32> {
         let name = (request.stream.to_bits(), request.cookie);
         let &stream = self.stream(request.stream)?;
@@ -406,7 +406,7 @@ impl Model {
         }
     }
 
-    /// A request is done: forgets it.
+    /// Removes a request that is done.
     pub(crate) fn done(&mut self, slot: u32) {
         self.update(slot, |live| live.over = true);
         let live = *self.request(slot);
@@ -450,7 +450,7 @@ impl Model {
         self.forget_if_drained(id);
     }
 
-    /// A change that was accepted. False if it cannot have been.
+    /// Applies a change that was accepted. False if it should not have been.
     pub(crate) fn changed(&mut self, edits: &[Edit]) -> bool {
         let mut sound = true;
         for edit in edits {
@@ -475,7 +475,7 @@ impl Model {
         let mut next = stream.first;
         while next != NIL {
             let slot = next;
-            // What was sendable in the old state need not be so in the new one.
+            // What could be sent in the old state may not be in the new one.
             self.count_out(slot, before);
             let live = &mut self.requests[slot as usize];
             live.was_held |= state == State::Held;
@@ -492,7 +492,7 @@ impl Model {
         }
     }
 
-    /// Changes a request, and what is counted with it.
+    /// Changes a request, and the counters with it.
     #[inline]
     fn update(&mut self, slot: u32, change: impl FnOnce(&mut Live)) {
         let state = self.state_of(slot);
@@ -554,7 +554,7 @@ impl Model {
         }
     }
 
-    /// A flush command goes: it stands for every flush of its space that waits.
+    /// A flush command is dispatched: it serves every flush of its space that waits.
     fn begin_flush(&mut self, dispatch: &Dispatch) {
         let now = self.now;
         let Some(space) = self.spaces.get_mut(dispatch.space.0 as usize) else {

@@ -5,13 +5,13 @@ use weir_core::{Contract, Edit, GroupId, ROOT};
 /// A group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What it hangs on.
+    /// Its parent.
     pub parent: GroupId,
     /// Its contract.
     pub contract: Contract,
 }
 
-/// The tree. Follows changes that were accepted; whether they should have been is another's business.
+/// The tree. It follows changes that were accepted; whether they should have been is for the auditors.
 #[derive(Clone, Debug)]
 pub struct Tree {
     groups: Vec<Option<Group>>,
@@ -28,7 +28,7 @@ impl Tree {
         Self { groups }
     }
 
-    /// Slots there are.
+    /// Number of slots.
     pub fn capacity(&self) -> u32 {
         self.groups.len() as u32
     }
@@ -55,7 +55,7 @@ impl Tree {
             .take_while(|&g| g != ROOT)
     }
 
-    /// Applies an edit of a change that was accepted. False if no such edit can have been.
+    /// Applies an edit of a change that was accepted. False if the edit is impossible.
     pub(super) fn apply(&mut self, edit: &Edit) -> bool {
         match *edit {
             Edit::AddGroup {

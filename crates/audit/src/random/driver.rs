@@ -8,7 +8,7 @@ use weir_core::{
     SpaceId, Span, StreamId, StreamSpec, Tag, Wake,
 };
 
-/// A driver of one layer.
+/// The driver of one layer.
 #[derive(Debug)]
 pub(super) struct Driver<'a, S> {
     source: &'a mut S,
@@ -17,7 +17,7 @@ pub(super) struct Driver<'a, S> {
     now: Instant,
     wake: Option<Wake>,
     streams: Vec<(StreamId, bool)>,
-    /// A stream that was closed, for use of a stale name.
+    /// A stream that was closed, to be used as a stale name.
     stale: StreamId,
     flying: Vec<Tag>,
     cookie: u64,
@@ -48,12 +48,12 @@ impl<'a, S: Source> Driver<'a, S> {
         driver
     }
 
-    /// There is nothing more to decide by.
+    /// The source of decisions is used up.
     pub(super) fn is_exhausted(&self) -> bool {
         self.source.is_empty()
     }
 
-    /// One operation, and most often a poll.
+    /// Performs one operation, and mostly a poll.
     pub(super) fn step(&mut self) {
         self.pass_time();
         match self.operation() {
@@ -68,7 +68,7 @@ impl<'a, S: Source> Driver<'a, S> {
             Operation::Stale => self.stale(),
             Operation::Nothing => {}
         }
-        // Once in a while time stands back.
+        // Occasionally time does not advance.
         if self.source.below(512) == 511 {
             let now = self.now;
             self.now = now.back(Span::from_nanos(500));
@@ -80,8 +80,8 @@ impl<'a, S: Source> Driver<'a, S> {
         }
     }
 
-    /// Lets everything come to its end: holds are lifted, the drive answers, every wake-up is kept. Gives up when nothing moves
-    /// any more; the auditors say so then.
+    /// Lets everything finish: holds are lifted, the drive completes, every wake-up is kept. Gives up when nothing changes
+    /// any more; the auditors report that.
     pub(super) fn drain(&mut self) {
         for (stream, held) in std::mem::take(&mut self.streams) {
             if held {
@@ -117,7 +117,7 @@ impl<'a, S: Source> Driver<'a, S> {
 
     fn set_up(&mut self) {
         let edits = std::mem::take(&mut self.plan.edits);
-        // One by one, so that an unlucky draw costs one group, not all.
+        // One by one, so that an unlucky draw costs one group instead of all.
         let capacity = capacity(self.source);
         let _ = self.layer.change(self.now, &[Edit::SetCapacity(capacity)]);
         for edit in &edits {
@@ -138,7 +138,7 @@ impl<'a, S: Source> Driver<'a, S> {
     }
 
     fn pass_time(&mut self) {
-        // With nothing in the drive, what is next is most likely the wake-up.
+        // If the drive is idle, the next event is most likely the wake-up.
         let idle = self.flying.is_empty() && self.wake.is_some();
         let passed = match self.source.below(if idle { 32 } else { 16 }) {
             0..8 => 0,
@@ -189,7 +189,7 @@ impl<'a, S: Source> Driver<'a, S> {
     fn request(&mut self) -> Request {
         let mut stream = self.any_stream();
         for _ in 0..2 {
-            // Mostly one that has room.
+            // Mostly a stream with room.
             let live = self
                 .layer
                 .observer()
@@ -218,7 +218,7 @@ impl<'a, S: Source> Driver<'a, S> {
             ][self.source.below(8) as usize]
         };
         let op = match op {
-            // Of these some ask and change nothing.
+            // Some of these change nothing.
             Op::Discard if self.cookie.is_multiple_of(3) => Op::Extents,
             op => op,
         };
@@ -255,7 +255,7 @@ impl<'a, S: Source> Driver<'a, S> {
         self.streams[self.source.below(self.streams.len() as u64) as usize].0
     }
 
-    /// Makes a request one that may have to be refused.
+    /// Changes a request so that it may have to be refused.
     fn spoil(&mut self, request: &mut Request) {
         match self.source.below(6) {
             0 => request.length ^= 1 << self.source.below(32),
@@ -328,7 +328,7 @@ impl<'a, S: Source> Driver<'a, S> {
         }
         let at = self.source.below(self.streams.len() as u64) as usize;
         let (stream, held) = &mut self.streams[at];
-        // Now and then it is told what it knows.
+        // Occasionally it is set to the current value.
         *held ^= !self.source.once_in(16);
         self.layer.hold(self.now, *stream, *held);
     }
@@ -370,7 +370,7 @@ impl<'a, S: Source> Driver<'a, S> {
         let _ = self.layer.change(self.now, &edits);
     }
 
-    /// Completes tags that are not out, and one that is, twice.
+    /// Completes tags that are not in flight, and one that is, twice.
     fn stray(&mut self) {
         let tags = self.layer.observer().audit.model().tags.len() as u64;
         let tag = Tag(self.source.below(tags + 2) as u32);

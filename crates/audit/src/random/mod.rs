@@ -1,8 +1,8 @@
-//! Random operations on a layer under every auditor: the seed draws the configuration, too.
+//! Random operations on a layer under every auditor; the seed also draws the configuration.
 //!
-//! The drive answers at random, so nothing is said of how long anything takes, nor of what is kept of a promise in a second
-//! ([`crate::Promise`]). What is said of contracts is who may go before whom: [`crate::Precedence`], [`crate::Realtime`] and, where
-//! [`Plan::idle`] says so, [`crate::Idle`] judge by what is sent.
+//! The drive answers at random, so nothing is checked about durations, nor about the part of a promise that is kept in a second
+//! ([`crate::Promise`]). Contracts are checked by the order of dispatches: [`crate::Precedence`], [`crate::Realtime`] and, if
+//! [`Plan::idle`] says so, [`crate::Idle`].
 
 mod driver;
 mod plan;
@@ -17,29 +17,29 @@ use driver::Driver;
 use std::fmt;
 use weir_core::Counters;
 
-/// A run that ended well.
+/// A run without violations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Operations performed.
     pub steps: u64,
     /// The layer's totals at the end.
     pub counters: Counters,
-    /// How often what happened.
+    /// How often each kind of event occurred.
     pub tally: Tally,
-    /// Promised seconds of all groups.
+    /// The verdicts about the promised seconds of all groups.
     pub seconds: weir_measure::promise::Seconds,
 }
 
-/// A run in which something was found.
+/// A run with violations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What to draw again.
+    /// The seed that reproduces it.
     pub seed: u64,
-    /// Operations performed until then.
+    /// Operations performed before the violation.
     pub steps: u64,
-    /// What was found first.
+    /// The first violations.
     pub violations: Vec<Violation>,
-    /// What was drawn.
+    /// The plan that was drawn.
     pub plan: String,
 }
 
@@ -55,17 +55,17 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Draws a configuration from `seed`, performs `steps` operations and lets everything come to its end.
+/// Draws a configuration from `seed`, performs `steps` operations and lets everything finish.
 ///
 /// # Errors
-/// An auditor found something. The same seed and steps find it again.
+/// An auditor found a violation. The same seed and steps reproduce it.
 pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<Failure>> {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random);
     run_plan(&mut random, plan, steps).map_err(|failure| Box::new(Failure { seed, ..failure }))
 }
 
-/// As [`run`], and gives the record of every call, up to the end or to what was found.
+/// As [`run`], but returns the record of every call, up to the end or the violation.
 pub fn record(seed: u64, steps: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random);
@@ -74,11 +74,11 @@ pub fn record(seed: u64, steps: u64) -> Vec<u8> {
     recorder.expect("it was asked for").bytes().to_vec()
 }
 
-/// Performs `steps` operations, or as many as `source` has decisions for, as `plan` says. The seed of a failure is not known
-/// here and left 0.
+/// Performs `steps` operations, or as many as `source` has decisions for, according to `plan`. The seed of a failure is not known
+/// here and stays 0.
 ///
 /// # Errors
-/// An auditor found something.
+/// An auditor found a violation.
 pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summary, Failure> {
     let drawn = format!("{:?}", plan.config);
     let (driver, done) = perform(source, plan, steps, false);

@@ -1,4 +1,4 @@
-//! What a run is made of: a configuration, and how often what happens.
+//! The plan of a run: a configuration, and the frequencies of events.
 
 use super::Source;
 use weir_core::elevator::{self, bfq, contract};
@@ -7,30 +7,30 @@ use weir_core::{
     SpaceId, Span, control,
 };
 
-/// A drawn configuration and manner of driving it. Every run draws its own, so that what never meets in one meets in another.
+/// A drawn configuration and way of driving it. Every run draws its own, so that all combinations occur sooner or later.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the layer is made from.
+    /// The configuration of the layer.
     pub config: Config,
-    /// The groups, spaces and capacity to begin with; refused as a whole if the draw was unlucky, and tried again later.
+    /// The initial groups, spaces and capacity; if the draw was unlucky they are refused as a whole, and tried again later.
     pub edits: Vec<Edit>,
-    /// How often each kind of operation is tried, relative to the others; see [`Operation`].
+    /// The relative frequency of each kind of operation; see [`Operation`].
     pub weights: [u64; Operation::ALL.len()],
-    /// The longest request, in bytes.
+    /// The maximum length of a request in bytes.
     pub length_max: u64,
-    /// Time passes in steps of up to so many nanoseconds.
+    /// Maximum step of time, in nanoseconds.
     pub step_max: u64,
-    /// The driver is never late to a wake-up.
+    /// The driver is never late for a wake-up.
     pub punctual: bool,
-    /// One in so many completions is an error, or says that the drive was busy.
+    /// One of this many completions is an error, or says that the drive was busy.
     pub error_in: u64,
-    /// See there.
+    /// See [`Self::error_in`].
     pub busy_in: u64,
-    /// One in so many requests is a flush.
+    /// One of this many requests is a flush.
     pub flush_in: u64,
-    /// At most so many streams are open.
+    /// The maximum number of open streams.
     pub streams: u32,
-    /// Turns of the idle class are watched, too; see [`crate::Idle`].
+    /// The idle class is checked, too; see [`crate::Idle`].
     pub idle: bool,
 }
 
@@ -43,19 +43,19 @@ pub enum Operation {
     Complete,
     /// Opens a stream.
     Open,
-    /// Closes one.
+    /// Closes a stream.
     Close,
     /// Puts one on hold, or lifts the hold.
     Hold,
-    /// Gives a request up.
+    /// Cancels a request.
     Cancel,
     /// Changes groups, contracts, spaces or capacity.
     Change,
-    /// Completes tags that may not be out.
+    /// Completes tags that may not be in flight.
     Stray,
-    /// Names streams that may be gone.
+    /// Names streams that may not exist any more.
     Stale,
-    /// Nothing but time and a poll.
+    /// Only advances the time and polls.
     Nothing,
 }
 
@@ -76,7 +76,7 @@ impl Operation {
 }
 
 impl Plan {
-    /// Draws one.
+    /// Draws a plan.
     pub fn draw(source: &mut impl Source) -> Self {
         let config = Config {
             limits: limits(source),
@@ -122,7 +122,7 @@ impl Plan {
             busy_in: 1 + source.magnitude(1_000),
             flush_in: 1 + source.magnitude(200),
             streams: 1 + source.below(u64::from(config.limits.streams)) as u32,
-            // The end of a flush counts as a turn under `contract`, which the auditor does not see.
+            // Under `contract` the end of a flush counts as a turn, which the auditor does not see.
             idle: true,
             config,
         }
@@ -162,7 +162,7 @@ fn elevator(source: &mut impl Source) -> elevator::Config {
     }
 }
 
-/// Linux's defaults as often as not.
+/// Linux's defaults in half of the draws.
 fn bfq(source: &mut impl Source) -> bfq::Config {
     if source.once_in(2) {
         return bfq::Config::default();
@@ -215,7 +215,7 @@ pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
 }
 
 pub(super) fn add_group(source: &mut impl Source, config: &Config, id: u32) -> Edit {
-    // Half of them hang on the root, the others on one of smaller number, which may not be there.
+    // Half of them are children of the root, the others of a group of smaller number, which may not exist.
     let parent = if source.once_in(2) {
         ROOT
     } else {
@@ -245,7 +245,7 @@ pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
     })
 }
 
-/// A contract; under `bfq`, whose weights end at 1000, with a share of no more in all but a few cases.
+/// A contract; under `bfq`, whose weights end at 1000, mostly with a share of no more than that.
 pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contract {
     let share_max = match config.elevator {
         elevator::Config::Bfq(_) => 1_000,

@@ -2,28 +2,28 @@
 
 use weir_random::SplitMix;
 
-/// Gives numbers to decide by.
+/// A source of decisions.
 pub trait Source {
     /// A number below `n`, which is at least 1.
     fn below(&mut self, n: u64) -> u64;
 
-    /// True if it has nothing more to give, and gives zeroes.
+    /// True if it is used up and only returns zeroes.
     fn is_empty(&self) -> bool;
 
-    /// True once in `n` times.
+    /// True in one of `n` cases.
     #[inline]
     fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// A number from 1 to `most`, each order of magnitude about as often.
+    /// A number from 1 to `most`, with each order of magnitude about equally likely.
     fn magnitude(&mut self, most: u64) -> u64 {
         let bits = u64::from(64 - most.leading_zeros());
         let top = 1u64 << self.below(bits);
         (top + self.below(top)).min(most)
     }
 
-    /// One of a few.
+    /// One of the elements.
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
@@ -57,14 +57,14 @@ impl Source for Random {
     }
 }
 
-/// Numbers out of bytes, as few bytes for each as can be: small changes of the bytes are small changes of what is decided.
+/// Decisions from bytes, with as few bytes for each as possible, so that small changes of the bytes are small changes of the run.
 #[derive(Clone, Debug)]
 pub struct Bytes<'a> {
     left: &'a [u8],
 }
 
 impl<'a> Bytes<'a> {
-    /// The numbers of some bytes.
+    /// Decisions from `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { left: bytes }
     }

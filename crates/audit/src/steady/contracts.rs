@@ -1,4 +1,4 @@
-//! Scenes of contracts: promises in requests and of tenants, class realtime, class idle, and unrest.
+//! Scenes of contracts: promises in requests and of tenants, the realtime class, the idle class, and changes.
 
 use super::draft::{Draft, FITTING, PROMISABLE};
 use super::kinds::{MS, SIZES, share};
@@ -13,7 +13,7 @@ const fn promises(least: u64) -> Watch {
     }
 }
 
-/// A drive that does what it should, or more.
+/// A drive that reaches its stated capacity, or more.
 fn fast_enough(random: &mut Random) -> u64 {
     random.pick(&[100, 100, 200, 400])
 }
@@ -40,7 +40,7 @@ pub(super) fn requests(random: &mut Random) -> Scene {
     draft.scene
 }
 
-/// A tenant with members, some with a min of their own; the tenant's is no less than theirs together.
+/// A tenant with members, some with a min of their own; the tenant's min is at least their sum.
 fn tenant(draft: &mut Draft<'_>, most: u64) {
     let part = draft.take(most);
     let (min, own) = (draft.bytes(part), draft.share());
@@ -84,7 +84,7 @@ pub(super) fn tenants(random: &mut Random) -> Scene {
     draft.scene
 }
 
-/// Realtime clients among others: how much each may send at once, and how much each asks for at a time.
+/// Realtime clients among others: how much each may send at once, and its queue depth.
 fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &[u32]) -> Scene {
     let speed = fast_enough(random);
     let mut draft = Draft::new(random, speed, watch);
@@ -100,7 +100,7 @@ fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &
         draft.greedy(group);
     }
     if bursts == [0] {
-        // Who sends no faster than it was promised waits for nobody's promise.
+        // A client that sends no faster than its min waits for no other promise.
         draft.watch_realtime();
     }
     draft.scene
@@ -122,7 +122,7 @@ pub(super) fn realtime_large(random: &mut Random) -> Scene {
     among_others(random, vec![promises(1_000)], &[0], &SIZES[3..])
 }
 
-/// A realtime client that its limit lets take the whole drive: promised bytes in the smallest of requests.
+/// A realtime client whose limit lets it take the whole drive: promised bytes in minimal requests.
 pub(super) fn realtime_small(random: &mut Random) -> Scene {
     let mut draft = Draft::new(random, 100, vec![promises(1_000)]);
     draft.realtime(600_000, Span::ZERO, &[4096]);
@@ -135,14 +135,14 @@ pub(super) fn realtime_small(random: &mut Random) -> Scene {
     draft.scene
 }
 
-/// Promised clients, and perhaps one of class realtime, on a drive slower than it is said to be.
+/// Promised clients, and perhaps a realtime one, on a drive slower than stated.
 fn slow(random: &mut Random, realtime: bool) -> Scene {
     let speed = random.pick(&[25, 50]);
     let mut draft = Draft::new(random, speed, vec![]);
     if realtime {
         draft.realtime(600_000, Span::ZERO, FITTING);
         if draft.random.once_in(2) {
-            // As much at a time as the drive takes: it would leave nothing.
+            // With as many requests as the drive has tags it would leave nothing.
             draft.scene.clients[0].depth = 64;
         }
     }
@@ -152,8 +152,8 @@ fn slow(random: &mut Random, realtime: bool) -> Scene {
     let contract = draft.share();
     let group = draft.group(ROOT, contract);
     draft.greedy(group);
-    // All that is promised goes slower in proportion. That a promise gets half of its proportion at the least is to say that nobody
-    // starves, not that it is exact.
+    // All promises slow down in proportion. The check that each promise gets at least half of its proportion shows that nobody
+    // starves, not that the proportion is exact.
     let promised = (PROMISABLE - draft.left).max(1);
     let proportion = (speed * 10 * 1_000_000 / promised).min(1_000);
     draft.scene.watch.push(promises(proportion / 2));
@@ -168,7 +168,7 @@ pub(super) fn slow_realtime(random: &mut Random) -> Scene {
     slow(random, true)
 }
 
-/// Tenants of like share, each with an ordinary client and one of the idle class.
+/// Tenants of equal share, each with an ordinary client and one of the idle class.
 pub(super) fn idle_members(random: &mut Random) -> Scene {
     let speed = fast_enough(random);
     let mut draft = Draft::new(random, speed, vec![Watch::Idle]);
@@ -183,7 +183,7 @@ pub(super) fn idle_members(random: &mut Random) -> Scene {
     if draft.random.once_in(2) {
         draft.idle(ROOT);
     }
-    // Alike in what they ask for at a time, so that turns are.
+    // They have the same request sizes and depths, so that turns are equal.
     let size = draft.random.pick(&SIZES);
     for client in &mut draft.scene.clients {
         client.size = size;
@@ -220,7 +220,7 @@ pub(super) fn idle_deep(random: &mut Random) -> Scene {
     draft.scene
 }
 
-/// Contracts of all kinds, those of class realtime and idle only if `classes` says so, and all that may happen to them.
+/// Contracts of all kinds, those of the classes realtime and idle only if `classes` says so, with all possible events.
 fn restless(random: &mut Random, classes: bool) -> Scene {
     let speed = fast_enough(random);
     let mut draft = Draft::new(random, speed, vec![promises(1_000), Watch::Idle]);
@@ -259,7 +259,7 @@ pub(super) fn unrest_of_classes(random: &mut Random) -> Scene {
     restless(random, true)
 }
 
-/// What else happens: a few of each.
+/// Adds other events, a few of each kind.
 fn disturb(draft: &mut Draft<'_>) {
     let Draft { random, scene, .. } = draft;
     let end = scene.duration.as_nanos() / MS;
@@ -285,7 +285,7 @@ fn disturb(draft: &mut Draft<'_>) {
             _ => {}
         }
     }
-    // Whose min changes is sold what it was sold at first or less: more may have gone to others. A tenant's members have theirs of it.
+    // A changed min is at most the initial one, since the rest may have gone to others. A tenant's members get their part of it.
     for (i, &(parent, contract)) in scene.groups.iter().enumerate() {
         let id = GroupId(i as u32 + 1);
         let has_members = scene.groups.iter().any(|g| g.0 == id);

@@ -1,4 +1,4 @@
-//! A scene of contracts that is being drawn: a drive, and clients one by one while there is something left to promise.
+//! A scene of contracts while it is drawn: a drive, and clients one by one while there is something left to promise.
 
 use super::kinds::{LINK, base, greedy, link, share};
 use super::{Client, Scene, Watch};
@@ -6,16 +6,16 @@ use crate::random::{Random, Source};
 use weir_core::elevator::{self, contract};
 use weir_core::{Capacity, Class, Contract, GroupId, Max, ROOT, Span};
 
-/// As much of the drive may be promised, in millionths.
+/// The part of the drive that may be promised, in millionths.
 pub(super) const PROMISABLE: u64 = 900_000;
-/// A client with one request at a time is promised no more than so many of them a second: a drive that takes 30 us and the link's time
+/// A client with one request at a time is promised at most this many per second: a drive that takes 30 us and the link's time
 /// for each leaves others some of it.
 pub(super) const ONE_AT_A_TIME: u64 = 4_000;
 
-/// Of these requests the drive does as many bytes as it is said to do, and none takes it long.
+/// With requests of this size the drive reaches its stated bytes, and none takes it long.
 pub(super) const FITTING: &[u32] = &[16 << 10];
 
-/// A scene that is being drawn, and what may still be promised in it, in millionths of the drive.
+/// A scene while it is drawn, and what may still be promised in it, in millionths of the drive.
 pub(super) struct Draft<'a> {
     pub(super) random: &'a mut Random,
     pub(super) scene: Scene,
@@ -24,7 +24,7 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// A drive that does `speed` hundredths of the capacity that it is said to have.
+    /// A drive that reaches `speed` hundredths of its stated capacity.
     pub(super) fn new(random: &'a mut Random, speed: u64, watch: Vec<Watch>) -> Self {
         let config = contract::Config {
             excess: random.pick(&[contract::Excess::Time, contract::Excess::Bytes]),
@@ -32,7 +32,7 @@ impl<'a> Draft<'a> {
         };
         let config = elevator::Config::Contract(config);
         let mut scene = base(random, config, Watch::Idle);
-        // Either way 4 KiB cost no more than the request that they come in.
+        // Either way 4 KiB cost no more than the request that carries them.
         let (write, iops) = random.pick(&[(LINK, 40_000), (LINK / 2, 20_000)]);
         let capacity = Capacity {
             read: LINK,
@@ -58,7 +58,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A part of what may still be promised, at most `most` millionths of the drive.
+    /// Takes a part of what may still be promised, at most `most` millionths of the drive.
     pub(super) fn take(&mut self, most: u64) -> u64 {
         let part = self.random.below(most.min(self.left) + 1);
         self.left -= part;
@@ -78,7 +78,7 @@ impl<'a> Draft<'a> {
         GroupId(self.scene.groups.len() as u32)
     }
 
-    /// A client that reads, or writes now and then.
+    /// A client that reads, or occasionally writes.
     pub(super) fn client(&mut self, group: GroupId, size: u32, depth: u32) -> &mut Client {
         let write_in = self.random.pick(&[0, 0, 1, 2, 8]);
         let random = self.random.once_in(2);
@@ -95,25 +95,25 @@ impl<'a> Draft<'a> {
         self.scene.clients.last_mut().expect("it was just added")
     }
 
-    /// A client that asks for much at a time.
+    /// A client with many requests outstanding.
     pub(super) fn streams(&mut self, group: GroupId) -> &mut Client {
         let size = self.random.pick(&[64 << 10, 128 << 10]);
         let depth = 3 + self.random.below(3) as u32;
         self.client(group, size, depth)
     }
 
-    /// A client that always has more to ask than the drive takes.
+    /// A client that always has more requests than the drive takes.
     pub(super) fn greedy(&mut self, group: GroupId) {
         let client = greedy(self.random, group.0, 32);
         self.scene.clients.push(client);
     }
 
-    /// A share as others have it.
+    /// A typical share.
     pub(super) fn share(&mut self) -> Contract {
         share(50 + self.random.below(100))
     }
 
-    /// A client with a min in bytes and much at a time.
+    /// A client with a min in bytes and many requests outstanding.
     pub(super) fn promised_stream(&mut self, most: u64) {
         let min = self.take(most);
         let contract = Contract {
@@ -137,11 +137,11 @@ impl<'a> Draft<'a> {
             ..self.share()
         };
         let group = self.group(ROOT, contract);
-        // As small as what the drive's requests a second are stated for.
+        // As small as the requests for which the drive's rate of requests is stated.
         self.client(group, 4096, depth);
     }
 
-    /// A realtime client with a max in requests, or in bytes, for so many of which it asks at a time.
+    /// A realtime client with a max in requests, or in bytes, that sends `depth` at a time.
     pub(super) fn realtime(&mut self, most: u64, burst: Span, sizes: &[u32]) {
         let part = self.take(most).max(10_000);
         let (max, size) = if self.random.once_in(2) {
@@ -181,7 +181,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn watch_realtime(&mut self) {
-        // While the drive does all that it may have been given before, and a piece of each promised client.
+        // The time that the drive needs for all that it may have been given before, and a piece of each promised client.
         let pieces = u64::from(self.scene.config.drive.tags) + self.scene.groups.len() as u64;
         let drive = &self.scene.drive;
         let piece = 128 * drive.read_ns_per_kib.max(drive.write_ns_per_kib);

@@ -10,18 +10,18 @@ use weir_core::{
     StreamSpec, Tag,
 };
 
-/// What happens next; at the same instant, completions first.
+/// The next event; of simultaneous events, completions come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
-    /// The drive answers.
+    /// The drive completes a piece.
     Complete(Tag, Answer),
-    /// What is written in the scene.
+    /// A step of the scene's script.
     Step(u32),
-    /// A client asks, in one of its lives.
+    /// A client submits, in one of its lives.
     Submit(u32, u32),
 }
 
-/// What the drive says.
+/// The outcome of a completion.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Answer {
     Ok,
@@ -36,7 +36,7 @@ pub(super) struct Host<'a> {
     now: u64,
     wake: Option<u64>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
-    /// Each client's stream while it is here, and how often it has left.
+    /// Each client's stream while it is connected, and how often it has left.
     streams: Vec<Option<StreamId>>,
     lives: Vec<u32>,
     positions: Vec<u64>,
@@ -48,7 +48,7 @@ pub(super) struct Host<'a> {
     outcome: Outcome,
 }
 
-/// Each client has so much of the space to itself.
+/// The part of the space that each client has to itself.
 const REGION: u64 = 1 << 34;
 
 impl<'a> Host<'a> {
@@ -88,7 +88,7 @@ impl<'a> Host<'a> {
         host
     }
 
-    /// Runs to the scene's end, or until an auditor found something.
+    /// Runs to the scene's end, or until an auditor finds a violation.
     pub(super) fn run(&mut self) {
         let end = self.scene.duration.as_nanos();
         while self.layer.observer().audit.found().is_empty() {
@@ -107,7 +107,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// How it went, and the layer with what its auditors found.
+    /// The results, and the layer with what its auditors found.
     pub(super) fn into_parts(self) -> (Outcome, Audited) {
         (self.outcome, self.layer)
     }
@@ -116,7 +116,7 @@ impl<'a> Host<'a> {
         Instant::from_nanos(self.now)
     }
 
-    /// Everything that happens now goes to the layer.
+    /// Passes everything that happens now to the layer.
     fn take_events(&mut self) {
         while let Some(&Reverse((at, event))) = self.events.peek()
             && at <= self.now
@@ -186,7 +186,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// A client comes, and asks from then on.
+    /// A client connects and starts to submit.
     fn come(&mut self, client: u32, from: u64) {
         let Client { group, depth, .. } = self.scene.clients[client as usize];
         let spec = StreamSpec {
@@ -259,7 +259,7 @@ impl<'a> Host<'a> {
         self.out = out;
     }
 
-    /// The drive takes a piece: when it answers, and what.
+    /// The drive serves a piece: when it completes, and how.
     fn serve(&mut self, op: Op, length: u32) -> (u64, Answer) {
         let drive = &self.scene.drive;
         let arrives = self.now + drive.service.as_nanos();
@@ -312,7 +312,7 @@ fn set_up(scene: &Scene) -> Audited {
 }
 
 impl Client {
-    /// When it asks next after an answer at `now`.
+    /// When it submits next after a completion at `now`.
     fn next(&self, now: u64) -> u64 {
         let then = now + self.think;
         let into = then % (self.on + self.off).max(1);

@@ -10,7 +10,7 @@ use weir_core::{
 pub(super) const MS: u64 = 1_000_000;
 const SECTOR: u64 = 512;
 pub(super) const SIZES: [u32; 5] = [4096, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
-/// The link of the built-in demo, in bytes a second.
+/// The link of the demo's drive, in bytes per second.
 pub(super) const LINK: u64 = 250_000_000;
 const CAPACITY: Option<Capacity> = Some(Capacity {
     read: LINK,
@@ -58,7 +58,7 @@ pub(super) fn share(share: u64) -> Contract {
     }
 }
 
-/// A client that always has more to ask than the drive takes.
+/// A client that always has more requests than the drive takes.
 pub(super) fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
     Client {
         group,
@@ -72,8 +72,8 @@ pub(super) fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
     }
 }
 
-/// Two to four groups, some with groups in them, with shares that differ up to tenfold; a client or two in each leaf. Some come and
-/// go, and some ask for little at a time.
+/// Two to four groups, some with groups in them, with shares that differ up to tenfold, and a client or two in each leaf. Some come
+/// and go, and some have few requests at a time.
 fn shared(random: &mut Random, scene: &mut Scene) {
     let tags = scene.config.drive.tags;
     for _ in 0..2 + random.below(3) {
@@ -99,7 +99,7 @@ fn shared(random: &mut Random, scene: &mut Scene) {
                             (random.magnitude(100 * MS), random.magnitude(100 * MS));
                     }
                     1 => {
-                        // One at a time, with a pause before the next: it is idle after each.
+                        // One request at a time, with think time before the next: it is idle after each.
                         client.depth = 1;
                         client.think = random.magnitude(MS / 5);
                         client.size = random.pick(&[client.size, 128 << 10]);
@@ -123,7 +123,7 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
         merge: random.once_in(2),
         ..bfq::Config::default()
     };
-    // A turn may go on for the longest request after its budget is used up.
+    // A turn may last for the maximum request after its budget is used up.
     let turn = u64::from(max_budget) * SECTOR + (128 << 10);
     let watch = Watch::Shares {
         lag: BFQ_TURNS * turn,
@@ -133,7 +133,7 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
     // Fast enough for the first turns to be over soon and for none to end by time.
     scene.drive.read_ns_per_kib = link(10 * LINK);
     scene.drive.service = Span::from_micros(2);
-    // Near to each other on a drive that seeks, they may be merged, for they cooperate or seem to.
+    // Clients near each other on a drive that seeks may be merged, since they cooperate or seem to.
     scene.near = random.once_in(2);
     scene.config.drive.rotational = random.once_in(2);
     shared(random, &mut scene);
@@ -143,11 +143,11 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
     scene
 }
 
-/// As Linux, `bfq` takes the largest budget to be 16384 sectors until it has given 194 of them, whatever it is told; after
-/// that whoever had the last of those has to be caught up with.
+/// Like Linux, `bfq` takes the maximum budget to be 16384 sectors until it has given 194 of them, whatever it is told; after
+/// that the last client that had one of those has to be caught up with.
 const BFQ_FIRST_TURNS: u64 = 4_000;
 
-/// So many turns of each is what one may get ahead of another under `bfq`.
+/// Under `bfq` a client may get ahead of another by this many turns of each.
 const BFQ_TURNS: u64 = 10;
 
 /// Start-time fair queueing: one may get ahead of another by one piece of each.
@@ -156,7 +156,7 @@ pub(super) fn contract_shares(random: &mut Random) -> Scene {
         excess: contract::Excess::Bytes,
         ..contract::Config::default()
     };
-    // A little more for what division by weights rounds away.
+    // A little more for rounding in the division by weights.
     let lag = (128 << 10) + 1024;
     let mut scene = base(
         random,
@@ -166,7 +166,7 @@ pub(super) fn contract_shares(random: &mut Random) -> Scene {
     scene.config.drive.capacity = CAPACITY;
     shared(random, &mut scene);
     if random.once_in(2) {
-        // A client whose min may be more than its share: it gets that, and not its part of the rest on top.
+        // A client whose min may be more than its share gets its min, and not a part of the rest in addition.
         let contract = Contract {
             min: random.below(LINK / 2),
             ..share(20 + random.below(181))
@@ -197,7 +197,7 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
         scene.groups.push((ROOT, share(100)));
         let group = scene.groups.len() as u32;
         let client = if random.once_in(2) {
-            // The drive idles for it, turn after turn.
+            // The drive idles for it in every turn.
             Client {
                 size: 4096,
                 depth: 1,
@@ -225,7 +225,7 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
             .clients
             .push(greedy(random, scene.groups.len() as u32, tags));
     }
-    // Equal weights: at most one turn of each other, and one that was under way; the idle class once in 200 ms.
+    // Equal weights: at most one turn of each other client, and one that was in progress; the idle class once in 200 ms.
     let turns = turn + Span::from_millis(20);
     let bound = turns.times(others + 1 + u64::from(idle));
     scene.watch = vec![Watch::Waits {
@@ -244,7 +244,7 @@ pub(super) fn contract_waits(random: &mut Random) -> Scene {
         idle_class_timeout: timeout,
         ..contract::Config::default()
     };
-    // The idle class when its time has come; the others one piece at a time, less what the drive has before.
+    // The idle class when its time has come; the others one piece at a time, less what the drive has in flight.
     let bound = timeout + Span::from_millis(50);
     let mut scene = base(
         random,
@@ -284,11 +284,11 @@ pub(super) fn promises(random: &mut Random) -> Scene {
     scene.duration = Span::from_millis(2_500);
     let mut left = LINK / 10 * 9;
     let clients = 4 + random.below(12);
-    // Now and then all that may be promised is.
+    // Occasionally all that may be promised is.
     let everything = random.once_in(2);
     for i in 0..clients {
         let target = i == 0 || random.once_in(6);
-        // One small request at a time, in 200 to 600 us each; or much at a time.
+        // One small request at a time, in 200 to 600 us each; or many at a time.
         let (size, depth) = if target {
             (4096, 1)
         } else {
@@ -325,7 +325,7 @@ pub(super) fn promises(random: &mut Random) -> Scene {
     scene
 }
 
-/// A rate in bytes a second as what a KiB takes.
+/// A rate in bytes per second as the time of a KiB.
 pub(super) const fn link(bytes_a_second: u64) -> u64 {
     1024 * Span::from_secs(1).as_nanos() / bytes_a_second
 }

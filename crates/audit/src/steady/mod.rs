@@ -1,9 +1,9 @@
-//! A steady state: closed-loop clients on a modelled drive in virtual time, for the auditors of shares, waits and promises.
+//! Steady states: closed-loop clients on a modelled drive in virtual time, for the auditors of shares, waits and promises.
 //!
-//! Random operations ([`crate::random`]) show that nothing is lost, whatever happens; that everyone gets a fair part shows only when
-//! many wait for long. Here drawn clients keep requests outstanding for seconds of virtual time on a drive whose requests take
-//! `service` each, side by side, and then cross one link; in some scenes they come and go, are put on hold, give requests up and are
-//! sold other contracts, and the drive fails now and then.
+//! Random operations ([`crate::random`]) show that nothing is lost; that everyone gets a fair part only shows when many clients
+//! wait for a long time. Here drawn clients keep requests outstanding for seconds of virtual time on a drive whose requests take
+//! `service` each, in parallel, and then cross one link; in some scenes clients come and go, are put on hold, cancel requests and
+//! get other contracts, and the drive fails from time to time.
 
 mod contracts;
 mod draft;
@@ -18,44 +18,44 @@ use crate::{Margins, Violation};
 use host::Host;
 use std::fmt;
 
-/// What a client does: keeps `depth` requests of `size` outstanding, each `think` after the answer before.
+/// A client: keeps `depth` requests of `size` outstanding, each `think` after the previous completion.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     /// The slot of its group.
     pub group: u32,
-    /// Bytes a request.
+    /// Bytes per request.
     pub size: u32,
-    /// Requests outstanding.
+    /// Its queue depth.
     pub depth: u32,
-    /// Nanoseconds between an answer and the next request.
+    /// Think time: nanoseconds between a completion and the next request.
     pub think: u64,
-    /// At random places, or one behind the other.
+    /// Random or sequential offsets.
     pub random: bool,
-    /// Asks for `on` nanoseconds, then for nothing for `off`, and so on. Zero `off`: all the time.
+    /// It is active for `on` nanoseconds, then pauses for `off`, and so on. Zero `off`: always active.
     pub on: u64,
-    /// See there.
+    /// See [`Self::on`].
     pub off: u64,
-    /// One in so many requests writes; zero: it only reads.
+    /// One of this many requests writes; zero: it only reads.
     pub write_in: u64,
 }
 
-/// How a run went.
+/// The results of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// How near to their bounds things came.
+    /// How close to their bounds things came.
     pub margins: Margins,
     /// Requests done.
     pub done: u64,
-    /// Bytes of them, by client.
+    /// Their bytes, by client.
     pub bytes: Vec<u64>,
 }
 
-/// A run in which something was found.
+/// A run with violations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What was found first.
+    /// The first violations.
     pub violations: Vec<Violation>,
-    /// What ran.
+    /// The scene.
     pub scene: String,
 }
 
@@ -74,17 +74,17 @@ impl std::error::Error for Failure {}
 /// Draws a scene of a kind from `seed` and runs it.
 ///
 /// # Errors
-/// An auditor found something.
+/// An auditor found a violation.
 pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Box<Failure>> {
     let mut random = Random::new(seed);
     let scene = Scene::draw(kind, &mut random);
     run_scene(&scene, &mut random)
 }
 
-/// Runs a scene; `random` says at which places clients read.
+/// Runs a scene; `random` draws the clients' offsets.
 ///
 /// # Errors
-/// An auditor found something.
+/// An auditor found a violation.
 pub fn run_scene(scene: &Scene, random: &mut Random) -> Result<Outcome, Box<Failure>> {
     let mut host = Host::new(scene, random);
     host.run();

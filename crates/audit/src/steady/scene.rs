@@ -1,17 +1,17 @@
-//! Scenes: who shares what, and what is watched.
+//! Scenes: clients with contracts on a drive, and what is checked.
 
 use super::{Client, contracts, kinds};
 use crate::random::Random;
 use weir_core::{Config, Contract, GroupId, Instant, Span};
 
-/// What a scene is watched for, beside what all runs are.
+/// What a scene is checked for, in addition to the rules for all runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
     /// Shares, with this lag in bytes; see [`crate::Fair`].
     Shares {
         /// Bytes.
         lag: u64,
-        /// So many turns at the beginning do not count.
+        /// Number of turns at the beginning that do not count.
         skip: u64,
     },
     /// Waits, with this bound; see [`crate::Starvation`].
@@ -23,7 +23,7 @@ pub enum Watch {
     Promises {
         /// The first instant that counts.
         from: Instant,
-        /// What is to be kept, in thousandths.
+        /// The part to be kept, in thousandths.
         least: u64,
     },
     /// Waits of realtime clients, with this bound; see [`crate::Realtime`].
@@ -31,60 +31,60 @@ pub enum Watch {
         /// The bound.
         bound: Span,
     },
-    /// Turns of the idle class; see [`crate::Idle`].
+    /// Service of the idle class; see [`crate::Idle`].
     Idle,
 }
 
-/// The drive: requests take `service` each, side by side, then cross one link, one after the other.
+/// The drive: requests take `service` each, in parallel, then cross one link, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drive {
-    /// How long it takes for a request before its bytes cross the link.
+    /// Service time of a request before its bytes cross the link.
     pub service: Span,
-    /// How long a KiB that is read takes on the link, in nanoseconds.
+    /// Time of a KiB that is read on the link, in nanoseconds.
     pub read_ns_per_kib: u64,
-    /// How long a KiB that is written does.
+    /// Time of a KiB that is written.
     pub write_ns_per_kib: u64,
-    /// No request takes less on the link.
+    /// The minimum time of a request on the link.
     pub request_ns: u64,
-    /// One in so many pieces fails; zero: none does.
+    /// One of this many pieces fails; zero: none does.
     pub error_in: u64,
-    /// One in so many pieces is sent back as busy, likewise.
+    /// One of this many pieces is returned as busy; zero: none is.
     pub busy_in: u64,
 }
 
-/// Something that happens in a scene beside what its clients ask for.
+/// Something that happens in a scene beside its clients' requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// A client that left comes back.
     Come(u32),
     /// A client leaves: its stream is closed.
     Leave(u32),
-    /// A client is put on hold, or the hold is lifted.
+    /// A client is put on hold, or resumed.
     Hold(u32, bool),
-    /// A client gives its newest request up.
+    /// A client cancels its newest request.
     Cancel(u32),
-    /// A group has another contract.
+    /// A group gets another contract.
     Change(GroupId, Contract),
 }
 
-/// Clients, what they were sold, and the drive they share.
+/// Clients, their contracts, and the drive that they share.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// What the layer is made from.
+    /// The configuration of the layer.
     pub config: Config,
-    /// The groups in slots 1 and up: what each hangs on, and its contract.
+    /// The groups in slots 1 and up: the parent and the contract of each.
     pub groups: Vec<(GroupId, Contract)>,
     /// The clients, at most 65536.
     pub clients: Vec<Client>,
     /// The drive.
     pub drive: Drive,
-    /// What else happens, and when after the beginning.
+    /// Other events, and when they happen after the start.
     pub script: Vec<(Span, Step)>,
     /// How long it runs.
     pub duration: Span,
-    /// Clients read at the same places instead of each at its own.
+    /// Clients read at the same offsets instead of each at its own.
     pub near: bool,
-    /// What is watched.
+    /// What is checked.
     pub watch: Vec<Watch>,
 }
 
@@ -95,7 +95,7 @@ pub enum Kind {
     BfqShares,
     /// The same under `contract`, shared by bytes.
     ContractShares,
-    /// `bfq` as Linux has it: an idle client, and clients that think, among others that always have something to ask.
+    /// `bfq` with Linux's defaults: an idle client, and clients with think time, among others that always have requests.
     BfqWaits,
     /// `contract`: an idle client among others.
     ContractWaits,
@@ -113,19 +113,19 @@ pub enum Kind {
     RealtimeBursts,
     /// The same, with requests that take the drive longer than a promised client can wait.
     RealtimeLarge,
-    /// A realtime client that asks for so little at a time that its limit, in bytes, lets it take the whole drive.
+    /// A realtime client with requests so small that its limit, in bytes, lets it take the whole drive.
     RealtimeSmall,
     /// Promised clients on a drive slower than its stated capacity: all get less, in proportion.
     SlowDrive,
     /// The same with a realtime client.
     SlowRealtime,
-    /// Clients of the idle class in tenants that have their turn often.
+    /// Clients of the idle class in tenants that are served often.
     IdleMembers,
-    /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and realtime
-    /// ones that may take the whole drive.
+    /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and
+    /// realtime ones that may take the whole drive.
     IdleDeep,
-    /// Promises of all kinds while clients come and go, pause, are put on hold, give up and are sold other contracts, on a drive that
-    /// fails and is busy now and then.
+    /// Promises of all kinds while clients come and go, pause, are put on hold, cancel requests and get other contracts, on a drive
+    /// that is sometimes busy and sometimes fails.
     Unrest,
     /// The same with clients of the classes realtime and idle among them.
     UnrestOfClasses,
@@ -156,7 +156,7 @@ impl Kind {
 }
 
 impl Scene {
-    /// Draws one.
+    /// Draws a kind.
     pub fn draw(kind: Kind, random: &mut Random) -> Self {
         match kind {
             Kind::BfqShares => kinds::bfq_shares(random),
