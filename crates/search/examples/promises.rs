@@ -1,4 +1,4 @@
-//! Looks for contracts that are not kept:
+//! Searches for contracts that are not kept:
 //! `cargo run --release -p weir-search --example promises -- --runs 5000 --seed 1`.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
@@ -14,7 +14,7 @@ const USAGE: &str =
        promises --case SEED|TEXT [--kind null|ssd|hdd] [--seconds]
        promises --shrink SEED|TEXT [--kind null|ssd|hdd] [--failure promise|bfq-keeps|total|latency|share|idle|finding|panic]";
 
-/// What was asked for.
+/// The arguments.
 #[derive(Debug)]
 struct Asked {
     plan: Plan,
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Panics are outcomes; what they say stands there.
+    // Panics are outcomes, which contain their messages.
     std::panic::set_hook(Box::new(|_| {}));
     let done = match (&asked.case, &asked.shrink) {
         (_, Some(text)) => simplify(text, &asked),
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(text) => {
-            // Whoever reads may have seen enough.
+            // The reader may have closed the pipe.
             let _ = stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
@@ -99,7 +99,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Plays many cases: the table, and the worst.
+/// Runs many cases: prints the table, and the worst.
 fn find(asked: &Asked) -> String {
     let terminal = stderr().is_terminal();
     let runs = asked.plan.runs;
@@ -121,7 +121,7 @@ fn find(asked: &Asked) -> String {
     list + &tally::table(&outcomes) + &worst
 }
 
-/// The case of a seed, or of a text.
+/// The case of a seed, or of a line of text.
 fn case(text: &str, asked: &Asked) -> Result<Case, String> {
     match text.parse() {
         Ok(seed) => drawn(seed, asked.plan.kind),
@@ -129,7 +129,7 @@ fn case(text: &str, asked: &Asked) -> Result<Case, String> {
     }
 }
 
-/// A case made simpler while it fails in the same way.
+/// Simplifies a case while it fails in the same way.
 fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
     let case = case(text, asked)?;
     let came = trial::outcome(&case, true);
@@ -156,7 +156,7 @@ fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
     Ok(head + &show::case(&small) + "\n" + &played)
 }
 
-/// All about a case.
+/// Prints everything about a case.
 fn replay(text: &str, asked: &Asked) -> Result<String, String> {
     let case = case(text, asked)?;
     let mut text = format!("{case}\n\n{}\n", show::case(&case));

@@ -1,4 +1,4 @@
-//! A case: a drive, clients, what they were promised and what happens to them, as a value.
+//! A case as a value: a drive, clients, their contracts, and what happens to them.
 
 use weir_config::profile;
 use weir_core::{
@@ -8,35 +8,35 @@ use weir_drive::{Config, Freeze};
 use weir_load::{Program, Region};
 use weir_sim::{Action, Buffered, ClientSpec, GroupSpec, Policy, Scenario, Scheduled};
 
-/// A drive, clients, what they were promised and what happens to them.
+/// A drive, clients, their contracts, and what happens to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// Its name: the seeds of its clients depend on it.
+    /// Its name, which determines the seeds of its clients.
     pub name: String,
-    /// How long it is, in whole seconds.
+    /// Its length in whole seconds.
     pub seconds: u64,
     /// The drive.
     pub drive: DriveChoice,
     /// When the drive serves nothing.
     pub freeze: Option<Freeze>,
-    /// What admission counts with.
+    /// The capacity that admission uses.
     pub capacity: Capacity,
-    /// The groups: the first is group 1. A parent comes before its children.
+    /// The groups: the first is group 1. Parents come before their children.
     pub groups: Vec<GroupSpec>,
-    /// The clients, each with a space of its own.
+    /// The clients, each with its own space.
     pub clients: Vec<Client>,
     /// Contracts that change.
     pub changes: Vec<Change>,
-    /// The clients are alike but for their shares, and are to get what these say.
+    /// The clients are the same except for their shares, and must get what these say.
     pub clones: bool,
 }
 
-/// Which drive.
+/// The choice of a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DriveChoice {
-    /// A profile that comes with Weir, by its name.
+    /// A built-in profile, by name.
     Profile(&'static str),
-    /// One with these parameters.
+    /// A model with these parameters.
     Drawn(Config),
 }
 
@@ -45,9 +45,9 @@ pub enum DriveChoice {
 pub struct Client {
     /// Its group: one without child groups.
     pub group: GroupId,
-    /// What it does.
+    /// Its program.
     pub program: Program,
-    /// Bytes of its space.
+    /// The size of its space in bytes.
     pub size: u64,
     /// Whether its reads and writes go through the page cache.
     pub buffered: bool,
@@ -57,18 +57,18 @@ pub struct Client {
     pub leaves: Option<Span>,
 }
 
-/// Another contract for a group.
+/// A change of a group's contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// When.
+    /// Its time.
     pub at: Span,
-    /// Which group.
+    /// The group.
     pub group: GroupId,
-    /// Its contract from then on.
+    /// The contract from then on.
     pub contract: Contract,
 }
 
-/// The kinds of drives that figures are told apart by.
+/// The kinds of drives for which figures are reported separately.
 pub const KINDS: [&str; 3] = ["null", "ssd", "hdd"];
 
 impl DriveChoice {
@@ -82,7 +82,7 @@ impl DriveChoice {
 }
 
 impl Case {
-    /// The kind of its drive: its place in [`KINDS`].
+    /// The kind of its drive: an index into [`KINDS`].
     pub fn kind(&self) -> usize {
         let name = self.drive.config().name();
         KINDS.iter().position(|k| *k == name).unwrap_or(0)
@@ -93,7 +93,7 @@ impl Case {
         self.group(self.clients[client].group)
     }
 
-    /// The contract of a group at the beginning.
+    /// The initial contract of a group.
     pub fn group(&self, group: GroupId) -> Contract {
         match (group.0 as usize).checked_sub(1) {
             Some(index) => self.groups[index].contract,
@@ -101,27 +101,27 @@ impl Case {
         }
     }
 
-    /// A group's place and all above it, the root excluded.
+    /// The index of a group and of all groups above it, without the root.
     pub fn path(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
         let below = |group: GroupId| Some(group).filter(|g| *g != ROOT);
         let parent = move |g: &GroupId| below(self.groups[g.0 as usize - 1].parent);
         std::iter::successors(below(group), parent)
     }
 
-    /// Whether a group has, at some time, a min.
+    /// Whether a group has a min at some time.
     pub fn is_promised(&self, group: GroupId) -> bool {
         let min = |c: &Contract| c.min > 0 || c.min_iops > 0;
         let changes = self.changes.iter().filter(|c| c.group == group);
         min(&self.group(group)) || changes.into_iter().any(|c| min(&c.contract))
     }
 
-    /// Whether a client, or a group that it is in, has at some time a min.
+    /// Whether a client, or a group that it is in, has a min at some time.
     pub fn is_client_promised(&self, client: usize) -> bool {
         self.path(self.clients[client].group)
             .any(|g| self.is_promised(g))
     }
 
-    /// Whether a client is of class realtime.
+    /// Whether a client is of the realtime class.
     pub fn is_realtime(&self, client: usize) -> bool {
         self.contract(client).class == Class::Realtime
     }
@@ -131,7 +131,7 @@ impl Case {
         (0..self.clients.len()).any(|c| self.is_realtime(c))
     }
 
-    /// The case as the virtual host plays it under `policy`: changes of contracts are translated as the contracts are.
+    /// The case as a scenario of the virtual host under `policy`: changes of contracts are translated as the contracts are.
     pub fn scenario(&self, policy: &Policy) -> Scenario {
         let mut scenario = self.untranslated();
         let changes = self.changes.iter().map(|change| Scheduled {
@@ -159,8 +159,8 @@ impl Case {
         scenario
     }
 
-    /// The case with these clients only. Groups and spaces stay as they are; a client does what it does among all, but for the order
-    /// of its random numbers.
+    /// The case with these clients only. Groups and spaces stay the same; the clients behave as they do among all, except for the
+    /// order of their random numbers.
     pub fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
         let clients = (0..self.clients.len()).filter(|&c| keep(c));
         Self {
@@ -169,7 +169,7 @@ impl Case {
         }
     }
 
-    /// A client with the drive to itself, from the beginning for `seconds`, without contract.
+    /// A client with the drive to itself, from the start for `seconds`, without a contract.
     pub fn alone(&self, client: usize, seconds: u64) -> Self {
         let mut case = self.only(|c| c == client);
         case.seconds = seconds;
@@ -184,10 +184,10 @@ impl Case {
         case
     }
 
-    /// A capacity in which everything that is promised at any time finds room: what the drive says of itself if that is enough.
+    /// A capacity that admits everything that is promised at any time: the drive's own figures if they suffice.
     pub fn roomy_capacity(&self) -> Capacity {
         let (bytes, iops) = self.promised();
-        // Nine tenths can be promised, and bytes and requests add up.
+        // Nine tenths can be promised, and bytes and requests are added.
         let room = |sum: u64| sum.saturating_mul(20) / 9 + 1;
         let fits = |c: &Capacity| {
             let part = |amount: u64, of: u64| amount as u128 * 1_000_000 / of.max(1) as u128 + 1;
@@ -209,7 +209,7 @@ impl Case {
         })
     }
 
-    /// Bytes and requests a second that are promised at most at any time, as if all that is ever promised were so at once.
+    /// An upper bound of bytes and requests per second promised at any time, as if all promises were in force at once.
     fn promised(&self) -> (u64, u64) {
         let most = |group: GroupId| {
             let changes = self.changes.iter().filter(|c| c.group == group);
@@ -224,14 +224,14 @@ impl Case {
             })
         };
         let ids = (1..=self.groups.len() as u32).map(GroupId);
-        // What a member was promised is part of what its tenant was.
+        // A member's min is part of its tenant's.
         let counted = |group: &GroupId| !self.path(*group).skip(1).any(|g| self.is_promised(g));
         ids.filter(counted)
             .map(most)
             .fold((0, 0), |sum, m| (sum.0 + m.0, sum.1 + m.1))
     }
 
-    /// Takes groups away that nobody is in, and numbers the others anew.
+    /// Removes groups without clients, and renumbers the others.
     pub fn compact(&mut self) {
         let mut used = vec![false; self.groups.len() + 1];
         for client in &self.clients {
@@ -286,7 +286,7 @@ impl Client {
         }
     }
 
-    /// What it does, wherever and whenever: clients that are the same in this get the same when alone.
+    /// Its program without times and offsets: clients that are equal in this get the same when alone.
     pub fn work(&self) -> (Program, u64, bool) {
         let program = Program {
             start: Span::ZERO,
@@ -297,7 +297,7 @@ impl Client {
     }
 }
 
-/// No more than so many bytes a second.
+/// A contract with at most this many bytes per second.
 pub fn max_bandwidth(bandwidth: u64) -> Max {
     Max {
         bandwidth,

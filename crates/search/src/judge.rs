@@ -1,9 +1,10 @@
-//! Whether promises were kept.
+//! Verdicts about promises.
 //!
-//! A promise is judged in whole seconds, aligned to the beginning of the run. In a second a group has to get 99 % of its min, times the
-//! part of the second in which it had a request outstanding, less one request: the one that is under way when the second ends. Seconds
-//! are not judged in which it had nothing outstanding for more than half of the time, in which a member came or went, in which its
-//! contract changed, or that the drive was frozen in for a while.
+//! A promise is judged in whole seconds, aligned to the start of the run. In a second a group must get 99 % of its min, times the
+//! part of the second in which it had a request outstanding, less one request: the one that is in flight when the second ends. A
+//! second is not judged if the group had nothing outstanding for more than half of the time, if a member connected or left in it,
+//! if the group's contract changed in it, or if the drive was frozen for a part of it. contract changed, or that the drive was
+//! frozen in for a while.
 
 use crate::case::Case;
 use crate::watch::Watch;
@@ -11,29 +12,29 @@ use weir_core::{Contract, GroupId, Instant, Span};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What a promise is judged by, in thousandths of it.
+/// The part of a promise that must be kept, in thousandths.
 pub const KEPT: u64 = 990;
 
-/// What is asked of promised clients alone: four hundredths more.
+/// The additional part that promised clients alone must get: four hundredths.
 pub const SPARE: u64 = KEPT * 104 / 100;
 
-/// A promise in a second.
+/// A promise in one second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Judged {
-    /// Whose.
+    /// The group.
     pub group: GroupId,
-    /// Which second of the run.
+    /// The second of the run.
     pub second: u64,
-    /// Bytes or requests that it got.
+    /// Bytes or requests that it was served.
     pub served: u64,
-    /// What it had to get. Zero for a promise that is less than the request under way.
+    /// What it had to get. Zero if the promise is less than the request in flight.
     pub required: u64,
     /// The part of the second in which it waited, in thousandths.
     pub waited: u64,
 }
 
 impl Judged {
-    /// What it got of what it had to get.
+    /// What it was served relative to what it had to get.
     pub fn ratio(&self) -> f64 {
         if self.required == 0 {
             return f64::INFINITY;
@@ -47,7 +48,7 @@ impl Judged {
     }
 }
 
-/// Judges all promises of a case in a run of it, by so many thousandths of them.
+/// Judges all promises of a case in a run of it, by this many thousandths of them.
 pub fn judge(case: &Case, watch: &Watch, thousandths: u64) -> Vec<Judged> {
     let ids = (1..=case.groups.len() as u32).map(GroupId);
     let promised = ids.filter(|g| case.is_promised(*g));
@@ -56,7 +57,7 @@ pub fn judge(case: &Case, watch: &Watch, thousandths: u64) -> Vec<Judged> {
         .collect()
 }
 
-/// The second with the least of what was required.
+/// The second with the lowest ratio.
 pub fn worst(judged: &[Judged]) -> Option<&Judged> {
     let order = |a: &&Judged, b: &&Judged| a.ratio().total_cmp(&b.ratio());
     judged.iter().min_by(order)
@@ -113,7 +114,7 @@ fn is_judged(case: &Case, group: GroupId, second: u64) -> bool {
     !(frozen || changed || moved)
 }
 
-/// The contract in force from the beginning of a second on.
+/// The contract in force at the start of a second.
 fn contract_at(case: &Case, group: GroupId, second: u64) -> Contract {
     let before = |at: Span| at <= Span::from_secs(second);
     let changes = case.changes.iter().filter(|c| c.group == group);
@@ -129,7 +130,7 @@ mod tests {
     use crate::trial::play;
     use weir_sim::Policy;
 
-    /// On the demo's drive a request of 4 KiB takes 46 384 ns: 88.3 MB/s for one after the other.
+    /// On the demo's drive a request of 4 KiB takes 46 384 ns: 88.3 MB/s with one after the other.
     fn judged(parts: &str) -> Vec<Judged> {
         let text = format!("case name=x {parts}");
         let case: Case = text.parse().expect("a case");

@@ -1,12 +1,12 @@
 //! The search: random runs that look for contracts that are not kept.
 //!
-//! A [`Case`](case::Case) is drawn from a seed: a drive, clients, what they were promised and what happens to them. A
-//! [`Trial`](trial::Trial) plays it under `none`, `bfq` and `contract`, the promised clients alone, and each client alone; the
-//! [`Outcome`](trial::Outcome) says which promises were kept ([`judge`]) and what it cost the others. A [search](search::search) does
-//! so for many seeds, and their [table](tally::table) has the goals beside the figures.
+//! A [`Case`](case::Case) is drawn from a seed: a drive, clients, their contracts and what happens to them. A
+//! [`Trial`](trial::Trial) runs it under `none`, `bfq` and `contract`, with the promised clients alone, and with each client
+//! alone; the [`Outcome`](trial::Outcome) says which promises were kept ([`judge`]) and what it cost the others. A
+//! [search](search::search) does this for many seeds, and their [table](tally::table) shows the goals beside the figures.
 //!
-//! Nothing depends on the machine or on how many cases are played at a time: a seed is the same case, with the same outcome,
-//! everywhere. A case is also a [line of text](text), which can be changed and played again.
+//! Nothing depends on the machine or on how many cases run in parallel: a seed always gives the same case with the same outcome.
+//! A case is also a [line of text](text), which can be edited and run again.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Many cases, several at a time.
+//! Many cases in parallel.
 
 use crate::trial::{self, Outcome};
 use crate::{case::Case, draw};
@@ -6,23 +6,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which cases.
+/// The cases to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The first seed.
     pub seed: u64,
-    /// How many: seeds one after the other.
+    /// How many consecutive seeds.
     pub runs: u64,
-    /// Drives of this kind only: a place in [`KINDS`](crate::case::KINDS).
+    /// Only drives of this kind, an index into [`KINDS`](crate::case::KINDS).
     pub kind: Option<usize>,
-    /// How many at a time, at least 1. Means nothing for what comes out.
+    /// How many in parallel, at least 1. Does not change the results.
     pub jobs: usize,
 }
 
-/// Of so many cases one is audited.
+/// One of this many cases is audited.
 const AUDITED: u64 = 4;
 
-/// Plays all cases of a plan, and tells `progress` how many are done. Outcomes are in the order of their seeds.
+/// Runs all cases of a plan, and tells `progress` how many are done. Outcomes are in the order of their seeds.
 pub fn search(plan: &Plan, progress: impl Fn(u64) + Sync) -> Vec<Outcome> {
     let next = AtomicU64::new(0);
     let all = Mutex::new(Vec::new());
@@ -65,7 +65,7 @@ pub fn one(seed: u64, kind: Option<usize>) -> Outcome {
 /// The case of a seed.
 ///
 /// # Errors
-/// Why there is none: a mistake in the drawing, or a panic in what it plays.
+/// Why there is none: a bug in the search, or a panic in a run.
 pub fn drawn(seed: u64, kind: Option<usize>) -> Result<Case, String> {
     let case = catch_unwind(AssertUnwindSafe(|| draw(seed, kind)));
     case.unwrap_or_else(|panic| Err(trial::panicked(panic.as_ref())))

@@ -1,4 +1,4 @@
-//! A case and what came of it, for people.
+//! Cases and outcomes as text for people.
 
 use crate::case::Case;
 use crate::judge::{self, Judged};
@@ -62,7 +62,7 @@ pub fn case(case: &Case) -> String {
     text
 }
 
-/// What each client got, and how each promise fared.
+/// What each client got, and the verdicts about each promise.
 pub fn trial(case: &Case, trial: &Trial) -> String {
     let mut text = clients(case, trial);
     text.push('\n');

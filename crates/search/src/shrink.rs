@@ -1,4 +1,4 @@
-//! A case that fails, made as simple as it can be while it still does.
+//! Simplifies a case that fails while it still does.
 
 use crate::case::{Case, Client, DriveChoice};
 use crate::tally::Failure;
@@ -7,8 +7,8 @@ use weir_core::{Contract, Span};
 use weir_drive::{Config, hdd, null, ssd};
 use weir_load::{Arrival, Pattern, Size, SyncMode};
 
-/// Takes things away from a case and makes the rest plainer, as long as it fails in the same way and at least half as badly. Tells
-/// `progress` of every simpler case. Nothing is random in it.
+/// Removes parts of a case and simplifies the rest, as long as it fails in the same way and at least half as badly. Tells
+/// `progress` about every simpler case. Nothing in it is random.
 pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) -> Case {
     let mut best = case.clone();
     let came = outcome(&best, true);
@@ -23,7 +23,7 @@ pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) ->
     };
     let fails = |case: &Case| {
         let came = outcome(case, failure == Failure::Finding);
-        // What cannot be played for another reason is no simpler form of it.
+        // A case that cannot be run for another reason is not a simpler form of it.
         let same = came.broken.as_deref().map(without_numbers) == broken;
         same && failure.badness(&came).is_some_and(|b| b >= least)
     };
@@ -47,12 +47,12 @@ pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) ->
     }
 }
 
-/// What went wrong, with whichever client and whatever amount.
+/// The failure without the client and the amount.
 fn without_numbers(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
-/// A way to make a case simpler at a place in it. `None`: there is no such place. At a place where it changes nothing it gives the same
+/// A way to simplify a case at an index. `None`: there is no such index. Where there is nothing to change it returns the same
 /// case.
 type Step = fn(&Case, usize) -> Option<Case>;
 
@@ -70,7 +70,7 @@ const STEPS: &[Step] = &[
     halves,
 ];
 
-/// Without one half of the clients, a quarter, an eighth.
+/// Removes half of the clients, a quarter, an eighth.
 fn fewer(case: &Case, at: usize) -> Option<Case> {
     let parts = [2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8];
     let part = *parts.get(at)?;
@@ -140,7 +140,7 @@ fn equal_share(case: &Case, at: usize) -> Option<Case> {
     Some(case)
 }
 
-/// A member of a tenant, right below the root.
+/// Moves a member of a tenant right below the root.
 fn together(case: &Case, at: usize) -> Option<Case> {
     let mut case = case.clone();
     case.groups.get_mut(at)?.parent = weir_core::ROOT;
@@ -184,7 +184,7 @@ fn halves(case: &Case, at: usize) -> Option<Case> {
     each(case, at, HALVES)
 }
 
-/// What can be done to a client, at one after the other.
+/// Simplifications of a client, for one client after the other.
 fn each(case: &Case, at: usize, all: &[fn(&mut Client)]) -> Option<Case> {
     let mut case = case.clone();
     let client = case.clients.get_mut(at / all.len())?;

@@ -1,34 +1,34 @@
-//! What many cases come to: the table, and the worst of each way to fail.
+//! The table of many cases, and the worst cases of each failure.
 
 use crate::case::KINDS;
 use crate::trial::Outcome;
 use std::fmt::Write as _;
 
-/// A way to fail.
+/// A kind of failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// A promise that can be kept is not.
+    /// A feasible promise is not kept.
     Broken,
-    /// So, and BFQ keeps all of them.
+    /// A feasible promise is not kept, and BFQ keeps all of them.
     BfqKeeps,
-    /// All together get less than under none.
+    /// The total is less than under none.
     Total,
-    /// A realtime client waits longer than alone.
+    /// A realtime client has a higher latency than alone.
     Latency,
-    /// Clients do not get what their shares say.
+    /// Clients do not get their shares.
     Share,
-    /// The idle class is left waiting.
+    /// The idle class waits too long.
     Idle,
-    /// An auditor found something.
+    /// An auditor found a violation.
     Finding,
     /// A panic, or an error where there should be none.
     Panic,
 }
 
-/// Shares are off from this part on.
+/// The relative error of shares that counts as a failure.
 const SHARE_OFF: f64 = 0.1;
 
-/// The idle class waits too long from so many milliseconds on.
+/// The wait of the idle class that counts as a failure, in milliseconds.
 const IDLE_WAIT: f64 = 400.0;
 
 impl Failure {
@@ -58,12 +58,12 @@ impl Failure {
         }
     }
 
-    /// The one of that name.
+    /// The failure of that name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
 
-    /// How bad it is with an outcome, more being worse; `None` if it does not fail in this way.
+    /// How badly an outcome fails, larger being worse; `None` if it does not fail in this way.
     pub fn badness(self, outcome: &Outcome) -> Option<f64> {
         let kind = outcome.kind;
         let broken = outcome.feasible && !outcome.kept();
@@ -83,7 +83,7 @@ impl Failure {
         }
     }
 
-    /// What happened, in a line.
+    /// The failure of an outcome in a line.
     pub fn line(self, outcome: &Outcome) -> String {
         let title = &outcome.title;
         let (second, group) = outcome.worst_at;
@@ -121,14 +121,14 @@ fn worst_latency(outcome: &Outcome) -> Option<f64> {
     outcome.latency.iter().copied().reduce(f64::max)
 }
 
-/// The value below which so many thousandths of all lie (nearest rank); `None` of nothing.
+/// The value below which this many thousandths of all are (nearest rank); `None` without values.
 pub fn quantile(mut values: Vec<f64>, thousandths: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() * thousandths).div_ceil(1000).max(1);
     values.get(rank - 1).copied()
 }
 
-/// A row of the table: what it says, its goal, and its figure for a kind of drives.
+/// A row of the table: its label, its goal, and its figure for a kind of drives.
 struct Row(&'static str, &'static str, fn(&[&Outcome]) -> String);
 
 const ROWS: &[Row] = &[
@@ -201,7 +201,7 @@ fn figure(values: Vec<f64>, thousandths: usize) -> String {
 }
 
 fn least(all: &[&Outcome], thousandths: usize) -> String {
-    // More than the min is as good as the min.
+    // More than the min counts as the min.
     figure(
         feasible(all).iter().map(|o| o.worst.min(1.0)).collect(),
         thousandths,
@@ -239,7 +239,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// A line for each failure of each outcome: seed, kind of drive, failure, how bad, and what happened.
+/// A line for each failure of each outcome: seed, kind of drive, failure, badness, description.
 pub fn list(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -254,7 +254,8 @@ pub fn list(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// The worst outcomes of each way to fail, the worst first, at most `most` of each, as arguments that play them again, `with` others.
+/// The worst outcomes of each failure, the worst first, at most `most` of each, as arguments that run them again, followed by
+/// `with`.
 pub fn worst(outcomes: &[Outcome], most: usize, with: &str) -> String {
     let mut text = String::new();
     for failure in Failure::ALL {

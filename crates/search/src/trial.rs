@@ -1,4 +1,4 @@
-//! A case played under every policy, and what came of it.
+//! Runs of a case under every policy, and the outcome.
 
 use crate::case::{Case, Client};
 use crate::judge::{self, Judged};
@@ -7,62 +7,62 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::{Class, Instant, Limits, Span};
 use weir_sim::{Auditors, Observer, Policy, Results, Run};
 
-/// A run of a case and what was seen of it.
+/// The results of a run of a case.
 #[derive(Debug)]
 pub struct Played {
-    /// Of each client.
+    /// For each client.
     pub clients: Vec<Got>,
-    /// Of each group.
+    /// For each group.
     pub watch: Watch,
-    /// What the auditors found, if there were any: how much, and the first of it.
+    /// The number of violations that auditors found, and the first of them, if there were auditors.
     pub findings: (u64, String),
     /// Changes that were refused.
     pub refusals: usize,
 }
 
-/// What a client got.
+/// The results of a client.
 #[derive(Clone, Debug)]
 pub struct Got {
-    /// Bytes in all.
+    /// Total bytes.
     pub bytes: u64,
     /// Bytes by second.
     pub seconds: Vec<u64>,
-    /// The 99th percentile of its latency, in nanoseconds; zero if nothing was answered.
+    /// The 99th percentile of its latency, in nanoseconds; zero if no request completed.
     pub p99: u64,
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Its seed, where it was drawn.
+    /// Its seed, if it was drawn.
     pub seed: u64,
-    /// Its kind: a place in [`KINDS`](crate::case::KINDS).
+    /// Its kind of drive: an index into [`KINDS`](crate::case::KINDS).
     pub kind: usize,
-    /// The drive's name and how many clients there are.
+    /// The drive's name and the number of clients.
     pub title: String,
-    /// Whether something was promised.
+    /// Whether there are promises.
     pub promised: bool,
-    /// Whether the promises can be kept: the promised clients alone keep them with something to spare, or BFQ keeps them.
+    /// Whether the promises are feasible: the promised clients alone keep them with some reserve, or BFQ keeps them.
     pub feasible: bool,
     /// Whether there is a realtime client.
     pub realtime: bool,
-    /// What the contract policy gave in the worst second of what it had to; infinite if nothing was judged.
+    /// The lowest ratio of any second under the contract policy; infinite if no second was judged.
     pub worst: f64,
-    /// The second of that and whose promise it was.
+    /// The second of that ratio and its group.
     pub worst_at: (u64, u32),
     /// Whether BFQ keeps every promise.
     pub bfq_keeps: bool,
-    /// The sum of what clients got under contract, each by what it gets alone, by the same sum under none.
+    /// The sum over clients of the bandwidth under contract relative to that alone, divided by the same sum under none.
     pub total: Option<f64>,
-    /// For each realtime client, the 99th percentile of its latency by that alone.
+    /// For each realtime client, the 99th percentile of its latency relative to that alone.
     pub latency: Vec<f64>,
-    /// Where clients were to get what their shares say: how far the farthest two are apart, as a part.
+    /// Where clients must get their shares: the relative difference between the two farthest apart.
     pub share_off: Option<f64>,
     /// The longest wait of the idle class, in milliseconds.
     pub idle_wait: Option<f64>,
-    /// What auditors found: how much, and the first of it.
+    /// The number of violations that auditors found, and the first of them.
     pub findings: (u64, String),
-    /// Why there is no result: a panic or an error.
+    /// Why there is no outcome: a panic or an error.
     pub broken: Option<String>,
 }
 
@@ -76,17 +76,17 @@ impl Outcome {
 /// All runs of a case.
 #[derive(Debug)]
 pub struct Trial {
-    /// Everybody, under `none`.
+    /// All clients under `none`.
     pub none: Played,
-    /// Everybody, under `bfq`.
+    /// All clients under `bfq`.
     pub bfq: Played,
-    /// Everybody, under `contract`.
+    /// All clients under `contract`.
     pub contract: Played,
-    /// By client: bytes a second alone on the drive, without contract; `None` for what was not played.
+    /// By client: bytes per second alone on the drive, without contract; `None` if that was not run.
     pub alone: Vec<Option<f64>>,
     /// By client: for realtime ones the 99th percentile alone, in nanoseconds.
     pub realtime: Vec<Option<u64>>,
-    /// Whether the promised clients alone keep every promise with something to spare.
+    /// Whether the promised clients alone keep every promise with some reserve.
     pub alone_keeps: bool,
     /// The promises under contract, second by second.
     pub judged: Vec<Judged>,
@@ -94,22 +94,22 @@ pub struct Trial {
     pub judged_bfq: Vec<Judged>,
 }
 
-/// Different programs that are played alone, at most.
+/// Maximum number of different programs that are run alone.
 const ALONE: usize = 8;
 
-/// Events that a layer holds for auditors: more than any call publishes.
+/// Event capacity of an audited layer: more than any call publishes.
 const EVENTS: u32 = 1 << 16;
 
-/// Seconds for which they are.
+/// Length of the runs alone, in seconds.
 const ALONE_SECONDS: u64 = 2;
 
-/// A case, or a run of it, that ended in a panic or an error.
+/// The panic or the error in which a case, or a run of it, ended.
 pub type Broken = String;
 
-/// Plays a case under a policy.
+/// Runs a case under a policy.
 ///
 /// # Errors
-/// What is wrong with the case, in words.
+/// Why the case cannot be run, in words.
 pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broken> {
     let mut scenario = case.scenario(policy);
     if audited {
@@ -157,10 +157,10 @@ fn got(results: &Results) -> Vec<Got> {
     clients.collect()
 }
 
-/// Plays all runs of a case.
+/// Does all runs of a case.
 ///
 /// # Errors
-/// What went wrong in one of them.
+/// Why one of them failed.
 pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
     let everybody = case.untranslated();
     let none = play(case, &Policy::none(), false)?;
@@ -178,7 +178,7 @@ pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
     })
 }
 
-/// Bytes a second of each client with the drive to itself.
+/// Bytes per second of each client with the drive to itself.
 fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
     let mut known: Vec<(_, f64)> = Vec::new();
     let mut all = Vec::new();
@@ -208,7 +208,7 @@ fn realtime(case: &Case) -> Result<Vec<Option<u64>>, Broken> {
     (0..case.clients.len()).map(one).collect()
 }
 
-/// Whether promised and realtime clients keep their promises when nobody else is there.
+/// Whether promised and realtime clients keep their promises without the other clients.
 fn alone_keeps(case: &Case) -> Result<bool, Broken> {
     let case = case.only(|c| case.is_client_promised(c) || case.is_realtime(c));
     if case.clients.is_empty() {
@@ -225,7 +225,7 @@ fn alone_keeps(case: &Case) -> Result<bool, Broken> {
 }
 
 impl Trial {
-    /// What came of it.
+    /// The outcome of all runs.
     pub fn outcome(&self, case: &Case) -> Outcome {
         let worst = judge::worst(&self.judged);
         let bfq_keeps = self.judged_bfq.iter().all(Judged::is_kept);
@@ -279,9 +279,9 @@ impl Trial {
         self.contract.watch.starved().map(|ns| ns as f64 / 1e6)
     }
 
-    /// How far clients that differ in their shares only are from these, over the ten seconds from the second on: the most for its
-    /// share by the least, less one. Who gets nine tenths of what it gets alone cannot use more and is not to be compared with those of
-    /// smaller shares.
+    /// How far clients that differ only in their shares are from these shares, over the ten seconds from the second on: the
+    /// largest bandwidth per share divided by the smallest, less one. A client that gets nine tenths of what it gets alone cannot
+    /// use more, and is not compared with those of smaller shares.
     fn share_off(&self, case: &Case) -> Option<f64> {
         let mut most: Option<f64> = None;
         let clients: Vec<usize> = (0..case.clients.len())
@@ -298,7 +298,7 @@ impl Trial {
         most
     }
 
-    /// How far two clients are apart.
+    /// The relative difference between two clients.
     fn apart(&self, case: &Case, a: usize, b: usize) -> Option<f64> {
         const SECONDS: u64 = 10;
         let bytes = |c: usize| -> u64 {
@@ -321,7 +321,7 @@ impl Trial {
     }
 }
 
-/// Whether a client is one of those that have to get what their shares say.
+/// Whether a client is one of those that must get their shares.
 fn is_clone(case: &Case, client: usize) -> bool {
     let Client {
         group,
@@ -354,7 +354,7 @@ fn is_clone(case: &Case, client: usize) -> bool {
         && unchanged
 }
 
-/// The drive and how many clients there are, in a few words.
+/// The drive and the number of clients, in a few words.
 pub fn title(case: &Case) -> String {
     let drive = match &case.drive {
         crate::case::DriveChoice::Profile(name) => (*name).to_owned(),
@@ -372,7 +372,7 @@ pub fn title(case: &Case) -> String {
     )
 }
 
-/// As [`trial`] and its outcome; a panic, too, is an outcome.
+/// As [`trial`] and its outcome; a panic is an outcome, too.
 pub fn outcome(case: &Case, audited: bool) -> Outcome {
     let played = catch_unwind(AssertUnwindSafe(|| trial(case, audited)));
     match played {
@@ -392,7 +392,7 @@ fn broken(case: &Case, why: String) -> Outcome {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -1,4 +1,4 @@
-//! Who watches a run: what each promised group got in each second, when it waited, and how long the idle class was left waiting.
+//! Observes a run: what each group with a promise got in each second, when it waited, and how long the idle class waited.
 
 use crate::case::Case;
 use weir_core::record::{Call, Observer};
@@ -6,25 +6,25 @@ use weir_core::{Class, GroupId, Instant, Layer, Op, Outcome, Output, Request, St
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What was seen of a run's groups.
+/// What was observed of a run's groups.
 #[derive(Debug)]
 pub struct Watch {
     /// By group, from 0 (the root).
     nodes: Vec<Node>,
-    /// By group: itself and those above it.
+    /// By group: itself and the groups above it.
     paths: Vec<Vec<u32>>,
     /// By slot.
     streams: Vec<Option<Stream>>,
 }
 
-/// What was seen of a group.
+/// What was observed of a group.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     /// By second.
     pub seconds: Vec<Second>,
     /// Bytes of its longest request.
     pub longest: u64,
-    /// For class idle: the longest time for which it had something for the drive and nothing of it was dispatched, in nanoseconds.
+    /// For the idle class: the longest time for which it had something to send and nothing was dispatched, in nanoseconds.
     pub starved: u64,
     idle: bool,
     outstanding: u64,
@@ -37,11 +37,11 @@ pub struct Node {
 /// A group in a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Second {
-    /// Bytes answered.
+    /// Bytes completed.
     pub bytes: u64,
-    /// Reads and writes answered.
+    /// Reads and writes completed.
     pub requests: u64,
-    /// Nanoseconds in which some request was outstanding.
+    /// Nanoseconds in which at least one request was outstanding.
     pub waited: u64,
 }
 
@@ -54,7 +54,7 @@ struct Stream {
 }
 
 impl Watch {
-    /// Of a run of `case`, which has not begun.
+    /// For a run of `case` that has not begun.
     pub fn new(case: &Case) -> Self {
         let node = |idle| Node {
             seconds: vec![Second::default(); case.seconds as usize + 1],
@@ -71,18 +71,18 @@ impl Watch {
         }
     }
 
-    /// What was seen of a group.
+    /// What was observed of a group.
     pub fn group(&self, group: GroupId) -> &Node {
         &self.nodes[group.0 as usize]
     }
 
-    /// Of all groups of class idle: the longest time that one was left waiting, in nanoseconds. `None` if there is none.
+    /// Of all groups of the idle class, the longest wait in nanoseconds. `None` if there is none.
     pub fn starved(&self) -> Option<u64> {
         let idle = self.nodes.iter().filter(|n| n.idle);
         idle.map(|n| n.starved).max()
     }
 
-    /// The run is over.
+    /// The run has ended.
     pub fn end(&mut self, now: Instant) {
         for node in &mut self.nodes {
             if node.outstanding > 0 {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn the_idle_class_starves_while_the_drive_takes_nothing() {
         let starved = |depth: u32, class: &str| {
-            // One command at a time, 10 ms each, and nothing for the second from 500 ms on.
+            // One command at a time, 10 ms each, and no service for the second from 500 ms on.
             let text = format!(
                 "case name=x seconds=2 drive=null:service=10000000,tags=1,link=0 freeze=500ms,1s,9s capacity=1GB/s,1GB/s,0; \
                  group{class}; client group=1 size=4KiB depth={depth}"

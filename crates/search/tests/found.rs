@@ -1,15 +1,15 @@
-//! What searches have found, each as a small case: the promises, and what the others and the drive are left with.
+//! Findings of searches, each as a small case: the promises, and the cost to the others and to the drive.
 //!
-//! A case is a line that `cargo run --release -p weir-search --example promises -- --case '...' --seconds` plays as well.
+//! A case is a line that `cargo run --release -p weir-search --example promises -- --case '...' --seconds` runs as well.
 
 use weir_search::case::{Case, KINDS};
 use weir_search::judge::Judged;
 use weir_search::trial::{self, Outcome, Played, Trial};
 
-/// The idle class waits for 200 ms and a request at the most; judged by twice that.
+/// The idle class waits at most 200 ms and a request; the tests allow twice that.
 const IDLE_MS: f64 = 400.0;
 
-/// All runs of a case, `contract` with every auditor watching.
+/// All runs of a case, `contract` with every auditor.
 struct Tried {
     case: Case,
     trial: Trial,
@@ -32,7 +32,7 @@ fn tried(drive: &str, seconds: u64, capacity: &str, parts: &str) -> Tried {
 }
 
 impl Tried {
-    /// Every promise is kept in every judged second, and that could be asked for.
+    /// Asserts that the promises are feasible and kept in every judged second.
     fn keeps(&self) {
         assert!(self.outcome.feasible, "{}", self.case);
         assert!(!self.trial.judged.is_empty(), "{}", self.case);
@@ -40,7 +40,7 @@ impl Tried {
         assert!(broken.is_empty(), "{broken:#?}\n{}", self.case);
     }
 
-    /// What clients get, each by what it gets alone, is nearly as much as under `none`.
+    /// Asserts that clients get nearly as much as under `none`, each relative to its bandwidth alone.
     fn wastes_nothing(&self) {
         let [null, ssd, hdd] = [0.95, 0.9, 0.8];
         let least = [null, ssd, hdd][self.case.kind()];
@@ -49,7 +49,7 @@ impl Tried {
         assert!(total >= least, "{kind}: {total:.3} of none\n{}", self.case);
     }
 
-    /// Bytes a second under `contract`, of one client.
+    /// Bytes per second of one client under `contract`.
     fn rate(&self, client: usize) -> u64 {
         self.rate_in(&self.trial.contract, client)
     }
@@ -58,14 +58,14 @@ impl Tried {
         played.clients[client].bytes / self.case.seconds
     }
 
-    /// Bytes under `contract` in the client's worst second.
+    /// Bytes of the client's worst second under `contract`.
     fn least(&self, client: usize) -> u64 {
         let seconds = &self.trial.contract.clients[client].seconds;
         assert_eq!(seconds.len() as u64, self.case.seconds);
         *seconds.iter().min().expect("there was a second")
     }
 
-    /// Bytes a second of all together.
+    /// Bytes per second of all clients together.
     fn all_in(&self, played: &Played) -> u64 {
         let clients = 0..self.case.clients.len();
         clients.map(|c| self.rate_in(played, c)).sum()
@@ -116,7 +116,8 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
     assert!(all * 100 >= none * 95, "{all} of {none}");
 }
 
-/// It reads a page every millisecond or two, far less than its share; BFQ idles for it, at a quarter of the total.
+/// A client that reads a page every millisecond or two, far less than its share; BFQ idles for it, at the cost of a quarter of the
+/// total.
 #[test]
 fn the_idle_class_takes_nobodys_turn() {
     let tried = tried(
@@ -146,7 +147,7 @@ fn a_promise_is_kept_on_a_drive_that_runs_dry_all_the_time() {
     tried.wastes_nothing();
 }
 
-/// Flash of 2012 without a buffer for writes.
+/// Flash of 2012 without a write buffer.
 const SLOW_FLASH: &str = "ssd:size=16000000000,tags=32,queues=1,link=515000000,duplex=0,overhead=51600,command=22800,channels=8,dies=4,\
      channel=166000000,page=8192,read=71100,program=1300000,erase=3000000,suspend=100000,block=256,read_ahead=262144,window=500000,\
      favour=12400000,write_buffer=0,flush=2620000,protected=0,spare=70,filled=50";
@@ -225,7 +226,7 @@ fn eight_streams_on_a_disk_all_get_on() {
     assert!(least * 16 >= all, "{rates:?}");
 }
 
-/// One that reads at random beside fifteen that read files, as in the comparison of BFQ and io.latency.
+/// A random reader beside fifteen readers of files, as in the comparison of BFQ and io.latency.
 fn beside_fifteen_files(min: &str) -> Tried {
     let groups = ["group"; 15].join("; ");
     let client = |n: u32| format!("client group={n} at=sequential size=4KiB buffered");
@@ -301,7 +302,7 @@ fn promises_that_are_exceeded_cost_nothing() {
     }
 }
 
-/// The promise leaves 150 MB/s; of these the tenant has an eleventh, all of it due to the member that was promised nothing.
+/// The promise leaves 150 MB/s; the tenant's share is an eleventh of these, all of it due to the member without a promise.
 #[test]
 fn a_member_has_what_the_tenants_share_leaves_it_beside_a_promised_one() {
     let tried = tried(
@@ -380,7 +381,7 @@ fn a_shallow_client_of_a_large_share_gets_it_beside_a_deep_one() {
     );
 }
 
-/// First in five, seven and twenty: the second after it is judged as any other.
+/// First in five, seven and twenty seconds: the second after a freeze is judged like any other.
 #[test]
 fn promises_are_kept_again_in_the_first_second_after_a_freeze() {
     let flash = "group min=10MB/s; group; client group=1 size=4KiB depth=4; client group=2 at=sequential size=128KiB depth=16";
@@ -419,7 +420,7 @@ fn a_drive_that_is_only_slow_to_answer_has_no_turns() {
 
 #[test]
 fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
-    // A request takes 6.6 ms whatever its length, 62 at a time.
+    // A request takes 6.6 ms whatever its length, with 62 in parallel.
     let tried = tried(
         "null:service=6608000,tags=62,queues=1,link=0,tick=0,wake=0",
         5,
@@ -430,7 +431,7 @@ fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
          client group=3 at=sequential writes=50 size=256KiB depth=3 poisson=3.61ms space=4GiB",
     );
     tried.keeps();
-    // Cut to 32 KiB it was a third.
+    // Split into 32 KiB it was a third.
     let total = tried.outcome.total.expect("somebody got something");
     assert!(total >= 0.8, "{total:.3} of none");
 }

@@ -1,4 +1,4 @@
-//! A search of a few seeds from beginning to end: what comes out depends on the seeds alone.
+//! A search of a few seeds from beginning to end: its result depends on the seeds alone.
 
 use weir_search::case::{Case, KINDS};
 use weir_search::search::{Plan, drawn, search};
@@ -42,7 +42,7 @@ fn outcomes_do_not_depend_on_jobs_and_nothing_panics() {
 fn a_case_reads_back_from_its_text() {
     let mut kinds = [0; 3];
     for seed in 100..112 {
-        // A kind is asked for, so that all three are seen; the same seed draws the same again.
+        // A kind is requested, so that all three occur; the same seed draws the same case again.
         let kind = Some(seed as usize % 3);
         let case = drawn(seed, kind).expect("a case");
         kinds[case.kind()] += 1;
@@ -91,7 +91,7 @@ fn a_text_that_is_no_case_says_why() {
     }
 }
 
-/// What fails whatever the policies do: a client that cannot be.
+/// A case that fails whatever the policies do: an impossible client.
 #[test]
 fn a_case_shrinks_to_what_fails() {
     let text = "case name=x seconds=3 drive=plextor-px-256m5s capacity=1GB/s,1GB/s,0; group min=1MB/s; group share=7; group; \
@@ -106,6 +106,6 @@ fn a_case_shrinks_to_what_fails() {
     assert_eq!((small.clients.len(), small.groups.len()), (1, 1));
     assert_eq!(small.clients[0].program.depth, 0);
     assert_eq!((small.seconds, small.changes.len()), (2, 0));
-    // What does not fail in this way stays as it is.
+    // A case that does not fail in this way stays as it is.
     assert_eq!(shrink(&case, Failure::Share, |_| {}), case);
 }

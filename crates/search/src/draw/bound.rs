@@ -1,4 +1,4 @@
-//! Cases are made so small that thousands of them can be played.
+//! Bounds the size of cases, so that thousands of them can be run.
 
 use super::dice::Dice;
 use crate::case::{Case, Client};
@@ -7,13 +7,13 @@ use weir_core::{Class, Instant, Span};
 use weir_load::{Arrival, Size};
 use weir_sim::{Policy, Run};
 
-/// Requests of a run, at most; drawn for each case.
+/// Maximum number of requests of a run; drawn for each case.
 const REQUESTS: (u64, u64) = (20_000, 300_000);
 
-/// What a case is made smaller in, at most.
+/// Maximum number of reductions of a case.
 const ROUNDS: u32 = 24;
 
-/// Takes clients away, makes requests longer and fewer, until the case is of a size that is drawn.
+/// Removes clients and makes requests longer and fewer, until the case has the size that was drawn.
 pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     let most = dice.log(REQUESTS.0, REQUESTS.1);
     for round in 0..ROUNDS {
@@ -36,7 +36,7 @@ pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Requests that a run has, from what comes in its first tenth of a second with everybody there.
+/// Estimates the requests of a run from the first tenth of a second with all clients.
 fn requests(case: &Case) -> Result<u64, Broken> {
     const TENTH: Span = Span::from_millis(100);
     let mut all = case.clone();
@@ -56,7 +56,7 @@ fn requests(case: &Case) -> Result<u64, Broken> {
     Ok(run.layer().counters().done * 10 * case.seconds)
 }
 
-/// Every second client goes, but for those that something is to be seen of.
+/// Removes every second client, except those that a figure depends on.
 fn halve(case: &mut Case) {
     if case.clients.len() <= 3 {
         return;
@@ -74,7 +74,7 @@ fn lengthen(client: &mut Client) {
     let longer = |bytes: u32| (bytes * 4).min(bytes.max(256 << 10));
     client.program.size = match client.program.size {
         Size::Fixed(bytes) => Size::Fixed(longer(bytes)),
-        // None is drawn.
+        // The search draws no such size.
         Size::Split(split) => Size::Split(split),
         Size::Range { min, max, step } => Size::Range {
             min: longer(min),
@@ -84,7 +84,7 @@ fn lengthen(client: &mut Client) {
     };
 }
 
-/// Half as much at a time, or longer pauses.
+/// Halves the queue depth, or lengthens the think time.
 fn slow(client: &mut Client) {
     let program = &mut client.program;
     match &mut program.arrival {
@@ -96,7 +96,7 @@ fn slow(client: &mut Client) {
     }
 }
 
-/// What comes and goes does so within the time there is.
+/// Moves arrivals, departures and changes into the length of the case.
 fn within(case: &mut Case) {
     let end = Span::from_secs(case.seconds);
     for client in &mut case.clients {

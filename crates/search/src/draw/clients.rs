@@ -1,4 +1,4 @@
-//! Clients, their groups, and what they do.
+//! Clients, their groups, and their programs.
 
 use super::dice::Dice;
 use crate::case::{Case, Client, KINDS, max_bandwidth};
@@ -6,10 +6,10 @@ use weir_core::{Class, Contract, GroupId, Knobs, ROOT, Span};
 use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::GroupSpec;
 
-/// Different programs in a case, at most, beside those of realtime clients and clones.
+/// Maximum number of different programs in a case, beside those of realtime clients and clones.
 const PROGRAMS: u64 = 6;
 
-/// Adds clients of a few different programs, most in a group of their own, some together in a tenant.
+/// Adds clients with a few different programs, most in a group of their own, some together in a tenant.
 pub(super) fn add(dice: &mut Dice, case: &mut Case) {
     let number = match dice.range(0, 49) {
         0 => dice.range(41, 200),
@@ -67,7 +67,7 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
     special(dice, case, kind, size);
 }
 
-/// Clients that differ in their shares only, with so much outstanding that the drive is theirs to share.
+/// Clients that differ in their shares only, with queue depths that use the drive fully.
 fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     let (mut program, _) = program(dice, kind);
     program.arrival = Arrival::Closed { think: Span::ZERO };
@@ -88,7 +88,7 @@ fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     }
 }
 
-/// Realtime clients and an idle one, in some cases.
+/// In some cases, realtime clients and an idle one.
 fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     if dice.chance(1, 6) {
         for _ in 0..dice.range(1, 2) {
@@ -98,7 +98,7 @@ fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
                 program.sync = SyncMode::Never;
             }
             let own = group(dice, case, ROOT, true);
-            // Its max comes when it is known what it gets alone.
+            // Its max is set when its bandwidth alone is known.
             case.groups[own.0 as usize - 1].contract.class = Class::Realtime;
             case.clients.push(Client {
                 group: own,
@@ -151,7 +151,7 @@ fn client(
     match dice.range(0, 39) {
         0 | 1 => arrives = Span::from_millis(dice.range(1, millis / 2)),
         2 => leaves = Some(Span::from_millis(dice.range(millis / 2, millis - 1))),
-        // A burst: on for a while.
+        // A burst: active for a while.
         3 | 4 => {
             let start = dice.range(0, millis - 1000);
             program.start = Span::from_millis(start);
@@ -216,7 +216,7 @@ fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
 }
 
 fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
-    // Requests a second that an open loop asks for.
+    // Requests per second of an open loop.
     let most = [20_000, 20_000, 200][kind];
     let interval = Span::from_micros(1_000_000 / dice.log(5, most));
     match dice.range(0, 19) {
@@ -229,7 +229,7 @@ fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
     }
 }
 
-/// Bytes of each client's space, so that all of them lie on the drive.
+/// Bytes of each client's space, so that all of them fit on the drive.
 fn space(dice: &mut Dice, case: &Case, clients: u64) -> u64 {
     let most = match case.drive.config().size() {
         Some(size) => size / clients,

@@ -1,10 +1,10 @@
-//! What is drawn with.
+//! Random draws.
 
 use std::num::NonZeroU64;
 use weir_core::Span;
 use weir_load::Rng;
 
-/// Random numbers in the shapes that cases need.
+/// Random numbers in the forms that cases need.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(Rng);
 
@@ -15,12 +15,12 @@ impl Dice {
         ))
     }
 
-    /// From `low` to `high`, both included, each equally likely.
+    /// A uniformly distributed number from `low` to `high`, both included.
     pub(super) fn range(&mut self, low: u64, high: u64) -> u64 {
         self.0.range(low, high)
     }
 
-    /// From `low` (at least 1) to `high`, each order of magnitude about equally likely.
+    /// A number from `low` (at least 1) to `high`, with each order of magnitude about equally likely.
     pub(super) fn log(&mut self, low: u64, high: u64) -> u64 {
         let octaves = u64::from((high / low).max(1).ilog2());
         let from = low << self.0.range(0, octaves);

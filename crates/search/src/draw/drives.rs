@@ -1,4 +1,4 @@
-//! Drives: half of them profiles that come with Weir, half drawn.
+//! Drives: half of them built-in profiles, half drawn.
 
 use super::dice::Dice;
 use crate::case::{DriveChoice, KINDS};
@@ -6,7 +6,7 @@ use weir_config::profile;
 use weir_core::Span;
 use weir_drive::{Config, hdd, null, ssd};
 
-/// A drive of a kind: a place in [`KINDS`].
+/// A drive of a kind, an index into [`KINDS`].
 pub(super) fn choice(dice: &mut Dice, kind: usize) -> DriveChoice {
     if dice.chance(1, 2) {
         let of_kind = |name: &&str| {
@@ -24,7 +24,7 @@ pub(super) fn choice(dice: &mut Dice, kind: usize) -> DriveChoice {
     DriveChoice::Drawn(drawn)
 }
 
-/// A drive of up to 150 000 commands a second, most on links that bound them further.
+/// A drive of up to 150 000 commands per second, most of them on links that limit them further.
 fn null(dice: &mut Dice) -> null::Config {
     let tags = dice.log(1, 64);
     let least = (tags * 1_000_000 / 150_000).max(20);
@@ -98,7 +98,7 @@ fn flash(dice: &mut Dice) -> ssd::Config {
     }
 }
 
-/// Small blocks of few dies can be more than the model takes.
+/// Small blocks of few dies may be more than the model permits.
 fn in_few_blocks(mut drive: ssd::Config) -> ssd::Config {
     while drive.validate().is_err_and(|e| e.key == "block") {
         drive.block *= 2;

@@ -12,10 +12,10 @@ use dice::Dice;
 use weir_core::{Capacity, GroupId, ROOT, Span};
 use weir_drive::Freeze;
 
-/// The case of a seed. What is promised is a part of what the promised clients get without the others, so this plays them.
+/// The case of a seed. Promises are a part of what the promised clients get without the others, so this runs them.
 ///
 /// # Errors
-/// What is wrong with what was drawn, in words: a mistake in the drawing.
+/// Why the draw failed, in words: a bug in the search.
 pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
     let mut dice = Dice::new(seed);
     let kind_drawn = dice.weighted(&[(30, 0), (40, 1), (30, 2)]);
@@ -50,7 +50,7 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
     Ok(case)
 }
 
-/// One second in five, three in seven, or eight in twenty.
+/// A freeze of one second in five, three in seven, or eight in twenty.
 fn freeze(dice: &mut Dice) -> Freeze {
     let (length, every) = *dice.pick(&[(1, 5), (3, 7), (8, 20)]);
     Freeze {
@@ -60,7 +60,7 @@ fn freeze(dice: &mut Dice) -> Freeze {
     }
 }
 
-/// Contracts change in the middle: shares, and mins that become less, go, or come only then.
+/// Contracts change in the middle: shares change, and mins are reduced, removed, or only then added.
 fn change(dice: &mut Dice, case: &mut Case) {
     for _ in 0..dice.range(1, 3) {
         let group = GroupId(dice.range(1, case.groups.len() as u64) as u32);
@@ -71,7 +71,7 @@ fn change(dice: &mut Dice, case: &mut Case) {
         let tenant = case.groups.iter().any(|g| g.parent == group);
         let spec = &mut case.groups[group.0 as usize - 1];
         let mut contract = spec.contract;
-        // The mins of a tenant's members stay within its own only where all of them stay as they are.
+        // The mins of a tenant's members only stay within its own if all of them stay the same.
         if tenant || spec.parent != ROOT || dice.chance(1, 3) {
             contract.share = dice.log(1, 1000) as u16;
         } else if dice.chance(1, 3) {

@@ -1,4 +1,4 @@
-//! What clients are promised: a part of what they get without the others.
+//! Promises: a part of what clients get without the others.
 
 use super::dice::Dice;
 use crate::case::{Case, max_bandwidth};
@@ -12,7 +12,7 @@ use weir_sim::Policy;
 pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     realtime(dice, case)?;
     let mut chosen = choose(dice, case);
-    // Measured together, with the realtime ones.
+    // Measured together with the realtime clients.
     let is_there = |client: usize| {
         let mut path = case.path(case.clients[client].group);
         path.any(|g| chosen.contains(&g)) || case.is_realtime(client)
@@ -33,7 +33,7 @@ pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     Ok(())
 }
 
-/// The case with everybody there from the beginning, a drive that does not freeze, and room for all.
+/// The case with all clients present from the start, a drive that does not freeze, and a capacity that admits everything.
 fn measured(case: &Case) -> Case {
     let mut case = case.clone();
     case.freeze = None;
@@ -44,7 +44,7 @@ fn measured(case: &Case) -> Case {
     case
 }
 
-/// Groups that are promised something: mostly one to six, sometimes all; members of a tenant only with it.
+/// The groups with a promise: mostly one to six, sometimes all; members of a tenant only if the tenant has one.
 fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
     let ids = (1..=case.groups.len() as u32).map(GroupId);
     let mut left: Vec<GroupId> = ids
@@ -72,7 +72,7 @@ fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
     chosen
 }
 
-/// How many of the first groups are those of clones.
+/// How many of the first groups belong to clones.
 fn clones(case: &Case) -> u32 {
     let first = case.clients.first().map(|c| c.program);
     let alike = case
@@ -83,7 +83,7 @@ fn clones(case: &Case) -> u32 {
     alike.count() as u32
 }
 
-/// From 5 to 95 per cent, small parts as often as large ones.
+/// From 5 to 95 per cent, with small parts as likely as large ones.
 fn per_mille(dice: &mut Dice) -> u64 {
     if dice.chance(1, 2) {
         dice.log(50, 950)
@@ -92,7 +92,7 @@ fn per_mille(dice: &mut Dice) -> u64 {
     }
 }
 
-/// A min for a group, within its max; a tenant gets at least what its members have (they come before it).
+/// A min for a group, within its max; a tenant gets at least the sum of its members' (they come before it).
 fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, requests: bool) {
     let mean = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() / seconds.len() as u64;
     let (bytes, iops) = (mean(|s| s.bytes), mean(|s| s.requests));
@@ -103,7 +103,7 @@ fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, reque
     let parent = case.groups[group.0 as usize - 1].parent;
     let contract = &mut case.groups[group.0 as usize - 1].contract;
     let iops = (iops * part / 1000).max(below_iops);
-    // Requests are promised to those who stand alone only: bytes and requests do not add up in a tenant.
+    // Only groups outside of tenants are promised requests: bytes and requests do not add up in a tenant.
     if requests && parent == ROOT && below == 0 && below_iops == 0 && !contract.max.is_limited() {
         contract.min_iops = iops;
         return;
@@ -115,7 +115,7 @@ fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, reque
     contract.min = min;
 }
 
-/// A max for each realtime client: a part of what it gets alone, which some reach and some stay below.
+/// A max for each realtime client: a part of its bandwidth alone, which some clients reach and others do not.
 fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     for index in 0..case.clients.len() {
         if !case.is_realtime(index) {

@@ -1,6 +1,6 @@
-//! Cases as a line of text, to be printed, changed and played again.
+//! Cases as a line of text, to be printed, edited and run again.
 //!
-//! A case is a few words for each of its parts, parts apart by `;`:
+//! A case is a few words for each of its parts, separated by `;`:
 //!
 //! ```text
 //! case name=7 seconds=5 drive=demo capacity=250MB/s,250MB/s,0; group min=10MB/s; group share=200 max=5MB/s; client group=1
@@ -95,7 +95,7 @@ impl Display for DriveChoice {
     }
 }
 
-/// What of a contract is not as usual.
+/// The fields of a contract that differ from the default.
 pub(crate) fn contract(f: &mut Formatter<'_>, contract: &Contract) -> fmt::Result {
     let Contract {
         min,
@@ -146,7 +146,7 @@ impl Display for Client {
                 let [min, max, step] = [min, max, step].map(|n| Bytes(n.into()));
                 write!(f, " size={min},{max},{step}")?;
             }
-            // None is drawn.
+            // The search draws no such size.
             Size::Split(split) => write!(f, " size={:?}", split.parts())?,
         }
         write!(f, " depth={}", program.depth)?;

@@ -1,4 +1,4 @@
-//! Cases read from their text.
+//! Parses cases from their text.
 
 use super::TextError;
 use crate::case::{Case, Change, Client, DriveChoice};
@@ -53,7 +53,7 @@ impl FromStr for Case {
     }
 }
 
-/// Groups that are named exist, parents before their children.
+/// Checks that groups exist where they are named, and that parents come before their children.
 fn check(case: Case) -> Result<Case> {
     let groups = case.groups.len() as u32;
     let exists = |g: GroupId| (1..=groups).contains(&g.0);
@@ -68,7 +68,7 @@ fn check(case: Case) -> Result<Case> {
     Ok(case)
 }
 
-/// A part: a word that says what it is, and words with or without a value.
+/// A part: a word that names it, and words with or without a value.
 struct Words<'a> {
     what: &'a str,
     words: Vec<(&'a str, Option<&'a str>)>,
@@ -120,14 +120,14 @@ impl<'a> Words<'a> {
         Ok(self.number::<Rate>(key)?.map_or(0, |r| r.0))
     }
 
-    /// Values apart by commas.
+    /// Values separated by commas.
     fn list<T: FromStr<Err: Display>>(&mut self, key: &str) -> Result<Vec<T>> {
         let text = self.text(key).unwrap_or_default();
         let parts = text.split(',').filter(|p| !p.is_empty());
         parts.map(|part| value(key, part)).collect()
     }
 
-    /// Nothing is left over.
+    /// Checks that no word is left over.
     fn end(self) -> Result<()> {
         match self.words.first() {
             Some((key, _)) => wrong(format!("{}: {key:?} is unknown", self.what)),
