@@ -1,4 +1,4 @@
-//! Choosing a ring.
+//! Choice of a ring.
 
 use std::io;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::ring::{Completion, OpId, Registration, Rejected, Ring};
 use crate::uring::UringRing;
 use crate::waker::Waker;
 
-/// Which ring to open.
+/// Which kind of ring to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// `io_uring`, or poll where the system refuses it.
+    /// `io_uring`, or poll if the system refuses it.
     #[default]
     Auto,
     /// `io_uring` or nothing.
@@ -22,24 +22,24 @@ pub enum Backend {
     Poll,
 }
 
-/// What a ring is opened with.
+/// The configuration of a ring.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which ring.
+    /// Which kind of ring.
     pub backend: Backend,
-    /// Size of the arena in bytes, rounded up to whole pages. 512 of them are the ring's own.
+    /// Size of the arena in bytes, rounded up to whole pages. The ring itself uses 512 of them.
     pub arena_bytes: usize,
-    /// The most operations in flight, 1 to 8192.
+    /// Maximum number of operations in flight, 1 to 8192.
     pub in_flight: usize,
-    /// The most bytes of the arena to register with the kernel, which pins them in memory.
+    /// Maximum number of bytes of the arena to register with the kernel, which pins them in memory.
     pub registered_bytes: usize,
 }
 
 impl Config {
-    /// The most operations in flight a ring can be opened for.
+    /// The largest permitted maximum of operations in flight.
     pub const MAX_IN_FLIGHT: usize = 8192;
 
-    /// The arena and the waker, after a look at the bounds.
+    /// Creates the arena and the waker, after checking the bounds.
     pub(crate) fn parts(&self) -> Result<(Arena, Waker), OpenError> {
         if self.in_flight == 0 || self.in_flight > Self::MAX_IN_FLIGHT {
             return Err(OpenError::InFlight(self.in_flight));
@@ -54,7 +54,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// `Auto`, 64 MiB, 1024 operations, as much registered as permitted.
+    /// `Auto`, 64 MiB, 1024 operations, and as much registered memory as permitted.
     fn default() -> Self {
         Self {
             backend: Backend::Auto,
@@ -68,15 +68,15 @@ impl Default for Config {
 /// Why a ring could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// `in_flight` is out of its bounds.
+    /// `in_flight` is out of range.
     #[error("a ring has 1 to 8192 operations in flight, not {0}")]
     InFlight(usize),
     /// The arena could not be mapped.
     #[error("cannot map an arena of {bytes} bytes: {source}")]
     Arena {
-        /// The size asked for.
+        /// The requested size.
         bytes: usize,
-        /// What the system answered.
+        /// The system's error.
         source: io::Error,
     },
     /// The system refuses `io_uring`.
@@ -84,14 +84,14 @@ pub enum OpenError {
         "cannot set up io_uring: {0}; kernel 6.1 is needed, and kernel.io_uring_disabled, containers and seccomp may forbid it: use the poll backend"
     )]
     Uring(io::Error),
-    /// The waker could not be made.
+    /// The waker could not be created.
     #[error("cannot make an eventfd to be woken by: {0}")]
     Waker(io::Error),
 }
 
 /// A ring of either kind.
 #[derive(Debug)]
-// There is one for each shard, and it stays where it is.
+// There is one for each shard, and it is not moved.
 #[expect(clippy::large_enum_variant)]
 pub enum AnyRing {
     /// By `io_uring`.
@@ -101,11 +101,11 @@ pub enum AnyRing {
 }
 
 impl AnyRing {
-    /// Opens the ring that `config` asks for, on the thread that is to use it.
+    /// Opens the ring that `config` asks for. Must be called on the thread that uses it.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`]; with [`Backend::Auto`] a refused `io_uring` is none.
+    /// See [`OpenError`]; with [`Backend::Auto`] a refused `io_uring` is not an error.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         match config.backend {
             Backend::Uring => UringRing::open(config).map(Self::Uring),
@@ -128,7 +128,7 @@ impl AnyRing {
     }
 }
 
-/// The same call on whichever ring it is.
+/// Calls the same method on either ring.
 macro_rules! either {
     ($any:expr, $ring:ident => $call:expr) => {
         match $any {

@@ -1,4 +1,4 @@
-//! One region of memory, and the buffers cut from it.
+//! A region of memory, and the buffers allocated from it.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,17 +10,16 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::buddy::Buddy;
 
-/// The smallest buffer, bytes.
+/// Size of the smallest buffer in bytes.
 const UNIT: usize = 512;
-/// What the region's size is rounded up to, bytes.
+/// The granularity of the region's size in bytes.
 const PAGE: usize = 4096;
 
-/// A bounded supply of buffers, in one private mapping whose size is chosen once.
+/// A bounded supply of buffers in one private mapping of fixed size.
 ///
-/// Buffers have power-of-two capacities from 512 bytes up; those of 4096 bytes and more are
-/// aligned to at least 4096. Taking and returning one costs no system call and no allocation.
-/// Clones are handles on the same arena; the mapping ends when the last handle and the last buffer
-/// are gone, never before.
+/// Buffers have power-of-two capacities from 512 bytes up; those of 4096 bytes and more are aligned to at least 4096. Allocating
+/// and freeing one needs no system call and no heap allocation. Clones are handles to the same arena; the mapping is removed when
+/// the last handle and the last buffer have been dropped, never before.
 #[derive(Clone)]
 pub struct Arena(Rc<Region>);
 
@@ -31,14 +30,14 @@ struct Region {
 }
 
 impl Arena {
-    /// The largest buffer an arena of any size gives, bytes.
+    /// Size of the largest buffer that any arena provides, in bytes.
     pub const MAX_BUF: usize = UNIT << Buddy::MAX_ORDER;
 
     /// Maps an arena of `bytes`, rounded up to whole pages; the pages are not touched.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for 0 or more than 1 TiB, else what mmap(2) answers.
+    /// `InvalidInput` for 0 or more than 1 TiB, otherwise the error of mmap(2).
     pub fn new(bytes: usize) -> io::Result<Self> {
         if bytes == 0 || bytes > 1 << 40 {
             return Err(io::Error::new(
@@ -63,11 +62,10 @@ impl Arena {
         })))
     }
 
-    /// A buffer whose window is its first `len` bytes and whose capacity is the next power of two,
-    /// at least 512. Its contents are whatever was there last, zeroes at first.
+    /// A buffer whose window is its first `len` bytes and whose capacity is the next power of two, at least 512. Its contents are
+    /// whatever was there before, initially zeroes.
     ///
-    /// `None` when no piece that large is free, or when `len` is 0 or more than
-    /// [`Arena::MAX_BUF`].
+    /// `None` if no free block is large enough, or if `len` is 0 or more than [`Arena::MAX_BUF`].
     pub fn alloc(&self, len: usize) -> Option<Buf> {
         if len == 0 || len > Self::MAX_BUF {
             return None;
@@ -83,12 +81,12 @@ impl Arena {
         }))
     }
 
-    /// Bytes in all.
+    /// Total size in bytes.
     pub fn capacity(&self) -> usize {
         self.0.bytes
     }
 
-    /// Bytes not in use; fragmentation may forbid a single buffer of that size.
+    /// Bytes not in use; because of fragmentation there may be no single buffer of that size.
     pub fn available(&self) -> usize {
         self.0.buddy.borrow().free() as usize * UNIT
     }
@@ -109,15 +107,14 @@ impl Drop for Region {
     }
 }
 
-/// A buffer owned by its holder, for reading and writing.
+/// A buffer with exclusive access, for reading and writing.
 ///
-/// It dereferences to its *window*, a range of its capacity; operations read into or write from
-/// the window. Goes back to its arena when dropped. A forgotten buffer is lost to the arena and
-/// otherwise harmless.
+/// It dereferences to its *window*, a range of its capacity; operations read into or write from the window. It returns to its arena
+/// when dropped. A forgotten buffer is lost to the arena and otherwise harmless.
 pub struct Buf(View);
 
-/// A buffer with several holders, for reading. Each has a window of its own: a large payload can be
-/// written in parts at the same time, without copying.
+/// A buffer with shared access, for reading. Each reference has a window of its own, so a large payload can be
+/// written in parts at the same time without copying.
 pub struct SharedBuf(View);
 
 /// A reference to a block, and a window into it.
@@ -130,7 +127,7 @@ struct View {
 }
 
 impl Buf {
-    /// Bytes the window can span.
+    /// Maximum length of the window in bytes.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
@@ -144,12 +141,12 @@ impl Buf {
     ///
     /// # Panics
     ///
-    /// As slicing does, when the range is not inside the capacity.
+    /// As slicing does, if the range is outside the capacity.
     pub fn set_window(&mut self, range: Range<usize>) {
         self.0.set_window(range);
     }
 
-    /// Gives up writing for sharing.
+    /// Converts exclusive to shared access.
     pub fn into_shared(self) -> SharedBuf {
         SharedBuf(self.0)
     }
@@ -178,7 +175,7 @@ impl SharedBuf {
     ///
     /// # Panics
     ///
-    /// As slicing does, when the range is not inside the window.
+    /// As slicing does, if the range is outside the window.
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= self.len(),
@@ -191,11 +188,11 @@ impl SharedBuf {
         shared
     }
 
-    /// The buffer for writing again, if this is its only reference; else itself.
+    /// Converts back to exclusive access if this is the only reference; otherwise returns itself.
     ///
     /// # Errors
     ///
-    /// Itself, when the buffer has other references.
+    /// Itself, if the buffer has other references.
     pub fn try_into_buf(self) -> Result<Buf, Self> {
         if self.0.region.buddy.borrow().refs(self.0.unit) == 1 {
             Ok(Buf(self.0))
@@ -248,7 +245,7 @@ impl View {
         self.len = (range.end - range.start) as u32;
     }
 
-    /// The window's first byte.
+    /// Pointer to the window's first byte.
     fn start_ptr(&self) -> NonNull<u8> {
         // SAFETY: unit and window lie inside the mapping that starts at `base`.
         unsafe {
@@ -295,7 +292,7 @@ impl std::fmt::Debug for SharedBuf {
 }
 
 impl View {
-    /// Without the contents: they are a client's data.
+    /// Without the contents, which are a client's data.
     fn describe(&self, name: &str, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(name)
             .field("capacity", &self.capacity())

@@ -1,23 +1,23 @@
-//! A buddy allocator over block numbers; touches no memory but its own tables.
+//! A buddy allocator of block numbers; it touches no memory except its own tables.
 //!
-//! Knuth, The Art of Computer Programming 1, section 2.5 (binary buddy system). Freed blocks stay
-//! whole on a short stack per size, so that a server that takes and returns the same sizes neither
-//! splits nor merges; the stacks are merged when an allocation would fail otherwise.
+//! Knuth, The Art of Computer Programming 1, section 2.5 (binary buddy system). Freed blocks stay whole on a short stack per
+//! size, so that a server that allocates and frees the same sizes neither splits nor merges; the stacks are merged when an
+//! allocation would otherwise fail.
 
-/// Orders of block size: `1 << order` units each.
+/// Number of block sizes: a block of an order has `1 << order` units.
 const ORDERS: usize = 22;
-/// Blocks of each order that are kept unmerged.
+/// Number of blocks of each order that are kept unmerged.
 const STACK: usize = 64;
 /// No block.
 const NIL: u32 = u32::MAX;
 
-/// The allocator. Blocks are named by their first unit.
+/// The allocator. A block is identified by its first unit.
 pub(crate) struct Buddy {
     blocks: Vec<Block>,
     /// First free block of each order.
     heads: [u32; ORDERS],
     stacks: [Stack; ORDERS],
-    /// Units neither in use.
+    /// Number of units not in use.
     free: u32,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Buddy {
 struct Block {
     state: State,
     order: u8,
-    /// References, while in use.
+    /// Number of references, while in use.
     refs: u32,
     /// Neighbours in the free list, while free.
     next: u32,
@@ -73,7 +73,7 @@ impl Buddy {
         buddy
     }
 
-    /// Takes a block of `1 << order` units with one reference; `None` when no such block is free.
+    /// Allocates a block of `1 << order` units with one reference; `None` if no such block is free.
     pub(crate) fn take(&mut self, order: u32) -> Option<u32> {
         if order > Self::MAX_ORDER {
             return None;
@@ -103,12 +103,12 @@ impl Buddy {
             .expect("fewer than 2^32 references");
     }
 
-    /// References to a block in use.
+    /// Number of references to a block in use.
     pub(crate) fn refs(&self, unit: u32) -> u32 {
         self.blocks[unit as usize].refs
     }
 
-    /// Drops a reference; the block is free after the last.
+    /// Drops a reference; the block is freed with the last one.
     pub(crate) fn release(&mut self, unit: u32) {
         let block = &mut self.blocks[unit as usize];
         assert_eq!(block.state, State::Used, "only a block in use is released");
@@ -125,13 +125,12 @@ impl Buddy {
         }
     }
 
-    /// Units not in use.
+    /// Number of units not in use.
     pub(crate) fn free(&self) -> u32 {
         self.free
     }
 
-    /// Cuts the units into the largest aligned blocks. From the end, so that the first units are
-    /// the first to be taken.
+    /// Divides the units into the largest aligned blocks, starting at the end, so that the first units are allocated first.
     fn seed(&mut self, units: u32) {
         let mut end = units;
         while end > 0 {
@@ -141,7 +140,7 @@ impl Buddy {
         }
     }
 
-    /// A block from the free lists, split from a larger one where need be.
+    /// A block from the free lists, split from a larger one if necessary.
     fn split(&mut self, order: u32) -> Option<u32> {
         let mut from = (order as usize..ORDERS).find(|&from| self.heads[from] != NIL)? as u8;
         let unit = self.heads[usize::from(from)];
@@ -153,7 +152,7 @@ impl Buddy {
         Some(unit)
     }
 
-    /// Frees a block into the lists, joined with its buddy as long as that is free.
+    /// Returns a block to the free lists, merged with its buddy as long as that is free.
     fn merge(&mut self, mut unit: u32, mut order: u8) {
         self.blocks[unit as usize].state = State::Inside;
         while u32::from(order) < Self::MAX_ORDER {
@@ -264,8 +263,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map of the units: blocks never overlap, are aligned to their size, and
-        /// nothing is lost: at the end the whole can be taken in the largest blocks.
+        /// Compares with a map of the units: blocks never overlap, are aligned to their size, and none is lost: at the end
+        /// everything can be allocated in the largest blocks.
         #[test]
         fn blocks_are_disjoint_aligned_and_come_back(
             units in 1u32..3000,

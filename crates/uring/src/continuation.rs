@@ -1,5 +1,5 @@
-//! Tests, on both rings, of what follows a short transfer. The system rarely makes one, so the
-//! operations are queued with a part done already.
+//! Tests, on both rings, of what follows a short transfer. The system rarely makes one, so the operations are queued as already
+//! partly done.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use crate::operation::{Kind, Operation};
 use crate::ring::Fill;
 use crate::{AnyRing, Backend, Buf, Config, Handle, Header, Payload, Ring, Segment, Sync};
 
-/// What is transferred; and how much of it is done before.
+/// Total transfer, and how much of it is already done.
 const WHOLE: usize = 3000;
 const DONE: [usize; 6] = [1, 511, 512, 1000, 2047, 2999];
 
@@ -18,7 +18,7 @@ fn pattern() -> Vec<u8> {
     (0..WHOLE).map(|at| (at % 251) as u8).collect()
 }
 
-/// Both rings, or one where the system refuses `io_uring`.
+/// Both rings, or only one if the system refuses `io_uring`.
 fn rings() -> impl Iterator<Item = AnyRing> {
     let configs = [Backend::Uring, Backend::Poll].map(|backend| Config {
         backend,
@@ -31,7 +31,7 @@ fn rings() -> impl Iterator<Item = AnyRing> {
         .filter_map(|config| AnyRing::open(&config).ok())
 }
 
-/// Carries the rest of an operation out, and gives its payload back.
+/// Runs the rest of an operation, and returns its payload.
 fn finish(
     ring: &mut AnyRing,
     handle: &Handle,
@@ -51,7 +51,7 @@ fn finish(
     }
 }
 
-/// The payloads for writing the pattern: one buffer, and several segments.
+/// Payloads for writing the pattern: one buffer, and several segments.
 fn sources(ring: &AnyRing) -> [Payload; 2] {
     let mut buf = ring.arena().alloc(WHOLE).unwrap();
     buf.copy_from_slice(&pattern());
@@ -65,7 +65,7 @@ fn sources(ring: &AnyRing) -> [Payload; 2] {
     [Payload::Shared(shared), Payload::Segments(segments)]
 }
 
-/// The payloads for reading it.
+/// Payloads for reading it.
 fn targets(ring: &AnyRing) -> [Payload; 2] {
     let zeroed = |len| -> Buf {
         let mut buf = ring.arena().alloc(len).unwrap();
@@ -76,7 +76,7 @@ fn targets(ring: &AnyRing) -> [Payload; 2] {
     [Payload::Buf(zeroed(WHOLE)), Payload::Bufs(bufs.into())]
 }
 
-/// The pattern's end, behind zeroes.
+/// Checks that the target has the pattern's end, after zeroes.
 fn check_target(payload: Payload, done: usize) {
     let bufs = match payload {
         Payload::Buf(buf) => vec![buf],

@@ -1,4 +1,4 @@
-//! What block devices do beside reading and writing.
+//! Operations of block devices other than reading and writing.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -9,30 +9,29 @@ use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 const BLKDISCARD: Opcode = opcode::none(0x12, 119);
 const BLKZEROOUT: Opcode = opcode::none(0x12, 127);
 
-/// Bytes of a logical block of a block device: what its requests are multiples of.
+/// Logical block size of a block device in bytes: the granularity of its requests.
 ///
 /// # Errors
 ///
-/// `ENOTTY` when it is no block device.
+/// `ENOTTY` if it is not a block device.
 pub fn logical_block(device: impl AsFd) -> Result<u32, Errno> {
     rustix::fs::ioctl_blksszget(device)
 }
 
-/// Tells a block device that a range of bytes is not needed any more; what it reads as then is the device's choice. Takes as long
-/// as the device does.
+/// Discards a range of bytes of a block device; what it reads as afterwards is up to the device. Blocks until the device is done.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device cannot, `EINVAL` for a range that is not whole logical blocks of it, `EBADF` when it is not open
-/// for writing.
+/// `EOPNOTSUPP` if the device does not support it, `EINVAL` if the range is not a multiple of its logical blocks, `EBADF` if it
+/// is not open for writing.
 pub fn discard(device: impl AsFd, range: Range<u64>) -> Result<(), Errno> {
     let argument = argument(range)?;
     // SAFETY: BLKDISCARD reads two u64 (start and length in bytes) from where its argument points.
     unsafe { ioctl(device, Setter::<BLKDISCARD, [u64; 2]>::new(argument)) }
 }
 
-/// Makes a range of bytes of a block device read as zeroes; it stays provisioned. Takes as long as the device does: one without a
-/// command of its own for this is written to.
+/// Makes a range of bytes of a block device read as zeroes; it stays provisioned. Blocks until the device is done; a device without
+/// a command for this is written to.
 ///
 /// # Errors
 ///
@@ -54,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_the_kernel() {
-        // Of linux/fs.h on architectures whose _IO has no direction bits.
+        // From linux/fs.h, for architectures whose _IO has no direction bits.
         if cfg!(any(
             target_arch = "x86_64",
             target_arch = "aarch64",

@@ -9,13 +9,12 @@ use rustix::io::Errno;
 
 /// A file, device or socket that operations can be queued on.
 ///
-/// Clones share one descriptor. Every operation in flight holds a clone, so the descriptor is
-/// closed, and its number free for reuse, only after the last operation on it has completed and
-/// the caller has dropped the last clone. Dropping the caller's clone does not end a pending
-/// receive: use [`Ring::cancel`](crate::Ring::cancel) or [`Handle::shutdown`].
+/// Clones share one descriptor. Every operation in flight holds a clone, so the descriptor is closed, and its number free for
+/// reuse, only after the last operation on it has completed and the caller has dropped the last clone. Dropping the caller's
+/// clone does not end a pending receive: use [`Ring::cancel`](crate::Ring::cancel) or [`Handle::shutdown`].
 ///
-/// A handle belongs to the thread of its ring (it is not `Send`); hand the `OwnedFd` between
-/// threads and make the handle where it is used.
+/// A handle belongs to the thread of its ring (it is not `Send`); pass the `OwnedFd` between threads and create the handle where it
+/// is used.
 #[derive(Clone, Debug)]
 pub struct Handle(Rc<Shared>);
 
@@ -24,19 +23,19 @@ struct Shared {
     fd: OwnedFd,
     receiving: Cell<bool>,
     sending: Cell<bool>,
-    /// The last receive left something behind, as far as the kernel says so.
+    /// The last receive left data in the socket, as far as the kernel reports it.
     more: Cell<bool>,
 }
 
 impl Handle {
-    /// Takes the descriptor over.
+    /// Takes ownership of the descriptor.
     ///
-    /// `O_NONBLOCK` is cleared on its open file description (which other processes may share): the
-    /// ring does the waiting, and some of `io_uring`'s operations would answer `EAGAIN` instead.
+    /// `O_NONBLOCK` is cleared on its open file description (which other processes may share): the ring waits for the socket, and
+    /// some of `io_uring`'s operations would otherwise fail with `EAGAIN`.
     ///
     /// # Errors
     ///
-    /// What fcntl(2) answers; the descriptor is closed then.
+    /// The error of fcntl(2); the descriptor is then closed.
     pub fn new(fd: OwnedFd) -> Result<Self, Errno> {
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         if flags.contains(OFlags::NONBLOCK) {
@@ -55,7 +54,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// What shutdown(2) answers: `ENOTCONN` when the peer has gone already, `ENOTSOCK` on a file.
+    /// The error of shutdown(2): `ENOTCONN` if the peer has already disconnected, `ENOTSOCK` on a file.
     pub fn shutdown(&self) -> Result<(), Errno> {
         rustix::net::shutdown(&self.0.fd, rustix::net::Shutdown::Both)
     }
@@ -86,8 +85,8 @@ impl AsFd for Handle {
     }
 }
 
-/// A stream socket carries one operation per direction at a time: two could interleave their
-/// bytes where one of them is continued after a short transfer.
+/// A stream socket carries at most one operation per direction: two could interleave their bytes if one of them is continued after
+/// a short transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Receive,

@@ -1,18 +1,16 @@
 //! A ring that owns its buffers, and a poll-based twin behind one trait.
 //!
-//! A [`Ring`] carries a shard's whole traffic: sockets are received from and sent to, files and
-//! devices read and written, other threads wake it, and one system call a turn does it all.
-//! [`AnyRing::open`] gives one by `io_uring`, or by poll(2) where the system refuses that.
+//! A [`Ring`] carries all I/O of a shard: it receives from and sends to sockets, reads and writes files and devices, and is woken
+//! by other threads, with one system call per turn. [`AnyRing::open`] opens one that uses `io_uring`, or poll(2) if the system
+//! refuses that.
 //!
-//! The ring takes ownership of what the kernel works on. Buffers come from an [`Arena`] and move
-//! into the operation; they return with its [`Completion`]. While the kernel uses a buffer nothing
-//! else can reach it, and forgetting or dropping the ring, a buffer or a handle at any moment
-//! leaks at worst. Descriptors are counted ([`Handle`]) and stay open until their last operation
-//! has completed. Everything is bounded at set-up: arena and operations in flight; full is an
-//! answer, not growth.
+//! The ring owns the buffers that the kernel works on. Buffers come from an [`Arena`] and move into the operation; they return
+//! with its [`Completion`]. While the kernel uses a buffer nothing else can access it, and forgetting or dropping the ring, a
+//! buffer or a handle at any time leaks at worst. Descriptors are reference-counted ([`Handle`]) and stay open until their last
+//! operation has completed. Everything is bounded at set-up: the arena and the operations in flight; a full ring refuses
+//! operations instead of growing.
 //!
-//! A ring stays on the thread that opened it, as do its buffers and handles; only a [`Waker`] goes to
-//! others:
+//! A ring stays on the thread that opened it, as do its buffers and handles; only a [`Waker`] can be passed to other threads:
 //!
 //! ```compile_fail
 //! fn send<T: Send>(_: T) {}
@@ -52,12 +50,12 @@ pub use rustix::io::Errno;
 pub use uring::UringRing;
 pub use waker::Waker;
 
-/// Sets the calling thread's timer slack to 1 ns (prctl(2), `PR_SET_TIMERSLACK`; 50 us by default),
-/// so that short timeouts of [`Ring::submit_and_wait`] end on time.
+/// Sets the calling thread's timer slack to 1 ns (prctl(2), `PR_SET_TIMERSLACK`; 50 us by default), so that short timeouts of
+/// [`Ring::submit_and_wait`] expire on time.
 ///
 /// # Errors
 ///
-/// What prctl(2) answers; timeouts may be late by the old slack then.
+/// The error of prctl(2); timeouts may then be late by the old slack.
 pub fn precise_timers() -> Result<(), Errno> {
     rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN))
 }

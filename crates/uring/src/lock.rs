@@ -1,7 +1,7 @@
 //! Locks on ranges of files that belong to an open file description, see fcntl(2), `F_OFD_SETLK`.
 //!
-//! Such a lock stays with the description, whoever has descriptors of it, and goes with the last of them. Locks of this kind are
-//! what other programs that serve images take.
+//! Such a lock belongs to the description, whoever has descriptors of it, and is released with the last of them. Other programs
+//! that serve images use locks of this kind.
 
 use std::mem;
 use std::ops::Range;
@@ -9,22 +9,22 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
-/// Who else may hold a lock on the same bytes.
+/// Kind of a lock: who else may hold one on the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Others with a shared lock. The file must be open for reading.
+    /// Other shared locks are permitted. The file must be open for reading.
     Shared,
-    /// Nobody. The file must be open for writing.
+    /// No other lock is permitted. The file must be open for writing.
     Exclusive,
 }
 
-/// Takes a lock on `bytes` (`0..u64::MAX`: all there are and ever will be). Does not wait. Bytes that the description has locked
-/// already change to the new kind.
+/// Locks `bytes` (`0..u64::MAX`: the whole file, including later growth) without waiting. Bytes that the description has already
+/// locked change to the new kind.
 ///
 /// # Errors
 ///
-/// `EAGAIN` when another description holds a lock that forbids it; `EINVAL` for a range that is empty or begins beyond 2^63;
-/// `EBADF` when the file is not open as the kind demands; `ENOLCK` or `EOPNOTSUPP` where the file system has no locks.
+/// `EAGAIN` if another description holds a conflicting lock; `EINVAL` if the range is empty or begins beyond 2^63;
+/// `EBADF` if the file is not open as the kind requires; `ENOLCK` or `EOPNOTSUPP` if the file system has no locks.
 pub fn try_lock(file: impl AsFd, lock: Lock, bytes: Range<u64>) -> Result<(), Errno> {
     let mut request = request(lock, bytes)?;
     match fcntl(file, libc::F_OFD_SETLK, &mut request) {
@@ -33,11 +33,11 @@ pub fn try_lock(file: impl AsFd, lock: Lock, bytes: Range<u64>) -> Result<(), Er
     }
 }
 
-/// Whether another description holds a lock on `bytes` that forbids taking `lock` there. Takes none.
+/// Whether another description holds a lock on `bytes` that conflicts with `lock`. Does not lock anything.
 ///
 /// # Errors
 ///
-/// As [`try_lock`], `EAGAIN` excepted.
+/// As [`try_lock`], except `EAGAIN`.
 pub fn is_locked(file: impl AsFd, lock: Lock, bytes: Range<u64>) -> Result<bool, Errno> {
     let mut request = request(lock, bytes)?;
     fcntl(file, libc::F_OFD_GETLK, &mut request)?;
@@ -47,7 +47,7 @@ pub fn is_locked(file: impl AsFd, lock: Lock, bytes: Range<u64>) -> Result<bool,
 fn request(lock: Lock, bytes: Range<u64>) -> Result<libc::flock, Errno> {
     let start = libc::off_t::try_from(bytes.start).map_err(|_| Errno::INVAL)?;
     let length = bytes.end.checked_sub(bytes.start).filter(|n| *n > 0);
-    // Zero is as far as a file can reach.
+    // Zero means up to the maximum offset of a file.
     let length = libc::off_t::try_from(length.ok_or(Errno::INVAL)?).unwrap_or(0);
     // SAFETY: `flock` is of integers only, for which zero is a value.
     let mut request: libc::flock = unsafe { mem::zeroed() };
@@ -82,7 +82,7 @@ mod tests {
 
     const ALL: Range<u64> = 0..u64::MAX;
 
-    /// Two descriptions of one file.
+    /// Two open file descriptions of one file.
     fn pair() -> (File, File) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

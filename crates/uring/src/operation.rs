@@ -1,4 +1,4 @@
-//! An operation on its way: what it does, how far it is.
+//! Operations in flight: what they do and how far they have got.
 
 use rustix::io::Errno;
 
@@ -6,7 +6,7 @@ use crate::handle::{Direction, Handle};
 use crate::payload::Payload;
 use crate::ring::{Fallocate, Fill, MAX_BYTES, MAX_PIECES, Reason, Rejected, Sync};
 
-/// An operation ready to be queued; made by the provided methods of [`Ring`](crate::Ring).
+/// An operation ready to be queued; created by the provided methods of [`Ring`](crate::Ring).
 #[derive(Debug)]
 pub struct Operation {
     pub(crate) user: u64,
@@ -17,7 +17,7 @@ pub struct Operation {
     pub(crate) total: usize,
     /// Bytes transferred so far.
     pub(crate) done: usize,
-    /// It is not to be continued any more.
+    /// It must not be continued.
     pub(crate) cancelled: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
         len: u64,
     },
     PollReadable,
-    /// The ring's own: the waker's counter is read.
+    /// The ring's own operation: reads the waker's counter.
     Wake,
 }
 
@@ -58,7 +58,7 @@ impl Operation {
         }
     }
 
-    /// Whether it may be queued, apart from there being a place.
+    /// Whether it may be queued, apart from the ring's capacity.
     pub(crate) fn check(&self) -> Result<(), Reason> {
         let carries =
             self.total > 0 && self.total <= MAX_BYTES && self.payload.pieces() <= MAX_PIECES;
@@ -86,23 +86,23 @@ impl Operation {
         }
     }
 
-    /// Marks the socket's direction as in use, or free again.
+    /// Marks the socket's direction as in use, or as free.
     pub(crate) fn occupy(&self, busy: bool) {
         if let Some(direction) = self.direction() {
             self.handle.direction(direction).set(busy);
         }
     }
 
-    /// Takes the outcome of one system call; `None` when the rest is to be continued.
+    /// Processes the result of one system call; `None` if the rest is to be continued.
     pub(crate) fn advance(
         &mut self,
         outcome: Result<usize, Errno>,
     ) -> Option<Result<usize, Errno>> {
         let bytes = match outcome {
             Err(Errno::INTR) if !self.cancelled => return None,
-            // How a worker of the kernel is told of the cancellation.
+            // This is how a worker thread of the kernel reports the cancellation.
             Err(Errno::INTR) => return Some(Err(Errno::CANCELED)),
-            // A file whose end is not aligned: what follows the end cannot even be asked for.
+            // A file whose end is not aligned: a read behind the end is not even valid.
             Err(Errno::INVAL) if self.done > 0 && matches!(self.kind, Kind::Read { .. }) => {
                 return Some(Ok(self.done));
             }
@@ -117,7 +117,7 @@ impl Operation {
             _ if self.done >= self.total => Some(Ok(self.done)),
             Kind::Recv(Fill::Any) => Some(Ok(self.done)),
             Kind::Recv(Fill::All) | Kind::Read { .. } if bytes == 0 => Some(Ok(self.done)),
-            // Not documented to happen; to try again could go on for ever.
+            // This is not documented to happen; a retry could go on for ever.
             Kind::Send | Kind::Write { .. } if bytes == 0 => Some(Err(Errno::IO)),
             _ if self.cancelled => Some(Err(Errno::CANCELED)),
             _ => None,
@@ -133,7 +133,7 @@ impl Operation {
     }
 }
 
-/// Whether a file can reach that far. Also keeps out -1, which is a position of its own meaning.
+/// Whether the end is a valid file offset. Also excludes -1, an offset with a special meaning.
 fn in_range(offset: u64, len: u64) -> bool {
     let end = offset.checked_add(len);
     end.is_some_and(|end| i64::try_from(end).is_ok())

@@ -1,10 +1,10 @@
-//! What an operation carries: buffers, and small headers beside them.
+//! The payload of an operation: buffers, and small headers beside them.
 
 use std::ops::Deref;
 
 use crate::arena::{Buf, SharedBuf};
 
-/// Bytes carried by value, at most [`Header::MAX`]: a reply's header in front of its data.
+/// Bytes carried by value, at most [`Header::MAX`]: for example a reply's header before its data.
 #[derive(Clone, Copy)]
 pub struct Header {
     bytes: [u8; Self::MAX],
@@ -12,7 +12,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The most bytes a header can hold.
+    /// Maximum length of a header in bytes.
     pub const MAX: usize = 64;
 
     /// A header of an array's bytes; an array longer than [`Header::MAX`] does not compile.
@@ -51,8 +51,8 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// One piece of what [`Ring::send`](crate::Ring::send) and
-/// [`Ring::writev`](crate::Ring::writev) put out: a header, or the window of a buffer.
+/// One segment of what [`Ring::send`](crate::Ring::send) and [`Ring::writev`](crate::Ring::writev) transfer: a header, or the
+/// window of a buffer.
 #[derive(Clone, Debug)]
 pub enum Segment {
     /// Bytes by value.
@@ -90,9 +90,8 @@ impl From<SharedBuf> for Segment {
     }
 }
 
-/// The buffers of an operation, given back with its completion or its refusal in the shape in
-/// which they were given, windows unchanged. Vectors come back with their contents so that they
-/// can be cleared and used again: no operation needs a fresh allocation.
+/// The buffers of an operation. They are returned with its completion or rejection in the same form, with their windows unchanged.
+/// Vectors are returned with their contents so that they can be cleared and reused without a fresh allocation.
 #[derive(Debug, Default)]
 pub enum Payload {
     /// fsync, fallocate, poll.
@@ -141,7 +140,7 @@ impl Payload {
         }
     }
 
-    /// Bytes in all windows together.
+    /// Total length of all windows in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::None => 0,
@@ -152,7 +151,7 @@ impl Payload {
         }
     }
 
-    /// How many buffers and headers there are.
+    /// Number of buffers and headers.
     pub fn pieces(&self) -> usize {
         match self {
             Self::None => 0,
@@ -162,8 +161,8 @@ impl Payload {
         }
     }
 
-    /// Calls `f` with start and size of each window, in order. What lies there may be written to
-    /// where the payload is one to read into, and is only for reading elsewhere.
+    /// Calls `f` with start and length of each window, in order. The memory may be written to if the payload is one to read into,
+    /// and only read otherwise.
     pub(crate) fn for_each_piece(&mut self, mut f: impl FnMut(*mut u8, usize)) {
         match self {
             Self::None => {}

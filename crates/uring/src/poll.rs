@@ -1,4 +1,4 @@
-//! The ring by poll(2), non-blocking socket calls and plain file I/O.
+//! The ring that uses poll(2), non-blocking socket calls and plain file I/O.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -22,8 +22,8 @@ use crate::waker::Waker;
 
 /// A [`Ring`] for systems without `io_uring`.
 ///
-/// Sockets never block it. Reads, writes, fsync and fallocate are carried out one after the other
-/// inside [`Ring::submit_and_wait`] and block it for as long as the drive takes.
+/// Sockets never block it. Reads, writes, fsync and fallocate are executed one after the other inside [`Ring::submit_and_wait`] and
+/// block it for as long as the drive takes.
 pub struct PollRing {
     arena: Arena,
     capacity: usize,
@@ -39,7 +39,7 @@ pub struct PollRing {
 }
 
 impl PollRing {
-    /// Opens a ring; `config.backend` and `config.registered_bytes` do not matter.
+    /// Opens a ring; `config.backend` and `config.registered_bytes` are ignored.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl PollRing {
         self.refusal.as_ref()
     }
 
-    /// Carries an operation out as far as it goes; `false` when its socket is not ready.
+    /// Executes an operation as far as possible; `false` if its socket is not ready.
     fn run(&mut self, id: OpId, ready: bool) -> bool {
         let Some(operation) = self.table.get(id).and_then(|slot| slot.operation.as_mut()) else {
             return true;
@@ -96,7 +96,7 @@ impl PollRing {
         }
     }
 
-    /// Waits for the sockets in `waiting`, and carries out what became ready.
+    /// Waits for the sockets in `waiting`, and continues the operations whose sockets became ready.
     fn poll(&mut self, timeout: Option<&Timespec>) -> Result<(), Errno> {
         let waker = self.waker.clone();
         let handles = self.interests();
@@ -124,7 +124,7 @@ impl PollRing {
         Ok(())
     }
 
-    /// What the waiting operations wait for.
+    /// The poll events of the waiting operations.
     fn interests(&mut self) -> Vec<(OpId, Handle, PollFlags)> {
         let waiting = self.waiting.iter();
         waiting
@@ -184,7 +184,7 @@ impl Ring for PollRing {
         }
         let timeout = match timeout {
             _ if !self.done.is_empty() => Some(Timespec::default()),
-            // Longer than the clock can say is for ever.
+            // A timeout that the clock cannot represent is infinite.
             Some(timeout) => Timespec::try_from(timeout).ok(),
             None => None,
         };
@@ -215,8 +215,7 @@ impl std::fmt::Debug for PollRing {
     }
 }
 
-/// One system call of an operation; `EAGAIN` when it would have to wait for its socket. `ready`
-/// tells that poll has found it ready.
+/// Makes one system call of an operation; `EAGAIN` if its socket is not ready. `ready`: poll reported the socket as ready.
 fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
     let done = operation.done;
     let fd = &operation.handle;

@@ -1,4 +1,4 @@
-//! The trait both rings implement, and what goes in and comes out.
+//! The trait that both rings implement, and its arguments and results.
 
 use std::io;
 use std::time::Duration;
@@ -12,14 +12,13 @@ use crate::operation::{Kind, Operation};
 use crate::payload::{Payload, Segment};
 use crate::waker::Waker;
 
-/// The most buffers and headers one operation can carry (the kernel's `IOV_MAX`).
+/// Maximum number of buffers and headers of one operation (the kernel's `IOV_MAX`).
 pub const MAX_PIECES: usize = 1024;
 
-/// The most bytes one operation can carry (the kernel's `MAX_RW_COUNT`).
+/// Maximum number of bytes of one operation (the kernel's `MAX_RW_COUNT`).
 pub const MAX_BYTES: usize = 0x7fff_f000;
 
-/// A ring: operations are queued, started together by [`Ring::submit_and_wait`], and come back
-/// in any order from [`Ring::pop`].
+/// A ring: operations are queued, started together by [`Ring::submit_and_wait`], and complete in any order through [`Ring::pop`].
 ///
 /// A shard's turn:
 ///
@@ -35,31 +34,30 @@ pub const MAX_BYTES: usize = 0x7fff_f000;
 /// # }
 /// ```
 ///
-/// Every queued operation completes exactly once. Its buffers belong to the ring until then; they
-/// come back with the completion. Operations are not ordered among each other: a flush covers the
-/// writes that had completed when it was queued. `user` is the caller's token and is not
-/// interpreted; it may repeat.
+/// Every queued operation completes exactly once. Its buffers belong to the ring until then and are returned with the completion.
+/// Operations are not ordered: a flush covers the writes that had completed when it was queued. `user` is the caller's token, which
+/// is not interpreted and may repeat.
 ///
-/// An operation that cannot be queued is [`Rejected`] and gives its payload back at once.
+/// An operation that cannot be queued is [`Rejected`] and returns its payload at once.
 pub trait Ring {
-    /// The arena whose leading part is registered with this ring. Buffers of another arena work
-    /// too, without the benefit of registration.
+    /// The arena whose leading part is registered with this ring. Buffers of another arena can be used, too, but without the
+    /// benefit of registration.
     fn arena(&self) -> &Arena;
 
     /// How much of the arena is registered.
     fn registration(&self) -> Registration;
 
-    /// The most operations that can be in flight, as chosen at set-up.
+    /// Maximum number of operations in flight, as configured.
     fn capacity(&self) -> usize;
 
     /// Operations queued or running whose completion has not been popped.
     fn in_flight(&self) -> usize;
 
-    /// Queues an operation made by one of the methods below, which are what to call.
+    /// Queues an operation created by one of the methods below, which callers should use instead.
     ///
     /// # Errors
     ///
-    /// As stated with each of them.
+    /// As documented with each of them.
     fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected>;
 
     /// Receives into the window of `into`. Completes with the bytes received, 0 at the end of the
@@ -69,8 +67,7 @@ pub trait Ring {
     ///
     /// # Errors
     ///
-    /// Rejected when the table is full, a receive is pending on the socket already, or the window
-    /// is empty.
+    /// Rejected if the ring is full, a receive is already pending on the socket, or the window is empty.
     fn recv(&mut self, user: u64, from: &Handle, into: Buf, fill: Fill) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
@@ -80,12 +77,11 @@ pub trait Ring {
         ))
     }
 
-    /// As [`Ring::recv`], into several windows in order: say, the rest of a payload and the header
-    /// that follows it.
+    /// As [`Ring::recv`], into several windows in order: for example the rest of a payload and the header that follows it.
     ///
     /// # Errors
     ///
-    /// As [`Ring::recv`]; also when there are more than [`MAX_PIECES`].
+    /// As [`Ring::recv`]; also if there are more than [`MAX_PIECES`].
     fn recvv(
         &mut self,
         user: u64,
@@ -101,14 +97,13 @@ pub trait Ring {
         ))
     }
 
-    /// Sends all segments in order. Short sends are continued: it completes once, with all bytes
-    /// or with an error (how much went out before the error is unknown then). Never raises
-    /// `SIGPIPE`.
+    /// Sends all segments in order. Short sends are continued: it completes once, with all bytes or with an error (in that case
+    /// it is unknown how much was sent). Never raises `SIGPIPE`.
     ///
     /// # Errors
     ///
-    /// Rejected when the table is full, a send is pending on the socket already, there are more
-    /// than [`MAX_PIECES`] segments or none with any bytes.
+    /// Rejected if the ring is full, a send is already pending on the socket, or there are more than [`MAX_PIECES`] segments or no
+    /// bytes.
     fn send(&mut self, user: u64, to: &Handle, segments: Vec<Segment>) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
@@ -125,7 +120,7 @@ pub trait Ring {
     ///
     /// # Errors
     ///
-    /// Rejected when the table is full or the window is empty.
+    /// Rejected if the ring is full or the window is empty.
     fn read(&mut self, user: u64, file: &Handle, offset: u64, into: Buf) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
@@ -139,7 +134,7 @@ pub trait Ring {
     ///
     /// # Errors
     ///
-    /// As [`Ring::read`]; also when there are more than [`MAX_PIECES`].
+    /// As [`Ring::read`]; also if there are more than [`MAX_PIECES`].
     fn readv(
         &mut self,
         user: u64,
@@ -161,7 +156,7 @@ pub trait Ring {
     ///
     /// # Errors
     ///
-    /// Rejected when the table is full or the window is empty.
+    /// Rejected if the ring is full or the window is empty.
     fn write(
         &mut self,
         user: u64,
@@ -182,7 +177,7 @@ pub trait Ring {
     ///
     /// # Errors
     ///
-    /// As [`Ring::write`]; also when there are more than [`MAX_PIECES`].
+    /// As [`Ring::write`]; also if there are more than [`MAX_PIECES`].
     fn writev(
         &mut self,
         user: u64,
@@ -203,7 +198,7 @@ pub trait Ring {
     ///
     /// # Errors
     ///
-    /// Rejected when the table is full.
+    /// Rejected if the ring is full.
     fn fsync(&mut self, user: u64, file: &Handle, datasync: bool) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
@@ -217,7 +212,7 @@ pub trait Ring {
     ///
     /// # Errors
     ///
-    /// Rejected when the table is full or `len` is 0.
+    /// Rejected if the ring is full or `len` is 0.
     fn fallocate(
         &mut self,
         user: u64,
@@ -238,7 +233,7 @@ pub trait Ring {
     ///
     /// # Errors
     ///
-    /// Rejected when the table is full.
+    /// Rejected if the ring is full.
     fn poll_readable(&mut self, user: u64, handle: &Handle) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
@@ -248,30 +243,27 @@ pub trait Ring {
         ))
     }
 
-    /// Asks for an operation to end early. It still completes exactly once: with `ECANCELED`, or
-    /// as it would have anyway (file I/O that has reached the drive cannot be called back). An
-    /// operation that has completed already is not an error, nor is one of another ring; neither is
-    /// touched.
+    /// Cancels an operation. It still completes exactly once: with `ECANCELED`, or as it would have anyway (file I/O that has
+    /// reached the drive cannot be cancelled). An operation that has already completed, or one of another ring, is ignored
+    /// without an error.
     fn cancel(&mut self, op: OpId);
 
-    /// Starts what was queued and waits until a completion can be popped, the waker is used or the
-    /// timeout (nanosecond resolution, see [`precise_timers`](crate::precise_timers)) is over.
-    /// `None` waits as long as it takes; zero does not wait. Does not wait when completions are
-    /// there already. May return early with nothing: after a signal, or an internal step.
+    /// Starts the queued operations and waits until a completion can be popped, the waker is used or the timeout (nanosecond
+    /// resolution, see [`precise_timers`](crate::precise_timers)) expires. `None` waits without a limit; zero does not wait. Does
+    /// not wait if there are completions already. May return early without a completion: after a signal, or an internal step.
     ///
     /// # Errors
     ///
-    /// What the system call answers where that is not part of its normal working; the ring is of
-    /// no further use then.
+    /// Errors of the system call that are not part of its normal operation; the ring cannot be used any more.
     fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
     /// The next completion, if one has arrived.
     fn pop(&mut self) -> Option<Completion>;
 
-    /// A handle by which other threads end a wait.
+    /// A handle with which other threads end a wait.
     fn waker(&self) -> Waker;
 
-    /// Whether the waker was used since this was last asked; forgets it.
+    /// Whether the waker was used since the last call.
     fn take_woken(&mut self) -> bool;
 }
 
@@ -295,12 +287,12 @@ pub enum Fill {
     All,
 }
 
-/// What a write's completion promises.
+/// What the completion of a write guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// That the data has been taken over.
+    /// The data has been accepted.
     No,
-    /// That the data is durable.
+    /// The data is durable.
     Data,
 }
 
@@ -326,21 +318,21 @@ impl Fallocate {
     }
 }
 
-/// Names an operation in flight, for [`Ring::cancel`]. Not reused, and of no meaning to another ring.
+/// Identifies an operation in flight for [`Ring::cancel`]. Not reused, and meaningless to another ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId {
-    /// Whose.
+    /// The ring.
     pub(crate) ring: u64,
-    /// Which: place and generation.
+    /// The operation: slot and generation.
     pub(crate) name: u64,
 }
 
-/// An operation that has ended.
+/// A completed operation.
 #[derive(Debug)]
 pub struct Completion {
     /// The caller's token.
     pub user: u64,
-    /// Bytes done, or the system's error.
+    /// Bytes transferred, or the system's error.
     pub result: Result<usize, Errno>,
     /// The operation's buffers.
     pub payload: Payload,
@@ -350,7 +342,7 @@ pub struct Completion {
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Rejected {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// The operation's buffers.
     pub payload: Payload,
@@ -359,10 +351,10 @@ pub struct Rejected {
 /// Why an operation was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// As many operations as the ring was set up for are in flight: pop completions first.
+    /// The maximum number of operations is in flight: pop completions first.
     #[error("the ring has no free place: complete some operations first")]
     Full,
-    /// The socket has an operation in this direction already.
+    /// The socket already has an operation in this direction.
     #[error("the socket has a pending operation in this direction")]
     Busy,
     /// An offset beyond 2^63, no bytes, too many bytes ([`MAX_BYTES`]) or too many pieces ([`MAX_PIECES`]).

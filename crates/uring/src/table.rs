@@ -1,13 +1,13 @@
-//! The operations in flight: a bounded table whose places are named with a generation.
+//! The operations in flight: a bounded table of slots with generations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::operation::Operation;
 use crate::ring::OpId;
 
-/// A fixed number of places for operations, each with an `X` that stays when operations change.
+/// A fixed number of slots for operations, each with an `X` that stays when the operation changes.
 pub(crate) struct Table<X> {
-    /// No other table of the process has it.
+    /// Unique to this table within the process.
     ring: u64,
     slots: Vec<Slot<X>>,
     free: Vec<u32>,
@@ -20,7 +20,7 @@ pub(crate) struct Slot<X> {
 }
 
 impl<X: Default> Table<X> {
-    /// A table of `capacity` places; fewer than 2^32.
+    /// A table of `capacity` slots; fewer than 2^32.
     pub(crate) fn new(capacity: usize) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let slots = std::iter::repeat_with(|| Slot {
@@ -37,12 +37,12 @@ impl<X: Default> Table<X> {
 }
 
 impl<X> Table<X> {
-    /// Operations in the table.
+    /// Number of operations in the table.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes an operation in; gives it back when there is no place.
+    /// Adds an operation; returns it if there is no free slot.
     pub(crate) fn insert(&mut self, operation: Operation) -> Result<OpId, Operation> {
         let Some(index) = self.free.pop() else {
             return Err(operation);
@@ -54,13 +54,13 @@ impl<X> Table<X> {
         Ok(self.id(name))
     }
 
-    /// The operation of this table that has a name.
+    /// The ID of the operation of this table with that name.
     pub(crate) fn id(&self, name: u64) -> OpId {
         let ring = self.ring;
         OpId { ring, name }
     }
 
-    /// The place of an operation that is still in the table.
+    /// The slot of an operation that is still in the table.
     pub(crate) fn get(&mut self, id: OpId) -> Option<&mut Slot<X>> {
         let own = id.ring == self.ring;
         let slot = self.slots.get_mut(id.name as u32 as usize)?;
@@ -68,7 +68,7 @@ impl<X> Table<X> {
         (own && there).then_some(slot)
     }
 
-    /// Takes an operation out.
+    /// Removes an operation.
     pub(crate) fn remove(&mut self, id: OpId) -> Option<Operation> {
         let slot = self.get(id)?;
         slot.generation = slot.generation.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! The ring by `io_uring`.
+//! The ring that uses `io_uring`.
 
 mod entry;
 mod setup;
@@ -23,22 +23,21 @@ use crate::waker::Waker;
 
 /// How long a dropped ring waits for its last operations.
 const GRACE: Duration = Duration::from_secs(10);
-/// The mark of a cancellation's own completion; no operation has this name.
+/// The user data of a cancellation's own completion; no operation has this name.
 const CANCELLATION: u64 = u64::MAX;
-/// A timeout beyond this is for ever.
+/// A longer timeout is infinite.
 const LONGEST: Duration = Duration::from_secs(1 << 32);
 
-/// A [`Ring`] by `io_uring`.
+/// A [`Ring`] that uses `io_uring`.
 ///
-/// When it is dropped, operations in flight are cancelled and waited for, and what was queued but
-/// not submitted may or may not be carried out. Should some not end within ten seconds (a drive
-/// that does not answer), their buffers, and with them the arena, are leaked: the kernel may still
-/// write to them.
+/// When it is dropped, operations in flight are cancelled and waited for; what was queued but not submitted may or may not be
+/// executed. If some do not complete within ten seconds (because a drive does not respond), their buffers, and with them the arena,
+/// are leaked: the kernel may still write to them.
 pub struct UringRing {
     ring: IoUring,
-    /// What the kernel works on. It is freed only when nothing is in flight.
+    /// The operations that the kernel works on. It is freed only when nothing is in flight.
     table: ManuallyDrop<Table<Wire>>,
-    /// What found no place in the submission queue.
+    /// Entries that did not fit into the submission queue.
     backlog: VecDeque<Queued>,
     arena: Arena,
     registration: Registration,
@@ -51,7 +50,7 @@ pub struct UringRing {
     woken: bool,
 }
 
-/// Something for the submission queue.
+/// An entry for the submission queue.
 #[derive(Clone, Copy, Debug)]
 enum Queued {
     Operation(OpId),
@@ -59,7 +58,7 @@ enum Queued {
 }
 
 impl UringRing {
-    /// Opens a ring on the thread that is to use it; `config.backend` does not matter.
+    /// Opens a ring on the thread that uses it; `config.backend` is ignored.
     ///
     /// # Errors
     ///
@@ -74,7 +73,7 @@ impl UringRing {
         let places = config.in_flight + 1;
         let ring = setup::ring(places as u32, modes).map_err(OpenError::Uring)?;
         let (registration, registered) = setup::register(&ring, &arena, config.registered_bytes);
-        // The flag of receives came with 5.19, that of the ring with 6.0.
+        // The flag for receives came with 5.19, that of the ring with 6.0.
         let polls = ring.params().is_setup_single_issuer();
         let mut ring = Self {
             enter: setup::enter_flags(&ring),
@@ -103,17 +102,17 @@ impl UringRing {
         Ok(())
     }
 
-    /// Puts it into the submission queue, or behind it.
+    /// Adds an entry to the submission queue, or to the backlog behind it.
     fn push(&mut self, queued: Queued) {
         if !self.backlog.is_empty() || !self.try_push(queued) {
             self.backlog.push_back(queued);
         }
     }
 
-    /// `false` when the submission queue is full and the kernel takes nothing from it just now.
+    /// `false` if the submission queue is full and the kernel does not consume it now.
     fn try_push(&mut self, queued: Queued) -> bool {
         if self.ring.submission().is_full() {
-            // What it may fail with shows as a queue that is full still.
+            // If this fails, the queue is still full.
             let _ = self.ring.submit();
         }
         let Some(entry) = self.entry(queued) else {
@@ -128,7 +127,7 @@ impl UringRing {
         unsafe { self.ring.submission().push(&entry) }.is_ok()
     }
 
-    /// The submission queue's entry; `None` when the operation has ended meanwhile.
+    /// The entry for the submission queue; `None` if the operation has ended meanwhile.
     fn entry(&mut self, queued: Queued) -> Option<squeue::Entry> {
         Some(match queued {
             Queued::Operation(id) => {
@@ -143,7 +142,7 @@ impl UringRing {
         })
     }
 
-    /// Takes an outcome from the kernel; `None` when it is not one for the caller.
+    /// Processes a completion from the kernel; `None` if it is not one for the caller.
     fn complete(
         &mut self,
         id: OpId,
@@ -174,7 +173,7 @@ impl UringRing {
         })
     }
 
-    /// One system call: submits, waits for `want` completions, and lets the kernel do its part.
+    /// One system call: submits, waits for `want` completions, and runs the kernel's pending work.
     fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
         let submitted = self.ring.submission().len() as u32;
         let timespec = timeout.map(Timespec::from);
@@ -187,13 +186,13 @@ impl UringRing {
         // and the timespec it points to live until the call returns.
         let outcome = unsafe { submitter.enter(submitted, want, self.enter.bits(), Some(&args)) };
         match outcome.as_ref().err().and_then(Errno::from_io_error) {
-            // Time over; a signal; completions to be taken first; memory short for the moment.
+            // Timed out; a signal; completions must be consumed first; out of memory for the moment.
             Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
             _ => outcome.map(drop),
         }
     }
 
-    /// Ends everything in flight; `false` when that cannot be done.
+    /// Ends everything in flight; `false` if that is not possible.
     fn settle(&mut self) -> bool {
         for id in self.table.ids() {
             self.cancel(id);
@@ -224,7 +223,7 @@ impl Ring for UringRing {
     }
 
     fn in_flight(&self) -> usize {
-        // Not counting the waker's.
+        // Without the waker's operation.
         self.table.len() - 1
     }
 
@@ -319,7 +318,7 @@ mod tests {
     use crate::payload::{Header, Segment};
     use crate::ring::Fill;
 
-    /// `None` where the system refuses `io_uring`; the tests of both rings say so.
+    /// `None` if the system refuses `io_uring`; the tests of both rings report that.
     fn open(mode: Mode) -> Option<UringRing> {
         let config = Config {
             arena_bytes: 1 << 20,
@@ -405,7 +404,7 @@ mod tests {
         };
         let entries = ring.ring.params().sq_entries() as usize;
         let pairs: Vec<_> = (0..16).map(|_| pair()).collect();
-        // Each turn leaves two entries an operation, and none of them is submitted by a wait.
+        // Each turn leaves two entries per operation, and no wait submits them.
         for turn in 0..entries {
             for (user, (socket, _)) in (0..).zip(&pairs) {
                 let buf = ring.arena().alloc(512).unwrap();

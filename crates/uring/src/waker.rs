@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
-/// Makes [`Ring::submit_and_wait`](crate::Ring::submit_and_wait) return: the wait under way, or
-/// the next one. Several calls before the ring has noticed are one wake-up.
+/// Makes [`Ring::submit_and_wait`](crate::Ring::submit_and_wait) return: the current wait, or the next one. Several calls before
+/// the ring has noticed are one wake-up.
 ///
-/// Put what the shard is to find in its place first, then wake. Outlives its ring harmlessly.
+/// Publish what the shard must find first, then wake it. A waker may outlive its ring.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     fd: OwnedFd,
-    /// A wake-up is on its way; saves the system call for further ones.
+    /// A wake-up is pending; avoids the system call for further ones.
     pending: AtomicBool,
 }
 
 impl Waker {
     pub(crate) fn new() -> Result<Self, Errno> {
-        // Blocking on purpose: `io_uring` answers EAGAIN on a non-blocking descriptor.
+        // Blocking on purpose: `io_uring` fails with EAGAIN on a non-blocking descriptor.
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Self(Arc::new(Shared {
             fd,
@@ -36,13 +36,12 @@ impl Waker {
         if self.0.pending.swap(true, Ordering::SeqCst) {
             return;
         }
-        // The counter is at most 1 here, so that the write neither blocks nor fails; only a signal
-        // can interrupt it.
+        // The counter is at most 1 here, so the write neither blocks nor fails; only a signal can interrupt it.
         while let Err(Errno::INTR) = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes()) {}
     }
 
-    /// The ring has taken the event: the next `wake` sends another. Called before the ring's owner
-    /// looks for what it was woken for.
+    /// The ring has consumed the event: the next `wake` sends another. Called before the ring's owner looks for what it was woken
+    /// for.
     pub(crate) fn taken(&self) {
         // A swap, to come after the push that a skipped `wake` announced.
         self.0.pending.swap(false, Ordering::SeqCst);

@@ -1,5 +1,4 @@
-//! After its first turns a ring allocates nothing for an operation. Its own process, as the
-//! allocator is the process's.
+//! After its first turns a ring allocates nothing for an operation. A separate process, since the allocator is global.
 #![allow(unsafe_code)]
 
 mod common;
@@ -17,7 +16,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: forwards everything to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);

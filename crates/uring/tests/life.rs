@@ -41,7 +41,7 @@ fn a_timeout_ends_the_wait_and_not_too_early(mut ring: AnyRing) {
 }
 
 fn an_operation_of_another_ring_is_not_cancelled_here(mut ring: AnyRing) {
-    // As many, so that every place of this ring, the one of its own among them, has its counterpart there.
+    // As many, so that every slot of this ring, its own one included, has its counterpart there.
     let mut other = AnyRing::open(&config(Backend::Poll)).unwrap();
     let pairs: Vec<_> = (0..4).map(|_| pair()).collect();
     for (socket, _) in &pairs {
@@ -87,7 +87,7 @@ fn a_wake_up_before_the_wait_is_not_lost(mut ring: AnyRing) {
     }
 }
 
-/// Every message is seen though the ring waits without a timeout: no wake-up is lost.
+/// Every message is seen although the ring waits without a timeout: no wake-up is lost.
 fn wake_ups_come_one_by_one(mut ring: AnyRing) {
     let waker = ring.waker();
     let (to_ring, inbox) = std::sync::mpsc::channel();
@@ -118,7 +118,7 @@ fn an_exhausted_arena_says_so(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     let mut bufs: Vec<_> = std::iter::from_fn(|| ring.arena().alloc(1 << 16)).collect();
     assert!(bufs.len() >= 63 && ring.arena().alloc(1 << 16).is_none());
-    // A buffer in flight is not free; when it is back and dropped, it is.
+    // A buffer in flight is not free; after its completion has been dropped, it is.
     ring.recv(0, &socket, bufs.pop().unwrap(), Fill::Any)
         .unwrap();
     assert!(ring.arena().alloc(1 << 16).is_none());

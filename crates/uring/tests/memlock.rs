@@ -1,4 +1,4 @@
-//! What is registered under a low `RLIMIT_MEMLOCK`. Its own process, as the limit is the process's.
+//! What is registered under a low `RLIMIT_MEMLOCK`. A separate process, since the limit is per process.
 
 mod common;
 
@@ -9,7 +9,7 @@ use weir_uring::{AnyRing, Backend, Config, Registration, Ring, Sync};
 
 #[test]
 fn as_much_is_registered_as_is_permitted() {
-    // With this capability the limit does not count.
+    // With this capability the limit does not apply.
     let mut sets = capabilities(None).unwrap();
     sets.effective.remove(CapabilitySet::IPC_LOCK);
     set_capabilities(None, sets).unwrap();

@@ -25,7 +25,7 @@ enum Verb {
     Flush,
 }
 
-/// An operation on `blocks` blocks, `gap` blocks behind the one before it in its batch.
+/// An operation on `blocks` blocks, `gap` blocks after the previous one in its batch.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     verb: Verb,
@@ -82,7 +82,7 @@ fn two(ring: &AnyRing, bytes: usize, split: usize) -> Option<Vec<Buf>> {
     sizes.map(|size| ring.arena().alloc(size)).collect()
 }
 
-/// Queues a step at `at`; `false` when ring or arena are full.
+/// Queues a step at `at`; `false` if the ring or the arena is full.
 fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) -> bool {
     let bytes = step.blocks * BLOCK;
     let offset = at as u64;
@@ -128,7 +128,7 @@ fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) ->
     }
 }
 
-/// Takes one completion, and holds it against the model.
+/// Takes one completion and compares it with the model.
 fn settle(ring: &mut AnyRing, model: &mut [u8], batch: &mut [Option<(Step, usize)>]) {
     let completion = next(ring);
     let (step, at) = batch[completion.user as usize]
@@ -162,7 +162,7 @@ fn settle(ring: &mut AnyRing, model: &mut [u8], batch: &mut [Option<(Step, usize
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Within a batch the ranges are disjoint, as operations have no order among each other.
+    /// Within a batch the ranges are disjoint, since operations are not ordered.
     #[test]
     fn a_file_is_its_bytes(
         config in rings(),
@@ -202,7 +202,7 @@ fn sends() -> impl Strategy<Value = Vec<(usize, usize)>> {
     proptest::collection::vec((1..150_000usize, 1..40_000usize), 1..6)
 }
 
-/// Segments of the stream's bytes from `at` on, as many as fit the arena; and where they end.
+/// Segments of the stream's bytes from `at` on, as many as fit into the arena, and where they end.
 fn segments(ring: &AnyRing, at: usize, bytes: usize, piece: usize) -> (Vec<Segment>, usize) {
     let mut segments = Vec::new();
     let mut from = at;
@@ -230,8 +230,8 @@ fn segments(ring: &AnyRing, at: usize, bytes: usize, piece: usize) -> (Vec<Segme
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Both ends of a stream on one ring, with small socket buffers, and receives that are
-    /// cancelled on the way: what was sent arrives, in order, once.
+    /// Both ends of a stream on one ring, with small socket buffers and receives that are cancelled in flight: what was sent
+    /// arrives in order, once.
     #[test]
     fn a_stream_is_its_bytes(
         config in rings(),
@@ -285,7 +285,7 @@ proptest! {
                     }
                     Err(errno) => {
                         prop_assert_eq!(errno, Errno::CANCELED);
-                        // How far a receive of everything was is not told.
+                        // A cancelled receive of everything does not say how far it got.
                         prop_assume!(!filled);
                     }
                 }

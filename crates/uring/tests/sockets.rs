@@ -102,7 +102,7 @@ fn a_reply_is_a_header_and_data(mut ring: AnyRing) {
     let sent = next(&mut ring);
     assert_eq!(sent.result, Ok(216));
     assert_eq!(sent.payload.into_segments().unwrap().len(), 5);
-    // The vector's room is used again, and a single segment is as good.
+    // The vector's capacity is reused, and a single segment works as well.
     ring.send(2, &socket, vec![Header::new(*b"three").into()])
         .unwrap();
     assert_eq!(next(&mut ring).result, Ok(5));
@@ -160,7 +160,7 @@ fn short_sends_are_continued(mut ring: AnyRing) {
         assert!(ring.pop().is_none());
         assert!(reader.join().unwrap() == pattern(bytes));
     }
-    // One buffer alone goes out by another call.
+    // One buffer alone is sent by another call.
     let mut buf = ring.arena().alloc(700_000).unwrap();
     buf.copy_from_slice(&pattern(700_000));
     ring.send(9, &socket, vec![buf.into()]).unwrap();
@@ -212,7 +212,7 @@ fn one_operation_a_direction(mut ring: AnyRing) {
         .unwrap_err();
     assert_eq!(rejected.reason, Reason::Busy);
     assert_eq!(rejected.payload.into_buf().unwrap()[..], [3; 10]);
-    // The other direction, and another handle's clone, are told apart rightly.
+    // The other direction, and another clone of the handle, are distinguished correctly.
     ring.send(3, &socket, vec![Header::new([1]).into()])
         .unwrap();
     let clone = socket.clone();

@@ -1,4 +1,4 @@
-//! An operation in the kernel's words.
+//! Submission queue entries of operations.
 
 use std::ops::Range;
 use std::ptr;
@@ -15,8 +15,8 @@ const ARENA: u16 = 0;
 /// `IORING_RECVSEND_POLL_FIRST` (5.19).
 const POLL_FIRST: u16 = 1;
 
-/// What the kernel reads beside the payload. It stays in place while the operation is in flight,
-/// and its vector is used again by the next operation in that place.
+/// What the kernel reads beside the payload. It stays in place while the operation is in flight, and its vector is reused by the
+/// next operation in that slot.
 pub(crate) struct Wire {
     iovecs: Vec<iovec>,
     message: MsgHdr,
@@ -52,7 +52,7 @@ impl Registered {
     }
 }
 
-/// The entry for what is left of an operation. `polls` says that the kernel can be told to wait for a socket before it tries it.
+/// The entry for the rest of an operation. `polls`: the kernel can be told to wait for a socket before it tries it.
 pub(super) fn build(
     operation: &mut Operation,
     wire: &mut Wire,
@@ -63,7 +63,7 @@ pub(super) fn build(
     let fd = types::Fd(operation.handle.raw());
     let done = operation.done as u64;
     match operation.kind {
-        // A socket that was found empty mostly still is: trying it first costs a call that fails.
+        // A socket that was found empty usually still is: trying it first costs a failing call.
         Kind::Recv(fill) => receive(fd, wire, fill, polls && !operation.handle.has_more()),
         Kind::Send => send(fd, wire),
         Kind::Wake => read(fd, wire, 0, registered),
@@ -80,12 +80,12 @@ pub(super) fn build(
             .offset(offset)
             .mode(mode.flags().bits().cast_signed())
             .build(),
-        // How wide rustix's flags are depends on how it calls the system.
+        // The width of rustix's flags depends on how it calls the system.
         Kind::PollReadable => opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build(),
     }
 }
 
-/// The windows of the payload, without what is done.
+/// The windows of the payload, without the part that is done.
 fn gather(operation: &mut Operation, iovecs: &mut Vec<iovec>) {
     let mut skip = operation.done;
     iovecs.clear();
@@ -178,7 +178,7 @@ fn write(
 }
 
 impl Wire {
-    /// The one window left, if it is one; its size fits, see `MAX_BYTES`.
+    /// The only window left, if there is only one; its size fits, see `MAX_BYTES`.
     fn single(&self) -> Option<(*mut u8, u32)> {
         match self.iovecs[..] {
             [ref only] => Some((only.iov_base.cast(), only.iov_len as u32)),

@@ -1,4 +1,4 @@
-//! Setting a ring up: what this kernel can do, and how much memory may be registered.
+//! Setting up a ring: what this kernel supports, and how much memory may be registered.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,12 +15,12 @@ use crate::payload::Payload;
 use crate::ring::Registration;
 use crate::waker::Waker;
 
-/// The least that is worth registering, bytes.
+/// Minimum size that is worth registering, in bytes.
 const REGISTER_MIN: usize = 64 << 10;
-/// The most the kernel takes as one buffer, bytes.
+/// Maximum size that the kernel accepts as one buffer, in bytes.
 const REGISTER_MAX: usize = 1 << 30;
 
-/// What the ring is made of; all of it is in 5.6 and later.
+/// The operations that the ring needs; all of them are in 5.6 and later.
 const OPCODES: [u8; 14] = [
     opcode::AsyncCancel::CODE,
     opcode::Fallocate::CODE,
@@ -38,10 +38,10 @@ const OPCODES: [u8; 14] = [
     opcode::Writev::CODE,
 ];
 
-/// A way of working with the kernel.
+/// A mode of the kernel's completion handling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// 6.1: completions are worked on when this thread asks for them, and only by it.
+    /// 6.1: completions are processed when this thread asks for them, and only by it.
     Deferred,
     /// 5.19: this thread is not interrupted for completions.
     Cooperative,
@@ -54,12 +54,12 @@ impl Mode {
     pub(super) const ALL: [Self; 3] = [Self::Deferred, Self::Cooperative, Self::Plain];
 }
 
-/// A ring for `places` operations, in the first of the modes that the kernel knows.
+/// A ring for `places` operations, in the first mode that the kernel supports.
 pub(super) fn ring(places: u32, modes: &[Mode]) -> io::Result<IoUring> {
     let mut refusal = io::ErrorKind::Unsupported.into();
     for mode in modes {
         match build(places, *mode) {
-            // A flag this kernel does not know.
+            // This kernel does not know a flag.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => refusal = error,
             ring => {
                 let ring = ring?;
@@ -102,7 +102,7 @@ fn knows_all(ring: &IoUring) -> io::Result<bool> {
 pub(super) fn enter_flags(ring: &IoUring) -> EnterFlags {
     let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
     if ring.params().is_feature_no_iowait() {
-        // An idle server is not a machine that waits for its drive.
+        // Otherwise an idle server would count as waiting for I/O.
         flags | EnterFlags::NO_IOWAIT
     } else {
         flags

@@ -1,4 +1,4 @@
-//! What the tests of both rings share.
+//! Shared by the tests of both rings.
 #![allow(dead_code, unreachable_pub)]
 
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use weir_uring::{AnyRing, Backend, Buf, Completion, Config, Handle, OpenError, Ring};
 
-/// A ring, or `None` with a word on standard error where the system refuses `io_uring`.
+/// A ring, or `None` with a message on standard error if the system refuses `io_uring`.
 pub fn open(config: &Config) -> Option<AnyRing> {
     match AnyRing::open(config) {
         Ok(ring) => Some(ring),
@@ -32,7 +32,7 @@ pub fn config(backend: Backend) -> Config {
     }
 }
 
-/// Waits for the next completion; a ring that loses one fails here and not by hanging.
+/// Waits for the next completion; a lost completion fails the test here instead of hanging it.
 pub fn next(ring: &mut impl Ring) -> Completion {
     let deadline = Instant::now() + Duration::from_secs(20);
     while Instant::now() < deadline {
@@ -55,14 +55,14 @@ pub fn filled(ring: &impl Ring, len: usize, byte: u8) -> Buf {
     buf
 }
 
-/// Bytes that tell their place.
+/// Bytes that depend on their offset.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
         .collect()
 }
 
-/// A file that is gone when this is dropped.
+/// A file that is removed when this is dropped.
 pub struct TempFile(PathBuf);
 
 impl TempFile {
@@ -75,7 +75,7 @@ impl TempFile {
         Self(path)
     }
 
-    /// By `O_DIRECT` where the file system takes it.
+    /// Opens with `O_DIRECT` if the file system supports it.
     pub fn direct(&self) -> Handle {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
