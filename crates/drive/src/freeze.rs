@@ -23,11 +23,11 @@ impl Freeze {
 
     /// Whether any part of the time from `from` up to, but not including, `to` is frozen.
     pub fn overlaps(&self, from: Instant, to: Instant) -> bool {
-        self.to_inner(to) - self.to_inner(from) < to.since(from).as_nanos()
+        self.inner_time(to) - self.inner_time(from) < to.since(from).as_nanos()
     }
 
     /// Converts `now` to the inner drive's time, which stands still during a freeze: the nanoseconds not frozen before `now`.
-    fn to_inner(&self, now: Instant) -> u64 {
+    fn inner_time(&self, now: Instant) -> u64 {
         let now = now.as_nanos();
         let Some(since) = now.checked_sub(self.first.as_nanos()) else {
             return now;
@@ -38,7 +38,7 @@ impl Freeze {
     }
 
     /// Converts the inner drive's time to ours; a time at which the inner clock stands still becomes the end of that freeze.
-    fn to_outer(&self, inner: u64) -> Instant {
+    fn outer_time(&self, inner: u64) -> Instant {
         let Some(since) = inner.checked_sub(self.first.as_nanos()) else {
             return Instant::from_nanos(inner);
         };
@@ -70,11 +70,11 @@ impl Freezing {
     }
 
     fn inner_now(&self, now: Instant) -> Instant {
-        Instant::from_nanos(self.freeze.to_inner(now))
+        Instant::from_nanos(self.freeze.inner_time(now))
     }
 
-    fn to_outer(&self, inner: Instant) -> Instant {
-        self.freeze.to_outer(inner.as_nanos())
+    fn outer_time(&self, inner: Instant) -> Instant {
+        self.freeze.outer_time(inner.as_nanos())
     }
 }
 
@@ -84,15 +84,15 @@ impl Drive for Freezing {
     }
 
     fn next_completion(&self) -> Option<Instant> {
-        self.drive.next_completion().map(|at| self.to_outer(at))
+        self.drive.next_completion().map(|at| self.outer_time(at))
     }
 
     fn pop(&mut self, now: Instant) -> Option<Ended> {
         self.next_completion().filter(|at| *at <= now)?;
         let ended = self.drive.pop(self.inner_now(now))?;
         Some(Ended {
-            at: self.to_outer(ended.at),
-            began: self.to_outer(ended.began),
+            at: self.outer_time(ended.at),
+            began: self.outer_time(ended.began),
             ..ended
         })
     }
@@ -137,9 +137,9 @@ mod tests {
     fn times_inside_and_outside_are_each_others_inverse() {
         for ms in (0..700).filter(|ms| !(30..70).contains(&(ms % 100))) {
             let now = at(ms * 1000);
-            assert_eq!(FREEZE.to_outer(FREEZE.to_inner(now)), now, "{ms} ms");
+            assert_eq!(FREEZE.outer_time(FREEZE.inner_time(now)), now, "{ms} ms");
         }
-        assert_eq!(FREEZE.to_inner(at(350_000)), 30_000_000 + 3 * 60_000_000);
+        assert_eq!(FREEZE.inner_time(at(350_000)), 30_000_000 + 3 * 60_000_000);
     }
 
     #[test]

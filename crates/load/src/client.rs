@@ -161,7 +161,7 @@ impl Client {
         match self.pace.due(start + Span::from_nanos(worked)) {
             Due::Since(due) => Due::Since(back(due)),
             Due::At(at) => Due::At(back(at)),
-            Due::Answer => Due::Answer,
+            Due::AfterCompletion => Due::AfterCompletion,
         }
     }
 

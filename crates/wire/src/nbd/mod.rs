@@ -13,9 +13,8 @@
 //!    with [`Request::check_payload`] (an error ends the connection) and [`Request::validate`] (an error is replied). A WRITE's
 //!    payload follows its header, and must be received or skipped even if the request is refused.
 //! 3. Reply. With [`Session::structured`], READ and `BLOCK_STATUS` are answered with chunks only, also in case of an error; all
-//! other
-//!    commands, and all of them without it, with [`encode_simple_reply`]. DISC has no reply: reply to the requests in flight, then
-//!    close the connection.
+//!    other commands, and all of them without it, with [`encode_simple_reply`]. DISC has no reply: reply to the requests in
+//!    flight, then close the connection.
 //!
 //! # The client's side
 //! [`client::Handshake`], then [`Request::encode`] and [`client::ReplyParser`].
