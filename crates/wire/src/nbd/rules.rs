@@ -450,6 +450,16 @@ mod tests {
         }
     }
 
+    /// `validate` asks the explained check only about what the quick one did not pass.
+    #[test]
+    fn the_explained_check_passes_what_just_fits() {
+        let rules = Rules::new(settings());
+        let to_the_end = request(Command::Read, CommandFlags::EMPTY, (1 << 20) - 512, 512);
+        assert_eq!(rules.explain(&to_the_end), Ok(()));
+        let longest = request(Command::Read, CommandFlags::EMPTY, 0, 64 << 10);
+        assert_eq!(rules.explain(&longest), Ok(()));
+    }
+
     proptest! {
         /// The fast check accepts exactly what the detailed one accepts, except for FLUSH and DISC.
         #[test]

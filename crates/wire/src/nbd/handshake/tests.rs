@@ -330,6 +330,70 @@ fn whoever_cannot_begin_is_told_why_and_may_go_on_asking() {
     assert_eq!(fed, Err(HandshakeError::Refused("full")));
 }
 
+#[test]
+fn whoever_begins_is_asked_about_whether_block_sizes_are_demanded_or_not() {
+    // Block sizes may be left unasked: here they are not demanded, there the export has none to obey.
+    for (require_block_size, name) in [(false, "beta"), (true, "alpha")] {
+        let config = HandshakeConfig {
+            require_block_size,
+            ..HandshakeConfig::default()
+        };
+        let go = [&FIXED[..], &option(OPT_GO, &info(name, &[]))].concat();
+        let mut out = Vec::new();
+        let fed = Handshake::new(config).feed(&go, &Full, &mut out);
+        assert_eq!(fed.unwrap().1, None, "{name}");
+        assert_eq!(out, reply(OPT_GO, REP_ERR_POLICY, b"full"), "{name}");
+    }
+}
+
+/// [`Two`], and what clients were denied.
+#[derive(Default)]
+struct Listening(std::cell::RefCell<Vec<String>>);
+
+impl Exports for Listening {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        Two.list(each);
+    }
+
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        Two.find(name)
+    }
+
+    fn denied(&self, what: Denied<'_>) {
+        self.0.borrow_mut().push(format!("{what:?}"));
+    }
+}
+
+#[test]
+fn what_is_denied_is_told_to_the_server_too() {
+    let options = [
+        option(OPT_STARTTLS, &[]),
+        option(77, &[]),
+        option(OPT_GO, &info("gamma", &[])),
+        option(OPT_INFO, &info("alpha", &[])),
+    ];
+    let input = [&FIXED[..], &options.concat()].concat();
+    let exports = Listening::default();
+    Handshake::new(HandshakeConfig::default())
+        .feed(&input, &exports, &mut Vec::new())
+        .unwrap();
+    assert_eq!(exports.0.into_inner(), ["Tls", "Export(\"gamma\")"]);
+}
+
+#[test]
+fn what_is_held_is_the_unfinished_piece_and_the_selected_name() {
+    let mut handshake = Handshake::new(HandshakeConfig::default());
+    let mut feed = |input: &[u8]| {
+        handshake.feed(input, &Two, &mut Vec::new()).unwrap();
+        handshake.held_bytes()
+    };
+    assert_eq!(feed(&FIXED), 0);
+    assert_eq!(feed(&option(OPT_STRUCTURED_REPLY, &[])), 0);
+    let select = option(OPT_SET_META_CONTEXT, &meta("alpha", &[BASE_ALLOCATION]));
+    assert_eq!(feed(&select), 5);
+    assert_eq!(feed(&option(OPT_LIST, &[])[..3]), 5 + 3);
+}
+
 /// The data of GO and INFO without requests for information.
 fn go_data(name: &[u8]) -> Vec<u8> {
     [&(name.len() as u32).to_be_bytes()[..], name, &[0, 0]].concat()
@@ -476,6 +540,9 @@ fn block_sizes_can_be_demanded() {
     );
     let error = run(&[option(OPT_EXPORT_NAME, b"beta")]).end;
     assert_eq!(error, Err(HandshakeError::BlockSizeRequired("beta".into())));
+    // Whose smallest block is a byte needs nobody to ask.
+    let session = run(&[option(OPT_EXPORT_NAME, b"alpha")]).session();
+    assert_eq!(session.export.name, "alpha");
 }
 
 #[test]

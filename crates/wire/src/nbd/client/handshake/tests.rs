@@ -246,6 +246,21 @@ fn servers_that_break_the_protocol_are_left() {
     assert!(matches!(end, Err(HandshakeError::BadReply(_))), "{end:?}");
 }
 
+#[test]
+fn the_longest_reply_is_taken_and_an_acknowledgement_has_no_data() {
+    let after = |replies: &[Vec<u8>]| {
+        let input = [GREETING.to_vec(), replies.concat()].concat();
+        run(plain("alpha"), &input).1
+    };
+    let longest = reply(OPT_GO, REP_INFO, &vec![0x12; 65_536]);
+    assert_eq!(after(&[longest]), Ok(None));
+    let described = reply(OPT_GO, REP_INFO, &EXPORT);
+    assert_eq!(
+        after(&[described, reply(OPT_GO, REP_ACK, &[0])]),
+        Err(HandshakeError::BadReply("an acknowledgement with data"))
+    );
+}
+
 /// One export with a name and settings drawn by the test.
 #[derive(Debug, Clone)]
 struct Only(ExportInfo);

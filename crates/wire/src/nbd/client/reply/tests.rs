@@ -186,9 +186,12 @@ fn chunks_of_a_wrong_length_are_refused_by_their_header() {
 fn chunks_that_contradict_themselves_are_refused() {
     let hole = chunk(1, CHUNK_OFFSET_HOLE, 12, &[0; 12]);
     assert_eq!(error_of(&hole), ReplyError::BadChunk("a hole of no bytes"));
+    assert_eq!(
+        error_of(&chunk(0, CHUNK_NONE, 0, &[])),
+        ReplyError::BadChunk("a last chunk that is not the last")
+    );
     let long = [&[0, 0, 0, 5, 0x10, 1][..], &[b'x'; MAX_STRING + 1]].concat();
     for bytes in [
-        chunk(0, CHUNK_NONE, 0, &[]),
         chunk(1, 0x8001, long.len() as u32, &long),
         chunk(1, 0x8001, 6, &[0; 6]),
         chunk(1, 0x8001, 6, &[0, 0, 0, 5, 0, 1]),
@@ -221,4 +224,19 @@ fn errors_of_an_unknown_kind_or_value_are_errors_all_the_same() {
         done: false,
     };
     assert_eq!(reply, Some(expected));
+}
+
+#[test]
+fn the_longest_message_is_taken_and_held_as_it_comes() {
+    let body = [&[0, 0, 0, 5, 0x10, 0][..], &[b'x'; MAX_STRING]].concat();
+    let bytes = chunk(1, 0x8001, body.len() as u32, &body);
+    let mut parser = ReplyParser::new();
+    assert_eq!(parser.feed(&bytes[..100]), Ok((100, None)));
+    assert_eq!(parser.held_bytes(), 100);
+    let (_, reply) = parser.feed(&bytes[100..]).unwrap();
+    assert!(
+        matches!(&reply, Some(Reply::Error { message, .. }) if message.len() == MAX_STRING),
+        "{reply:?}"
+    );
+    assert_eq!(parser.held_bytes(), 0);
 }
