@@ -24,6 +24,8 @@
 //!
 //! [`random`] draws a configuration and performs random operations under all of them; [`fuzz`] does so from bytes.
 //! [`steady`] runs drawn clients on a modelled drive, for the auditors that need a steady state.
+//!
+//! `docs/glossary.md` explains the words.
 
 mod account;
 mod admission;

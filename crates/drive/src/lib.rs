@@ -26,6 +26,8 @@
 //! assert_eq!(drive.next_completion(), Some(Instant::from_nanos(46_384)));
 //! # Ok::<(), weir_drive::ConfigError>(())
 //! ```
+//!
+//! `docs/glossary.md` explains the words.
 
 #![no_std]
 #![forbid(unsafe_code)]

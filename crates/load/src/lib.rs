@@ -23,6 +23,8 @@
 //! assert_eq!(client.next(now), Step::WaitUntil(now + Span::from_millis(1)));
 //! # Ok::<(), weir_load::ProgramError>(())
 //! ```
+//!
+//! `docs/glossary.md` explains the words.
 
 #![no_std]
 #![forbid(unsafe_code)]

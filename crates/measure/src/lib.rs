@@ -11,6 +11,8 @@
 //! - [`Meter`]: all of these for one client;
 //! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
 //! - [`jain`], [`median`], [`ratio`]: figures over several clients or repetitions.
+//!
+//! `docs/glossary.md` explains the words.
 
 mod course;
 mod figures;
