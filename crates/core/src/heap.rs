@@ -129,16 +129,15 @@ impl Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_random::Rng;
 
     #[test]
     fn agrees_with_a_scan() {
         let mut heap = Heap::new(32);
         let mut model: [Option<(Instant, u64)>; 32] = [None; 32];
-        let mut state = 3u64;
+        let mut rng = Rng::new(3);
         for _ in 0..20_000 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            let state = rng.next_u64();
             let slot = (state >> 33) as u32 % 32;
             if (state >> 60) < 5 {
                 heap.clear(slot);

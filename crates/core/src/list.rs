@@ -140,17 +140,16 @@ impl Links {
 mod tests {
     use super::*;
     use std::collections::VecDeque;
+    use weir_random::Rng;
 
     #[test]
     fn behaves_as_two_deques() {
         let mut links = Links::new(64);
         let mut lists = [List::EMPTY; 2];
         let mut model = [VecDeque::new(), VecDeque::new()];
-        let mut state = 1u64;
+        let mut rng = Rng::new(1);
         for _ in 0..20_000 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            let state = rng.next_u64();
             let (slot, which, act) = (
                 (state >> 33) as u32 % 64,
                 (state >> 40) as usize % 2,

@@ -311,6 +311,7 @@ impl Tournaments {
 mod tests {
     use super::*;
     use std::vec::Vec as StdVec;
+    use weir_random::Rng;
 
     const SETS: u32 = 5;
     const SLOTS: u32 = 70;
@@ -341,28 +342,21 @@ mod tests {
         }
     }
 
-    fn random(state: &mut u64) -> u64 {
-        *state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        *state >> 20
-    }
-
     /// Slots join sets, come, go, are postponed, leave and join others, most of them the same set for a while.
     fn agree(seed: u64, base: u64, ticket: u32) {
         let mut tournaments = Tournaments::new(SETS, SLOTS);
         for set in &mut tournaments.sets {
             set.ticket = ticket;
         }
-        let (mut model, mut state) = (Model::default(), seed);
+        let (mut model, mut rng) = (Model::default(), Rng::new(seed));
         let mut member = [None; SLOTS as usize];
         let mut active = [false; SLOTS as usize];
         for step in 0..30_000u64 {
-            let slot = random(&mut state) as u32 % SLOTS;
+            let slot = rng.range(0, u64::from(SLOTS) - 1) as u32;
             let at = slot as usize;
-            let key = base.wrapping_add(random(&mut state) % 40);
+            let key = base.wrapping_add(rng.range(0, 39));
             let crowd = (step / 1_000) as u32 % SETS;
-            match (member[at], random(&mut state) % 8) {
+            match (member[at], rng.range(0, 7)) {
                 (None, draw) => {
                     let set = if draw < 6 { crowd } else { draw as u32 % SETS };
                     tournaments.join(set);

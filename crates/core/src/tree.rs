@@ -315,6 +315,7 @@ impl<const STARTS: bool> Treap<STARTS> {
 mod tests {
     use super::*;
     use std::vec::Vec as StdVec;
+    use weir_random::Rng;
 
     fn check(forest: &Forest, tree: &Tree, model: &[(u64, u64, u32, u64)]) {
         let mut sorted: StdVec<_> = model.to_vec();
@@ -337,11 +338,9 @@ mod tests {
         let mut forest = Forest::new(48);
         let mut tree = Tree::EMPTY;
         let mut model: StdVec<(u64, u64, u32, u64)> = StdVec::new();
-        let mut state = 7u64;
+        let mut rng = Rng::new(7);
         for step in 0..20_000u64 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            let state = rng.next_u64();
             let slot = (state >> 33) as u32 % 48;
             if forest.contains(slot) && (state >> 62) == 0 {
                 let key = forest.key(slot) + (state >> 40) % 20;

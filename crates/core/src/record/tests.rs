@@ -6,6 +6,7 @@ use crate::{
     Limits, Max, Op, Output, ROOT, Request, SpaceId, StreamId, StreamSpec, elevator,
 };
 use std::vec::Vec;
+use weir_random::Rng;
 
 fn config() -> Config {
     Config {
@@ -83,11 +84,9 @@ fn run(steps: u64) -> Vec<u8> {
     let mut layer = Recorded::new(Layer::new(config()).unwrap(), Some(recorder));
     let at = Instant::from_nanos;
     let streams = set_up(&mut layer);
-    let (mut out, mut state, mut flying) = (Vec::new(), 5u64, Vec::new());
+    let (mut out, mut rng, mut flying) = (Vec::new(), Rng::new(5), Vec::new());
     for step in 1..=steps {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        let state = rng.next_u64();
         // Now and then time stands still or goes back.
         let now = at((step * 300_000).saturating_sub(u64::from(state >> 60 == 9) * 2_000_000));
         let op = Op::ALL[(state >> 45) as usize % 5];
@@ -226,11 +225,9 @@ fn a_record_is_whole_with_its_end_and_nothing_may_follow_that() {
 #[test]
 fn changed_bytes_never_panic_and_never_take_much_memory() {
     let record = run(60);
-    let mut state = 11u64;
+    let mut rng = Rng::new(11);
     for _ in 0..20_000 {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        let state = rng.next_u64();
         let mut bytes = record.clone();
         for i in 0..=(state >> 62) {
             let place = (state >> (20 + i)) as usize % bytes.len();

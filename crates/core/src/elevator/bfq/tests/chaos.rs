@@ -13,6 +13,7 @@ use std::vec::Vec;
 
 const SPACE: u64 = 64 << 20;
 
+/// Knuth's linear congruence (MMIX): the seeds named below depend on its numbers.
 struct Random(u64);
 
 impl Random {
@@ -358,4 +359,15 @@ fn nobody_starves() {
         let (longest, most) = longest_gap(seed);
         assert!(longest <= most, "seed {seed}: {longest} of {most} ms");
     }
+}
+
+#[test]
+#[ignore = "six of 250 draws exceed the bound, seed 113 almost threefold: 3850 of 1323 ms"]
+fn nobody_starves_in_more_draws() {
+    let gaps = (0..250).map(|seed| (seed, longest_gap(seed)));
+    let beyond: Vec<_> = gaps.filter(|(_, gap)| gap.0 > gap.1).collect();
+    assert!(
+        beyond.is_empty(),
+        "seed, (longest, bound) in ms: {beyond:?}"
+    );
 }

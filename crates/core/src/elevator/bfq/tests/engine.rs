@@ -4,6 +4,7 @@ use super::super::entity::{BEST_EFFORT, Place, delta};
 use super::super::wf2q::Wf2q;
 use crate::Instant;
 use std::vec::Vec;
+use weir_random::Rng;
 
 const NOW: Instant = Instant::ZERO;
 
@@ -36,13 +37,8 @@ fn times(engine: &Wf2q, e: u32) -> (u64, u64) {
 /// less its own part of it, and never behind by more than its budget and its part of the largest one. Exact, in sectors times
 /// the sum of weights; virtual time is rounded down by less than a sector over a run.
 pub(super) fn within_the_lag_bound(seed: u64) -> bool {
-    let mut random = seed;
-    let mut draw = |n: u64| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % n
-    };
+    let mut random = Rng::new(seed);
+    let mut draw = |n: u64| random.range(0, n - 1);
     let queues = 2 + draw(12) as usize;
     let weights: Vec<u32> = (0..queues).map(|_| 1 + draw(100) as u32).collect();
     let budgets: Vec<u64> = (0..queues).map(|_| 1 + draw(2_000)).collect();

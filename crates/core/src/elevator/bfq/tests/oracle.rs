@@ -4,6 +4,7 @@ use super::super::entity::{BEST_EFFORT, IDLE, Place, delta};
 use super::super::wf2q::Wf2q;
 use crate::Instant;
 use std::vec::Vec;
+use weir_random::Rng;
 
 const GROUPS: u32 = 7;
 const QUEUES: u32 = 24;
@@ -245,7 +246,7 @@ struct Pair {
     oracle: Oracle,
     now: u64,
     current: Option<u32>,
-    random: u64,
+    random: Rng,
 }
 
 impl Pair {
@@ -274,7 +275,7 @@ impl Pair {
             },
             now: 0,
             current: None,
-            random: seed,
+            random: Rng::new(seed),
         };
         for e in 1..GROUPS + QUEUES {
             let (parent, class) = if e < GROUPS {
@@ -293,11 +294,7 @@ impl Pair {
     }
 
     fn draw(&mut self, n: u64) -> u64 {
-        self.random = self
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % n
+        self.random.range(0, n - 1)
     }
 
     fn set_budget(&mut self, e: u32) {
