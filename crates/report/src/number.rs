@@ -1,6 +1,6 @@
-//! Numbers as people read them: a fixed number of digits for each size, so that equal results are equal text.
+//! Numbers for people: a fixed number of digits for each magnitude, so that equal results are equal text.
 
-/// A bandwidth or another figure of which three or four digits matter: `0.93`, `10.00`, `249.8`, `3112`.
+/// A bandwidth or another figure with three or four significant digits: `0.93`, `10.00`, `249.8`, `3112`.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".into(),
@@ -10,7 +10,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// Three digits: `3.25`, `31.5`, `410`, and for what is larger as many as there are.
+/// Three digits: `3.25`, `31.5`, `410`; more for larger numbers.
 pub fn short(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".into(),
@@ -20,7 +20,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// As [`figure`], without zeros at the end: for running text.
+/// As [`figure`], without trailing zeros, for running text.
 pub fn plain(value: f64) -> String {
     let text = figure(value);
     if text.contains('.') {
@@ -30,7 +30,7 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// Microseconds with the unit that suits their size: `3.25 us`, `410 us`, `4.40 ms`, `1.20 s`.
+/// Microseconds with a unit that fits: `3.25 us`, `410 us`, `4.40 ms`, `1.20 s`.
 pub fn duration(us: f64) -> String {
     match us.abs() {
         v if v < 999.5 => format!("{} us", short(us)),
@@ -39,7 +39,7 @@ pub fn duration(us: f64) -> String {
     }
 }
 
-/// A part (0 to 1) as whole percent; never `100%` for less than all, nor `0%` for more than nothing.
+/// A fraction (0 to 1) as whole per cent; never `100%` for less than all, nor `0%` for more than nothing.
 pub fn percent(part: f64) -> String {
     if !part.is_finite() {
         return "-".into();
@@ -54,13 +54,13 @@ pub fn percent(part: f64) -> String {
     format!("{whole:.0}%")
 }
 
-/// How far something is off, as a part: three digits (`0.08%`, `3.22%`, `275%`).
+/// A relative error with three digits (`0.08%`, `3.22%`, `275%`).
 pub fn deviation(part: f64) -> String {
     format!("{}%", short(part * 100.0))
 }
 
-/// The label of an axis' tick: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the distance to the next tick and says how
-/// many digits are needed.
+/// The label of an axis' tick: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the distance to the next tick and determines the
+/// number of digits.
 pub(crate) fn tick(value: f64, step: f64) -> String {
     let (value, step, unit) = match value.abs().max(step) {
         v if v >= 1e9 => (value / 1e9, step / 1e9, "G"),

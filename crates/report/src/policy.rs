@@ -1,8 +1,8 @@
-//! How policies look: one colour and one kind of line for each, on every page, and neither for anything else.
+//! The look of policies: one colour and one line pattern for each, on every page, and used for nothing else.
 
 use crate::svg::Ink;
 
-/// The policies that have a look of their own; all others share one.
+/// The policies with a look of their own; all others share one.
 const NAMES: [&str; 5] = ["none", "io.latency", "bfq-linux", "bfq", "contract"];
 
 /// The colour of a policy.
@@ -10,7 +10,7 @@ pub fn ink(policy: &str) -> Ink {
     Ink::policy(place(policy))
 }
 
-/// The pattern of a policy's line where those of others may lie on it.
+/// The line pattern of a policy, for plots in which lines may overlap.
 pub(crate) fn dash(policy: &str) -> usize {
     place(policy)
 }

@@ -5,7 +5,7 @@ use comfy_table::{
     Width,
 };
 
-/// A table: columns that say how they are shown, and rows of text.
+/// A table: columns with their layout, and rows of text.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     pub(crate) columns: Vec<Column>,
@@ -15,16 +15,16 @@ pub struct Table {
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) cells: Vec<String>,
-    /// Stressed where the medium can.
+    /// Emphasised if the medium can do it.
     pub(crate) strong: bool,
 }
 
-/// How a column is shown.
+/// The layout of a column.
 #[derive(Debug, Clone)]
 pub struct Column {
     pub(crate) title: String,
     pub(crate) right: bool,
-    /// Columns with a larger number go first where the terminal is narrow; those with 0 stay.
+    /// Columns with a larger number are dropped first on a narrow terminal; those with 0 stay.
     pub(crate) drop: u32,
 }
 
@@ -46,8 +46,8 @@ impl Column {
         }
     }
 
-    /// The same column, left out where the table does not fit: those with the largest `order` first, the rightmost
-    /// among equals.
+    /// The same column, dropped if the table does not fit: those with the largest `order` first, the rightmost
+    /// of equals.
     pub fn dropped(self, order: u32) -> Self {
         Self {
             drop: order,
@@ -65,7 +65,7 @@ impl Table {
         }
     }
 
-    /// Adds a row. Cells that are missing are empty; those beyond the last column are not shown.
+    /// Adds a row. Missing cells are empty; surplus cells are not shown.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.push(cells, false);
     }

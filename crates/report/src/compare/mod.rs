@@ -1,4 +1,4 @@
-//! The report of a comparison: policies beside each other, by drive and by case.
+//! The report of a comparison: policies side by side, by drive and by case.
 
 use weir_measure::Latency;
 
@@ -10,73 +10,73 @@ mod table;
 pub use page::compare_page;
 pub use table::compare_table;
 
-/// Everything that a comparison found out: what its tables and its page show.
+/// All results of a comparison: the contents of its tables and its page.
 #[derive(Debug, Clone, Default)]
 pub struct CompareReport {
     /// The scenario's name.
     pub scenario: String,
     /// What the clients do, in a sentence or two.
     pub load: String,
-    /// Name of the client that it is about.
+    /// Name of the target client.
     pub target: String,
-    /// Names of the parts that the time of a request is made of.
+    /// Names of the parts of a request's time.
     pub parts: Vec<String>,
-    /// What was found on each drive.
+    /// The results on each drive.
     pub drives: Vec<ComparedDrive>,
     /// How to read the figures.
     pub notes: Vec<String>,
 }
 
-/// What was found on one drive.
+/// The results on one drive.
 #[derive(Debug, Clone, Default)]
 pub struct ComparedDrive {
     /// Its name.
     pub name: String,
-    /// What it is and what it can do, in a sentence or two.
+    /// A description of it and its capacity, in a sentence or two.
     pub about: String,
     /// The results: by case, and within a case by policy.
     pub cells: Vec<ComparedCell>,
-    /// Why they are what they are, in lines for below the table.
+    /// Explanations of the results, as lines below the table.
     pub why: Vec<String>,
 }
 
 /// The result of a case under a policy, over all repetitions.
 #[derive(Debug, Clone, Default)]
 pub struct ComparedCell {
-    /// The case; empty where there is but one.
+    /// The case; empty if there is only one.
     pub case: String,
     /// The policy.
     pub policy: String,
     /// Requests of the target.
     pub requests: u64,
-    /// Their latency; `None` if there were none.
+    /// Their latency; `None` without requests.
     pub latency_us: Option<Latency>,
-    /// Their mean latency as a part of that without control, where that is known.
+    /// Their mean latency relative to that without control, if known.
     pub of_none: Option<f64>,
     /// Bandwidth of the target, in MB/s.
     pub target_mbps: f64,
     /// Bandwidth of all clients together, in MB/s.
     pub total_mbps: f64,
-    /// The part (0 to 1) of the time in which the drive was busy (at least one command was in it), where that is known.
+    /// The fraction (0 to 1) of the time in which the drive had at least one command in flight, if known.
     pub busy: Option<f64>,
-    /// Where the time of the target's mean request went, in microseconds: a value for each of [`CompareReport::parts`].
+    /// Where the target's mean request spent its time, in microseconds: a value for each of [`CompareReport::parts`].
     pub parts_us: Vec<f64>,
-    /// Why it is so, in a sentence or two.
+    /// An explanation in a sentence or two.
     pub why: String,
-    /// How one of the repetitions went over time.
+    /// One of the repetitions over time.
     pub over_time: Option<ComparedOverTime>,
 }
 
-/// How a run went over time: points (seconds, value).
+/// A run over time: points (seconds, value).
 #[derive(Debug, Clone, Default)]
 pub struct ComparedOverTime {
-    /// Mean latency of the target's requests answered about then, in microseconds.
+    /// Mean latency of the target's requests completed around that time, in microseconds.
     pub latency_us: Vec<(f64, f64)>,
-    /// Commands in the drive.
+    /// Commands in flight.
     pub depth: Vec<(f64, f64)>,
     /// Bandwidth of the target, in MB/s.
     pub target_mbps: Vec<(f64, f64)>,
-    /// Bandwidth of all others together, in MB/s.
+    /// Total bandwidth of all others, in MB/s.
     pub others_mbps: Vec<(f64, f64)>,
 }
 

@@ -5,7 +5,7 @@ use crate::html::{Block, Page, Section};
 use crate::number::duration;
 use crate::table::named;
 
-/// A comparison as one self-contained HTML page: how long the target waits under each policy, and why.
+/// A comparison as one self-contained HTML page: the target's latency under each policy, and the reasons.
 pub fn compare_page(report: &CompareReport) -> String {
     let mut sections = vec![figures(report)];
     sections.extend(report.drives.iter().map(|d| drive(report, d)));
@@ -31,7 +31,7 @@ pub fn compare_page(report: &CompareReport) -> String {
     page.html()
 }
 
-/// The largest difference in a sentence.
+/// The largest difference, as a sentence.
 fn lead(report: &CompareReport) -> Option<String> {
     let cells = report
         .drives

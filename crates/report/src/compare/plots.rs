@@ -9,10 +9,10 @@ use crate::table::named;
 /// Sizes of plots two in a row.
 const HALF: (f64, f64) = (520.0, 270.0);
 
-/// Bandwidths below this are drawn here: a log scale has no zero.
+/// Lower bandwidths are drawn here, since a log scale has no zero.
 const FLOOR: f64 = 0.01;
 
-/// The names of all policies, in the order in which they come first.
+/// The names of all policies, in order of first occurrence.
 pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
     let cells = report.drives.iter().flat_map(|d| &d.cells);
     let mut names = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
     names
 }
 
-/// Mean latency with standard deviation, a group for each case, a bar for each policy.
+/// Mean latency with standard deviation: a group for each case, a bar for each policy.
 pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
     let policies = policies(report);
     let groups = drive.cases().into_iter().map(|case| BarGroup {
@@ -63,7 +63,7 @@ pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
 fn bar(cell: &ComparedCell) -> Option<Bar> {
     let latency = cell.latency_us?;
     let ms = |us: f64| us / 1e3;
-    // On a log scale a bar cannot reach below zero; no request was faster than the fastest.
+    // On a log scale an error bar cannot reach below zero; no request was faster than the minimum.
     let low = (latency.mean - latency.sd).max(latency.min);
     Some(Bar {
         value: ms(latency.mean),
@@ -87,7 +87,7 @@ pub(super) fn case(report: &CompareReport, drive: &ComparedDrive, case: &str) ->
     plots.into_iter().flatten().collect()
 }
 
-/// Where the mean request's time went, in percent of it: times differ by orders of magnitude.
+/// Where the mean request spent its time, in per cent, since times differ by orders of magnitude.
 fn time_split(report: &CompareReport, cells: &[&ComparedCell]) -> Option<String> {
     let rows = cells.iter().filter_map(|cell| {
         let all: f64 = cell.parts_us.iter().sum();
@@ -115,7 +115,7 @@ fn time_split(report: &CompareReport, cells: &[&ComparedCell]) -> Option<String>
     (!chart.rows.is_empty()).then(|| chart.html())
 }
 
-/// Cells whose course is shown, in the colours and patterns of their policies.
+/// Cells shown over time, in the colours and patterns of their policies.
 struct Over<'a> {
     report: &'a CompareReport,
     cells: &'a [&'a ComparedCell],
@@ -157,7 +157,7 @@ impl Over<'_> {
         self.chart("Commands in the drive", "", Scale::Linear, lines)
     }
 
-    /// Lines of each cell that was followed: what is added to the policy's name, whether it is quiet, its points.
+    /// Lines of each such cell: the suffix to the policy's name, whether it is drawn thin, its points.
     fn lines(
         &self,
         of: impl Fn(&ComparedCell, &ComparedOverTime) -> Vec<(String, bool, Vec<(f64, f64)>)>,
@@ -206,7 +206,7 @@ impl Over<'_> {
     }
 }
 
-/// Latencies in ms. Where requests are so slow that few were answered, each is drawn from its sending to its answer.
+/// Latencies in ms. If only few requests completed, each is drawn from its submission to its completion.
 fn segments(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     const FEW: usize = 25;
     let all = points.iter();

@@ -44,7 +44,7 @@ fn row(cell: &ComparedCell) -> [String; 8] {
     ]
 }
 
-/// A factor as people say it: `1.46x`, and below one half `1/53`.
+/// A factor: `1.46x`, and below one half `1/53`.
 pub(super) fn factor(value: f64) -> String {
     if value > 0.0 && value < 0.5 {
         format!("1/{}", short(1.0 / value))

@@ -10,22 +10,22 @@ mod table;
 pub use page::demo_page;
 pub use table::{demo_table, demo_table_all};
 
-/// Everything the demo found out: what its table and its page show.
+/// All results of the demo: the contents of its table and its page.
 ///
 /// The records are those of `--json`: one for each client and one for [`TOTAL`], with promise, series, split and
-/// limit where they are known. What a record lacks is left blank or out of a plot, never guessed.
+/// limit if known. What a record lacks is left blank or out of a plot, never guessed.
 #[derive(Debug, Clone, Default)]
 pub struct DemoReport {
-    /// The drive in a sentence: what it is and what it can do.
+    /// A description of the drive and its capacity, in a sentence.
     pub drive: String,
     /// What the clients do, in a sentence or two.
     pub load: String,
-    /// Name of the client the story is about.
+    /// Name of the target client.
     pub target: String,
-    /// What the best possible schedule of this drive would give.
+    /// The figures of the best possible schedule on this drive.
     pub best: Vec<BestFigure>,
-    /// What each client was promised and allowed (name, contract), however it is written: clients whose contracts differ never share a
-    /// row. Those that are not here have none.
+    /// Each client's contract (name, contract), in any notation: clients with different contracts never share a row. Clients that
+    /// are missing here have none.
     pub contracts: Vec<(String, String)>,
     /// Results under each policy, in the order in which they are shown.
     pub policies: Vec<PolicyResult>,
@@ -33,29 +33,29 @@ pub struct DemoReport {
     pub notes: Vec<String>,
 }
 
-/// One figure of the best possible schedule.
+/// A figure of the best possible schedule.
 #[derive(Debug, Clone, Default)]
 pub struct BestFigure {
-    /// What it is a figure of, such as `total, everyone at least 10 MB/s`.
+    /// Its name, such as `total, everyone at least 10 MB/s`.
     pub what: String,
     /// The figure with its unit.
     pub value: String,
 }
 
-/// How a promise fared.
+/// The verdict about a promise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fate {
-    /// All that was owed was got.
+    /// It was kept.
     Kept,
     /// It was not.
     #[default]
     Broken,
-    /// The client would not get it with the drive to itself either.
+    /// The client would miss it with the drive to itself, too.
     OutOfReach,
 }
 
 impl Fate {
-    /// In a word or three.
+    /// As a word or three.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -70,13 +70,13 @@ impl Fate {
 pub struct PolicyResult {
     /// The policy's name.
     pub policy: String,
-    /// What it does, in a few words.
+    /// A description in a few words.
     pub about: String,
-    /// How the target's promise fared.
+    /// The verdict about the target's promise.
     pub fate: Fate,
-    /// What came of it, in a sentence.
+    /// The outcome in a sentence.
     pub verdict: String,
-    /// The part (0 to 1) of the time in which the drive was busy: at least one command was in it.
+    /// The fraction (0 to 1) of the time in which the drive had at least one command in flight.
     pub drive_busy: Option<f64>,
     /// One record for each client, and one of the total.
     pub records: Vec<Record>,

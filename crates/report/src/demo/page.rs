@@ -8,7 +8,7 @@ use crate::number::{duration, figure, percent, plain};
 use crate::policy;
 use crate::table::{capital, named};
 
-/// The demo as one self-contained HTML page: what each policy did to the target, and to everyone else.
+/// The demo as one self-contained HTML page: the effect of each policy on the target and on everyone else.
 pub fn demo_page(report: &DemoReport) -> String {
     let clients = report.policies.first().map_or(0, |p| p.clients().count());
     let sections = [
@@ -36,7 +36,7 @@ pub fn demo_page(report: &DemoReport) -> String {
     page.html()
 }
 
-/// Before and after in a sentence: the first policy beside the last.
+/// Before and after in a sentence: the first policy compared to the last.
 fn lead(report: &DemoReport) -> Option<String> {
     let [before, .., after] = &report.policies[..] else {
         return None;
@@ -120,7 +120,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
     card
 }
 
-/// What was got beside what was promised; the promise stands at two thirds of the bar.
+/// Bandwidth relative to the promise, which is at two thirds of the bar.
 fn promise_gauge(record: &Record) -> Option<Gauge> {
     let promised = record.promised_mbps.filter(|p| *p > 0.0)?;
     let part = record.throughput_mbps / promised;

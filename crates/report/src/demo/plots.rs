@@ -10,7 +10,7 @@ use crate::svg::{
 };
 use crate::table::named;
 
-/// The target's bandwidth over time, a line for each policy; none where no record has a series.
+/// The target's bandwidth over time, a line for each policy; `None` if no record has a series.
 pub(super) fn target_over_time(report: &DemoReport) -> Option<String> {
     let mut lines = Vec::new();
     for result in &report.policies {
@@ -96,7 +96,7 @@ fn everyone(report: &DemoReport, result: &PolicyResult, reach: &[f64]) -> Option
         reach: reach.to_vec(),
         x_range: range(report),
         size: match report.policies.len() {
-            // Two in a row.
+            // Two side by side.
             1 | 2 | 4 => (520.0, 280.0),
             _ => (330.0, 280.0),
         },
@@ -107,8 +107,8 @@ fn everyone(report: &DemoReport, result: &PolicyResult, reach: &[f64]) -> Option
     Some(chart.html())
 }
 
-/// Where the mean request's time went, in percent of it, a bar for each policy; none where no split is known. Times differ by
-/// orders of magnitude: on one scale, only the longest bar would show its parts.
+/// Where the mean request spent its time, in per cent, a bar for each policy; `None` if no split is known. Times differ by
+/// orders of magnitude: on a common scale only the longest bar would show its parts.
 pub(super) fn time_split(report: &DemoReport) -> Option<String> {
     let rows = report.policies.iter().filter_map(|result| {
         let record = result.client(&report.target)?;
@@ -200,7 +200,7 @@ pub(super) fn bandwidth(report: &DemoReport) -> String {
     chart.html()
 }
 
-/// What the target was promised.
+/// The target's promise.
 fn promise(report: &DemoReport) -> Option<Mark> {
     let mut records = report
         .policies
@@ -220,7 +220,7 @@ fn points(record: &Record) -> Option<Vec<(f64, f64)>> {
     Some(values.map(|(i, v)| ((i as f64 + 0.5) * step, *v)).collect())
 }
 
-/// The time all plots show: from the start to the end of the longest series.
+/// The time that all plots show: from the start to the end of the longest series.
 fn range(report: &DemoReport) -> Option<(f64, f64)> {
     let records = report.policies.iter().flat_map(|p| &p.records);
     let ends =
@@ -228,7 +228,7 @@ fn range(report: &DemoReport) -> Option<(f64, f64)> {
     Some((0.0, ends.reduce(f64::max)?))
 }
 
-/// The least and the most of several series, as far as all of them reach.
+/// The minimum and maximum of several series, up to the end of the shortest.
 fn band(series: &[Vec<(f64, f64)>]) -> Vec<(f64, f64, f64)> {
     let length = series.iter().map(Vec::len).min().unwrap_or(0);
     let at = |i: usize| {
@@ -247,5 +247,5 @@ fn describe(rows: &[StackRow]) -> String {
     format!("Mean time of a request: {}.", sums.join(", "))
 }
 
-/// Below this many MB/s a log scale does not follow: a window with nothing would stretch it to nothing.
+/// The lower end of a log scale in MB/s: a window without requests would otherwise stretch it without limit.
 const FLOOR: f64 = 0.1;

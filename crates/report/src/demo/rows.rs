@@ -1,4 +1,4 @@
-//! The demo's tables, for terminal and page alike.
+//! The demo's tables, for both terminal and page.
 
 use weir_measure::{LimitedBy, Record};
 
@@ -6,14 +6,14 @@ use super::{DemoReport, PolicyResult};
 use crate::number::{figure, percent, short};
 use crate::{Column, Table};
 
-/// Clients that differ in nothing but the number at the end of their name.
+/// Clients that differ only in the number at the end of their name.
 pub(super) struct Fold<'a> {
     /// `reader 1-15`, or the client's own name.
     pub(super) label: String,
     pub(super) records: Vec<&'a Record>,
 }
 
-/// Neighbouring clients that differ only in their number, together; the target always alone.
+/// Groups adjacent clients that differ only in their number; the target is always alone.
 pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fold<'a>> {
     let target = &report.target;
     let mut folds: Vec<(&str, Vec<&Record>)> = Vec::new();
@@ -55,7 +55,7 @@ fn stem(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// The clients of one policy, and their total. Unless `all` are wanted, those alike share two rows.
+/// The clients of one policy, and their total. Unless `all` is set, similar clients share two rows.
 pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> Table {
     let mut table = Table::new([
         Column::text("client"),
@@ -90,7 +90,7 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
     table
 }
 
-/// The policies side by side, as the target sees them.
+/// The policies side by side, from the target's point of view.
 pub(super) fn policies(report: &DemoReport) -> Table {
     let mut table = Table::new([
         Column::text("policy"),
@@ -126,7 +126,7 @@ pub(super) fn policies(report: &DemoReport) -> Table {
     table
 }
 
-/// One row: of each figure the least or the most of all records.
+/// One row: the minimum or maximum of each figure over all records.
 fn row(label: &str, records: &[&Record], pick: fn(f64, f64) -> f64, limited: &str) -> [String; 8] {
     let of = |get: fn(&Record) -> Option<f64>, text: fn(f64) -> String| {
         let values = records.iter().filter_map(|r| get(r));
@@ -144,7 +144,7 @@ fn row(label: &str, records: &[&Record], pick: fn(f64, f64) -> f64, limited: &st
     ]
 }
 
-/// What limited the clients, where it was the same for all.
+/// What limited the clients, if it was the same for all.
 fn limit(records: &[&Record]) -> &'static str {
     let first = records.first().and_then(|r| r.limited_by);
     if records.iter().all(|r| r.limited_by == first) {
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(labels(&[]), [] as [&str; 0]);
     }
 
-    /// Nothing but the number tells `share-2` from `share-4`, and it is all that matters.
+    /// `share-2` and `share-4` differ only in their number, and it matters.
     #[test]
     fn clients_with_different_contracts_are_never_folded() {
         let contract = |name: &str| match name {

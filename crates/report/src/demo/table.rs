@@ -3,8 +3,8 @@
 use super::{DemoReport, rows};
 use crate::table::wrap;
 
-/// The demo as tables at most `width` columns wide; clients that differ only in their number share two rows, the least
-/// and the most of each figure.
+/// The demo as tables at most `width` columns wide; clients that differ only in their number share two rows, the minimum
+/// and the maximum of each figure.
 pub fn demo_table(report: &DemoReport, width: usize) -> String {
     render(report, width, false)
 }

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use super::escape;
 use crate::svg::Ink;
 
-/// One result at a glance: a name, a figure, a judgement.
+/// One result at a glance: a name, a figure, a verdict.
 #[derive(Debug, Clone, Default)]
 pub struct Card {
     /// Its name.
     pub title: String,
-    /// The colour plots use for the same thing.
+    /// The colour of the same thing in plots.
     pub ink: Option<Ink>,
     /// A line below the name.
     pub note: String,
@@ -20,11 +20,11 @@ pub struct Card {
     pub unit: String,
     /// How good it is.
     pub tone: Tone,
-    /// The judgement in a word or two.
+    /// The verdict in a word or two.
     pub badge: String,
     /// Bars below the figure.
     pub gauges: Vec<Gauge>,
-    /// Further figures: what, how much.
+    /// Further figures: name and value.
     pub rows: Vec<(String, String)>,
     /// A sentence at the end.
     pub text: String,
@@ -33,25 +33,25 @@ pub struct Card {
 /// How good a result is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// It was to be like this.
+    /// As intended.
     Good,
-    /// It was not.
+    /// Not as intended.
     Bad,
-    /// No judgement.
+    /// No verdict.
     #[default]
     Plain,
 }
 
-/// A bar filled in part.
+/// A partly filled bar.
 #[derive(Debug, Clone)]
 pub struct Gauge {
-    /// What it is about.
+    /// Its name.
     pub name: String,
     /// The value as text.
     pub value: String,
-    /// The part filled, 0 to 1; more is shown as full.
+    /// The filled fraction, 0 to 1; more is shown as full.
     pub part: f64,
-    /// A mark on the bar, 0 to 1, such as where the promise stands.
+    /// A mark on the bar, 0 to 1, such as the position of the promise.
     pub mark: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! One self-contained page: no other file is needed to show it, none is asked for.
+//! A self-contained page: it needs and requests no other file.
 
 use std::fmt::Write;
 
@@ -9,18 +9,18 @@ mod card;
 
 pub use card::{Card, Gauge, Tone};
 
-/// A page. All text is escaped; only plots, which are ours, go in as they are.
+/// A page. All text is escaped; only our own plots are inserted unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     /// Its title and first heading.
     pub title: String,
-    /// What is to be known first, in a sentence.
+    /// The main message, in a sentence.
     pub lead: String,
-    /// What it is about: a paragraph each.
+    /// The introduction, by paragraph.
     pub intro: Vec<String>,
     /// Its sections.
     pub sections: Vec<Section>,
-    /// A last line, such as how to make the page again.
+    /// The last line, such as how to reproduce the page.
     pub footer: String,
 }
 
@@ -29,7 +29,7 @@ pub struct Page {
 pub struct Section {
     /// Its heading; none if empty.
     pub heading: String,
-    /// What it holds.
+    /// Its contents.
     pub blocks: Vec<Block>,
 }
 
@@ -38,7 +38,7 @@ pub struct Section {
 pub enum Block {
     /// A paragraph.
     Text(String),
-    /// A heading below that of the section, with a colour that plots use for the same thing.
+    /// A heading below that of the section, with the colour of the same thing in plots.
     Heading(String, Option<Ink>),
     /// Cards side by side.
     Cards(Vec<Card>),
@@ -46,9 +46,9 @@ pub enum Block {
     Plots(Vec<String>, String),
     /// A table.
     Table(Table),
-    /// A list of terms with what is to be said of them.
+    /// A list of terms with explanations.
     Terms(Vec<(String, String)>),
-    /// What is shown only on demand: a line, and what is behind it.
+    /// Details shown on demand: a line, and what it reveals.
     Details(String, Vec<Self>),
 }
 
@@ -101,7 +101,7 @@ impl Page {
     }
 }
 
-/// Text as HTML and XML want it, in elements and in attributes. Characters that XML forbids become a question mark.
+/// Escapes text for HTML and XML, in elements and in attributes. Characters that XML forbids become a question mark.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -136,7 +136,7 @@ fn write_block(out: &mut String, block: &Block) {
             out.push_str("</div>\n");
         }
         Block::Plots(plots, caption) => {
-            // Four in a row would be too small, and three with one below them look as if something were missing.
+            // Four in a row would be too small, and a single one below three looks incomplete.
             let class = match plots.len() {
                 1 | 2 | 4 => "plots wide",
                 _ => "plots",

@@ -1,18 +1,18 @@
-//! Axes: from values to places, and where the ticks stand.
+//! Axes: from values to positions, and the ticks.
 
 use crate::number::tick;
 
-/// How values become distances.
+/// How values are mapped to distances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences are equal distances.
     #[default]
     Linear,
-    /// Equal ratios are equal distances; what is not positive stands at the lower end.
+    /// Equal ratios are equal distances; values that are not positive are at the lower end.
     Log,
 }
 
-/// One axis: a scale over values from `low` to `high`, drawn from `from` to `to` (which may run downwards).
+/// One axis: a scale over values from `low` to `high`, drawn from `from` to `to` (`to` may be smaller).
 #[derive(Debug, Clone)]
 pub(super) struct Axis {
     scale: Scale,
@@ -23,7 +23,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis from 0 (or the least value, if negative or on a log scale) to the greatest of `values`, widened to round
+    /// An axis from 0 (or the minimum, if negative or on a log scale) to the maximum of `values`, widened to round
     /// numbers.
     pub(super) fn around(
         scale: Scale,
@@ -66,7 +66,7 @@ impl Axis {
         }
     }
 
-    /// Where `value` stands, kept within the axis.
+    /// The position of `value`, clamped to the axis.
     pub(super) fn place(&self, value: f64) -> f64 {
         let value = if value.is_finite() { value } else { self.low };
         let part = match self.scale {
@@ -76,12 +76,12 @@ impl Axis {
         self.from + (self.to - self.from) * part.clamp(0.0, 1.0)
     }
 
-    /// Where the axis begins.
+    /// The position of the axis' lower end.
     pub(super) fn origin(&self) -> f64 {
         self.from
     }
 
-    /// Ticks as (place, label), from low to high.
+    /// Ticks as (position, label), from low to high.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         let values = match self.scale {
             Scale::Linear => linear_ticks(self.low, self.high),
@@ -94,12 +94,12 @@ impl Axis {
     }
 }
 
-/// Whether a value is one that a measurement can have; what is not does not stretch an axis.
+/// Whether a value is finite and of a plausible size; others do not stretch an axis.
 pub(super) fn usable(value: f64) -> bool {
     value.abs() <= 1e15
 }
 
-/// The least and the greatest of `values`.
+/// The minimum and the maximum of `values`.
 pub(super) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |ends, v| match ends {
         None => Some((v, v)),
@@ -107,7 +107,7 @@ pub(super) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// What is smaller is as good as nothing.
+/// Smaller values count as zero.
 const LEAST: f64 = 1e-9;
 
 /// A round step (1, 2 or 5 times a power of ten) that makes four to eight ticks from `low` to `high`.
@@ -131,8 +131,8 @@ fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     values.map(|v| (v, tick(v, step))).collect()
 }
 
-/// The numbers 1, 2 or 5 times a power of ten next below and next above, or powers of ten where that leaves less than two of them
-/// within. What is less than a [`DECADES`]th power of the highest stands at the lower end.
+/// The next of the numbers 1, 2 or 5 times a power of ten below and above, or powers of ten if that leaves less than two of them
+/// within. Values below a [`DECADES`]th power of the maximum are at the lower end.
 fn decades(low: f64, high: f64) -> (f64, f64) {
     let rounds = |v: f64| {
         let power = v.log10().floor() as i32;
@@ -153,10 +153,10 @@ fn decades(low: f64, high: f64) -> (f64, f64) {
     (10f64.powi(power), 10f64.powi(last))
 }
 
-/// Powers of ten that a log scale spans at most.
+/// Maximum number of powers of ten on a log scale.
 const DECADES: i32 = 9;
 
-/// The powers of ten: each is ten times the one below, as captions say.
+/// The powers of ten: each tick is ten times the one below, as captions say.
 fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let first = (low.log10() - 1e-9).ceil() as i32;
     let last = (high.log10() + 1e-9).floor() as i32;

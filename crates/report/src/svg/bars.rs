@@ -6,16 +6,16 @@ use super::frame::{Entry, Frame, Shape, text_width};
 use super::{Ink, Scale, either};
 use crate::number::short;
 
-/// Groups of bars side by side: one bar of each group for each series.
+/// Groups of bars: in each group one bar for each series.
 #[derive(Debug, Clone, Default)]
 pub struct BarChart {
     /// Heading.
     pub title: String,
-    /// What it shows, for those who cannot see it.
+    /// A description for screen readers.
     pub description: String,
     /// Unit of the vertical axis.
     pub unit: String,
-    /// Scale of the vertical axis. On a log scale bars begin at its lower end.
+    /// Scale of the vertical axis. On a log scale bars start at its lower end.
     pub scale: Scale,
     /// Width and height.
     pub size: (f64, f64),
@@ -30,7 +30,7 @@ pub struct BarChart {
 pub struct BarGroup {
     /// Its name, below it.
     pub name: String,
-    /// A bar for each series, or none where there is no value.
+    /// A bar for each series, or `None` without a value.
     pub bars: Vec<Option<Bar>>,
 }
 
@@ -72,10 +72,10 @@ impl BarChart {
         let legend: Vec<Entry<'_>> = self.series.iter().map(entry).collect();
         let legend = if legend.len() > 1 { &legend[..] } else { &[] };
         let mut frame = Frame::new(&mut canvas, self.size, (&self.title, &unit), legend);
-        // There is no name below a horizontal axis of groups, but values stand above the bars.
+        // A horizontal axis of groups has no name, but values are above the bars.
         frame.top += 8.0;
         frame.bottom += 14.0;
-        // On a log scale the least bar must not end where the axis begins.
+        // On a log scale the smallest bar must not end at the start of the axis.
         let least = self.values().filter(|v| *v > 0.0).reduce(f64::min);
         let below = least.filter(|_| self.scale == Scale::Log).map(|v| v * 0.7);
         let values = self.values().chain(below);
@@ -129,7 +129,7 @@ impl BarChart {
                 above = above.min(high);
             }
             let at = (x + width / 2.0, above - 5.0);
-            // Where bars are narrow, so are their values.
+            // On narrow bars, values are drawn narrow, too.
             let class = if text_width(&value) > width {
                 "halo small"
             } else {

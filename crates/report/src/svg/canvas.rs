@@ -1,16 +1,16 @@
-//! SVG text: elements, escaped and with fixed digits.
+//! SVG text: elements, escaped and with a fixed number of digits.
 
 use std::fmt::{Display, Write};
 
 use super::Ink;
 use crate::html::escape;
 
-/// An SVG document as it is written.
+/// An SVG document while it is written.
 pub(super) struct Canvas {
     text: String,
 }
 
-/// Which end of a text stands at its place.
+/// Which end of a text is at its position.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -19,13 +19,13 @@ pub(super) enum Anchor {
 }
 
 impl Canvas {
-    /// A document of `width` by `height`, with what a screen reader says about it.
+    /// A document of `width` by `height`, with a description for screen readers.
     pub(super) fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
         let mut canvas = Self {
             text: String::new(),
         };
         let (title, description) = (escape(title), escape(description));
-        // Text is readable from the drawn size to a third larger; a page does not stretch a plot beyond.
+        // Text is readable from the drawn size to a third larger; a page does not stretch a plot beyond that.
         let most = width * 1.3;
         canvas.put(format_args!(
             "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
@@ -41,7 +41,7 @@ impl Canvas {
         self.text
     }
 
-    /// Writes text as it is.
+    /// Writes text unchanged.
     pub(super) fn put(&mut self, text: impl Display) {
         write!(self.text, "{text}").expect("memory takes every byte");
     }

@@ -1,11 +1,11 @@
-//! What plots have around their data: heading, legend, axes.
+//! The frame of plots: heading, legend, axes.
 
 use super::Ink;
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas};
 use crate::html::escape;
 
-/// The place the data have.
+/// The area for the data.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -35,7 +35,7 @@ pub(super) enum Shape {
 }
 
 impl Frame {
-    /// Writes heading and legend and leaves the data what remains of `width` by `height`.
+    /// Writes heading and legend; the data get the rest of `width` by `height`.
     pub(super) fn new(
         canvas: &mut Canvas,
         size: (f64, f64),
@@ -75,7 +75,7 @@ impl Frame {
     }
 }
 
-/// Where the entries of a legend stand: beside each other, in as many lines as they need.
+/// The positions of a legend's entries: side by side, in as many lines as needed.
 fn places(width: f64, legend: &[Entry<'_>]) -> Vec<(f64, f64)> {
     let (mut x, mut y) = (MARGIN, HEADING + 22.0);
     let place = |entry: &Entry<'_>| {
@@ -112,12 +112,12 @@ fn write_legend(canvas: &mut Canvas, legend: &[Entry<'_>], width: f64) {
     }
 }
 
-/// About how wide a text of 12 pixels is; a little more rather than less.
+/// The approximate width of a text of 12 pixels, rounded up.
 pub(super) fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * 6.4
 }
 
-/// Where the heading stands.
+/// The position of the heading.
 const HEADING: f64 = 15.0;
 
 /// Space on both sides of heading and legend.

@@ -14,7 +14,7 @@ use crate::number::figure;
 pub struct LineChart {
     /// Heading.
     pub title: String,
-    /// What it shows, for those who cannot see it.
+    /// A description for screen readers.
     pub description: String,
     /// Name of the horizontal axis, with its unit.
     pub x_name: String,
@@ -22,15 +22,15 @@ pub struct LineChart {
     pub y_unit: String,
     /// Scale of the vertical axis.
     pub scale: Scale,
-    /// Values the vertical axis must reach beside those shown: gives several plots the same axis.
+    /// Values that the vertical axis must include beside those shown, so that several plots can have the same axis.
     pub reach: Vec<f64>,
-    /// The ends of the horizontal axis, where they are not to be those of the data.
+    /// The ends of the horizontal axis, if they differ from those of the data.
     pub x_range: Option<(f64, f64)>,
     /// Width and height.
     pub size: (f64, f64),
     /// Areas, drawn below the lines.
     pub bands: Vec<Band>,
-    /// Lines; those of a larger [`Line::dash`] above the others, later ones above earlier ones.
+    /// Lines; those with a larger [`Line::dash`] above the others, later ones above earlier ones.
     pub lines: Vec<Line>,
     /// Reference lines.
     pub marks: Vec<Mark>,
@@ -43,15 +43,15 @@ pub struct Line {
     pub name: String,
     /// Its colour.
     pub ink: Ink,
-    /// Drawn thin, for what stands in the background.
+    /// Drawn thin, in the background.
     pub quiet: bool,
-    /// Which pattern it is drawn in: 0 is solid, and what lies on a solid line in another pattern does not hide it.
+    /// Its pattern: 0 is solid; a pattern on top of a solid line does not hide it.
     pub dash: usize,
-    /// Points (x, y), in the order of x. Where y is not finite the line is broken.
+    /// Points (x, y), in the order of x. The line is interrupted where y is not finite.
     pub points: Vec<(f64, f64)>,
 }
 
-/// The area between two values, such as the least and the most of several clients.
+/// The area between two values, such as the minimum and the maximum of several clients.
 #[derive(Debug, Clone)]
 pub struct Band {
     /// Its name in the legend.
@@ -67,7 +67,7 @@ pub struct Band {
 pub struct Mark {
     /// Its name in the legend.
     pub name: String,
-    /// Where it is.
+    /// Its value.
     pub value: f64,
 }
 
@@ -98,7 +98,7 @@ impl LineChart {
         for band in &self.bands {
             write_band(&mut canvas, band, &x, &y);
         }
-        // What is drawn later lies on what was drawn before, which is to be seen through its gaps.
+        // Later lines are drawn on top of earlier ones, which are visible through the gaps.
         let mut lines: Vec<&Line> = self.lines.iter().collect();
         lines.sort_by_key(|line| line.dash);
         for line in lines {

@@ -1,7 +1,7 @@
-//! Plots as SVG text: each a pure function of its data.
+//! Plots as SVG text: each is a pure function of its data.
 //!
-//! Colours, fonts and dark mode come from [`STYLE`] through classes. A page holds it once; [`standalone`] puts it into a
-//! plot that is to be a file of its own.
+//! Colours, fonts and dark mode come from [`STYLE`] through classes. A page contains it once; [`standalone`] adds it to a
+//! plot that becomes a file of its own.
 
 mod axis;
 mod bars;
@@ -15,22 +15,22 @@ pub use bars::{Bar, BarChart, BarGroup};
 pub use lines::{Band, Line, LineChart, Mark};
 pub use stack::{StackChart, StackRow};
 
-/// A colour: of a policy, of a part of the time, or none in particular.
+/// A colour: of a policy, of a part of the time, or neutral.
 ///
-/// Those of policies are told apart by people with any of the common kinds of colour blindness (after Okabe and Ito 2002) on light and
-/// on dark ground. Parts have tints that no policy has: violet before the drive, brown in the drive, grey outside.
+/// Those of policies can be told apart with any of the common kinds of colour blindness (after Okabe and Ito 2002) on light and
+/// on dark background. Parts have tints that no policy has: violet before the drive, brown in the drive, grey outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ink(&'static str);
 
 impl Ink {
-    /// A grey for what stands in the background.
+    /// A grey for the background.
     pub const QUIET: Self = Self("ink-quiet");
 
-    /// That of text, for what is no policy and stands in the foreground.
+    /// The colour of text, for the foreground.
     pub const STRONG: Self = Self("ink-strong");
 
-    /// The parts of a request's time: held back, waiting in the elevator, waiting while the drive idles, in the drive's queue, being
-    /// served, outside.
+    /// The parts of a request's time: throttled, waiting in the elevator, waiting while the drive idles, in the drive's queue,
+    /// being served, outside.
     pub const PARTS: [Self; 6] = [
         Self("ink-held"),
         Self("ink-waits"),
@@ -40,7 +40,7 @@ impl Ink {
         Self::QUIET,
     ];
 
-    /// The colour of a policy, by its place among them; all beyond the last have the last one's.
+    /// The colour of a policy, by its index; all beyond the last have the last one's.
     pub(crate) fn policy(place: usize) -> Self {
         const ALL: [&str; 6] = ["ink0", "ink1", "ink2", "ink3", "ink4", "ink5"];
         Self(ALL[place.min(ALL.len() - 1)])
@@ -52,11 +52,11 @@ impl Ink {
     }
 }
 
-/// Width and least height of a plot on a phone.
+/// Width and minimum height of a plot on a phone.
 const NARROW: (f64, f64) = (330.0, 300.0);
 
-/// A plot in two sizes: its own and, drawn by `narrow`, that of a phone, on which text of the other would be too small to read. The
-/// page shows the one that suits.
+/// A plot in two sizes: its own and, drawn by `narrow`, that of a phone, on which the text of the other would be too small. The
+/// page shows the one that fits.
 fn either(wide: &str, size: (f64, f64), narrow: impl FnOnce((f64, f64)) -> String) -> String {
     let narrow = narrow((NARROW.0.min(size.0), NARROW.1.max(size.1)));
     format!("<div>\n{wide}{narrow}</div>\n")

@@ -1,4 +1,4 @@
-//! Horizontal bars made of parts: where time went.
+//! Horizontal stacked bars: where time was spent.
 
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas};
@@ -6,12 +6,12 @@ use super::frame::{Entry, Frame, Shape, text_width};
 use super::{Ink, Scale, either};
 use crate::number::short;
 
-/// A horizontal bar for each row, made of the same parts.
+/// A horizontal bar for each row, with the same parts.
 #[derive(Debug, Clone, Default)]
 pub struct StackChart {
     /// Heading.
     pub title: String,
-    /// What it shows, for those who cannot see it.
+    /// A description for screen readers.
     pub description: String,
     /// Unit of the values.
     pub unit: String,
@@ -28,9 +28,9 @@ pub struct StackChart {
 pub struct StackRow {
     /// Its name, on its left.
     pub name: String,
-    /// What stands at its end, such as its sum with a unit.
+    /// The label at its end, such as its sum with a unit.
     pub sum: String,
-    /// A value for each part; what is negative or not finite counts as 0.
+    /// A value for each part; negative or infinite values count as 0.
     pub values: Vec<f64>,
 }
 
@@ -54,11 +54,11 @@ impl StackChart {
         let widest = |texts: &mut dyn Iterator<Item = &String>| {
             texts.map(|t| text_width(t)).fold(0.0, f64::max)
         };
-        // Long names must leave the bars at least a third of the width.
+        // Long names must leave at least a third of the width for the bars.
         let third = self.size.0 / 3.0;
         frame.left = (widest(&mut self.rows.iter().map(|r| &r.name)) + 16.0).min(third);
         frame.right -= (widest(&mut self.rows.iter().map(|r| &r.sum)) + 8.0).min(third);
-        // There is no name below the axis.
+        // The axis has no name.
         frame.bottom += 12.0;
         let height = (frame.bottom - frame.top) / self.rows.len().max(1) as f64;
         let sums = self

@@ -150,7 +150,7 @@ fn series(mean: f64, spread: f64, seconds: usize, noise: &mut Noise) -> Vec<f64>
         .collect()
 }
 
-/// Numbers from -1 to 1 that look random, by Knuth's linear congruence (MMIX).
+/// Random numbers from -1 to 1, by Knuth's linear congruence (MMIX): the golden pages depend on them.
 struct Noise(u64);
 
 impl Noise {
