@@ -10,8 +10,9 @@ use weir_config::{Address, Problem, Server, Volume};
 
 use crate::acceptor::Listener;
 use crate::backend::{self, Found, OpenError};
+use crate::error::StartError;
 use crate::holder::Holder;
-use crate::server::{self, Options, StartError};
+use crate::server::{self, Options};
 use crate::setup;
 use crate::shard::SPACES_MAX;
 

@@ -1,6 +1,7 @@
 //! A running server: starting, reloading, ending.
 
-use std::io;
+mod reload;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -10,13 +11,15 @@ use weir_config::units::Size;
 use weir_config::{Address, Plan, Problem};
 use weir_uring::Backend as RingKind;
 
-use crate::acceptor::{self, Listener, Refusal, Table};
+use crate::acceptor::{self, Door, Listener, Refusal, Table};
 use crate::clock::Clock;
-use crate::log::said;
+use crate::front;
 use crate::metrics;
 use crate::record::Record;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
+
+use crate::error::{ReloadError, StartError};
 
 /// How a server is run, beside its configuration.
 #[derive(Clone, Debug)]
@@ -46,51 +49,20 @@ impl Default for Options {
     }
 }
 
-/// Why a server did not start. Nothing of it is left running, and nothing is there that was not there before.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// What the configuration says cannot be had on this machine: a volume's storage, an address, so many of something.
-    #[error("{0}")]
-    Config(Problem),
-    /// A shard cannot run: its ring, its drives' tables or contracts.
-    #[error("{0}")]
-    Shard(String),
-    /// A thread beside the shards cannot run.
-    #[error("cannot start a thread: {}", said(.0))]
-    Thread(io::Error),
-    /// The record cannot be written.
-    #[error("cannot write the record {}: {}{}", path.display(), said(error), if_not_there(error))]
-    Record {
-        /// Its file.
-        path: PathBuf,
-        /// What the system answered.
-        error: io::Error,
-    },
-}
-
-/// What to do about a file whose directory is missing.
-fn if_not_there(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound => "; create its directory first",
-        _ => "",
-    }
-}
-
 /// A running server. Dropping it ends it as [`Server::shutdown`] does.
 #[derive(Debug)]
 pub struct Server {
-    pub(crate) config: weir_config::Server,
+    config: weir_config::Server,
     /// Of each drive, in the order of the configuration.
-    pub(crate) plans: Vec<Plan>,
-    pub(crate) places: Vec<acceptor::Place>,
-    pub(crate) exports: Vec<acceptor::Export>,
-    pub(crate) acceptor: acceptor::Handle,
+    plans: Vec<Plan>,
+    places: Vec<acceptor::Place>,
+    exports: Vec<acceptor::Export>,
+    acceptor: acceptor::Handle,
     metrics: Option<metrics::Handle>,
-    pub(crate) shards: Vec<shard::Handle>,
+    shards: Vec<shard::Handle>,
     addresses: Vec<Address>,
     records: Vec<JoinHandle<()>>,
-    pub(crate) drain: Duration,
+    drain: Duration,
 }
 
 impl Server {
@@ -104,9 +76,9 @@ impl Server {
         let config = &fitted(config, shards)?;
         // What these make goes with them if anything below is refused.
         let mut opened = setup::open(config, shards)?;
-        let (listeners, metrics) = listen(config)?;
+        let (doors, metrics) = listen(config)?;
         let mut records = start_records(config, options, &mut opened.shards)?;
-        let addresses = listeners.iter().map(Listener::address).collect();
+        let addresses = doors.iter().map(|door| door.listener.address()).collect();
         let clock = Clock::start();
         let shards = Shards(start_shards(config, options, opened.shards, clock)?);
         let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
@@ -114,7 +86,7 @@ impl Server {
         let metrics = metrics.transpose().map_err(StartError::Thread)?;
         let table = Table::new(opened.exports.clone());
         // The last that can fail, and the first that serves a client.
-        let started = acceptor::spawn(listeners, table, boxes, config.limits, clock);
+        let started = acceptor::spawn(doors, table, boxes, config.limits, clock);
         let acceptor = started.map_err(StartError::Thread)?;
         for created in opened.created {
             let _ = created.keep();
@@ -269,19 +241,23 @@ pub(crate) fn shard_count(config: &weir_config::Server, options: &Options) -> us
 }
 
 /// Opens every address, before anything of a client's can come in.
-fn listen(
-    config: &weir_config::Server,
-) -> Result<(Vec<Listener>, Option<TcpListener>), StartError> {
+fn listen(config: &weir_config::Server) -> Result<(Vec<Door>, Option<TcpListener>), StartError> {
     let refused = |key: String| {
         move |refusal: Refusal| StartError::Config(listen_problem(config, &key, refusal))
     };
     let addresses = config.listen.nbd.iter().enumerate();
-    let listeners = addresses
-        .map(|(n, address)| Listener::open(address, &config.listen).map_err(refused(nbd_key(n))))
-        .collect::<Result<_, _>>()?;
+    let doors = addresses
+        .map(|(n, address)| {
+            let listener = Listener::open(address, &config.listen).map_err(refused(nbd_key(n)))?;
+            Ok(Door {
+                listener,
+                greet: front::nbd::greet,
+            })
+        })
+        .collect::<Result<_, StartError>>()?;
     let metrics = config.listen.metrics.map(acceptor::tcp);
     let metrics = metrics.transpose().map_err(refused(METRICS_KEY.into()))?;
-    Ok((listeners, metrics.map(|m| m.0)))
+    Ok((doors, metrics.map(|m| m.0)))
 }
 
 pub(crate) const METRICS_KEY: &str = "listen.metrics";
@@ -342,10 +318,7 @@ fn start_shards(
             ring: ring(config, options, &drives),
             drives,
         };
-        match shard::spawn(setup) {
-            Ok(shard) => shards.0.push(shard),
-            Err(reason) => return Err(StartError::Shard(reason)),
-        }
+        shards.0.push(shard::spawn(setup)?);
     }
     Ok(shards.take())
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use weir_config::{DriveReload, Plan, Problem, Reload, Volume, plan};
 use weir_core::{Instant, Layer};
-use weir_wire::nbd::{BlockSizes, ExportInfo, TransmissionFlags};
 
 use crate::acceptor::{Export, Place};
-use crate::backend::{self, Prepare, Traits};
+use crate::backend::{self, Prepare};
 use crate::created::Created;
+use crate::error::{ReloadError, StartError};
 use crate::log::said;
-use crate::reload::ReloadError;
-use crate::server::StartError;
-use crate::shard::{Change, DriveSetup, SPACES_MAX, Sold, SoldTenant, VolumeSetup};
+use crate::shard::{
+    Change, DriveSetup, SPACES_MAX, ShardError, TenantTerms, VolumeSetup, VolumeTerms,
+};
 
 /// Everything of a configuration that is open.
 #[derive(Debug)]
@@ -45,8 +45,9 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
             drive: opened.shards[shard].len(),
             space: 0,
         };
-        let plan = plan(config, &drive.name)
-            .ok_or_else(|| StartError::Shard(format!("drive {} has no plan", drive.name)))?;
+        let plan = plan(config, &drive.name).ok_or_else(|| ShardError::NoPlan {
+            drive: drive.name.clone(),
+        })?;
         if plan.config.limits.spaces > SPACES_MAX {
             return Err(StartError::Config(too_many_volumes(config, &drive.name)));
         }
@@ -71,12 +72,20 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
         opened.plans.push(plan);
         opened.places.push(place);
     }
-    opened.exports.sort_by(|a, b| a.info.name.cmp(&b.info.name));
+    opened.exports.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(opened)
 }
 
-/// A change for each drive, with the number of its shard, and the files that were made for them.
-pub(crate) type Changes = (Vec<(usize, Change)>, Vec<Created>);
+/// What a reload changes.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// For each drive that changes, with the number of its shard.
+    pub(crate) changes: Vec<(usize, Change)>,
+    /// What clients can choose from beside, once it is in force.
+    pub(crate) exports: Vec<Export>,
+    /// Files that were made for it.
+    pub(crate) created: Vec<Created>,
+}
 
 /// What each shard is to change. Opens the volumes that come, with what was made for them, and makes sure that the core will not refuse.
 pub(crate) fn changes(
@@ -85,45 +94,45 @@ pub(crate) fn changes(
     reload: Reload,
     places: &[Place],
 ) -> Result<Changes, ReloadError> {
-    let (mut changes, mut created) = (Vec::new(), Vec::new());
+    let mut all = Changes {
+        changes: Vec::new(),
+        exports: Vec::new(),
+        created: Vec::new(),
+    };
     for reload in reload.drives {
         check(&reload)?;
         // Drives neither come nor go, and both configurations have them by name.
         let number = old.drives.iter().position(|d| d.name == reload.plan.drive);
         let Some(&place) = number.and_then(|n| places.get(n)) else {
-            return Err(ReloadError::Shard(format!(
-                "drive {} is new",
-                reload.plan.drive
-            )));
+            let drive = reload.plan.drive;
+            return Err(ShardError::NewDrive { drive }.into());
         };
         let mut change = Change {
             drive: place.drive,
             added: Vec::new(),
-            exports: Vec::new(),
-            sold: BTreeMap::new(),
+            terms: BTreeMap::new(),
             patience: Duration::ZERO,
             reload,
         };
         for volume in config.volumes_of(&change.reload.plan.drive) {
             change
-                .sold
-                .insert(volume.name.clone(), sold(config, volume));
+                .terms
+                .insert(volume.name.clone(), terms(config, volume));
             if change.reload.added.contains(&volume.name) {
                 let mut setup = open_volume(config, volume).map_err(|error| {
                     ReloadError::Volume(storage_problem(config, volume, &error))
                 })?;
-                created.extend(setup.storage.created());
+                all.created.extend(setup.storage.created());
                 let storage = setup.storage.as_ref();
                 let plan = &change.reload.plan;
-                change
-                    .exports
+                all.exports
                     .push(export(config, volume, storage, place, plan));
                 change.added.push(setup);
             }
         }
-        changes.push((place.shard, change));
+        all.changes.push((place.shard, change));
     }
-    Ok((changes, created))
+    Ok(all)
 }
 
 /// What is wrong with a drive that is to have more volumes than a shard can name.
@@ -147,36 +156,43 @@ fn check(reload: &DriveReload) -> Result<(), ReloadError> {
         return Ok(());
     }
     let plan = &reload.plan;
-    let refused =
-        |why: &dyn std::fmt::Display| ReloadError::Promises(format!("drive {}: {why}", plan.drive));
-    let mut layer = Layer::new(plan.config.clone()).map_err(|error| refused(&error))?;
-    let changed = layer.change(Instant::ZERO, &plan.edits);
-    changed.map(drop).map_err(|refusal| refused(&refusal))
+    let drive = || plan.drive.clone();
+    let mut layer = Layer::new(plan.config.clone()).map_err(|error| ShardError::Core {
+        drive: drive(),
+        error,
+    })?;
+    match layer.change(Instant::ZERO, &plan.edits) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(ReloadError::Promises {
+            drive: drive(),
+            error,
+        }),
+    }
 }
 
 fn open_volume(config: &weir_config::Server, volume: &Volume) -> std::io::Result<VolumeSetup> {
     Ok(VolumeSetup {
         name: volume.name.clone(),
-        sold: sold(config, volume),
+        terms: terms(config, volume),
         storage: backend::open(volume, &config.test)?,
     })
 }
 
-fn sold(config: &weir_config::Server, volume: &Volume) -> Sold {
+fn terms(config: &weir_config::Server, volume: &Volume) -> VolumeTerms {
     let tenant = volume
         .tenant
         .as_deref()
         .and_then(|name| config.tenant(name));
-    Sold {
+    VolumeTerms {
         contract: volume.contract,
-        tenant: tenant.map(|tenant| SoldTenant {
+        tenant: tenant.map(|tenant| TenantTerms {
             name: tenant.name.clone(),
             contract: tenant.contract,
         }),
     }
 }
 
-/// What clients are told of a volume.
+/// What clients can choose.
 fn export(
     config: &weir_config::Server,
     volume: &Volume,
@@ -184,46 +200,12 @@ fn export(
     place: Place,
     plan: &Plan,
 ) -> Export {
-    let traits = storage.traits();
-    let info = ExportInfo {
-        name: volume.name.clone(),
-        description: String::new(),
-        key: 0,
-        size: storage.size(),
-        flags: flags(&traits),
-        block_sizes: BlockSizes {
-            minimum: 1,
-            preferred: traits.preferred,
-            maximum: config.limits.request_size,
-        },
-        allocation: traits.allocation,
-    };
     let space = plan.volumes[&volume.name].space.0;
     Export {
-        info,
+        name: volume.name.clone(),
+        size: storage.size(),
+        traits: storage.traits(),
+        request_size: config.limits.request_size,
         place: Place { space, ..place },
     }
-}
-
-fn flags(traits: &Traits) -> TransmissionFlags {
-    let writable = !traits.read_only;
-    let mut flags =
-        TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_DF | TransmissionFlags::SEND_CACHE;
-    for (set, flag) in [
-        (traits.read_only, TransmissionFlags::READ_ONLY),
-        (traits.rotational, TransmissionFlags::ROTATIONAL),
-        (traits.multi_connection, TransmissionFlags::CAN_MULTI_CONN),
-        (writable, TransmissionFlags::SEND_FUA),
-        (writable && traits.trim, TransmissionFlags::SEND_TRIM),
-        (writable, TransmissionFlags::SEND_WRITE_ZEROES),
-        (
-            writable && traits.fast_zero,
-            TransmissionFlags::SEND_FAST_ZERO,
-        ),
-    ] {
-        if set {
-            flags |= flag;
-        }
-    }
-    flags
 }

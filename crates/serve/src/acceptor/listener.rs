@@ -13,10 +13,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Uid;
 use weir_config::{Address, Id, Listen, Owner};
 
-use super::Peer;
 use crate::created::Created;
 use crate::holder::Holder;
 use crate::log::said;
+use crate::places::Peer;
 
 /// Clients that may wait to be accepted; the system permits no more by default. Where they are full a client of TCP is not heard
 /// before it tries again, a second later.

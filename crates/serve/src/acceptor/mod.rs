@@ -1,10 +1,9 @@
-//! The thread that listens: many handshakes at once, each under a deadline, then off to the volume's shard.
+//! The thread that listens: many handshakes at once, each under a deadline, then off to the volume's shard. What is said in one is its
+//! front end's ([`Handshake`]).
 
-mod exports;
 mod handshake;
 mod listener;
-mod peer;
-mod places;
+mod table;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -21,12 +20,12 @@ use weir_config::Limits;
 
 use crate::clock::Clock;
 use crate::created::Created;
+use crate::places::{Peer, Places, crowds};
 use crate::shard::{Address, Arrival, Mail};
-pub(crate) use exports::{Export, Place, Table};
-use handshake::{Next, Opening};
+use handshake::Opening;
+pub(crate) use handshake::{Handshake, Next};
 pub(crate) use listener::{Listener, Refusal, tcp};
-pub(crate) use peer::Peer;
-pub(crate) use places::{Places, Ticket};
+pub(crate) use table::{Export, Offer, Place, Table};
 
 /// Handshakes at a time; they are not among the connections that there may be. When there are as many, one makes room: see
 /// [`Acceptor::last`].
@@ -36,6 +35,16 @@ const OPENINGS: usize = 256;
 const CHANCE: Duration = Duration::from_millis(20);
 /// Clients accepted on one listener between two looks at those who are here.
 const ACCEPTS: usize = 16;
+
+/// Begins the handshake of a front end with a client that has connected.
+pub(crate) type Greet = fn(OwnedFd) -> Box<dyn Handshake>;
+
+/// An address that clients connect to, and the front end that they meet there.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) listener: Listener,
+    pub(crate) greet: Greet,
+}
 
 /// The running acceptor as other threads see it.
 #[derive(Debug)]
@@ -84,7 +93,7 @@ impl Drop for Handle {
 
 /// Starts the thread.
 pub(crate) fn spawn(
-    mut listeners: Vec<Listener>,
+    mut doors: Vec<Door>,
     exports: Table,
     shards: Vec<Address>,
     limits: Limits,
@@ -95,9 +104,12 @@ pub(crate) fn spawn(
         event: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
     });
     let exports = Arc::new(RwLock::new(exports));
-    let mut sockets: Vec<Created> = listeners.iter_mut().filter_map(Listener::created).collect();
+    let mut sockets: Vec<Created> = doors
+        .iter_mut()
+        .filter_map(|door| door.listener.created())
+        .collect();
     let acceptor = Acceptor {
-        listeners,
+        doors,
         stop: Arc::clone(&stop),
         exports: Arc::clone(&exports),
         shards,
@@ -105,7 +117,7 @@ pub(crate) fn spawn(
         places: RefCell::new(Places::new(limits.connections, clock)),
         next: 1,
         openings: Vec::new(),
-        rest: None,
+        retry_at: None,
     };
     let thread = std::thread::Builder::new()
         .name("weir-accept".to_owned())
@@ -123,7 +135,7 @@ pub(crate) fn spawn(
 /// The state of the thread.
 #[derive(Debug)]
 struct Acceptor {
-    listeners: Vec<Listener>,
+    doors: Vec<Door>,
     stop: Arc<Stop>,
     exports: Arc<RwLock<Table>>,
     shards: Vec<Address>,
@@ -133,7 +145,7 @@ struct Acceptor {
     next: u64,
     openings: Vec<Opening>,
     /// After an accept that failed for want of descriptors: when to listen again.
-    rest: Option<Instant>,
+    retry_at: Option<Instant>,
 }
 
 impl Acceptor {
@@ -152,14 +164,15 @@ impl Acceptor {
     fn turn(&mut self) -> io::Result<()> {
         let now = Instant::now();
         self.expire(now);
-        self.rest = self.rest.filter(|at| *at > now);
-        let listens = self.rest.is_none() && self.has_room(now);
+        self.retry_at = self.retry_at.filter(|at| *at > now);
+        let listens = self.retry_at.is_none() && self.has_room(now);
         let timeout = self.timeout(now, listens);
         let (incoming, ready) = {
             let mut fds = vec![PollFd::new(&self.stop.event, PollFlags::IN)];
-            fds.extend(self.openings.iter().map(Opening::interest));
-            let listeners = self.listeners.iter().filter(|_| listens);
-            fds.extend(listeners.map(|l| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
+            fds.extend(self.openings.iter().map(|o| o.handshake.interest()));
+            let doors = self.doors.iter().filter(|_| listens);
+            let listeners = doors.map(|door| door.listener.as_fd());
+            fds.extend(listeners.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             match rustix::event::poll(&mut fds, timeout.as_ref()) {
                 Err(Errno::INTR) => return Ok(()),
                 outcome => outcome?,
@@ -195,10 +208,14 @@ impl Acceptor {
     /// said nothing, the oldest. So whoever has few loses none to whoever has many, and who speaks none to who does not.
     fn last(&self) -> Option<usize> {
         let peers: Vec<Peer> = self.openings.iter().map(|opening| opening.peer).collect();
-        let crowds = peer::crowds(&peers);
+        let crowds = crowds(&peers);
         let order = |at: usize| {
             let opening = &self.openings[at];
-            (Reverse(crowds[at]), !opening.silent, opening.since)
+            (
+                Reverse(crowds[at]),
+                !opening.handshake.is_silent(),
+                opening.since,
+            )
         };
         (0..self.openings.len()).min_by_key(|at| order(*at))
     }
@@ -212,7 +229,7 @@ impl Acceptor {
         let deadlines = self.openings.iter().map(|o| o.deadline);
         let full = !listens && self.openings.len() >= OPENINGS;
         let chance = full.then(|| self.last()).flatten().map(|at| self.safe(at));
-        let next = deadlines.chain(chance).chain(self.rest).min()?;
+        let next = deadlines.chain(chance).chain(self.retry_at).min()?;
         Timespec::try_from(next.saturating_duration_since(now)).ok()
     }
 
@@ -222,28 +239,28 @@ impl Acceptor {
             if !self.has_room(Instant::now()) {
                 return;
             }
-            match self.listeners[index].accept() {
-                Ok(accepted) => self.open(accepted),
+            match self.doors[index].listener.accept() {
+                Ok(accepted) => self.open(accepted, self.doors[index].greet),
                 Err(Errno::AGAIN) => return,
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 // Of the descriptors there are the handshakes have some.
                 Err(Errno::MFILE | Errno::NFILE) if !self.openings.is_empty() => self.make_room(),
                 Err(errno) => {
                     tracing::warn!(%errno, "cannot accept a connection: trying again in a second");
-                    self.rest = Some(Instant::now() + Duration::from_secs(1));
+                    self.retry_at = Some(Instant::now() + Duration::from_secs(1));
                     return;
                 }
             }
         }
     }
 
-    fn open(&mut self, accepted: (OwnedFd, Peer, String)) {
+    fn open(&mut self, accepted: (OwnedFd, Peer, String), greet: Greet) {
         if self.openings.len() >= OPENINGS {
             self.make_room();
         }
         let timeout = Duration::from_nanos(self.limits.handshake_timeout.as_nanos());
         self.openings
-            .push(Opening::new(self.next, accepted, timeout));
+            .push(Opening::new(self.next, accepted, greet, timeout));
         self.next += 1;
     }
 
@@ -283,32 +300,23 @@ impl Acceptor {
                         tracing::warn!(connection = opening.id, peer = %opening.name, reason, "the handshake failed");
                     }
                 }
-                Next::Transmission(session) => {
-                    let place = exports.place(session.export.key);
-                    self.hand_over(opening, session, place);
-                }
+                Next::Chosen(place, volume) => self.hand_over(opening, place, volume),
             }
         }
     }
 
-    fn hand_over(
-        &mut self,
-        opening: Opening,
-        session: Box<weir_wire::nbd::Session>,
-        place: Option<Place>,
-    ) {
-        let (Some(place), Some(ticket)) = (place, opening.ticket) else {
+    fn hand_over(&mut self, opening: Opening, place: Place, volume: String) {
+        let (Some(front), Some(ticket)) = (opening.handshake.attach(), opening.ticket) else {
             return;
         };
         ticket.serve(place.shard);
         let arrival = Arrival {
             id: opening.id,
             peer: opening.name,
-            socket: opening.socket,
-            session,
             drive: place.drive,
             space: place.space,
-            rest: opening.input,
+            volume,
+            front,
             ticket,
         };
         if !self.shards[place.shard].tell(Mail::Arrival(Box::new(arrival))) {

@@ -58,7 +58,7 @@ struct Progress {
 #[derive(Debug)]
 struct Served {
     memory: Memory,
-    /// Jobs that were put off, in their order.
+    /// Jobs that were deferred, in their order.
     jobs: VecDeque<Job>,
     /// How far the first of them is, bytes.
     done: u32,
@@ -209,7 +209,7 @@ impl Prepare for Memory {
 }
 
 impl Served {
-    /// Carries a job out from `done` on. Where it has to be put off it comes back, with how far it is.
+    /// Carries a job out from `done` on. Where it has to be deferred it comes back, with how far it is.
     fn carry_out(
         &mut self,
         mut job: Job,
@@ -217,10 +217,10 @@ impl Served {
         cx: &mut Context<'_>,
     ) -> Option<(Job, u32)> {
         loop {
-            if cx.left() == 0 {
+            if cx.budget() == 0 {
                 return Some((job, done));
             }
-            let progress = self.memory.carry_on(&mut job, done, cx.left());
+            let progress = self.memory.carry_on(&mut job, done, cx.budget());
             done += progress.done;
             cx.touched(progress.touched);
             if done == job.length {
@@ -247,16 +247,16 @@ impl Backend for Served {
         } else {
             self.jobs.push_back(job);
         }
-        cx.put_off();
+        cx.defer();
     }
 
-    fn go_on(&mut self, cx: &mut Context<'_>) {
+    fn resume_deferred(&mut self, cx: &mut Context<'_>) {
         while let Some(job) = self.jobs.pop_front() {
             let done = std::mem::take(&mut self.done);
             if let Some((job, done)) = self.carry_out(job, done, cx) {
                 self.jobs.push_front(job);
                 self.done = done;
-                return cx.put_off();
+                return cx.defer();
             }
         }
     }

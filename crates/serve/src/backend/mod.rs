@@ -131,8 +131,8 @@ pub trait Backend: fmt::Debug {
     /// An operation that the backend queued on the ring with the user value [`Context::token`]`(op)` has ended.
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>);
 
-    /// Goes on with what was put off ([`Context::left`]), in a later turn.
-    fn go_on(&mut self, _cx: &mut Context<'_>) {}
+    /// Goes on with what was deferred ([`Context::budget`]), in a later turn.
+    fn resume_deferred(&mut self, _cx: &mut Context<'_>) {}
 
     /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
     fn woken(&mut self, _cx: &mut Context<'_>) {}
@@ -196,9 +196,9 @@ pub struct Context<'a> {
     pub(crate) token: u64,
     pub(crate) finished: &'a mut Vec<Finished>,
     /// Bytes of memory that may be touched now by what is carried out at once.
-    pub(crate) left: u64,
+    pub(crate) budget: u64,
     /// There is more to do.
-    pub(crate) unfinished: bool,
+    pub(crate) deferred: bool,
 }
 
 impl Context<'_> {
@@ -227,19 +227,19 @@ impl Context<'_> {
     }
 
     /// How many bytes of memory a backend that carries jobs out at once may still touch in this call. At 0 it keeps the rest and
-    /// calls [`Context::put_off`]: other volumes are served between.
-    pub fn left(&self) -> u64 {
-        self.left
+    /// calls [`Context::defer`]: other volumes are served between.
+    pub fn budget(&self) -> u64 {
+        self.budget
     }
 
     /// So many bytes were touched.
     pub fn touched(&mut self, bytes: u64) {
-        self.left = self.left.saturating_sub(bytes);
+        self.budget = self.budget.saturating_sub(bytes);
     }
 
-    /// There is more to do: [`Backend::go_on`] is to be called in a later turn.
-    pub fn put_off(&mut self) {
-        self.unfinished = true;
+    /// There is more to do: [`Backend::resume_deferred`] is to be called in a later turn.
+    pub fn defer(&mut self) {
+        self.deferred = true;
     }
 }
 

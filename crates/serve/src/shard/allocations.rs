@@ -8,7 +8,7 @@ use weir_uring::Backend;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request, SIMPLE_REPLY_LEN};
 
 use super::*;
-use crate::acceptor::{Peer, Places};
+use crate::places::{Peer, Places};
 
 /// A shard that this thread turns, and clients of it.
 struct Bench {
@@ -49,18 +49,10 @@ impl Bench {
             bench.shard.arrive(Arrival {
                 id: bench.clients.len() as u64,
                 peer: String::new(),
-                socket: ours.into(),
-                session: Box::new(Session {
-                    flags: export.info.flags,
-                    export: export.info.clone(),
-                    structured: false,
-                    meta_allocation: false,
-                    no_zeroes: true,
-                    block_sizes_requested: true,
-                }),
                 drive: export.place.drive,
                 space: export.place.space,
-                rest: Vec::new(),
+                volume: export.name.clone(),
+                front: crate::front::nbd::agreed(ours.into(), export),
                 ticket: places.take(0, Peer::host(None)).unwrap().0,
             });
             bench.clients.push(theirs);

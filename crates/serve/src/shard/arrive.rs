@@ -1,13 +1,27 @@
-//! How a connection begins on its shard.
+//! How a client begins on its shard.
 
 use std::collections::VecDeque;
 
 use weir_core::StreamSpec;
-use weir_uring::{Handle, Ring};
+use weir_uring::Ring;
 
-use super::connection::{Connection, INPUT, Input, Output, State};
+use super::client::{Attached, Client, State};
 use super::drive::Open;
+use super::front::Unattached;
 use super::{Arrival, Shard};
+
+/// Why a client whose handshake is over is not served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+enum Refused {
+    #[error("the server is shutting down")]
+    Draining,
+    #[error("the volume is gone")]
+    Volume,
+    #[error("the drive has no stream left")]
+    Stream,
+    #[error(transparent)]
+    Front(#[from] Unattached),
+}
 
 impl Shard {
     /// Takes a client in; if there is no room for it, it is gone with a line in the log.
@@ -21,75 +35,65 @@ impl Shard {
                 self.look_at(slot);
             }
             Err(reason) if crate::log::allowed() => {
+                let reason = reason.to_string();
                 tracing::warn!(connection = id, %peer, reason, "connection refused");
             }
             Err(_) => {}
         }
     }
 
-    fn admit(&mut self, arrival: Arrival) -> Result<u32, &'static str> {
+    fn admit(&mut self, arrival: Arrival) -> Result<u32, Refused> {
         if self.drain.is_some() {
-            return Err("the server is shutting down");
+            return Err(Refused::Draining);
         }
-        let session = &arrival.session;
         let drive = &mut self.drives[arrival.drive];
         let volume = drive.volumes[arrival.space as usize].as_mut();
         let volume = volume
-            .filter(|v| !v.leaving && v.name == session.export.name)
-            .ok_or("the volume is gone")?;
-        let buf = self.ring.arena().alloc(INPUT).ok_or("no memory for it")?;
-        let mut input = Input::new(buf);
-        if !input.preload(&arrival.rest) {
-            return Err("too much was sent with the handshake");
-        }
-        let socket = Handle::new(arrival.socket).map_err(|_| "its socket is broken")?;
+            .filter(|v| !v.leaving && v.name == arrival.volume)
+            .ok_or(Refused::Volume)?;
+        let front = arrival.front.attach(self.ring.arena())?;
         let spec = StreamSpec {
             group: volume.group,
             priority: weir_core::Priority::default(),
         };
-        let stream = drive
-            .layer
-            .open(self.now, spec)
-            .map_err(|_| "the drive has no stream left")?;
+        let opened = drive.layer.open(self.now, spec);
+        let stream = opened.map_err(|_| Refused::Stream)?;
         volume.connections += 1;
-        let slot = self.connections.insert(Connection {
+        let client = Client {
             id: arrival.id,
             peer: arrival.peer,
             drive: arrival.drive,
             space: arrival.space,
+            align: volume.traits.align,
             stream,
-            socket,
-            rules: session.rules(u32::MAX),
-            structured: session.structured,
             state: State::Open,
-            input,
-            gather: None,
-            skip: 0,
             queue: VecDeque::new(),
             paused: false,
             held: false,
             blocked: false,
             ready: false,
-            dirty: false,
+            marked: false,
             waiting: false,
             moved: self.now,
-            receiving: None,
-            output: Output::default(),
             outstanding: 0,
             live: 0,
             asking: 0,
             used: 0,
-            taken: 0,
-            filled: false,
-            sparse: 0,
-            spare: Vec::new(),
+            unsent: 0,
             ticket: arrival.ticket,
-        });
+        };
+        let slot = self.clients.insert(Attached { client, front });
         drive.streams[stream.slot() as usize] = Some(Open {
-            connection: slot,
+            client: slot,
             space: arrival.space,
             stream,
         });
         Ok(slot)
+    }
+
+    fn volume_name(&self, slot: u32) -> &str {
+        let client = &self.clients[slot].client;
+        let volume = self.drives[client.drive].volumes[client.space as usize].as_ref();
+        volume.map_or("", |v| &v.name)
     }
 }

@@ -13,10 +13,9 @@ use std::time::Duration;
 use weir_config::DriveReload;
 use weir_core::{Edit, Instant, Span};
 
-use super::connection::State;
+use super::client::State;
 use super::volume::Started;
-use super::{Shard, Sold, VolumeSetup, sized};
-use crate::acceptor::Export;
+use super::{Shard, ShardError, VolumeSetup, VolumeTerms, sized};
 
 /// What changes on one drive.
 #[derive(Debug)]
@@ -25,10 +24,8 @@ pub(crate) struct Change {
     pub(crate) drive: usize,
     pub(crate) reload: DriveReload,
     pub(crate) added: Vec<VolumeSetup>,
-    /// What clients can choose from beside, once it is in force.
-    pub(crate) exports: Vec<Export>,
-    /// What each volume's client is sold from now on.
-    pub(crate) sold: BTreeMap<String, Sold>,
+    /// Each volume's terms from now on.
+    pub(crate) terms: BTreeMap<String, VolumeTerms>,
     /// How long clients of volumes that go have for what is under way.
     pub(crate) patience: Duration,
 }
@@ -37,7 +34,7 @@ pub(crate) struct Change {
 #[derive(Debug)]
 pub(super) struct Pending {
     change: Change,
-    result: Sender<Result<(), String>>,
+    result: Sender<Result<(), ShardError>>,
     pub(super) deadline: Instant,
 }
 
@@ -48,24 +45,24 @@ pub(super) struct Prepared {
     reload: DriveReload,
     edits: Vec<Edit>,
     started: Vec<Started>,
-    sold: BTreeMap<String, Sold>,
+    terms: BTreeMap<String, VolumeTerms>,
 }
 
 impl Shard {
-    pub(super) fn begin_change(&mut self, change: Change, result: Sender<Result<(), String>>) {
+    pub(super) fn begin_change(&mut self, change: Change, result: Sender<Result<(), ShardError>>) {
         let drive = &mut self.drives[change.drive];
         for volume in drive.volumes.iter_mut().flatten() {
             volume.leaving = change.reload.removed.contains(&volume.name);
         }
-        for slot in self.connections.slots() {
-            let connection = &mut self.connections[slot];
-            let drive = &self.drives[connection.drive];
-            let volume = drive.volumes[connection.space as usize].as_ref();
-            if connection.drive == change.drive
-                && connection.state == State::Open
+        for slot in self.clients.slots() {
+            let client = &mut self.clients[slot].client;
+            let drive = &self.drives[client.drive];
+            let volume = drive.volumes[client.space as usize].as_ref();
+            if client.drive == change.drive
+                && client.state == State::Open
                 && volume.is_some_and(|v| v.leaving)
             {
-                connection.state = State::Leaving;
+                client.state = State::Leaving;
                 self.look_at(slot);
             }
         }
@@ -92,11 +89,11 @@ impl Shard {
         if pending.deadline <= self.now {
             // Those that are gone are waited for as long as the drive takes.
             pending.deadline = Instant::MAX;
-            for slot in self.connections.slots() {
-                let connection = &self.connections[slot];
-                let drive = &self.drives[connection.drive];
-                let volume = drive.volumes[connection.space as usize].as_ref();
-                if connection.drive == number && volume.is_some_and(|v| v.leaving) {
+            for slot in self.clients.slots() {
+                let client = &self.clients[slot].client;
+                let drive = &self.drives[client.drive];
+                let volume = drive.volumes[client.space as usize].as_ref();
+                if client.drive == number && volume.is_some_and(|v| v.leaving) {
                     self.gone(slot, Some("its volume was removed"));
                 }
             }
@@ -119,33 +116,34 @@ impl Shard {
         None
     }
 
-    fn prepare(&mut self, change: Change) -> Result<(), String> {
+    fn prepare(&mut self, change: Change) -> Result<(), ShardError> {
         let Change {
             drive: number,
             reload,
             added,
-            sold,
+            terms,
             ..
         } = change;
         let drive = &mut self.drives[number];
         let mut edits = reload.edits.clone();
         edits.extend(added.iter().map(|setup| sized(&reload.plan, setup)));
         if !edits.is_empty() {
-            let refused = |refusal| format!("drive {}: {refusal}", drive.name);
-            drive.layer.layer().would_change(&edits).map_err(refused)?;
+            let asked = drive.layer.layer().would_change(&edits);
+            asked.map_err(|error| ShardError::Promises {
+                drive: drive.name.clone(),
+                error,
+            })?;
         }
         let mut started = Vec::with_capacity(added.len());
         for setup in added {
-            let name = setup.name.clone();
-            let volume = setup.start(&reload.plan);
-            started.push(volume.map_err(|error| format!("volume {name}: {error}"))?);
+            started.push(setup.start(&reload.plan)?);
         }
         self.prepared.push(Prepared {
             drive: number,
             reload,
             edits,
             started,
-            sold,
+            terms,
         });
         Ok(())
     }
@@ -170,13 +168,13 @@ impl Shard {
         drive.remove_leaving();
         drive.plan = prepared.reload.plan;
         for volume in drive.volumes.iter_mut().flatten() {
-            if let Some(sold) = prepared.sold.remove(&volume.name) {
-                volume.terms = sold;
+            if let Some(terms) = prepared.terms.remove(&volume.name) {
+                volume.terms = terms;
             }
         }
         for started in prepared.started {
             drive.add(started);
         }
-        drive.sell(self.now);
+        drive.put_terms_in_force(self.now);
     }
 }

@@ -32,14 +32,14 @@ pub(crate) struct Tenant {
 
 /// A piece that has gone to the drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gone {
+pub(super) struct Sent {
     /// Nothing else was in the drive.
     alone: bool,
-    /// How many had gone before.
+    /// How many were sent before it, itself included.
     number: u64,
 }
 
-impl Gone {
+impl Sent {
     /// Before there is any.
     pub(super) const NONE: Self = Self {
         alone: false,
@@ -60,25 +60,25 @@ impl Counted {
     }
 
     /// A piece goes to the drive.
-    pub(super) fn goes(&mut self, now: Instant) -> Gone {
+    pub(super) fn dispatched_at(&mut self, now: Instant) -> Sent {
         self.dispatched += 1;
         self.flying += 1;
         if self.flying == 1 {
             self.busy_since = now;
         }
-        Gone {
+        Sent {
             alone: self.flying == 1,
             number: self.dispatched,
         }
     }
 
     /// A piece is back. True if it had the drive to itself.
-    pub(super) fn is_back(&mut self, now: Instant, gone: Gone) -> bool {
+    pub(super) fn returned_at(&mut self, now: Instant, sent: Sent) -> bool {
         self.flying = self.flying.saturating_sub(1);
         if self.flying == 0 {
             self.busy_ns += now.since(self.busy_since).as_nanos();
         }
-        gone.alone && gone.number == self.dispatched
+        sent.alone && sent.number == self.dispatched
     }
 
     /// How long something has been in the drive, nanoseconds.
@@ -242,8 +242,8 @@ impl Drive {
         self.promises(now, space, |promise| promise.suspend(requests, held));
     }
 
-    /// What volumes and tenants were sold is in force from now on.
-    pub(super) fn sell(&mut self, now: Instant) {
+    /// The terms of volumes and tenants are in force from now on.
+    pub(super) fn put_terms_in_force(&mut self, now: Instant) {
         self.pass(now);
         let mut tenants: BTreeMap<&str, Contract> = BTreeMap::new();
         for volume in self.volumes.iter().flatten() {

@@ -4,23 +4,26 @@ use std::collections::VecDeque;
 
 use weir_config::Plan;
 use weir_core::record::Recorded;
-use weir_core::{Completion, Dispatch, Flags, Instant, Op, Outcome, Output, Tag, Wake};
-use weir_uring::{AnyRing, Buf, Ring, SharedBuf};
-use weir_wire::nbd;
+use weir_core::{
+    Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, StreamId, Tag, Wake,
+};
+use weir_uring::{AnyRing, Ring};
 
-use super::count::{Counted, Gone, Tenant};
-use super::memory;
+use super::count::{Counted, Sent, Tenant};
+use super::front::Ask;
 use super::model::Model;
-use super::slab::Slab;
-use super::volume::{EIO, Piece, Started, Volume};
-use crate::backend::{Backend, Context, Data, Extents, Finished, Job};
+use super::payload::Payload;
+use super::volume::{Piece, Started, Volume};
+use crate::backend::{Backend, Context, Data, Finished, Job};
+use crate::errno::EIO;
 use crate::metrics::{DriveSnapshot, TenantSnapshot};
 use crate::record::Tape;
+use crate::slab::Slab;
 
 /// How often the drive is filled in one turn if it empties at once.
 const ROUNDS: usize = 4;
 /// Bytes of memory that are touched in one turn of a shard by what backends carry out at once: about 100 us. As many again go to
-/// what was put off in turns before.
+/// what was deferred in turns before.
 const TURN: u64 = 512 << 10;
 /// Bytes of it that one volume may touch before another's turn.
 const VISIT: u64 = 128 << 10;
@@ -52,12 +55,12 @@ pub(crate) struct Drive {
     completions: Vec<Completion>,
     /// Something was told to the layer since it was asked what to do.
     pub(crate) touched: bool,
-    /// Requests that are over, for their vectors.
-    spare: Vec<Pending>,
+    /// A vector used again in every turn.
+    out: Vec<Output>,
     /// What is left of [`TURN`].
-    left: u64,
-    /// Volumes that have put something off, in the order of their turn.
-    unfinished: VecDeque<u32>,
+    budget: u64,
+    /// Volumes that have deferred something, in the order of their turn.
+    deferred: VecDeque<u32>,
     /// The volume that is made durable past the layer, before it goes.
     syncing: Option<u32>,
 }
@@ -65,26 +68,30 @@ pub(crate) struct Drive {
 /// An open stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Open {
-    pub(crate) connection: u32,
+    pub(crate) client: u32,
     pub(crate) space: u32,
-    pub(crate) stream: weir_core::StreamId,
+    pub(crate) stream: StreamId,
 }
 
 /// A request that was taken from a client and is not over.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    pub(crate) connection: u32,
-    pub(crate) request: nbd::Request,
+    /// The slot of the client.
+    pub(crate) client: u32,
+    pub(crate) ask: Ask,
     /// Bytes reserved for it.
     pub(crate) cost: u64,
-    /// What a write carries.
-    pub(crate) payload: Vec<SharedBuf>,
-    /// What has been read: place in the request, bytes.
-    pub(crate) parts: Vec<(u32, Buf)>,
-    /// What a look-up has found.
-    pub(crate) extents: Option<Extents>,
+    pub(crate) payload: Payload,
     /// It had the drive to itself, in one piece.
     pub(crate) alone: bool,
+}
+
+/// What the core says that is for clients.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    Done(Done),
+    Pause(StreamId),
+    Resume(StreamId),
 }
 
 /// A piece in the drive.
@@ -97,7 +104,7 @@ struct Flight {
     flags: Flags,
     offset: u64,
     length: u32,
-    gone: Gone,
+    sent: Sent,
 }
 
 impl Flight {
@@ -118,7 +125,7 @@ impl Flight {
         flags: Flags::NONE,
         offset: 0,
         length: 0,
-        gone: Gone::NONE,
+        sent: Sent::NONE,
     };
 }
 
@@ -153,9 +160,9 @@ impl Drive {
             finished: Vec::new(),
             completions: Vec::new(),
             touched: false,
-            spare: Vec::new(),
-            left: TURN,
-            unfinished: VecDeque::new(),
+            out: Vec::new(),
+            budget: TURN,
+            deferred: VecDeque::new(),
             syncing: None,
             layer,
         }
@@ -175,27 +182,27 @@ impl Drive {
             ring,
             token: super::token::backend(self.number, space),
             finished: &mut self.finished,
-            left: self.left.min(VISIT),
-            unfinished: false,
+            budget: self.budget.min(VISIT),
+            deferred: false,
         };
-        let before = cx.left;
+        let before = cx.budget;
         let result = call(volume.backend.as_mut(), &mut cx);
-        self.left -= before - cx.left;
-        if cx.unfinished && !std::mem::replace(&mut volume.unfinished, true) {
-            self.unfinished.push_back(space);
+        self.budget -= before - cx.budget;
+        if cx.deferred && !std::mem::replace(&mut volume.deferred, true) {
+            self.deferred.push_back(space);
         }
         Some(result)
     }
 
-    /// Lets the volumes that have put something off go on, one after the other, for one turn's worth.
-    fn go_on(&mut self, ring: &mut AnyRing, now: Instant) {
-        while self.left > 0
-            && let Some(space) = self.unfinished.pop_front()
+    /// Lets the volumes that have deferred something go on, one after the other, for one turn's worth.
+    fn resume_deferred(&mut self, ring: &mut AnyRing, now: Instant) {
+        while self.budget > 0
+            && let Some(space) = self.deferred.pop_front()
         {
             if let Some(volume) = &mut self.volumes[space as usize] {
-                volume.unfinished = false;
+                volume.deferred = false;
             }
-            self.with_backend(ring, now, space, |backend, cx| backend.go_on(cx));
+            self.with_backend(ring, now, space, |backend, cx| backend.resume_deferred(cx));
         }
     }
 
@@ -223,36 +230,6 @@ impl Drive {
         }
     }
 
-    /// Takes a request in; `bufs` are what a write carries, and are empty afterwards.
-    pub(crate) fn take_in(
-        &mut self,
-        connection: u32,
-        request: nbd::Request,
-        cost: u64,
-        bufs: &mut Vec<Buf>,
-    ) -> u32 {
-        let spare = self.spare.pop();
-        let (mut payload, parts) = spare.map_or_else(Default::default, |p| (p.payload, p.parts));
-        payload.extend(bufs.drain(..).map(Buf::into_shared));
-        self.requests.insert(Pending {
-            connection,
-            request,
-            cost,
-            payload,
-            parts,
-            extents: None,
-            alone: false,
-        })
-    }
-
-    /// Gives the memory of a request back.
-    pub(crate) fn recycle(&mut self, mut pending: Pending) {
-        pending.payload.clear();
-        pending.parts.clear();
-        pending.extents = None;
-        self.spare.push(pending);
-    }
-
     /// Lets every backend look at what another thread has for it.
     pub(crate) fn woken(&mut self, ring: &mut AnyRing, now: Instant) {
         for space in 0..self.volumes.len() as u32 {
@@ -265,22 +242,28 @@ impl Drive {
         self.touched
             || !self.finished.is_empty()
             || !self.completions.is_empty()
-            || !self.unfinished.is_empty()
+            || !self.deferred.is_empty()
             || self.next_due().is_some_and(|at| at <= now)
     }
 
-    /// Goes on with what was put off and tells the layer what has ended, before anything new is submitted.
+    /// Goes on with what was deferred and tells the layer what has ended, before anything new is submitted.
     pub(crate) fn settle(&mut self, ring: &mut AnyRing, now: Instant) {
         self.pass(now);
-        self.left = TURN;
-        self.go_on(ring, now);
-        self.left = TURN;
-        self.land(now);
-        if !self.completions.is_empty() {
-            self.layer.complete(now, &self.completions);
-            self.completions.clear();
-            self.touched = true;
+        self.budget = TURN;
+        self.resume_deferred(ring, now);
+        self.budget = TURN;
+        self.touched |= self.complete(now);
+    }
+
+    /// Tells the layer what the backends have finished; false if that was nothing.
+    fn complete(&mut self, now: Instant) -> bool {
+        self.reap(now);
+        if self.completions.is_empty() {
+            return false;
         }
+        self.layer.complete(now, &self.completions);
+        self.completions.clear();
+        true
     }
 
     /// Makes the volumes that `which` picks durable, one after the other, past the layer. True when there is nothing left to do;
@@ -292,7 +275,7 @@ impl Drive {
         which: impl Fn(&Volume) -> bool,
     ) -> bool {
         loop {
-            self.land(now);
+            self.reap(now);
             if self.syncing.is_some() {
                 return false;
             }
@@ -306,7 +289,7 @@ impl Drive {
             self.syncing = Some(space);
             let job = Job {
                 tag: self.sync_tag(),
-                stream: weir_core::StreamId::from_bits(0),
+                stream: StreamId::from_bits(0),
                 op: Op::Flush,
                 flags: Flags::SYNC,
                 offset: 0,
@@ -323,34 +306,27 @@ impl Drive {
     }
 
     /// Tells the layer what has ended, asks it what to do, and hands the pieces it dispatches to the backends, until nothing ends
-    /// at once any more, or for [`ROUNDS`] rounds: answers have to leave at some time. What is to be told to connections is appended to `told`.
-    pub(crate) fn turn(
-        &mut self,
-        ring: &mut AnyRing,
-        now: Instant,
-        out: &mut Vec<Output>,
-        told: &mut Vec<Output>,
-    ) {
+    /// at once any more, or for [`ROUNDS`] rounds: answers have to leave at some time. What is for clients is appended to `notices`.
+    pub(crate) fn turn(&mut self, ring: &mut AnyRing, now: Instant, notices: &mut Vec<Notice>) {
         self.touched = false;
         self.due(ring, now);
+        let mut out = std::mem::take(&mut self.out);
         for _ in 0..ROUNDS {
-            self.land(now);
-            if !self.completions.is_empty() {
-                self.layer.complete(now, &self.completions);
-                self.completions.clear();
-            }
-            out.clear();
-            self.wake = self.layer.poll(now, out);
+            self.complete(now);
+            self.wake = self.layer.poll(now, &mut out);
             for output in out.drain(..) {
                 match output {
                     Output::Dispatch(dispatch) => self.dispatch(ring, now, &dispatch),
-                    output => told.push(output),
+                    Output::Done(done) => notices.push(Notice::Done(done)),
+                    Output::Pause(stream) => notices.push(Notice::Pause(stream)),
+                    Output::Resume(stream) => notices.push(Notice::Resume(stream)),
                 }
             }
             if self.finished.is_empty() {
-                return;
+                break;
             }
         }
+        self.out = out;
     }
 
     /// When this drive has something to do if nothing happens before.
@@ -369,7 +345,7 @@ impl Drive {
     /// Hands a piece to its backend, or to the model in front of it.
     fn dispatch(&mut self, ring: &mut AnyRing, now: Instant, dispatch: &Dispatch) {
         let space = dispatch.space.0;
-        let gone = self.counted.goes(now);
+        let sent = self.counted.dispatched_at(now);
         self.flights[dispatch.tag.0 as usize] = Flight {
             cookie: dispatch.cookie,
             space,
@@ -378,7 +354,7 @@ impl Drive {
             flags: dispatch.flags,
             offset: dispatch.offset,
             length: dispatch.length,
-            gone,
+            sent,
         };
         let Some(volume) = &mut self.volumes[space as usize] else {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
@@ -393,12 +369,13 @@ impl Drive {
             Op::Write | Op::Discard | Op::WriteZeroes => volume.unsynced = true,
         }
         let align = volume.traits.align;
-        let Some(data) = self.data(ring, dispatch, align) else {
+        let pending = &self.requests[dispatch.cookie as u32];
+        let Some(data) = pending.payload.data(ring.arena(), dispatch, align) else {
             return self.end(dispatch.tag, None);
         };
         let length = match dispatch.op {
             // The core was given the first sector of the range.
-            Op::Extents => self.requests[dispatch.cookie as u32].request.length,
+            Op::Extents => pending.ask.length,
             _ => dispatch.length,
         };
         let job = Job {
@@ -427,22 +404,6 @@ impl Drive {
         }
     }
 
-    /// The memory of a piece; `None` if there is none just now.
-    fn data(&self, ring: &AnyRing, dispatch: &Dispatch, align: u32) -> Option<Data> {
-        match dispatch.op {
-            Op::Read => memory::for_read(ring.arena(), dispatch.offset, dispatch.length, align),
-            Op::Write => {
-                let pending = &self.requests[dispatch.cookie as u32];
-                Some(memory::for_write(
-                    &pending.payload,
-                    dispatch.within,
-                    dispatch.length,
-                ))
-            }
-            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => Some(Data::None),
-        }
-    }
-
     fn end(&mut self, tag: Tag, outcome: Option<Outcome>) {
         self.finished.push(Finished {
             tag,
@@ -452,7 +413,7 @@ impl Drive {
     }
 
     /// Takes in what the backends have finished: data to its request, errors to the volume, the rest to the layer.
-    fn land(&mut self, now: Instant) {
+    fn reap(&mut self, now: Instant) {
         let sync_tag = self.sync_tag();
         let mut all = std::mem::take(&mut self.finished);
         for finished in all.drain(..) {
@@ -472,13 +433,13 @@ impl Drive {
             {
                 volume.failed(flight.piece(), errno);
             }
-            let alone = self.counted.is_back(now, flight.gone);
+            let alone = self.counted.returned_at(now, flight.sent);
             if outcome == Some(Outcome::Ok) {
                 self.count_piece(now, flight.space, flight.op, flight.length);
                 if let Some(pending) = self.requests.get_mut(flight.cookie as u32) {
-                    let whole = flight.length == pending.request.length;
+                    let whole = flight.length == pending.ask.length;
                     pending.alone = alone && whole && flight.op != Op::Extents;
-                    pending.keep(flight.within, data);
+                    pending.payload.keep(flight.within, data);
                 }
             }
             debug_assert!(
@@ -490,10 +451,10 @@ impl Drive {
         self.finished = all;
     }
 
-    /// The connection of a stream.
-    pub(crate) fn connection(&self, stream: weir_core::StreamId) -> Option<u32> {
+    /// The slot of a stream's client.
+    pub(crate) fn client(&self, stream: StreamId) -> Option<u32> {
         let open = self.streams.get(stream.slot() as usize)?.as_ref()?;
-        Some(open.connection)
+        Some(open.client)
     }
 
     /// How things stand, for the metrics.
@@ -528,8 +489,8 @@ impl Drive {
         }
     }
 
-    /// The streams of connections, each with its space.
-    pub(super) fn open_streams(&self) -> Vec<(u32, weir_core::StreamId)> {
+    /// The streams of clients, each with its space.
+    pub(super) fn open_streams(&self) -> Vec<(u32, StreamId)> {
         self.streams
             .iter()
             .flatten()
@@ -540,24 +501,6 @@ impl Drive {
     /// Nothing of any client is left in the layer.
     pub(crate) fn is_idle(&self) -> bool {
         self.layer.layer().live() == 0 && self.layer.layer().in_flight() == 0
-    }
-}
-
-impl Pending {
-    /// Keeps what was read for `within`.
-    fn keep(&mut self, mut within: u32, data: Data) {
-        match data {
-            Data::Read(buf) => self.parts.push((within, buf)),
-            Data::ReadMany(bufs) => {
-                for buf in bufs {
-                    let length = buf.len() as u32;
-                    self.parts.push((within, buf));
-                    within += length;
-                }
-            }
-            Data::Extents(extents) => self.extents = Some(extents),
-            Data::None | Data::Write(_) | Data::WriteMany(_) => {}
-        }
     }
 }
 

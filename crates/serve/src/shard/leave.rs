@@ -6,7 +6,7 @@ use weir_core::{Instant, Op, Span};
 use weir_uring::Ring;
 
 use super::Shard;
-use super::connection::{Connection, State};
+use super::client::{Attached, Client, State};
 
 /// How long a client that holds memory others wait for may do nothing.
 const PATIENCE: Span = Span::from_secs(5);
@@ -49,49 +49,48 @@ impl Drain {
 impl Shard {
     /// The client is not there any more, or (with a reason) is to go at once.
     pub(super) fn gone(&mut self, slot: u32, reason: Option<&str>) {
-        let connection = &mut self.connections[slot];
-        if connection.state == State::Gone {
+        let Attached { client, front } = &mut self.clients[slot];
+        if client.state == State::Gone {
             return self.ended(slot);
         }
         if let Some(reason) = reason.filter(|_| crate::log::allowed()) {
-            let Connection { id, peer, .. } = connection;
+            let Client { id, peer, .. } = client;
             tracing::warn!(connection = id, %peer, reason, "connection ended");
         }
-        connection.state = State::Gone;
-        // A pending receive ends with this, and a pending send. It fails when the peer was faster.
-        let _ = connection.socket.shutdown();
-        connection.output.next.clear();
-        let mut load = std::mem::take(&mut connection.output.next_load);
-        let drive = &mut self.drives[connection.drive];
-        drive.layer.close(self.now, connection.stream);
+        client.state = State::Gone;
+        let unsent = front.close();
+        let drive = &mut self.drives[client.drive];
+        drive.layer.close(self.now, client.stream);
         drive.touched = true;
-        for id in std::mem::take(&mut connection.queue) {
-            connection.live -= 1;
+        let (mut requests, mut bytes) = (0, 0);
+        for id in std::mem::take(&mut client.queue) {
+            client.live -= 1;
             if let Some(pending) = drive.requests.remove(id) {
-                load.requests += 1;
-                load.bytes += pending.cost;
-                let op = super::parse::op(pending.request.command).unwrap_or(Op::Flush);
-                connection.asking -= u32::from(op != Op::Flush);
-                drive.withdraw(self.now, connection.space, op, connection.held);
+                requests += 1;
+                bytes += pending.cost;
+                let op = pending.ask.op;
+                client.asking -= u32::from(op != Op::Flush);
+                drive.withdraw(self.now, client.space, op, client.held);
             }
         }
-        self.release(slot, load);
+        self.left(slot, unsent);
+        self.release(slot, requests, bytes);
         self.ended(slot);
     }
 
     /// A connection has lost its place to another peer's: no further request is taken from it.
     pub(super) fn evict(&mut self, id: u64) {
-        let slots = self.connections.slots();
-        let Some(slot) = slots.into_iter().find(|s| self.connections[*s].id == id) else {
+        let slots = self.clients.slots();
+        let Some(slot) = slots.into_iter().find(|s| self.clients[*s].client.id == id) else {
             return;
         };
-        let connection = &mut self.connections[slot];
-        if connection.state != State::Open {
+        let client = &mut self.clients[slot].client;
+        if client.state != State::Open {
             return;
         }
-        connection.state = State::Leaving;
+        client.state = State::Leaving;
         if crate::log::allowed() {
-            let Connection { id, peer, .. } = connection;
+            let Client { id, peer, .. } = client;
             tracing::warn!(connection = id, %peer, "the connection was at rest and makes room for another peer's (limits.connections)");
         }
         self.look_at(slot);
@@ -99,39 +98,39 @@ impl Shard {
 
     /// Ends a connection that is leaving once everything is answered, and forgets one of which nothing is left.
     pub(super) fn ended(&mut self, slot: u32) {
-        let Some(connection) = self.connections.get(slot) else {
+        let Some(attached) = self.clients.get(slot) else {
             return;
         };
-        match connection.state {
+        match attached.client.state {
             // A payload that is still to come is not waited for.
-            State::Leaving if connection.live == 0 && connection.output.is_idle() => {
+            State::Leaving if attached.client.live == 0 && attached.front.is_idle() => {
                 self.gone(slot, None);
             }
-            State::Gone if connection.is_over() => self.forget(slot),
+            State::Gone if attached.is_over() => self.forget(slot),
             State::Open | State::Leaving | State::Gone => {}
         }
     }
 
     /// While somebody waits for memory: ends those, largest first, who hold more than what is guaranteed and have neither taken
     /// answers nor sent anything for a while. Nobody else's request would ever be served otherwise.
-    pub(super) fn press(&mut self) {
+    pub(super) fn evict_idle(&mut self) {
         if self.waiting.is_empty() {
-            self.pressed = None;
+            self.evict_at = None;
             return;
         }
-        let at = *self.pressed.get_or_insert(self.now + PATIENCE);
+        let at = *self.evict_at.get_or_insert(self.now + PATIENCE);
         if self.now < at {
             return;
         }
-        self.pressed = Some(self.now + PATIENCE);
-        let mut idle = self.connections.slots();
+        self.evict_at = Some(self.now + PATIENCE);
+        let mut idle = self.clients.slots();
         idle.retain(|&slot| {
-            let connection = &self.connections[slot];
-            connection.state != State::Gone
-                && self.pool.is_shared(connection.used)
-                && connection.moved + PATIENCE <= self.now
+            let client = &self.clients[slot].client;
+            client.state != State::Gone
+                && self.pool.is_shared(client.used)
+                && client.moved + PATIENCE <= self.now
         });
-        idle.sort_unstable_by_key(|&slot| std::cmp::Reverse(self.connections[slot].used));
+        idle.sort_unstable_by_key(|&slot| std::cmp::Reverse(self.clients[slot].client.used));
         for slot in idle.into_iter().take(EVICTIONS) {
             let reason = "it held memory that others wait for and took no answer for five seconds";
             self.gone(slot, Some(reason));
@@ -139,24 +138,24 @@ impl Shard {
     }
 
     fn forget(&mut self, slot: u32) {
-        let Some(mut connection) = self.connections.remove(slot) else {
+        let Some(Attached { mut client, .. }) = self.clients.remove(slot) else {
             return;
         };
-        let used = connection.used;
-        self.pool.give(&mut connection.used, used);
-        let drive = &mut self.drives[connection.drive];
-        if connection.held {
-            drive.suspend(self.now, connection.space, connection.asking, false);
+        let used = client.used;
+        self.pool.give(&mut client.used, used);
+        let drive = &mut self.drives[client.drive];
+        if client.held {
+            drive.suspend(self.now, client.space, client.asking, false);
         }
-        let index = connection.stream.slot() as usize;
-        if drive.streams[index].is_some_and(|open| open.connection == slot) {
+        let index = client.stream.slot() as usize;
+        if drive.streams[index].is_some_and(|open| open.client == slot) {
             drive.streams[index] = None;
         }
-        if let Some(volume) = &mut drive.volumes[connection.space as usize] {
+        if let Some(volume) = &mut drive.volumes[client.space as usize] {
             volume.connections -= 1;
         }
         if crate::log::passing() {
-            tracing::info!(connection = connection.id, peer = %connection.peer, "disconnected");
+            tracing::info!(connection = client.id, peer = %client.peer, "disconnected");
         }
     }
 
@@ -172,10 +171,10 @@ impl Shard {
             deadline: self.now + within,
             stage: Stage::Answering,
         });
-        for slot in self.connections.slots() {
-            let connection = &mut self.connections[slot];
-            if connection.state == State::Open {
-                connection.state = State::Leaving;
+        for slot in self.clients.slots() {
+            let client = &mut self.clients[slot].client;
+            if client.state == State::Open {
+                client.state = State::Leaving;
             }
             self.look_at(slot);
         }
@@ -190,12 +189,12 @@ impl Shard {
         let (stage, over) = (drain.stage, drain.deadline <= self.now);
         if stage == Stage::Answering {
             if over {
-                for slot in self.connections.slots() {
+                for slot in self.clients.slots() {
                     self.gone(slot, Some("not answered before the server's deadline"));
                 }
                 self.work();
             }
-            if !over && self.connections.len() > 0 {
+            if !over && self.clients.len() > 0 {
                 return Drained::No;
             }
             if let Some(drain) = &mut self.drain {
@@ -203,7 +202,7 @@ impl Shard {
                 drain.deadline = self.now + drain.within;
             }
         }
-        let mut durable = self.connections.len() == 0;
+        let mut durable = self.clients.len() == 0;
         for drive in &mut self.drives {
             durable &= drive.is_idle() && drive.sync(&mut self.ring, self.now, |_| true);
         }

@@ -1,63 +1,68 @@
-//! A shard: one thread, one ring, some drives and every connection of theirs.
+//! A shard: one thread, one ring, some drives and every client of theirs.
 //!
 //! A turn is one system call, which sends the answers and starts the receives of the turn before and waits; then what has
-//! arrived is parsed, given to the core, carried out and answered. Nothing is handed to another thread on the way of a request,
+//! arrived is taken by the front ends, given to the core, carried out and answered. Nothing is handed to another thread on the way of a request,
 //! and nothing is done while nothing arrives: the only timeouts are those the core and the modelled drives ask for.
 
 #[cfg(test)]
 mod allocations;
+mod answer;
 mod arrive;
 mod change;
-mod connection;
+mod client;
 mod count;
 mod drive;
+mod error;
+mod front;
 mod leave;
 mod memory;
 mod model;
-mod parse;
-mod reply;
-mod slab;
+mod payload;
+mod take;
 mod token;
 mod turn;
 mod volume;
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_config::units::Size;
 use weir_config::{Limits, Plan, ThreadPriority};
 use weir_core::record::{Recorded, Recorder};
-use weir_core::{Instant, Layer, Output, Request};
-use weir_uring::{AnyRing, Buf, Config as RingConfig, Ring, Waker};
-use weir_wire::nbd::Session;
+use weir_core::{Instant, Layer, Request};
+use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
 
-use crate::acceptor::Ticket;
 use crate::clock::Clock;
 use crate::metrics::DriveSnapshot;
+use crate::places::Ticket;
 use crate::record::Tape;
-use connection::Connection;
-use drive::Drive;
+use crate::slab::Slab;
+use client::Attached;
+use drive::{Drive, Notice};
+use front::{Spare, Taken};
 use memory::Pool;
-use slab::Slab;
 
 pub(crate) use change::Change;
+pub(crate) use client::State;
+pub use error::ShardError;
+pub(crate) use front::{
+    Answer, Ask, Attach, Context, Found, FrontEnd, Load, Progress, Stop, Then, Unattached,
+};
+pub(crate) use memory::{PAGE, cost};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
-pub(crate) use volume::{Sold, SoldTenant, VolumeSetup};
+pub(crate) use volume::{TenantTerms, VolumeSetup, VolumeTerms};
 
-/// A connection whose handshake is over.
+/// A client that has chosen its volume.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) id: u64,
     pub(crate) peer: String,
-    pub(crate) socket: OwnedFd,
-    pub(crate) session: Box<Session>,
     pub(crate) drive: usize,
     pub(crate) space: u32,
-    /// What it sent behind the handshake.
-    pub(crate) rest: Vec<u8>,
+    /// The volume's name: the space may be another's by now.
+    pub(crate) volume: String,
+    pub(crate) front: Box<dyn Attach>,
     pub(crate) ticket: Ticket,
 }
 
@@ -74,7 +79,7 @@ pub(crate) enum Mail {
     /// Say how things stand.
     Snapshot(Sender<Vec<DriveSnapshot>>),
     /// Prepare a changed configuration of a drive, and say whether it can be put in force.
-    Change(Box<Change>, Sender<Result<(), String>>),
+    Change(Box<Change>, Sender<Result<(), ShardError>>),
     /// Put what was prepared for a drive in force, or throw it away, and say when that is done.
     Decide {
         drive: usize,
@@ -154,8 +159,8 @@ impl Handle {
 /// Starts a shard's thread and waits until it runs.
 ///
 /// # Errors
-/// Why it cannot, in words.
-pub(crate) fn spawn(setup: Setup) -> Result<Handle, String> {
+/// Why it cannot.
+pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
     let (mailbox, mail) = channel();
     let (ready, started) = channel();
     let thread = std::thread::Builder::new()
@@ -172,10 +177,8 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, String> {
                 false
             }
         })
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let waker = started
-        .recv()
-        .unwrap_or_else(|_| Err("the thread ended at once".to_owned()))?;
+        .map_err(ShardError::Thread)?;
+    let waker = started.recv().unwrap_or(Err(ShardError::Ended))?;
     Ok(Handle {
         mailbox,
         waker,
@@ -193,22 +196,21 @@ struct Shard {
     limits: Limits,
     mail: Receiver<Mail>,
     drives: Vec<Drive>,
-    connections: Slab<Connection>,
+    clients: Slab<Attached>,
     pool: Pool,
-    /// Connections to look at in this turn.
+    /// Clients to take requests from in this turn.
     ready: VecDeque<u32>,
-    /// Connections with answers to send.
-    dirty: Vec<u32>,
-    /// Connections that have nothing and wait for memory for their first request.
+    /// Clients with answers to send.
+    marked: Vec<u32>,
+    /// Clients that have nothing and wait for memory for their first request.
     waiting: VecDeque<u32>,
     /// When those who hold it without moving are made to give it up.
-    pressed: Option<Instant>,
+    evict_at: Option<Instant>,
     /// Vectors used again in every turn.
+    taken: Vec<Taken>,
     batch: Vec<Request>,
-    out: Vec<Output>,
-    told: Vec<Output>,
-    /// For the buffers of payloads.
-    spare: Vec<Vec<Buf>>,
+    notices: Vec<Notice>,
+    spare: Spare,
     drain: Option<leave::Drain>,
     changes: Vec<change::Pending>,
     /// What is ready to be put in force, if all other drives' is.
@@ -216,15 +218,16 @@ struct Shard {
 }
 
 impl Shard {
-    fn new(setup: Setup, mail: Receiver<Mail>) -> Result<Self, String> {
+    fn new(setup: Setup, mail: Receiver<Mail>) -> Result<Self, ShardError> {
         if let Err(errno) = weir_uring::precise_timers() {
             tracing::warn!(%errno, "timers of this shard may be late by 50 us");
         }
         // Before the ring: the kernel's own threads for it are as the thread that opened it.
         raise(setup.priority, setup.number);
-        let ring = AnyRing::open(&setup.ring).map_err(|error| {
-            let arena = Size(setup.limits.arena);
-            format!("cannot start a shard: {error} (limits.arena = \"{arena}\", limits.connections = {})", setup.limits.connections)
+        let ring = AnyRing::open(&setup.ring).map_err(|error| ShardError::Ring {
+            error,
+            arena: setup.limits.arena,
+            connections: setup.limits.connections,
         })?;
         if let Some(refusal) = ring.refusal().filter(|_| setup.number == 0) {
             tracing::warn!(
@@ -246,15 +249,15 @@ impl Shard {
             ring,
             mail,
             drives,
-            connections: Slab::new(),
+            clients: Slab::new(),
             ready: VecDeque::new(),
-            dirty: Vec::new(),
+            marked: Vec::new(),
             waiting: VecDeque::new(),
-            pressed: None,
+            evict_at: None,
+            taken: Vec::new(),
             batch: Vec::new(),
-            out: Vec::new(),
-            told: Vec::new(),
-            spare: Vec::new(),
+            notices: Vec::new(),
+            spare: Spare::default(),
             drain: None,
             changes: Vec::new(),
             prepared: Vec::new(),
@@ -281,7 +284,7 @@ fn raise(priority: ThreadPriority, number: usize) {
     }
 }
 
-fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, String> {
+fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, ShardError> {
     let DriveSetup {
         name,
         plan,
@@ -289,26 +292,28 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         volumes,
         tape,
     } = setup;
-    let in_drive = |error: &dyn std::fmt::Display| format!("drive {name}: {error}");
-    let layer = Layer::new(plan.config.clone()).map_err(|error| in_drive(&error))?;
+    let layer = Layer::new(plan.config.clone()).map_err(|error| ShardError::Core {
+        drive: name.clone(),
+        error,
+    })?;
     let recorder = tape.as_ref().map(|_| Recorder::new(&plan.config));
     let mut layer = Recorded::new(layer, recorder);
     let mut edits = plan.edits.clone();
     edits.extend(volumes.iter().map(|setup| sized(&plan, setup)));
-    layer
-        .change(now, &edits)
-        .map_err(|refusal| in_drive(&refusal))?;
-    let model = model
-        .map(|config| model::Model::new(&config, plan.config.limits.spaces))
-        .transpose()
-        .map_err(|error| in_drive(&error))?;
+    if let Err(error) = layer.change(now, &edits) {
+        return Err(ShardError::Promises { drive: name, error });
+    }
+    let spaces = plan.config.limits.spaces;
+    let model = model.map(|config| model::Model::new(&config, spaces));
+    let model = model.transpose().map_err(|error| ShardError::Model {
+        drive: name.clone(),
+        error,
+    })?;
     let mut drive = Drive::new(name, number, layer, plan, model, tape);
     for setup in volumes {
-        let name = setup.name.clone();
-        let started = setup.start(&drive.plan);
-        drive.add(started.map_err(|error| format!("volume {name}: {error}"))?);
+        drive.add(setup.start(&drive.plan)?);
     }
-    drive.sell(now);
+    drive.put_terms_in_force(now);
     Ok(drive)
 }
 

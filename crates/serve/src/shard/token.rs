@@ -3,28 +3,22 @@
 /// Whose operation has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
-    /// A connection's receive.
-    Receive(u32),
-    /// A connection's send.
-    Send(u32),
+    /// An operation of a client's front end.
+    Front { slot: u32, op: u32 },
     /// An operation of the backend of a drive's volume.
     Backend { drive: usize, space: u32, op: u32 },
 }
 
 const BACKEND: u64 = 1 << 63;
-const SEND: u64 = 1 << 62;
 
 /// Most drives of one shard.
 pub(crate) const DRIVES_MAX: usize = 1 << 13;
 /// Spaces are numbered below this.
 pub(crate) const SPACES_MAX: u32 = 1 << 17;
 
-pub(crate) fn receive(connection: u32) -> u64 {
-    u64::from(connection)
-}
-
-pub(crate) fn send(connection: u32) -> u64 {
-    SEND | u64::from(connection)
+pub(crate) fn front(slot: u32, op: u32) -> u64 {
+    debug_assert!(op < 1 << 31);
+    u64::from(op) << 32 | u64::from(slot)
 }
 
 /// The part that all operations of a backend share; the low 32 bits are its own.
@@ -41,10 +35,11 @@ pub(crate) fn parse(token: u64) -> Token {
             space: (token >> 32) as u32 % SPACES_MAX,
             op: low,
         }
-    } else if token & SEND != 0 {
-        Token::Send(low)
     } else {
-        Token::Receive(low)
+        Token::Front {
+            slot: low,
+            op: (token >> 32) as u32,
+        }
     }
 }
 
@@ -54,8 +49,9 @@ mod tests {
 
     #[test]
     fn tokens_round_trip() {
-        assert_eq!(parse(receive(u32::MAX)), Token::Receive(u32::MAX));
-        assert_eq!(parse(send(7)), Token::Send(7));
+        for (slot, op) in [(0, 0), (u32::MAX, 1), (7, (1 << 31) - 1)] {
+            assert_eq!(parse(front(slot, op)), Token::Front { slot, op });
+        }
         for (drive, space, op) in [
             (0, 0, 0),
             (DRIVES_MAX - 1, SPACES_MAX - 1, u32::MAX),

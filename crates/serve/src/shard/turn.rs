@@ -1,13 +1,13 @@
-//! The turn of a shard: what completed, what to read, what to do, what to answer.
+//! The turn of a shard: what completed, what to take, what to do, what to answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use weir_core::{Done, Op, Outcome, Output as Told};
-use weir_uring::{Completion, Fill, MAX_PIECES, Reason, Ring, Segment};
-use weir_wire::nbd::{Command, Errno};
+use weir_uring::{Completion, Ring};
 
-use super::connection::{INPUT, INPUT_LARGE, Load, SPARSE, State, Stop, Target};
+use super::client::State;
+use super::drive::Notice;
+use super::front::{Stop, Then};
 use super::leave::Drained;
 use super::token::{self, Token};
 use super::{Mail, Shard};
@@ -70,7 +70,7 @@ impl Shard {
             self.woken();
         }
         self.work();
-        self.press();
+        self.evict_idle();
         self.send_all();
         self.change();
         let drained = self.drained();
@@ -82,7 +82,7 @@ impl Shard {
 
     /// How long there is nothing to do if nothing arrives.
     fn timeout(&self) -> Option<Duration> {
-        if self.drives.iter().any(|drive| drive.is_due(self.now)) {
+        if !self.ready.is_empty() || self.drives.iter().any(|drive| drive.is_due(self.now)) {
             return Some(Duration::ZERO);
         }
         let drives = self.drives.iter().filter_map(super::Drive::next_due);
@@ -96,7 +96,7 @@ impl Shard {
             .chain(drain)
             .chain(changes)
             .chain(records)
-            .chain(self.pressed)
+            .chain(self.evict_at)
             .min()?;
         Some(until(self.now, next))
     }
@@ -149,8 +149,7 @@ impl Shard {
 
     fn completed(&mut self, completion: Completion) {
         match token::parse(completion.user) {
-            Token::Receive(slot) => self.received(slot, completion),
-            Token::Send(slot) => self.sent(slot, completion),
+            Token::Front { slot, op } => self.front_completed(slot, op, completion),
             Token::Backend { drive, space, op } => {
                 self.drives[drive].with_backend(&mut self.ring, self.now, space, |backend, cx| {
                     backend.completed(op, completion, cx);
@@ -159,49 +158,27 @@ impl Shard {
         }
     }
 
-    fn received(&mut self, slot: u32, completion: Completion) {
-        let connection = &mut self.connections[slot];
-        connection.receiving = None;
-        let count = completion.result.unwrap_or(0);
-        connection.arrived(count, completion.payload.bytes());
-        connection.restore(completion.payload, count);
-        connection.move_on(self.now);
-        if count > 0 && connection.state != State::Gone {
-            return self.look_at(slot);
-        }
-        // The end of the stream, or a broken one: whoever wants its answers first says DISC and waits.
-        self.gone(slot, None);
-    }
-
-    fn sent(&mut self, slot: u32, completion: Completion) {
-        let connection = &mut self.connections[slot];
-        connection.move_on(self.now);
-        let output = &mut connection.output;
-        output.sending = None;
-        if let Some(mut segments) = completion.payload.into_segments() {
-            segments.clear();
-            output.spare = segments;
-        }
-        let load = std::mem::take(&mut output.load);
-        self.release(slot, load);
-        if completion.result.is_err() {
-            return self.gone(slot, None);
-        }
-        let connection = &mut self.connections[slot];
-        if connection.held && connection.output.unsent() <= self.limits.unsent_per_connection / 2 {
-            connection.held = false;
-            let drive = &mut self.drives[connection.drive];
-            drive.layer.hold(self.now, connection.stream, false);
-            drive.suspend(self.now, connection.space, connection.asking, false);
-            drive.touched = true;
-        }
-        if !connection.output.next.is_empty() {
-            self.soil(slot);
+    /// An operation of a client's front end has ended.
+    fn front_completed(&mut self, slot: u32, op: u32, completion: Completion) {
+        let progress = self.with_front(slot, |front, cx| front.completed(op, completion, cx));
+        self.clients[slot].client.move_on(self.now);
+        self.left(slot, progress.left);
+        match progress.then {
+            Then::Take if self.clients[slot].client.state != State::Gone => {
+                return self.look_at(slot);
+            }
+            Then::Take => {}
+            Then::Send => {
+                self.unhold(slot);
+                self.mark_for_send(slot);
+            }
+            Then::Rest => self.unhold(slot),
+            Then::Gone => return self.gone(slot, None),
         }
         self.ended(slot);
     }
 
-    /// Reads requests, gives them to the core, carries out what it decides, until there is nothing left to do now.
+    /// Takes requests, gives them to the core, carries out what it decides, until there is nothing left to do now.
     pub(super) fn work(&mut self) {
         for drive in &mut self.drives {
             drive.settle(&mut self.ring, self.now);
@@ -209,7 +186,7 @@ impl Shard {
         loop {
             self.wake_waiting();
             while let Some(slot) = self.ready.pop_front() {
-                self.read(slot);
+                self.serve(slot);
             }
             for number in 0..self.drives.len() {
                 self.turn_drive(number);
@@ -222,208 +199,56 @@ impl Shard {
 
     fn turn_drive(&mut self, number: usize) {
         let drive = &mut self.drives[number];
-        if drive.is_due(self.now) {
-            drive.turn(&mut self.ring, self.now, &mut self.out, &mut self.told);
+        if !drive.is_due(self.now) {
+            return;
         }
-        let mut told = std::mem::take(&mut self.told);
-        for output in told.drain(..) {
-            match output {
-                Told::Done(done) => self.done(number, &done),
-                Told::Pause(stream) => {
-                    if let Some(slot) = self.drives[number].connection(stream) {
-                        self.connections[slot].paused = true;
+        let mut notices = std::mem::take(&mut self.notices);
+        drive.turn(&mut self.ring, self.now, &mut notices);
+        for notice in notices.drain(..) {
+            match notice {
+                Notice::Done(done) => self.done(number, &done),
+                Notice::Pause(stream) => {
+                    if let Some(slot) = self.drives[number].client(stream) {
+                        self.clients[slot].client.paused = true;
                     }
                 }
-                Told::Resume(stream) => {
-                    if let Some(slot) = self.drives[number].connection(stream) {
-                        self.connections[slot].paused = false;
+                Notice::Resume(stream) => {
+                    if let Some(slot) = self.drives[number].client(stream) {
+                        self.clients[slot].client.paused = false;
                         self.look_at(slot);
                     }
                 }
-                Told::Dispatch(_) => {}
             }
         }
-        self.told = told;
+        self.notices = notices;
     }
 
-    /// Looks at a connection's input as far as its bounds allow, then receives more if it needs more.
-    fn read(&mut self, slot: u32) {
-        let Some(connection) = self.connections.get_mut(slot) else {
+    /// Takes a client's requests as far as its bounds allow and gives them to the core.
+    fn serve(&mut self, slot: u32) {
+        let Some(attached) = self.clients.get_mut(slot) else {
             return;
         };
-        connection.ready = false;
-        if !connection.queue.is_empty() && !connection.paused {
+        let client = &mut attached.client;
+        client.ready = false;
+        if !client.queue.is_empty() && !client.paused {
             self.resubmit(slot);
         }
-        let stop = self.parse(slot);
+        let stop = self.take(slot);
         self.submit(slot);
-        match stop {
-            Stop::Input => self.receive(slot),
-            Stop::Blocked => {
-                if let Some(connection) = self.connections.get_mut(slot) {
-                    connection.blocked = true;
-                }
-            }
-            Stop::Ended => {}
+        if stop == Stop::Blocked
+            && let Some(attached) = self.clients.get_mut(slot)
+        {
+            attached.client.blocked = true;
         }
         self.ended(slot);
     }
 
-    /// Queues the receive for what comes next.
-    fn receive(&mut self, slot: u32) {
-        self.fit_input(slot);
-        let connection = &mut self.connections[slot];
-        if connection.receiving.is_some() || connection.state != State::Open {
-            return;
-        }
-        let user = token::receive(slot);
-        let queued = match connection.lend() {
-            Some(Target::One(buf)) => self.ring.recv(user, &connection.socket, buf, Fill::Any),
-            Some(Target::Many(bufs)) => self.ring.recvv(user, &connection.socket, bufs, Fill::Any),
-            None => return,
-        };
-        match queued {
-            Ok(id) => connection.receiving = Some(id),
-            Err(rejected) => {
-                connection.restore(rejected.payload, 0);
-                debug_assert!(rejected.reason == Reason::Full);
-                self.gone(slot, Some("the ring has no place for it"));
-            }
-        }
-    }
-
-    /// A connection that fills its small buffer with requests gets a large one while it does.
-    fn fit_input(&mut self, slot: u32) {
-        let connection = &mut self.connections[slot];
-        let taken = std::mem::take(&mut connection.taken);
-        let large = connection.input.capacity() > INPUT;
-        let wanted = match (large, connection.sparse) {
-            (false, _) if connection.filled && taken > 1 => INPUT_LARGE,
-            (true, SPARSE..) => INPUT,
-            _ => return,
-        };
-        if !connection.input.is_empty() {
-            return;
-        }
-        let large = INPUT_LARGE as u64;
-        if wanted == INPUT_LARGE && !self.pool.take(&mut connection.used, large, false) {
-            return;
-        }
-        match self.ring.arena().alloc(wanted) {
-            Some(buf) => {
-                connection.input.replace(buf);
-                if wanted == INPUT {
-                    self.pool.give(&mut connection.used, large);
-                }
-            }
-            None if wanted == INPUT_LARGE => {
-                self.pool.give(&mut connection.used, large);
-            }
-            None => {}
-        }
-    }
-
-    /// A request is over: its answer joins the others of its connection.
-    fn done(&mut self, number: usize, done: &Done) {
-        let drive = &mut self.drives[number];
-        let Some(mut pending) = drive.requests.remove(done.cookie as u32) else {
-            return;
-        };
-        let slot = pending.connection;
-        let connection = &mut self.connections[slot];
-        let held = connection.held;
-        drive.count(self.now, connection.space, done, held, pending.alone);
-        connection.live -= 1;
-        connection.asking -= u32::from(done.op != Op::Flush);
-        let error = match done.outcome {
-            Outcome::Ok => None,
-            Outcome::Error(errno) => Some(Errno::from_os(i32::from(errno))),
-            Outcome::Cancelled => Some(Errno::Shutdown),
-        };
-        let sends = connection.state != State::Gone;
-        let mut keeps = sends && error.is_none() && pending.request.command == Command::Read;
-        if keeps {
-            connection.output.data(connection.structured, &mut pending);
-        } else if let Some(extents) = pending.extents.take().filter(|_| sends) {
-            let structured = connection.structured;
-            let page = self.ring.arena().alloc(super::memory::PAGE);
-            if let Some(page) = page.filter(|_| !extents.extents().is_empty()) {
-                connection.output.extents(&pending.request, &extents, page);
-                connection.output.next_load.bytes += pending.cost;
-                keeps = true;
-            } else {
-                let error = Some(Errno::NoMem);
-                connection
-                    .output
-                    .answer(structured, &pending.request, error);
-            }
-        } else if sends {
-            connection
-                .output
-                .answer(connection.structured, &pending.request, error);
-        }
-        let cost = if keeps { 0 } else { pending.cost };
-        drive.recycle(pending);
-        self.answered(slot, cost, sends);
-    }
-
-    /// The rest of what there is to do when a request was answered, or would have been.
-    pub(super) fn answered(&mut self, slot: u32, cost: u64, sends: bool) {
-        if sends {
-            self.soil(slot);
-            self.give(slot, cost);
-        } else {
-            let load = Load {
-                requests: 1,
-                bytes: cost,
-            };
-            self.release(slot, load);
-        }
-        self.ended(slot);
-    }
-
-    /// Remembers that there is something to send, and puts the stream on hold if too much of it is not taken.
-    pub(super) fn soil(&mut self, slot: u32) {
-        let connection = &mut self.connections[slot];
-        if !connection.dirty {
-            connection.dirty = true;
-            self.dirty.push(slot);
-        }
-        if !connection.held && connection.output.unsent() > self.limits.unsent_per_connection {
-            connection.held = true;
-            let drive = &mut self.drives[connection.drive];
-            drive.layer.hold(self.now, connection.stream, true);
-            drive.suspend(self.now, connection.space, connection.asking, true);
-            drive.touched = true;
-        }
-    }
-
-    /// Takes back what answers that have been sent, or never will be, had reserved.
-    pub(super) fn release(&mut self, slot: u32, load: Load) {
-        let connection = &mut self.connections[slot];
-        connection.outstanding -= load.requests;
-        self.give(slot, load.bytes);
-        if self.connections[slot].blocked {
-            self.look_at(slot);
-        }
-    }
-
-    pub(super) fn give(&mut self, slot: u32, bytes: u64) {
-        if bytes > 0 {
-            let connection = &mut self.connections[slot];
-            self.pool.give(&mut connection.used, bytes);
-            if connection.blocked {
-                self.look_at(slot);
-            }
-        }
-    }
-
-    /// Puts a connection in the list of those to read from.
+    /// Puts a client in the list of those to take requests from.
     pub(super) fn look_at(&mut self, slot: u32) {
-        let connection = &mut self.connections[slot];
-        connection.blocked = false;
-        if !connection.ready {
-            connection.ready = true;
+        let client = &mut self.clients[slot].client;
+        client.blocked = false;
+        if !client.ready {
+            client.ready = true;
             self.ready.push_back(slot);
         }
     }
@@ -432,16 +257,16 @@ impl Shard {
     fn wake_waiting(&mut self) {
         while let Some(&slot) = self.waiting.front() {
             self.waiting.pop_front();
-            let Some(connection) = self.connections.get_mut(slot) else {
+            let Some(attached) = self.clients.get_mut(slot) else {
                 continue;
             };
-            if !std::mem::take(&mut connection.waiting) {
+            if !std::mem::take(&mut attached.client.waiting) {
                 continue;
             }
             self.pool.tight = false;
-            connection.ready = true;
-            self.read(slot);
-            if self.connections.get(slot).is_some_and(|c| c.waiting) {
+            attached.client.ready = true;
+            self.serve(slot);
+            if self.clients.get(slot).is_some_and(|c| c.client.waiting) {
                 // Still not enough: it stays the first.
                 self.waiting.pop_back();
                 self.waiting.push_front(slot);
@@ -449,46 +274,5 @@ impl Shard {
             }
         }
         self.pool.tight = !self.waiting.is_empty();
-    }
-
-    /// Starts the sends of this turn.
-    fn send_all(&mut self) {
-        while let Some(slot) = self.dirty.pop() {
-            let Some(connection) = self.connections.get_mut(slot) else {
-                continue;
-            };
-            connection.dirty = false;
-            let output = &mut connection.output;
-            if output.sending.is_some() || output.next.is_empty() {
-                continue;
-            }
-            let spare = std::mem::take(&mut output.spare);
-            let mut segments = std::mem::replace(&mut output.next, spare);
-            if segments.len() > MAX_PIECES {
-                let rest: Vec<Segment> = segments.drain(MAX_PIECES..).collect();
-                output.next = rest;
-            } else {
-                // What is counted as given back comes with the last part.
-                output.load = std::mem::take(&mut output.next_load);
-            }
-            let sent = self
-                .ring
-                .send(token::send(slot), &connection.socket, segments);
-            match sent {
-                Ok(id) => output.sending = Some(id),
-                Err(rejected) => {
-                    drop(rejected.payload);
-                    let load = std::mem::take(&mut output.load);
-                    self.release(slot, load);
-                    self.gone(slot, Some("the ring has no place for it"));
-                }
-            }
-        }
-    }
-
-    pub(super) fn volume_name(&self, slot: u32) -> String {
-        let connection = &self.connections[slot];
-        let volume = self.drives[connection.drive].volumes[connection.space as usize].as_ref();
-        volume.map_or_else(String::new, |v| v.name.clone())
     }
 }

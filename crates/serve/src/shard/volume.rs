@@ -5,15 +5,11 @@ use std::io;
 use weir_config::Plan;
 use weir_core::{Contract, Flags, GroupId, Op};
 
+use super::ShardError;
 use crate::backend::{Backend, Prepare, Traits};
+use crate::errno::{EIO, ENOTSUP};
 use crate::log::said;
 use crate::metrics::{Tally, VolumeSnapshot};
-
-/// Linux's EIO.
-pub(super) const EIO: u16 = 5;
-
-/// Linux's ENOTSUP.
-const ENOTSUP: u16 = 95;
 
 /// What the storage was asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +48,7 @@ impl Piece {
 pub(crate) struct Volume {
     pub(crate) name: String,
     pub(crate) traits: Traits,
-    pub(crate) terms: Sold,
+    pub(crate) terms: VolumeTerms,
     /// Which of its drive's tenants it belongs to.
     pub(super) member: Option<usize>,
     pub(crate) group: GroupId,
@@ -61,24 +57,24 @@ pub(crate) struct Volume {
     pub(crate) sync_failed: bool,
     /// Something was written since the last flush.
     pub(crate) unsynced: bool,
-    /// It is among those of its drive that have put something off.
-    pub(crate) unfinished: bool,
+    /// It is among those of its drive that have deferred something.
+    pub(crate) deferred: bool,
     /// It goes: no connection is accepted any more.
     pub(crate) leaving: bool,
     pub(crate) connections: u32,
     pub(crate) tally: Tally,
 }
 
-/// What a volume's client was sold.
+/// What a volume's client was promised and permitted.
 #[derive(Clone, Debug)]
-pub(crate) struct Sold {
+pub(crate) struct VolumeTerms {
     pub(crate) contract: Contract,
-    pub(crate) tenant: Option<SoldTenant>,
+    pub(crate) tenant: Option<TenantTerms>,
 }
 
-/// What a volume's tenant was sold.
+/// What a volume's tenant was promised and permitted.
 #[derive(Clone, Debug)]
-pub(crate) struct SoldTenant {
+pub(crate) struct TenantTerms {
     pub(crate) name: String,
     pub(crate) contract: Contract,
 }
@@ -87,7 +83,7 @@ pub(crate) struct SoldTenant {
 #[derive(Debug)]
 pub(crate) struct VolumeSetup {
     pub(crate) name: String,
-    pub(crate) sold: Sold,
+    pub(crate) terms: VolumeTerms,
     pub(crate) storage: Box<dyn Prepare>,
 }
 
@@ -102,21 +98,24 @@ pub(crate) struct Started {
 
 impl VolumeSetup {
     /// Gives the storage to the thread that calls it, for the slots that the plan has for the volume.
-    pub(super) fn start(self, plan: &Plan) -> io::Result<Started> {
+    pub(super) fn start(self, plan: &Plan) -> Result<Started, ShardError> {
         let slot = plan.volumes[&self.name];
         Ok(Started {
             space: slot.space.0,
             size: self.storage.size(),
             volume: Volume {
-                name: self.name,
                 traits: self.storage.traits(),
-                terms: self.sold,
+                terms: self.terms,
                 member: None,
                 group: slot.group,
-                backend: self.storage.start()?,
+                backend: self.storage.start().map_err(|error| ShardError::Volume {
+                    volume: self.name.clone(),
+                    error,
+                })?,
+                name: self.name,
                 sync_failed: false,
                 unsynced: false,
-                unfinished: false,
+                deferred: false,
                 leaving: false,
                 connections: 0,
                 tally: Tally::new(),
@@ -128,7 +127,7 @@ impl VolumeSetup {
 impl Volume {
     /// Of its requests so many are limited, and the oldest has been there for so many nanoseconds.
     pub(super) fn snapshot(&self, (limited, oldest_ns): (u32, u64)) -> VolumeSnapshot {
-        let Sold { contract, tenant } = &self.terms;
+        let VolumeTerms { contract, tenant } = &self.terms;
         VolumeSnapshot {
             name: self.name.clone(),
             tenant: tenant.as_ref().map(|t| t.name.clone()),

@@ -78,8 +78,8 @@ impl Bench {
             ring: &mut self.ring,
             token: 7 << 32,
             finished: &mut self.finished,
-            left: u64::MAX,
-            unfinished: false,
+            budget: u64::MAX,
+            deferred: false,
         };
         call(self.backend.as_mut(), &mut cx);
     }

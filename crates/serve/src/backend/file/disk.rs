@@ -12,16 +12,13 @@ use super::super::workers::Workers;
 use super::super::{Allocation, Backend, Context, Data, Extents, Job};
 use super::medium::Medium;
 use super::work::{self, CHUNK, Patch, Phase, Step, Work};
+use crate::errno::{EIO, ENOSPC, ENOTSUP, EPERM};
+use crate::slab::Slab;
 
 /// The operation that is the disk's own fdatasync; works are numbered below.
 const SYNC: u32 = u32::MAX;
 /// Space is given back and zeroed in multiples of this, bytes.
 const GRAIN: u64 = 4096;
-
-const EPERM: u16 = 1;
-const EIO: u16 = 5;
-const ENOSPC: u16 = 28;
-const ENOTSUP: u16 = 95;
 
 /// How a disk is to be treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,8 +41,7 @@ pub(in crate::backend) struct Disk {
     file: Handle,
     medium: Arc<Medium>,
     geometry: Geometry,
-    works: Vec<Option<Work>>,
-    free: Vec<u32>,
+    works: Slab<Work>,
     ranges: Ranges,
     /// Works that have got their range.
     ready: VecDeque<u32>,
@@ -81,8 +77,7 @@ impl Disk {
             file: Handle::new(fd)?,
             medium: Arc::new(medium),
             geometry,
-            works: Vec::new(),
-            free: Vec::new(),
+            works: Slab::new(),
             ranges: Ranges::default(),
             ready: VecDeque::new(),
             workers: Workers::new(),
@@ -93,25 +88,14 @@ impl Disk {
         })
     }
 
+    /// A slot is freed when its work has ended, and named by nothing after that.
     fn work(&mut self, slot: u32) -> &mut Work {
-        let work = self.works[slot as usize].as_mut();
-        work.expect("a slot is freed when its work has ended, and named by nothing after that")
-    }
-
-    fn insert(&mut self, work: Work) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            self.works[slot as usize] = Some(work);
-            return slot;
-        }
-        self.works.push(Some(work));
-        (self.works.len() - 1) as u32
+        &mut self.works[slot]
     }
 
     /// Takes a work out that is over, or is given back.
     fn remove(&mut self, slot: u32) -> Work {
-        let work = self.works[slot as usize].take();
-        let work = work.expect("a work ends once");
-        self.free.push(slot);
+        let work = self.works.remove(slot).expect("a work ends once");
         if work.locked {
             self.ranges.release(slot, &mut self.ready);
         }
@@ -269,10 +253,7 @@ impl Disk {
         buf.set_window(window);
         let (token, file) = (cx.token(slot), &self.file);
         let queued = if step == Step::Write {
-            let work = self.works[slot as usize].as_ref();
-            if let Some(work) = work {
-                work.fill(&patch, &mut buf);
-            }
+            self.works[slot].fill(&patch, &mut buf);
             cx.ring.write(token, file, at, buf.into_shared(), sync)
         } else {
             cx.ring.read(token, file, at, buf)
@@ -483,7 +464,7 @@ impl Backend for Disk {
             return cx.finish(work.tag, Err(EIO), work.data);
         }
         let wants = self.wants(&work);
-        let slot = self.insert(work);
+        let slot = self.works.insert(work);
         match wants {
             Some((range, mode)) => {
                 self.work(slot).locked = true;

@@ -23,14 +23,12 @@ use weir_uring::{Completion, Ring};
 
 use super::workers::Workers;
 use super::{Allocation, Backend, Context, Data, Job, Memory, Prepare, Traits};
+use crate::errno::{EIO, EPERM};
 
 /// What is written whole or not at all, bytes.
 const SECTOR: u64 = 512;
 /// The longest an operation takes.
 const LONGEST: Span = Span::from_micros(200);
-
-const EPERM: u16 = 1;
-const EIO: u16 = 5;
 
 /// The drives that there have been in this process, by name: they outlive servers.
 static DRIVES: Mutex<BTreeMap<String, Power>> = Mutex::new(BTreeMap::new());

@@ -147,8 +147,8 @@ impl World {
             ring: &mut self.ring,
             token: 0,
             finished: &mut self.finished,
-            left: u64::MAX,
-            unfinished: false,
+            budget: u64::MAX,
+            deferred: false,
         };
         call(&mut self.drive, &mut cx);
     }

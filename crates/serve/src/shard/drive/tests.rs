@@ -10,7 +10,7 @@ struct Bench {
     drive: Drive,
     ring: AnyRing,
     streams: [StreamId; 2],
-    told: Vec<Output>,
+    notices: Vec<Notice>,
 }
 
 impl Bench {
@@ -38,7 +38,7 @@ impl Bench {
             drive,
             ring: AnyRing::open(&ring).unwrap(),
             streams,
-            told: Vec::new(),
+            notices: Vec::new(),
         }
     }
 
@@ -46,28 +46,36 @@ impl Bench {
         let arena: &Arena = self.ring.arena();
         let mut bufs = Vec::new();
         if op == Op::Write {
-            assert!(memory::for_payload(arena, length, &mut bufs));
+            assert!(crate::shard::memory::for_payload(arena, length, &mut bufs));
             for buf in &mut bufs {
                 buf.fill(7);
             }
         }
-        let request = nbd::Request {
-            command: nbd::Command::Read,
-            flags: nbd::CommandFlags::EMPTY,
-            cookie: 0,
+        let flags = match op {
+            Op::WriteZeroes => Flags::NO_HOLE,
+            _ => Flags::NONE,
+        };
+        let ask = Ask {
+            op,
+            flags,
             offset,
             length,
+            token: 0,
         };
-        let id = self.drive.take_in(space, request, 0, &mut bufs);
+        let mut payload = Payload::default();
+        payload.fill(bufs);
+        let id = self.drive.requests.insert(Pending {
+            client: space,
+            ask,
+            cost: 0,
+            payload,
+            alone: false,
+        });
         let request = Request {
             stream: self.streams[space as usize],
             space: SpaceId(space),
             op,
-            flags: if op == Op::WriteZeroes {
-                Flags::NO_HOLE
-            } else {
-                Flags::NONE
-            },
+            flags,
             offset,
             length,
             cookie: u64::from(id),
@@ -81,17 +89,15 @@ impl Bench {
     fn turn(&mut self) -> Vec<u32> {
         let now = Instant::ZERO;
         self.drive.settle(&mut self.ring, now);
-        let mut out = Vec::new();
         if self.drive.is_due(now) {
-            self.drive
-                .turn(&mut self.ring, now, &mut out, &mut self.told);
+            self.drive.turn(&mut self.ring, now, &mut self.notices);
         }
-        let ended = self.told.drain(..).filter_map(|output| match output {
-            Output::Done(done) => {
+        let ended = self.notices.drain(..).filter_map(|notice| match notice {
+            Notice::Done(done) => {
                 assert_eq!(done.outcome, Outcome::Ok);
                 Some(done.cookie as u32)
             }
-            _ => None,
+            Notice::Pause(_) | Notice::Resume(_) => None,
         });
         let ended: Vec<u32> = ended.collect();
         for &id in &ended {

@@ -4,12 +4,15 @@
 //! of that other's that has been at rest for a while (see [`Peer::yields`]); so connections that do nothing hold no more than
 //! their peer's part, whoever else comes.
 
+mod peer;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::Peer;
 use crate::clock::Clock;
+
+pub(crate) use peer::{Peer, crowds};
 
 /// How long a connection must have been at rest to lose its place.
 const REST: Duration = Duration::from_secs(1);

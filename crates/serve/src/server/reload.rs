@@ -2,30 +2,12 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
-use weir_config::{Plan, Problem};
+use weir_config::Plan;
 
+use super::{ReloadError, Server};
 use crate::acceptor::{Export, Table};
-use crate::server::Server;
 use crate::setup;
-use crate::shard::{Change, Mail};
-
-/// Why a changed configuration was not put in force.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReloadError {
-    /// It changes what cannot change while the server runs. Everything is as it was.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Refused(Vec<Problem>),
-    /// The drives cannot keep its promises. Everything is as it was.
-    #[error("{0}")]
-    Promises(String),
-    /// A volume that comes cannot be opened. Everything is as it was.
-    #[error("{0}")]
-    Volume(Problem),
-    /// A shard refuses, or has failed before. Everything is as it was, but for connections to volumes that were to go.
-    #[error("{0}")]
-    Shard(String),
-}
+use crate::shard::{Change, Mail, ShardError};
 
 impl Server {
     /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Connections stay,
@@ -37,23 +19,27 @@ impl Server {
     pub fn reload(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
         let reload =
             weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
-        let (mut changes, created) = setup::changes(config, &self.config, reload, &self.places)?;
+        let setup::Changes {
+            mut changes,
+            exports: added,
+            created,
+        } = setup::changes(config, &self.config, reload, &self.places)?;
         let plans: Vec<Plan> = changes
             .iter()
             .map(|(_, change)| change.reload.plan.clone())
             .collect();
         let stay = self.exports.iter().filter(|export| {
             let mut changes = changes.iter();
-            !changes.any(|(_, change)| change.reload.removed.contains(&export.info.name))
+            !changes.any(|(_, change)| change.reload.removed.contains(&export.name))
         });
         let mut exports: Vec<Export> = stay.cloned().collect();
         // Nobody comes any more to a volume that goes.
         self.acceptor.offer(Table::new(exports.clone()));
         for (_, change) in &mut changes {
             change.patience = self.drain;
-            exports.append(&mut change.exports);
         }
-        exports.sort_by(|a, b| a.info.name.cmp(&b.info.name));
+        exports.extend(added);
+        exports.sort_by(|a, b| a.name.cmp(&b.name));
         let places: Vec<(usize, usize)> = changes.iter().map(|(s, c)| (*s, c.drive)).collect();
         let prepared = self.prepare(changes);
         self.decide(&places, prepared.is_ok());
@@ -70,8 +56,8 @@ impl Server {
     }
 
     /// Has every drive prepare its change; why not, if one cannot.
-    fn prepare(&self, changes: Vec<(usize, Change)>) -> Result<(), String> {
-        let asked: Vec<Receiver<Result<(), String>>> = changes
+    fn prepare(&self, changes: Vec<(usize, Change)>) -> Result<(), ShardError> {
+        let asked: Vec<Receiver<Result<(), ShardError>>> = changes
             .into_iter()
             .map(|(shard, change)| {
                 let (sender, receiver) = channel();
@@ -80,8 +66,9 @@ impl Server {
                 receiver
             })
             .collect();
-        let ended = || Err("a shard has ended".to_owned());
-        let results = asked.iter().map(|r| r.recv().unwrap_or_else(|_| ended()));
+        let results = asked
+            .iter()
+            .map(|r| r.recv().unwrap_or(Err(ShardError::Over)));
         // All of them, not only up to the first that refuses: what is still being prepared cannot be thrown away.
         results.fold(Ok(()), Result::and)
     }
@@ -140,11 +127,7 @@ mod tests {
         assert_eq!((&server.exports, server.config()), (&exports, &before));
         server.plans = plans;
         server.reload(&after).unwrap();
-        let names: Vec<&str> = server
-            .exports
-            .iter()
-            .map(|e| e.info.name.as_str())
-            .collect();
+        let names: Vec<&str> = server.exports.iter().map(|e| e.name.as_str()).collect();
         assert_eq!(names, ["new", "x", "z"]);
         // What was refused has left nothing in the way of this either.
         server.reload(&before).unwrap();

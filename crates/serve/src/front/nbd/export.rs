@@ -1,0 +1,87 @@
+//! A volume as the handshake of NBD describes it.
+
+use weir_wire::nbd::{BlockSizes, Denied, ExportInfo, Exports, TransmissionFlags};
+
+use crate::acceptor::{Export, Offer};
+use crate::backend::Traits;
+
+/// What one client is offered, as the handshake asks for it.
+pub(super) struct Offered<'a>(pub(super) &'a Offer<'a>);
+
+impl Exports for Offered<'_> {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        for export in self.0.table.exports() {
+            each(&export.name, "");
+        }
+    }
+
+    /// The empty name is the only volume, where there is but one. The key is its place in the table.
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        let all = self.0.table.exports();
+        let found = match all {
+            [_] if name.is_empty() => Some(0),
+            all => all.iter().position(|export| export.name == name),
+        };
+        found.map(|at| info(&all[at], at as u64))
+    }
+
+    fn refuses(&self) -> Option<&'static str> {
+        self.0.take_place().err()
+    }
+
+    fn denied(&self, what: Denied<'_>) {
+        if !crate::log::allowed() {
+            return;
+        }
+        let (connection, peer) = (self.0.connection, self.0.name);
+        if let Denied::Export(export) = what {
+            tracing::warn!(connection, peer, export, "there is no such export");
+        } else {
+            tracing::warn!(
+                connection,
+                peer,
+                "the client asked for TLS, which is not offered: use a Unix socket or a tunnel"
+            );
+        }
+    }
+}
+
+/// What clients are told of a volume.
+pub(super) fn info(export: &Export, key: u64) -> ExportInfo {
+    ExportInfo {
+        name: export.name.clone(),
+        description: String::new(),
+        key,
+        size: export.size,
+        flags: flags(&export.traits),
+        block_sizes: BlockSizes {
+            minimum: 1,
+            preferred: export.traits.preferred,
+            maximum: export.request_size,
+        },
+        allocation: export.traits.allocation,
+    }
+}
+
+fn flags(traits: &Traits) -> TransmissionFlags {
+    let writable = !traits.read_only;
+    let mut flags =
+        TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_DF | TransmissionFlags::SEND_CACHE;
+    for (set, flag) in [
+        (traits.read_only, TransmissionFlags::READ_ONLY),
+        (traits.rotational, TransmissionFlags::ROTATIONAL),
+        (traits.multi_connection, TransmissionFlags::CAN_MULTI_CONN),
+        (writable, TransmissionFlags::SEND_FUA),
+        (writable && traits.trim, TransmissionFlags::SEND_TRIM),
+        (writable, TransmissionFlags::SEND_WRITE_ZEROES),
+        (
+            writable && traits.fast_zero,
+            TransmissionFlags::SEND_FAST_ZERO,
+        ),
+    ] {
+        if set {
+            flags |= flag;
+        }
+    }
+    flags
+}

@@ -1,0 +1,196 @@
+//! One handshake of NBD on its socket.
+
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use weir_uring::Arena;
+use weir_wire::nbd::{HandshakeConfig, Outcome, Session};
+
+use super::Connection;
+use super::export::Offered;
+use crate::acceptor::{Handshake, Next, Offer, Place};
+use crate::shard::{Attach, FrontEnd, Unattached};
+
+/// Most bytes taken from the socket at a time. What follows the handshake must fit into a connection's receive buffer.
+const READ: usize = 4096;
+
+/// A client that has connected.
+#[derive(Debug)]
+struct Negotiation {
+    socket: OwnedFd,
+    /// It has sent nothing yet.
+    silent: bool,
+    handshake: weir_wire::nbd::Handshake,
+    /// Received and not consumed.
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Bytes of the output that have been sent.
+    sent: usize,
+    /// How it ended, once the output is sent.
+    ended: Option<Ended>,
+    /// What was agreed, once it has ended well.
+    session: Option<Box<Session>>,
+}
+
+/// How a handshake ended.
+#[derive(Debug)]
+enum Ended {
+    /// The client has chosen; the volume is there, or nowhere any more.
+    Chosen(Option<Place>, Box<Session>),
+    Aborted,
+    Failed(String),
+}
+
+/// What a client and the server have agreed on.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    pub(super) socket: OwnedFd,
+    pub(super) session: Box<Session>,
+    /// What the client sent behind the handshake.
+    pub(super) rest: Vec<u8>,
+}
+
+/// Greets a client that has connected.
+pub(crate) fn greet(socket: OwnedFd) -> Box<dyn Handshake> {
+    let handshake = weir_wire::nbd::Handshake::new(HandshakeConfig::default());
+    let mut output = Vec::new();
+    handshake.greet(&mut output);
+    Box::new(Negotiation {
+        socket,
+        silent: true,
+        handshake,
+        input: Vec::new(),
+        output,
+        sent: 0,
+        ended: None,
+        session: None,
+    })
+}
+
+impl Handshake for Negotiation {
+    /// Room to send if there is something to send, else bytes.
+    fn interest(&self) -> PollFd<'_> {
+        let flags = if self.sent < self.output.len() {
+            PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
+        PollFd::new(&self.socket, flags)
+    }
+
+    fn advance(&mut self, offer: &Offer<'_>) -> Next {
+        loop {
+            match self.send() {
+                Ok(true) => {}
+                Ok(false) => return Next::Wait,
+                // The client went away; nobody's fault.
+                Err(_) => return Next::Over(None),
+            }
+            match self.ended.take() {
+                Some(Ended::Chosen(Some(place), session)) => {
+                    let name = session.export.name.clone();
+                    self.session = Some(session);
+                    return Next::Chosen(place, name);
+                }
+                Some(Ended::Chosen(None, _) | Ended::Aborted) => return Next::Over(None),
+                Some(Ended::Failed(reason)) => return Next::Over(Some(reason)),
+                None => {}
+            }
+            if self.input.is_empty() {
+                match self.receive() {
+                    Ok(0) => return Next::Over(None),
+                    Ok(_) => {}
+                    Err(Errno::AGAIN) => return Next::Wait,
+                    Err(Errno::INTR) => continue,
+                    Err(_) => return Next::Over(None),
+                }
+            }
+            self.feed(offer);
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    fn attach(self: Box<Self>) -> Option<Box<dyn Attach>> {
+        Some(Box::new(Agreed {
+            socket: self.socket,
+            session: self.session?,
+            rest: self.input,
+        }))
+    }
+}
+
+impl Negotiation {
+    /// Gives what was received to the handshake.
+    fn feed(&mut self, offer: &Offer<'_>) {
+        let fed = self
+            .handshake
+            .feed(&self.input, &Offered(offer), &mut self.output);
+        self.ended = match fed {
+            Ok((used, outcome)) => {
+                self.input.drain(..used);
+                outcome.map(|outcome| match outcome {
+                    Outcome::Transmission(session) => {
+                        let export = offer.table.exports().get(session.export.key as usize);
+                        Ended::Chosen(export.map(|export| export.place), session)
+                    }
+                    Outcome::Aborted => Ended::Aborted,
+                })
+            }
+            Err(error) => Some(Ended::Failed(error.to_string())),
+        };
+    }
+
+    /// True when everything is sent.
+    fn send(&mut self) -> Result<bool, Errno> {
+        while self.sent < self.output.len() {
+            let rest = &self.output[self.sent..];
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(&self.socket, rest, flags) {
+                Ok(count) => self.sent += count,
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+
+    fn receive(&mut self) -> Result<usize, Errno> {
+        let mut bytes = [0; READ];
+        let (count, _) = rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT)?;
+        self.input.extend_from_slice(&bytes[..count]);
+        self.silent &= count == 0;
+        Ok(count)
+    }
+}
+
+/// A client that has chosen an export by a handshake without options.
+#[cfg(test)]
+pub(crate) fn agreed(socket: OwnedFd, export: &crate::acceptor::Export) -> Box<dyn Attach> {
+    let export = super::export::info(export, 0);
+    Box::new(Agreed {
+        socket,
+        session: Box::new(Session {
+            flags: export.flags,
+            export,
+            structured: false,
+            meta_allocation: false,
+            no_zeroes: true,
+            block_sizes_requested: true,
+        }),
+        rest: Vec::new(),
+    })
+}
+
+impl Attach for Agreed {
+    fn attach(self: Box<Self>, arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
+        Ok(Box::new(Connection::new(*self, arena)?))
+    }
+}

@@ -1,0 +1,138 @@
+//! Answers: from the outcome of a request to the segments of a send.
+
+use weir_core::Op;
+use weir_uring::{Arena, Buf, Header, Segment};
+use weir_wire::nbd::{
+    self, BASE_ALLOCATION_ID, CHUNK_HEADER_LEN, DATA_HEADER_LEN, ERROR_LEN, Errno, ExtentFlags,
+    SIMPLE_REPLY_LEN,
+};
+
+use crate::backend::{Allocation, Extent, Extents};
+use crate::errno::ENOMEM;
+use crate::shard::{Answer, Ask, Found, PAGE};
+
+/// Answers that have not begun to leave. One send at a time; what comes meanwhile is collected for the next.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// Structured replies are agreed.
+    structured: bool,
+    segments: Vec<Segment>,
+}
+
+impl Output {
+    pub(super) fn new(structured: bool) -> Self {
+        Self {
+            structured,
+            segments: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.segments.clear();
+    }
+
+    /// Takes out as many segments as leave at a time; true if these are all. `spare`, which is empty, is used for what comes.
+    pub(super) fn take(&mut self, spare: Vec<Segment>, most: usize) -> (Vec<Segment>, bool) {
+        let mut segments = std::mem::replace(&mut self.segments, spare);
+        let all = segments.len() <= most;
+        if !all {
+            self.segments = segments.drain(most..).collect();
+        }
+        (segments, all)
+    }
+
+    /// Appends an answer; true if it holds memory until it has left.
+    pub(super) fn answer(&mut self, answer: &mut Answer<'_>, arena: &Arena) -> bool {
+        let Ask { op, token, .. } = *answer.ask;
+        let chunked = matches!(op, Op::Read | Op::Extents);
+        let errno = match &mut answer.result {
+            Ok(Found::Done) => None,
+            Ok(Found::Data(payload)) => {
+                self.data(answer.ask, payload.take_read());
+                return true;
+            }
+            Ok(Found::Extents(extents)) => match arena.alloc(PAGE) {
+                Some(page) if !extents.extents().is_empty() => {
+                    self.extents(token, extents, page);
+                    return true;
+                }
+                _ => Some(ENOMEM),
+            },
+            Err(errno) => Some(*errno),
+        };
+        let error = errno.map(|errno| Errno::from_os(i32::from(errno)));
+        self.plain(token, chunked, error);
+        false
+    }
+
+    /// Appends the answer to a request without data: to a command that has none, or an error. `chunked`: it comes in chunks where
+    /// these are agreed.
+    pub(super) fn plain(&mut self, cookie: u64, chunked: bool, error: Option<Errno>) {
+        let header = match (error, self.structured && chunked) {
+            (Some(error), true) => {
+                let mut bytes = [0; ERROR_LEN];
+                nbd::encode_error(&mut bytes, cookie, error, true);
+                Header::new(bytes)
+            }
+            (None, true) => {
+                let mut bytes = [0; CHUNK_HEADER_LEN];
+                nbd::encode_none(&mut bytes, cookie);
+                Header::new(bytes)
+            }
+            (error, false) => {
+                let mut bytes = [0; SIMPLE_REPLY_LEN];
+                nbd::encode_simple_reply(&mut bytes, cookie, error);
+                Header::new(bytes)
+            }
+        };
+        self.segments.push(Segment::Header(header));
+    }
+
+    /// Appends what was read: one chunk or one reply, from where it lies.
+    fn data(&mut self, ask: &Ask, read: impl Iterator<Item = Buf>) {
+        let header = if self.structured {
+            let mut bytes = [0; DATA_HEADER_LEN];
+            nbd::encode_data_header(&mut bytes, ask.token, ask.offset, ask.length, true);
+            Header::new(bytes)
+        } else {
+            let mut bytes = [0; SIMPLE_REPLY_LEN];
+            nbd::encode_simple_reply(&mut bytes, ask.token, None);
+            Header::new(bytes)
+        };
+        self.segments.push(Segment::Header(header));
+        let before = self.segments.len();
+        self.segments.extend(read.map(Segment::from));
+        debug_assert_eq!(
+            self.segments[before..]
+                .iter()
+                .map(|s| s.len())
+                .sum::<usize>(),
+            ask.length as usize
+        );
+    }
+
+    /// Appends the extents of a range, written into `page`, which holds [`crate::backend::EXTENTS_MAX`] of them.
+    fn extents(&mut self, cookie: u64, extents: &Extents, mut page: Buf) {
+        let extents: Vec<nbd::Extent> = extents.extents().iter().map(extent).collect();
+        let mut bytes = Vec::new();
+        nbd::append_block_status(&mut bytes, cookie, BASE_ALLOCATION_ID, &extents, true);
+        page.set_window(0..bytes.len());
+        page.copy_from_slice(&bytes);
+        self.segments.push(Segment::from(page));
+    }
+}
+
+fn extent(extent: &Extent) -> nbd::Extent {
+    let flags = match extent.allocation {
+        Allocation::Data => ExtentFlags::EMPTY,
+        Allocation::Hole => ExtentFlags::HOLE | ExtentFlags::ZERO,
+    };
+    nbd::Extent {
+        length: extent.length,
+        flags,
+    }
+}

@@ -1,0 +1,159 @@
+//! From bytes to requests.
+
+use weir_core::{Flags, Op};
+use weir_wire::nbd::{self, Command, CommandFlags, REQUEST_LEN, Request};
+
+use super::{Connection, Gather};
+use crate::shard::{Ask, Context, PAGE, State, Stop, cost};
+
+/// What came of one look at the input.
+enum Step {
+    /// A request was taken; perhaps there is another.
+    Taken,
+    Stop(Stop),
+}
+
+impl Connection {
+    /// Takes requests from the input until it is empty or a bound is reached.
+    pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
+        loop {
+            if let Step::Stop(stop) = self.step(cx) {
+                return stop;
+            }
+        }
+    }
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Step {
+        let receiver = &mut self.receiver;
+        if self.skip > 0 {
+            self.skip -= receiver.input.discard(self.skip as usize) as u32;
+            if self.skip > 0 {
+                return Step::Stop(Stop::Empty);
+            }
+        }
+        if let Some(gather) = &mut receiver.gather {
+            gather.take(&mut receiver.input);
+            if gather.left > 0 {
+                return Step::Stop(Stop::Empty);
+            }
+            if let Some(gather) = receiver.gather.take() {
+                cx.take(gather.ask, gather.cost, gather.bufs);
+            }
+            return Step::Taken;
+        }
+        if cx.client.state == State::Leaving {
+            return Step::Stop(Stop::Ended);
+        }
+        if !cx.may_take() {
+            return Step::Stop(Stop::Blocked);
+        }
+        match nbd::parse_request(receiver.input.bytes()) {
+            Ok(Some(request)) => self.request(&request, cx),
+            Ok(None) => Step::Stop(Stop::Empty),
+            Err(error) => hostile(&error),
+        }
+    }
+
+    /// Takes one request, if there is room for it.
+    fn request(&mut self, request: &Request, cx: &mut Context<'_>) -> Step {
+        // The protocol asks to skip up to 32 MiB, whatever is allowed.
+        let limit = cx.limits.request_size.max(32 << 20);
+        let payload = match request.check_payload(limit) {
+            Ok(payload) => payload,
+            Err(error) => return hostile(&error),
+        };
+        let refused = match request.validate(&self.rules) {
+            Ok(()) => None,
+            Err(error) => Some(error.errno()),
+        };
+        let input = &mut self.receiver.input;
+        if request.command == Command::Disconnect {
+            input.advance(REQUEST_LEN);
+            cx.leave();
+            return Step::Stop(Stop::Ended);
+        }
+        let ask = ask(request).filter(|_| refused.is_none());
+        let Some(ask) = ask else {
+            // Volumes need no warming: CACHE is done when it is asked.
+            input.advance(REQUEST_LEN);
+            self.skip = payload;
+            cx.begin();
+            self.output.plain(request.cookie, chunked(request), refused);
+            self.next.add(0);
+            cx.mark_for_send();
+            return Step::Taken;
+        };
+        let cost = match ask.op {
+            Op::Read => cost(ask.length, cx.client.align),
+            Op::Write => cost(ask.length, 1),
+            Op::Extents => PAGE as u64,
+            Op::Flush | Op::Discard | Op::WriteZeroes => 0,
+        };
+        if !cx.reserve(cost) {
+            return Step::Stop(Stop::Blocked);
+        }
+        if payload == 0 {
+            self.receiver.begin();
+            cx.begin();
+            cx.take(ask, cost, Vec::new());
+            return Step::Taken;
+        }
+        let Some(bufs) = cx.cut_payload(payload, cost) else {
+            return Step::Stop(Stop::Blocked);
+        };
+        self.receiver.begin();
+        cx.begin();
+        self.receiver.gather = Some(Gather::new(ask, cost, bufs, payload));
+        Step::Taken
+    }
+}
+
+/// Whether the answer to a request comes in chunks, where those are agreed.
+fn chunked(request: &Request) -> bool {
+    matches!(request.command, Command::Read | Command::BlockStatus)
+}
+
+/// What a request asks for; `None` for what no volume has to do with.
+fn ask(request: &Request) -> Option<Ask> {
+    let op = match request.command {
+        Command::Read => Op::Read,
+        Command::Write => Op::Write,
+        Command::Flush => Op::Flush,
+        Command::Trim => Op::Discard,
+        Command::WriteZeroes => Op::WriteZeroes,
+        Command::BlockStatus => Op::Extents,
+        Command::Disconnect | Command::Cache | Command::Unknown(_) => return None,
+    };
+    Some(Ask {
+        op,
+        flags: flags(request, op),
+        offset: request.offset,
+        length: request.length,
+        token: request.cookie,
+    })
+}
+
+fn flags(request: &Request, op: Op) -> Flags {
+    let asked = |flag| request.flags.contains(flag);
+    let mut flags = Flags::NONE;
+    for (bit, flag) in [
+        // Where FUA means nothing it is dropped, as the protocol allows.
+        (
+            request.command.modifies() && asked(CommandFlags::FUA),
+            Flags::FUA.with(Flags::SYNC),
+        ),
+        (op == Op::Flush, Flags::SYNC),
+        (asked(CommandFlags::NO_HOLE), Flags::NO_HOLE),
+        (asked(CommandFlags::FAST_ZERO), Flags::FAST_ZERO),
+        (asked(CommandFlags::REQ_ONE), Flags::FIRST_ONLY),
+    ] {
+        if bit {
+            flags = flags.with(flag);
+        }
+    }
+    flags
+}
+
+fn hostile(error: &nbd::Fatal) -> Step {
+    Step::Stop(Stop::Broken(error.to_string().into()))
+}

@@ -1,0 +1,87 @@
+//! What a shard has of a client, whatever protocol it speaks.
+
+use std::collections::VecDeque;
+
+use weir_core::{Instant, StreamId};
+
+use super::front::FrontEnd;
+use crate::places::Ticket;
+
+/// Where a client stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Requests come and go.
+    Open,
+    /// No further request is taken; what was taken is answered, then the connection ends.
+    Leaving,
+    /// The client is not there any more, or broke the protocol: nothing is sent, what has not reached the drive is given up.
+    Gone,
+}
+
+/// A client and its front end.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) client: Client,
+    pub(crate) front: Box<dyn FrontEnd>,
+}
+
+/// A client and what it has under way.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    pub(crate) peer: String,
+    /// Its volume: the number of the drive within the shard, and the space.
+    pub(crate) drive: usize,
+    pub(crate) space: u32,
+    /// What reads of the volume are rounded to ([`crate::backend::Traits::align`]).
+    pub(crate) align: u32,
+    pub(crate) stream: StreamId,
+    pub(crate) state: State,
+    /// Requests the core had no room for, in their order.
+    pub(crate) queue: VecDeque<u32>,
+    /// The core said so.
+    pub(crate) paused: bool,
+    /// The core was told that the answers are not read.
+    pub(crate) held: bool,
+    /// It stopped at a bound; whatever frees something looks at it again.
+    pub(crate) blocked: bool,
+    /// It is in the shard's list of clients to take requests from.
+    pub(crate) ready: bool,
+    /// It is in the shard's list of clients with answers to send.
+    pub(crate) marked: bool,
+    /// It waits for memory in the shard's list.
+    pub(crate) waiting: bool,
+    /// When it last took answers or sent something.
+    pub(crate) moved: Instant,
+    /// Requests taken whose answer has not left.
+    pub(crate) outstanding: u32,
+    /// Of these, those that are not over: in the core, in its queue, or with the backend.
+    pub(crate) live: u32,
+    /// Of these, those that count for promises: all but flushes.
+    pub(crate) asking: u32,
+    /// Bytes reserved.
+    pub(crate) used: u64,
+    /// Of these, those that answers keep until they have left.
+    pub(crate) unsent: u64,
+    pub(crate) ticket: Ticket,
+}
+
+impl Client {
+    /// Requests come and go.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// It has sent or taken something.
+    pub(crate) fn move_on(&mut self, now: Instant) {
+        self.moved = now;
+        self.ticket.moved(now);
+    }
+}
+
+impl Attached {
+    /// Nothing of it is left anywhere.
+    pub(crate) fn is_over(&self) -> bool {
+        self.client.live == 0 && self.front.is_over()
+    }
+}

@@ -1,0 +1,76 @@
+//! Why a shard does not run, or does not take a change.
+
+use std::io;
+
+use weir_config::units::Size;
+
+use crate::log::said;
+
+/// What is wrong with a shard or one of its drives, and where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShardError {
+    /// The system gives no thread.
+    #[error("cannot start a thread: {}", said(.0))]
+    Thread(io::Error),
+    /// Its thread ended before it ran; what it failed with is in the log.
+    #[error("the thread ended at once")]
+    Ended,
+    /// It has failed before, or ends.
+    #[error("a shard has ended")]
+    Over,
+    /// The system gives no ring with so much memory.
+    #[error("cannot start a shard: {error} (limits.arena = \"{}\", limits.connections = {connections})", Size(*.arena))]
+    Ring {
+        /// What it says.
+        error: weir_uring::OpenError,
+        /// Bytes of memory that were asked for.
+        arena: u64,
+        /// The connections that there may be.
+        connections: u32,
+    },
+    /// A drive's tables cannot be had.
+    #[error("drive {drive}: {error}")]
+    Core {
+        /// Its name.
+        drive: String,
+        /// Why.
+        error: weir_core::ConfigError,
+    },
+    /// A drive cannot keep what it is to promise.
+    #[error("drive {drive}: {error}")]
+    Promises {
+        /// Its name.
+        drive: String,
+        /// Why, with the sums.
+        error: weir_core::Refusal,
+    },
+    /// A drive's model cannot be had.
+    #[error("drive {drive}: {error}")]
+    Model {
+        /// Its name.
+        drive: String,
+        /// Why.
+        error: weir_drive::ConfigError,
+    },
+    /// A volume's storage does not start.
+    #[error("volume {volume}: {}", said(.error))]
+    Volume {
+        /// Its name.
+        volume: String,
+        /// What the system answers.
+        error: io::Error,
+    },
+    /// There is no plan for a drive that the configuration names.
+    #[error("drive {drive} has no plan")]
+    NoPlan {
+        /// Its name.
+        drive: String,
+    },
+    /// A reload names a drive that the server does not have.
+    #[error("drive {drive} is new")]
+    NewDrive {
+        /// Its name.
+        drive: String,
+    },
+}

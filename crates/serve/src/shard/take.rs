@@ -1,0 +1,167 @@
+//! From a client's requests to the core's: what its front end has taken, within its bounds.
+
+use weir_core::{Op, Reject, Request, SpaceId, StreamId};
+
+use super::Shard;
+use super::client::{Attached, State};
+use super::drive::Pending;
+use super::front::{Answer, Ask, Context, FrontEnd, Stop, Taken};
+use crate::errno::EINVAL;
+
+/// What the core is given of a range whose length says nothing about the work.
+const LOOK_UP: u32 = 512;
+
+impl Shard {
+    /// Calls a client's front end and does what it asks for.
+    pub(super) fn with_front<R>(
+        &mut self,
+        slot: u32,
+        call: impl FnOnce(&mut dyn FrontEnd, &mut Context<'_>) -> R,
+    ) -> R {
+        let Attached { client, front } = &mut self.clients[slot];
+        let mut cx = Context {
+            ring: &mut self.ring,
+            limits: &self.limits,
+            client,
+            slot,
+            pool: &mut self.pool,
+            taken: &mut self.taken,
+            waiting: &mut self.waiting,
+            spare: &mut self.spare,
+            sends: false,
+        };
+        let result = call(front.as_mut(), &mut cx);
+        if cx.sends {
+            self.mark_for_send(slot);
+        }
+        result
+    }
+
+    /// Takes requests from a client until there are none or a bound is reached. What is for the core is in `batch` then.
+    pub(super) fn take(&mut self, slot: u32) -> Stop {
+        self.batch.clear();
+        if self.clients[slot].client.state == State::Gone {
+            return Stop::Ended;
+        }
+        let stop = self.with_front(slot, |front, cx| front.take(cx));
+        let mut taken = std::mem::take(&mut self.taken);
+        for taken in taken.drain(..) {
+            self.enter(slot, taken);
+        }
+        self.taken = taken;
+        if let Stop::Broken(reason) = &stop {
+            self.gone(slot, Some(reason));
+        }
+        stop
+    }
+
+    /// A request is complete and goes to the core.
+    fn enter(&mut self, slot: u32, taken: Taken) {
+        let Taken { ask, cost, payload } = taken;
+        let client = &mut self.clients[slot].client;
+        client.live += 1;
+        client.asking += u32::from(ask.op != Op::Flush);
+        let drive = &mut self.drives[client.drive];
+        drive.count_in(self.now, client.space, ask.op, client.held);
+        let id = drive.requests.insert(Pending {
+            client: slot,
+            ask,
+            cost,
+            payload,
+            alone: false,
+        });
+        let request = request(client.stream, client.space, &ask, id);
+        self.batch.push(request);
+    }
+
+    /// Gives the requests in `batch` to the core; what it has no room for waits with the client.
+    pub(super) fn submit(&mut self, slot: u32) {
+        let mut start = 0;
+        while start < self.batch.len() {
+            let client = &mut self.clients[slot].client;
+            let drive = &mut self.drives[client.drive];
+            drive.touched = true;
+            let Err(rejected) = drive.layer.submit(self.now, &self.batch[start..]) else {
+                break;
+            };
+            start += rejected.accepted;
+            match rejected.reason {
+                reason @ (Reject::Full | Reject::StreamFull) => {
+                    // Whom the layer had no room for hears of it when there is some; to ask before is in vain.
+                    client.paused |= reason == Reject::Full;
+                    let rest = self.batch[start..].iter();
+                    client.queue.extend(rest.map(|r| r.cookie as u32));
+                    break;
+                }
+                reason => {
+                    let id = self.batch[start].cookie as u32;
+                    start += 1;
+                    self.refuse(slot, id, reason);
+                }
+            }
+        }
+        self.batch.clear();
+    }
+
+    /// Tries again what the core had no room for.
+    pub(super) fn resubmit(&mut self, slot: u32) {
+        self.batch.clear();
+        let client = &mut self.clients[slot].client;
+        let drive = &self.drives[client.drive];
+        for id in client.queue.drain(..) {
+            let ask = &drive.requests[id].ask;
+            let request = request(client.stream, client.space, ask, id);
+            self.batch.push(request);
+        }
+        self.submit(slot);
+    }
+
+    /// The core refuses a request that the front end let pass: the volume is going, or a fault of ours.
+    fn refuse(&mut self, slot: u32, id: u32, reason: Reject) {
+        let client = &mut self.clients[slot].client;
+        client.live -= 1;
+        let sends = client.state != State::Gone;
+        if sends {
+            tracing::warn!(
+                connection = client.id,
+                ?reason,
+                "the core refused a request"
+            );
+        }
+        let drive = &mut self.drives[client.drive];
+        let Some(pending) = drive.requests.remove(id) else {
+            return;
+        };
+        let Pending {
+            ask, cost, payload, ..
+        } = pending;
+        client.asking -= u32::from(ask.op != Op::Flush);
+        drive.withdraw(self.now, client.space, ask.op, client.held);
+        self.spare.put(payload);
+        if sends {
+            let answer = Answer {
+                ask: &ask,
+                cost,
+                result: Err(EINVAL),
+            };
+            self.with_front(slot, |front, cx| front.answer(answer, cx));
+        }
+        self.answered(slot, cost, sends);
+    }
+}
+
+/// What the core is told of a request.
+fn request(stream: StreamId, space: u32, ask: &Ask, id: u32) -> Request {
+    Request {
+        stream,
+        space: SpaceId(space),
+        op: ask.op,
+        flags: ask.flags,
+        offset: ask.offset,
+        length: match ask.op {
+            Op::Extents => ask.length.min(LOOK_UP),
+            _ => ask.length,
+        },
+        cookie: u64::from(id),
+    }
+}

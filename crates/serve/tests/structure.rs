@@ -1,0 +1,109 @@
+//! The house: what is common to all clients knows no protocol, and rooms use those below them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The only room that may speak a protocol.
+const FRONT: &str = "front";
+/// It turns a shard between clients that are this test's, and these have to speak something.
+const EXCEPT: &str = "shard/allocations.rs";
+
+/// From the bottom to the top: a room uses itself and those before it.
+const ORDER: [&str; 17] = [
+    "clock", "errno", "log", "slab", "created", "holder", "memory", "places", "record", "backend",
+    "metrics", "shard", "acceptor", "front", "error", "setup", "server",
+];
+/// Above all of them.
+const TOP: [&str; 2] = ["preflight", "lib"];
+/// Whoever asks for metrics asks the shards.
+const BACK: [(&str, &str); 1] = [("metrics", "shard")];
+
+/// Every source file, with its path below `src`.
+fn sources() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    let mut directories = vec![root.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("it can be read") {
+            let path = entry.expect("it can be read").path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).expect("it can be read");
+                let below = path.strip_prefix(&root).expect("it is below");
+                found.push((below.to_owned(), text));
+            }
+        }
+    }
+    assert!(found.len() > 50, "{} files", found.len());
+    found
+}
+
+/// The room of a file.
+fn room(path: &Path) -> String {
+    let first = path.iter().next().expect("it has a name");
+    let first = first.to_str().expect("it is a word");
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// What stands in code before the tests of a file, without comments.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let built = text.lines().take_while(|line| *line != "#[cfg(test)]");
+    built.map(|line| line.split("//").next().unwrap_or_default())
+}
+
+#[test]
+fn only_front_ends_speak_a_protocol() {
+    let mut speaks = 0;
+    for (path, text) in sources() {
+        let lines = text
+            .lines()
+            .map(|line| line.split("//").next().unwrap_or_default());
+        let spoken = lines
+            .enumerate()
+            .find(|(_, line)| line.contains("weir_wire"));
+        if room(&path) == FRONT || path == Path::new(EXCEPT) {
+            speaks += usize::from(spoken.is_some());
+        } else {
+            assert_eq!(
+                spoken,
+                None,
+                "{}: what is said to clients belongs in src/{FRONT}",
+                path.display()
+            );
+        }
+    }
+    assert!(speaks >= 4, "front ends were looked at: {speaks}");
+}
+
+#[test]
+fn rooms_use_those_below_them() {
+    let place = |room: &str| ORDER.iter().position(|r| *r == room);
+    let mut uses = 0;
+    for (path, text) in sources() {
+        let room = room(&path);
+        let is_test = ["tests.rs", "bench.rs", "allocations.rs", "refusals.rs"];
+        if TOP.contains(&room.as_str()) || is_test.iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
+        let own = place(&room).unwrap_or_else(|| panic!("{room} has no place in ORDER"));
+        for line in code(&text) {
+            for after in line.split("crate::").skip(1) {
+                let word = |c: char| c.is_ascii_lowercase() || c == '_';
+                let end = after.find(|c| !word(c)).unwrap_or(after.len());
+                let Some(used) = place(&after[..end]) else {
+                    continue;
+                };
+                uses += 1;
+                let back = BACK.contains(&(room.as_str(), ORDER[used]));
+                assert!(
+                    used <= own || back,
+                    "{}: {room} must not use {}",
+                    path.display(),
+                    ORDER[used]
+                );
+            }
+        }
+    }
+    assert!(uses > 40, "uses were looked at: {uses}");
+}
