@@ -20,7 +20,7 @@ use weir_config::Limits;
 
 use crate::clock::Clock;
 use crate::created::Created;
-use crate::places::{Peer, Places, crowds};
+use crate::places::{Peer, Places, counts_by_peer};
 use crate::shard::{Address, Arrival, Mail};
 use handshake::Opening;
 pub(crate) use handshake::{Handshake, Next};
@@ -28,11 +28,11 @@ pub(crate) use listener::{Listener, Refusal, tcp};
 pub(crate) use table::{Export, Offer, Place, Table};
 
 /// Handshakes at a time; they are not among the connections that there may be. When there are as many, one makes room: see
-/// [`Acceptor::last`].
+/// [`Acceptor::first_to_go`].
 const OPENINGS: usize = 256;
 /// How long a handshake is safe from making room. Together they say how fast a flood is let through: 12,800 a second, so that
 /// whoever comes behind a few thousand who say nothing is soon heard.
-const CHANCE: Duration = Duration::from_millis(20);
+const GRACE: Duration = Duration::from_millis(20);
 /// Clients accepted on one listener between two looks at those who are here.
 const ACCEPTS: usize = 16;
 
@@ -201,18 +201,21 @@ impl Acceptor {
 
     /// Whether another handshake can begin, if need be in place of another.
     fn has_room(&self, now: Instant) -> bool {
-        self.openings.len() < OPENINGS || self.last().is_some_and(|at| self.safe(at) <= now)
+        self.openings.len() < OPENINGS
+            || self
+                .first_to_go()
+                .is_some_and(|at| self.grace_end(at) <= now)
     }
 
     /// The handshake that makes room first: of the host or user with the most of them, of its process with the most, one that has
     /// said nothing, the oldest. So whoever has few loses none to whoever has many, and who speaks none to who does not.
-    fn last(&self) -> Option<usize> {
+    fn first_to_go(&self) -> Option<usize> {
         let peers: Vec<Peer> = self.openings.iter().map(|opening| opening.peer).collect();
-        let crowds = crowds(&peers);
+        let counts_by_peer = counts_by_peer(&peers);
         let order = |at: usize| {
             let opening = &self.openings[at];
             (
-                Reverse(crowds[at]),
+                Reverse(counts_by_peer[at]),
                 !opening.handshake.is_silent(),
                 opening.since,
             )
@@ -221,14 +224,17 @@ impl Acceptor {
     }
 
     /// Until when a handshake is safe.
-    fn safe(&self, at: usize) -> Instant {
-        self.openings[at].since + CHANCE
+    fn grace_end(&self, at: usize) -> Instant {
+        self.openings[at].since + GRACE
     }
 
     fn timeout(&self, now: Instant, listens: bool) -> Option<Timespec> {
         let deadlines = self.openings.iter().map(|o| o.deadline);
         let full = !listens && self.openings.len() >= OPENINGS;
-        let chance = full.then(|| self.last()).flatten().map(|at| self.safe(at));
+        let chance = full
+            .then(|| self.first_to_go())
+            .flatten()
+            .map(|at| self.grace_end(at));
         let next = deadlines.chain(chance).chain(self.retry_at).min()?;
         Timespec::try_from(next.saturating_duration_since(now)).ok()
     }
@@ -266,7 +272,7 @@ impl Acceptor {
 
     /// Ends the handshake that makes room first.
     fn make_room(&mut self) {
-        let Some(at) = self.last() else { return };
+        let Some(at) = self.first_to_go() else { return };
         let last = self.openings.remove(at);
         if crate::log::allowed() {
             tracing::warn!(connection = last.id, peer = %last.name, "the handshake makes room for others");

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-pub(crate) use peer::{Peer, crowds};
+pub(crate) use peer::{Peer, counts_by_peer};
 
 /// How long a connection must have been at rest to lose its place.
 const REST: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ struct Seat {
     /// The shard that serves it; [`NOWHERE`] while its handshake is not over.
     shard: AtomicUsize,
     /// When it last sent or took something, nanoseconds of the server's clock.
-    moved: AtomicU64,
+    last_activity: AtomicU64,
     /// It is free, or somebody else's by now.
     left: AtomicBool,
 }
@@ -77,7 +77,7 @@ impl Places {
             connection,
             peer,
             shard: AtomicUsize::new(NOWHERE),
-            moved: AtomicU64::new(self.clock.now().as_nanos()),
+            last_activity: AtomicU64::new(self.clock.now().as_nanos()),
             left: AtomicBool::new(false),
         });
         self.seats.push(Arc::clone(&seat));
@@ -93,9 +93,9 @@ impl Places {
         let of_peer = self.seats.iter().enumerate().filter(|(_, seat)| {
             seat.peer == victim
                 && seat.shard.load(Ordering::Relaxed) != NOWHERE
-                && seat.moved.load(Ordering::Relaxed) <= limit
+                && seat.last_activity.load(Ordering::Relaxed) <= limit
         });
-        let (at, _) = of_peer.min_by_key(|(_, seat)| seat.moved.load(Ordering::Relaxed))?;
+        let (at, _) = of_peer.min_by_key(|(_, seat)| seat.last_activity.load(Ordering::Relaxed))?;
         let seat = self.seats.swap_remove(at);
         Some(Evicted {
             shard: seat.shard.load(Ordering::Relaxed),
@@ -111,8 +111,10 @@ impl Ticket {
     }
 
     /// The connection has sent or taken something.
-    pub(crate) fn moved(&self, now: weir_core::Instant) {
-        self.0.moved.store(now.as_nanos(), Ordering::Relaxed);
+    pub(crate) fn note_activity(&self, now: weir_core::Instant) {
+        self.0
+            .last_activity
+            .store(now.as_nanos(), Ordering::Relaxed);
     }
 }
 
@@ -145,7 +147,7 @@ mod tests {
         assert!(places.take(9, honest).is_none(), "all have just come");
         let before = |seconds| now.back(Span::from_secs(seconds));
         for (ticket, seconds) in tickets.iter().zip([5, 20, 0, 3]) {
-            ticket.moved(before(seconds));
+            ticket.note_activity(before(seconds));
         }
         let (_kept, evicted) = places.take(9, honest).unwrap();
         let first = Evicted {

@@ -76,7 +76,7 @@ impl Peer {
 }
 
 /// Of each of `all`, how many there are of its owner and of its process.
-pub(crate) fn crowds(all: &[Peer]) -> Vec<(usize, usize)> {
+pub(crate) fn counts_by_peer(all: &[Peer]) -> Vec<(usize, usize)> {
     let mut counts: BTreeMap<Peer, usize> = BTreeMap::new();
     let mut owners: BTreeMap<Owner, usize> = BTreeMap::new();
     for peer in all {

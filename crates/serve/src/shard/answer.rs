@@ -25,7 +25,7 @@ impl Shard {
         let client = &mut self.clients[slot].client;
         drive.count(self.now, client.space, done, client.held, alone);
         client.live -= 1;
-        client.asking -= u32::from(done.op != Op::Flush);
+        client.non_flush -= u32::from(done.op != Op::Flush);
         let sends = client.state != State::Gone;
         let mut kept = 0;
         if sends {
@@ -57,7 +57,7 @@ impl Shard {
         } else {
             self.release(slot, 1, bytes);
         }
-        self.ended(slot);
+        self.close_if_done(slot);
     }
 
     /// Remembers that there is something to send, and puts the stream on hold if too much of it is not taken.
@@ -94,7 +94,7 @@ impl Shard {
         client.held = held;
         let drive = &mut self.drives[client.drive];
         drive.layer.hold(self.now, client.stream, held);
-        drive.suspend(self.now, client.space, client.asking, held);
+        drive.suspend(self.now, client.space, client.non_flush, held);
         drive.touched = true;
     }
 
@@ -104,7 +104,7 @@ impl Shard {
         client.outstanding -= requests;
         self.give(slot, bytes);
         if self.clients[slot].client.blocked {
-            self.look_at(slot);
+            self.mark_ready(slot);
         }
     }
 
@@ -113,7 +113,7 @@ impl Shard {
             let client = &mut self.clients[slot].client;
             self.pool.give(&mut client.used, bytes);
             if client.blocked {
-                self.look_at(slot);
+                self.mark_ready(slot);
             }
         }
     }
@@ -130,7 +130,7 @@ impl Shard {
                     self.left(slot, load);
                     self.unhold(slot);
                 }
-                Err(reason) => self.gone(slot, Some(reason)),
+                Err(reason) => self.disconnect(slot, Some(reason)),
             }
         }
     }

@@ -32,7 +32,7 @@ impl Shard {
                 if crate::log::passing() {
                     tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "connected");
                 }
-                self.look_at(slot);
+                self.mark_ready(slot);
             }
             Err(reason) if crate::log::allowed() => {
                 let reason = reason.to_string();
@@ -74,10 +74,10 @@ impl Shard {
             ready: false,
             marked: false,
             waiting: false,
-            moved: self.now,
+            last_activity: self.now,
             outstanding: 0,
             live: 0,
-            asking: 0,
+            non_flush: 0,
             used: 0,
             unsent: 0,
             ticket: arrival.ticket,

@@ -63,7 +63,7 @@ impl Shard {
                 && volume.is_some_and(|v| v.leaving)
             {
                 client.state = State::Leaving;
-                self.look_at(slot);
+                self.mark_ready(slot);
             }
         }
         let patience = Span::from_nanos(change.patience.as_nanos() as u64);
@@ -94,7 +94,7 @@ impl Shard {
                 let drive = &self.drives[client.drive];
                 let volume = drive.volumes[client.space as usize].as_ref();
                 if client.drive == number && volume.is_some_and(|v| v.leaving) {
-                    self.gone(slot, Some("its volume was removed"));
+                    self.disconnect(slot, Some("its volume was removed"));
                 }
             }
             self.work();

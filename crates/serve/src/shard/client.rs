@@ -52,13 +52,13 @@ pub(crate) struct Client {
     /// It waits for memory in the shard's list.
     pub(crate) waiting: bool,
     /// When it last took answers or sent something.
-    pub(crate) moved: Instant,
+    pub(crate) last_activity: Instant,
     /// Requests taken whose answer has not left.
     pub(crate) outstanding: u32,
     /// Of these, those that are not over: in the core, in its queue, or with the backend.
     pub(crate) live: u32,
     /// Of these, those that count for promises: all but flushes.
-    pub(crate) asking: u32,
+    pub(crate) non_flush: u32,
     /// Bytes reserved.
     pub(crate) used: u64,
     /// Of these, those that answers keep until they have left.
@@ -73,9 +73,9 @@ impl Client {
     }
 
     /// It has sent or taken something.
-    pub(crate) fn move_on(&mut self, now: Instant) {
-        self.moved = now;
-        self.ticket.moved(now);
+    pub(crate) fn note_activity(&mut self, now: Instant) {
+        self.last_activity = now;
+        self.ticket.note_activity(now);
     }
 }
 

@@ -309,7 +309,7 @@ impl Drive {
     /// at once any more, or for [`ROUNDS`] rounds: answers have to leave at some time. What is for clients is appended to `notices`.
     pub(crate) fn turn(&mut self, ring: &mut AnyRing, now: Instant, notices: &mut Vec<Notice>) {
         self.touched = false;
-        self.due(ring, now);
+        self.run_model(ring, now);
         let mut out = std::mem::take(&mut self.out);
         for _ in 0..ROUNDS {
             self.complete(now);
@@ -336,7 +336,7 @@ impl Drive {
     }
 
     /// Carries out what the modelled drive has ended.
-    fn due(&mut self, ring: &mut AnyRing, now: Instant) {
+    fn run_model(&mut self, ring: &mut AnyRing, now: Instant) {
         while let Some((space, job)) = self.model.as_mut().and_then(|m| m.pop(now)) {
             self.with_backend(ring, now, space, |backend, cx| backend.submit(job, cx));
         }

@@ -48,10 +48,10 @@ impl Drain {
 
 impl Shard {
     /// The client is not there any more, or (with a reason) is to go at once.
-    pub(super) fn gone(&mut self, slot: u32, reason: Option<&str>) {
+    pub(super) fn disconnect(&mut self, slot: u32, reason: Option<&str>) {
         let Attached { client, front } = &mut self.clients[slot];
         if client.state == State::Gone {
-            return self.ended(slot);
+            return self.close_if_done(slot);
         }
         if let Some(reason) = reason.filter(|_| crate::log::allowed()) {
             let Client { id, peer, .. } = client;
@@ -69,13 +69,13 @@ impl Shard {
                 requests += 1;
                 bytes += pending.cost;
                 let op = pending.ask.op;
-                client.asking -= u32::from(op != Op::Flush);
+                client.non_flush -= u32::from(op != Op::Flush);
                 drive.withdraw(self.now, client.space, op, client.held);
             }
         }
         self.left(slot, unsent);
         self.release(slot, requests, bytes);
-        self.ended(slot);
+        self.close_if_done(slot);
     }
 
     /// A connection has lost its place to another peer's: no further request is taken from it.
@@ -93,18 +93,18 @@ impl Shard {
             let Client { id, peer, .. } = client;
             tracing::warn!(connection = id, %peer, "the connection was at rest and makes room for another peer's (limits.connections)");
         }
-        self.look_at(slot);
+        self.mark_ready(slot);
     }
 
     /// Ends a connection that is leaving once everything is answered, and forgets one of which nothing is left.
-    pub(super) fn ended(&mut self, slot: u32) {
+    pub(super) fn close_if_done(&mut self, slot: u32) {
         let Some(attached) = self.clients.get(slot) else {
             return;
         };
         match attached.client.state {
             // A payload that is still to come is not waited for.
             State::Leaving if attached.client.live == 0 && attached.front.is_idle() => {
-                self.gone(slot, None);
+                self.disconnect(slot, None);
             }
             State::Gone if attached.is_over() => self.forget(slot),
             State::Open | State::Leaving | State::Gone => {}
@@ -128,12 +128,12 @@ impl Shard {
             let client = &self.clients[slot].client;
             client.state != State::Gone
                 && self.pool.is_shared(client.used)
-                && client.moved + PATIENCE <= self.now
+                && client.last_activity + PATIENCE <= self.now
         });
         idle.sort_unstable_by_key(|&slot| std::cmp::Reverse(self.clients[slot].client.used));
         for slot in idle.into_iter().take(EVICTIONS) {
             let reason = "it held memory that others wait for and took no answer for five seconds";
-            self.gone(slot, Some(reason));
+            self.disconnect(slot, Some(reason));
         }
     }
 
@@ -145,7 +145,7 @@ impl Shard {
         self.pool.give(&mut client.used, used);
         let drive = &mut self.drives[client.drive];
         if client.held {
-            drive.suspend(self.now, client.space, client.asking, false);
+            drive.suspend(self.now, client.space, client.non_flush, false);
         }
         let index = client.stream.slot() as usize;
         if drive.streams[index].is_some_and(|open| open.client == slot) {
@@ -176,7 +176,7 @@ impl Shard {
             if client.state == State::Open {
                 client.state = State::Leaving;
             }
-            self.look_at(slot);
+            self.mark_ready(slot);
         }
     }
 
@@ -190,7 +190,7 @@ impl Shard {
         if stage == Stage::Answering {
             if over {
                 for slot in self.clients.slots() {
-                    self.gone(slot, Some("not answered before the server's deadline"));
+                    self.disconnect(slot, Some("not answered before the server's deadline"));
                 }
                 self.work();
             }

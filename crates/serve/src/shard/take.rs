@@ -50,7 +50,7 @@ impl Shard {
         }
         self.taken = taken;
         if let Stop::Broken(reason) = &stop {
-            self.gone(slot, Some(reason));
+            self.disconnect(slot, Some(reason));
         }
         stop
     }
@@ -60,7 +60,7 @@ impl Shard {
         let Taken { ask, cost, payload } = taken;
         let client = &mut self.clients[slot].client;
         client.live += 1;
-        client.asking += u32::from(ask.op != Op::Flush);
+        client.non_flush += u32::from(ask.op != Op::Flush);
         let drive = &mut self.drives[client.drive];
         drive.count_in(self.now, client.space, ask.op, client.held);
         let id = drive.requests.insert(Pending {
@@ -135,7 +135,7 @@ impl Shard {
         let Pending {
             ask, cost, payload, ..
         } = pending;
-        client.asking -= u32::from(ask.op != Op::Flush);
+        client.non_flush -= u32::from(ask.op != Op::Flush);
         drive.withdraw(self.now, client.space, ask.op, client.held);
         self.spare.put(payload);
         if sends {

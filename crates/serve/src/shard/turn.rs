@@ -161,11 +161,11 @@ impl Shard {
     /// An operation of a client's front end has ended.
     fn front_completed(&mut self, slot: u32, op: u32, completion: Completion) {
         let progress = self.with_front(slot, |front, cx| front.completed(op, completion, cx));
-        self.clients[slot].client.move_on(self.now);
+        self.clients[slot].client.note_activity(self.now);
         self.left(slot, progress.left);
         match progress.then {
             Then::Take if self.clients[slot].client.state != State::Gone => {
-                return self.look_at(slot);
+                return self.mark_ready(slot);
             }
             Then::Take => {}
             Then::Send => {
@@ -173,9 +173,9 @@ impl Shard {
                 self.mark_for_send(slot);
             }
             Then::Rest => self.unhold(slot),
-            Then::Gone => return self.gone(slot, None),
+            Then::Gone => return self.disconnect(slot, None),
         }
-        self.ended(slot);
+        self.close_if_done(slot);
     }
 
     /// Takes requests, gives them to the core, carries out what it decides, until there is nothing left to do now.
@@ -215,7 +215,7 @@ impl Shard {
                 Notice::Resume(stream) => {
                     if let Some(slot) = self.drives[number].client(stream) {
                         self.clients[slot].client.paused = false;
-                        self.look_at(slot);
+                        self.mark_ready(slot);
                     }
                 }
             }
@@ -240,11 +240,11 @@ impl Shard {
         {
             attached.client.blocked = true;
         }
-        self.ended(slot);
+        self.close_if_done(slot);
     }
 
     /// Puts a client in the list of those to take requests from.
-    pub(super) fn look_at(&mut self, slot: u32) {
+    pub(super) fn mark_ready(&mut self, slot: u32) {
         let client = &mut self.clients[slot].client;
         client.blocked = false;
         if !client.ready {

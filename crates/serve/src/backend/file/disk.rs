@@ -114,7 +114,7 @@ impl Disk {
     }
 
     /// Lets those begin whose range has become free.
-    fn go(&mut self, cx: &mut Context<'_>) {
+    fn start_ready(&mut self, cx: &mut Context<'_>) {
         while let Some(slot) = self.ready.pop_front() {
             self.begin(slot, cx);
         }
@@ -146,7 +146,7 @@ impl Disk {
             Op::Read => self.read(slot, cx),
             Op::Flush => self.sync(slot, cx),
             Op::Discard | Op::WriteZeroes => self.space(slot, cx),
-            Op::Extents => self.find(slot, cx),
+            Op::Extents => self.look_up(slot, cx),
             Op::Write => {
                 let block = u64::from(geometry.block);
                 let range = work.range.clone();
@@ -223,7 +223,7 @@ impl Disk {
         let block = u64::from(self.geometry.block);
         let work = self.work(slot);
         let Some(large) = work.patch(block, CHUNK) else {
-            return self.changed(slot, cx);
+            return self.all_changed(slot, cx);
         };
         let arena = cx.ring.arena();
         let bytes = |patch: &Patch| (patch.last - patch.first).max(GRAIN) as usize;
@@ -264,7 +264,7 @@ impl Disk {
     }
 
     /// A step of a patch has ended well.
-    fn stepped(
+    fn step_done(
         &mut self,
         slot: u32,
         patch: Patch,
@@ -302,7 +302,7 @@ impl Disk {
         let (op, flags) = (work.op, work.flags);
         if start >= end {
             return match op {
-                Op::Discard => self.changed(slot, cx),
+                Op::Discard => self.all_changed(slot, cx),
                 _ if flags.has(Flags::FAST_ZERO) => self.end(slot, Err(ENOTSUP), cx),
                 _ => {
                     work.rest = [work.range.clone(), 0..0];
@@ -329,12 +329,12 @@ impl Disk {
     }
 
     /// A worker is done with a work's space.
-    fn spaced(&mut self, slot: u32, result: Result<(), Errno>, cx: &mut Context<'_>) {
+    fn space_done(&mut self, slot: u32, result: Result<(), Errno>, cx: &mut Context<'_>) {
         let work = self.work(slot);
         match (result, work.op) {
             (Ok(()), _) => self.patch(slot, cx),
             // A discard is a hint.
-            (Err(Errno::OPNOTSUPP), Op::Discard) => self.changed(slot, cx),
+            (Err(Errno::OPNOTSUPP), Op::Discard) => self.all_changed(slot, cx),
             (Err(Errno::OPNOTSUPP), _) if !work.flags.has(Flags::FAST_ZERO) => {
                 work.rest = [work.range.clone(), 0..0];
                 self.patch(slot, cx);
@@ -345,7 +345,7 @@ impl Disk {
     }
 
     /// A work has changed all it was to change.
-    fn changed(&mut self, slot: u32, cx: &mut Context<'_>) {
+    fn all_changed(&mut self, slot: u32, cx: &mut Context<'_>) {
         let durable = self.sync_of_write(slot) == Sync::Data;
         if self.work(slot).syncs() && !durable {
             self.sync(slot, cx);
@@ -392,7 +392,7 @@ impl Disk {
     }
 
     /// The ring has done what a work asked of it.
-    fn rung(&mut self, slot: u32, completion: Completion, cx: &mut Context<'_>) {
+    fn ring_done(&mut self, slot: u32, completion: Completion, cx: &mut Context<'_>) {
         let Completion {
             result, payload, ..
         } = completion;
@@ -406,12 +406,14 @@ impl Disk {
                 work::narrow(&mut work.data, start, end);
             }
             return match outcome(result, asked) {
-                Ok(()) => self.changed(slot, cx),
+                Ok(()) => self.all_changed(slot, cx),
                 Err(errno) => self.failed(slot, durable, errno, cx),
             };
         }
         match (phase, outcome(result, asked)) {
-            (Phase::Patch { patch, step }, Ok(())) => self.stepped(slot, patch, step, payload, cx),
+            (Phase::Patch { patch, step }, Ok(())) => {
+                self.step_done(slot, patch, step, payload, cx);
+            }
             (Phase::Patch { step, .. }, Err(errno)) => {
                 self.failed(slot, durable && step == Step::Write, errno, cx);
             }
@@ -426,7 +428,7 @@ impl Disk {
     }
 
     /// Has a worker find out which parts of a work's range hold data.
-    fn find(&mut self, slot: u32, cx: &mut Context<'_>) {
+    fn look_up(&mut self, slot: u32, cx: &mut Context<'_>) {
         let known = self.geometry.allocation;
         let work = self.work(slot);
         work.phase = Phase::Space;
@@ -445,10 +447,10 @@ impl Disk {
             // The system gives no thread, and nothing will come back that this could wait for.
         }
         extents.push(range.end - range.start, Allocation::Data);
-        self.found(slot, extents, cx);
+        self.extents_found(slot, extents, cx);
     }
 
-    fn found(&mut self, slot: u32, extents: Extents, cx: &mut Context<'_>) {
+    fn extents_found(&mut self, slot: u32, extents: Extents, cx: &mut Context<'_>) {
         self.work(slot).data = Data::Extents(extents);
         self.end(slot, Ok(()), cx);
     }
@@ -474,29 +476,29 @@ impl Backend for Disk {
             }
             None => self.begin(slot, cx),
         }
-        self.go(cx);
+        self.start_ready(cx);
     }
 
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) {
         if op == SYNC {
             self.synced(completion.result, cx);
         } else {
-            self.rung(op, completion, cx);
+            self.ring_done(op, completion, cx);
         }
-        self.go(cx);
+        self.start_ready(cx);
     }
 
     fn woken(&mut self, cx: &mut Context<'_>) {
         while let Some(done) = self.workers.next() {
             match done {
-                Done::Space(slot, result) => self.spaced(slot, result, cx),
-                Done::Extents(slot, extents) => self.found(slot, extents, cx),
+                Done::Space(slot, result) => self.space_done(slot, result, cx),
+                Done::Extents(slot, extents) => self.extents_found(slot, extents, cx),
             }
             if let Some(slot) = self.lookups.pop_front() {
-                self.find(slot, cx);
+                self.look_up(slot, cx);
             }
         }
-        self.go(cx);
+        self.start_ready(cx);
     }
 }
 
