@@ -116,7 +116,7 @@ impl Flow {
         }
     }
 
-    /// At the end of a poll: whoever has more than five seconds of requests held back is not read from.
+    /// At the end of a poll: a stream with more than five seconds of throttled requests must be paused.
     fn check_queues(&mut self, model: &Model, found: &mut Found) {
         let mut next = 0;
         while let Some(&id) = self.queued.get(next) {

@@ -21,7 +21,7 @@ pub struct Limits {
     /// Requests in the elevator and the drive together (Linux: `nr_requests`); the others wait in front, first come, first
     /// served. At least 1.
     pub scheduler_tags: u32,
-    /// Events kept for a listener between two calls of [`Layer::drain`].
+    /// Events kept for a listener between two calls of [`Layer::drain`](crate::Layer::drain).
     pub events: u32,
 }
 
@@ -75,7 +75,7 @@ impl Default for DriveShape {
     }
 }
 
-/// Why a [`Config`] makes no layer: the field and what it must be.
+/// Why a [`Config`](crate::Config) makes no layer: the field and what it must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     /// The field.

@@ -134,7 +134,7 @@ fn bfq(merge: bool) -> elevator::Config {
     })
 }
 
-/// So many readers that interleave: kilobytes a second of each.
+/// Interleaving readers: kilobytes per second of each.
 fn interleaved(elevator: elevator::Config, readers: u64) -> Vec<u64> {
     let mut host = Readers::new(elevator);
     let chunk = u64::from(CHUNK);

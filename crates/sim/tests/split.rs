@@ -9,7 +9,7 @@ use weir_sim::{Policy, Results, Run, Scenario};
 
 const MIB: u64 = 1 << 20;
 
-/// Readers of 128 KiB, so many at a time, on the demo's drive: 30 us beside each other, then 524.288 us on the link one by one.
+/// Readers of 128 KiB on the demo's drive: 30 us in parallel, then 524.288 us on the link one by one.
 fn streams(depths: &[u32], policy: &Policy) -> Results {
     let drive = weir_drive::Config::Null(null::Config::demo());
     let mut scenario = Scenario::new("split", drive, Span::from_secs(1));

@@ -1,7 +1,7 @@
 //! Locks on ranges of files that belong to an open file description, see fcntl(2), `F_OFD_SETLK`.
 //!
-//! Such a lock belongs to the description, whoever has descriptors of it, and is released with the last of them. Other programs
-//! that serve images use locks of this kind.
+//! Such a lock belongs to the description, however many descriptors refer to it, and is released with the last of them. Other
+//! programs that serve images use locks of this kind.
 
 use std::mem;
 use std::ops::Range;
