@@ -1,0 +1,484 @@
+//! What is refused, to the number: configurations, contracts and groups, and what is said of it.
+
+use weir_core::elevator::{self, bfq, contract};
+use weir_core::{
+    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Instant, Kind, Knobs, Layer,
+    Limits, Max, OpenError, Priority, Promised, ROOT, Refusal, Span, StreamSpec, control,
+};
+
+const G: GroupId = GroupId(1);
+
+fn config() -> Config {
+    Config {
+        limits: Limits {
+            requests: 1_000,
+            streams: 10,
+            reserved: 2,
+            ..Limits::default()
+        },
+        drive: DriveShape::default(),
+        controllers: control::Config::default(),
+        elevator: elevator::Config::None,
+    }
+}
+
+/// What a layer says to a configuration that `change` has made of a good one.
+fn verdict(change: impl FnOnce(&mut Config)) -> Result<(), &'static str> {
+    let mut config = config();
+    change(&mut config);
+    Layer::new(config).map(drop).map_err(|error| error.field)
+}
+
+#[test]
+fn limits_are_kept_to_the_number() {
+    assert_eq!(verdict(|c| c.limits.requests = 20), Ok(()));
+    assert_eq!(verdict(|c| c.limits.requests = 19), Err("limits.reserved"));
+    assert_eq!(verdict(|c| c.limits.requests = 0), Err("limits.requests"));
+    let most = (1 << 24) + 1;
+    assert_eq!(
+        verdict(|c| c.limits.requests = most),
+        Err("limits.requests")
+    );
+    assert_eq!(verdict(|c| c.limits.streams = 0), Err("limits.streams"));
+    assert_eq!(verdict(|c| c.limits.groups = 0), Err("limits.groups"));
+    assert_eq!(verdict(|c| c.limits.spaces = 0), Err("limits.spaces"));
+    assert_eq!(
+        verdict(|c| c.limits.per_stream = 0),
+        Err("limits.per_stream")
+    );
+    assert_eq!(verdict(|c| c.limits.per_stream = 1), Ok(()));
+    assert_eq!(
+        verdict(|c| c.limits.scheduler_tags = 0),
+        Err("limits.scheduler_tags")
+    );
+    assert_eq!(verdict(|c| c.limits.scheduler_tags = 1), Ok(()));
+    assert_eq!(verdict(|c| c.drive.queues = 0), Err("drive.queues"));
+    assert_eq!(verdict(|c| c.drive.tags = 0), Err("drive.tags"));
+    assert_eq!(verdict(|c| c.drive.tags = 1), Ok(()));
+    assert_eq!(verdict(|c| c.drive.max_transfer = 4096), Ok(()));
+    for wrong in [0, 512, 3584, 4097, 5000] {
+        assert_eq!(
+            verdict(|c| c.drive.max_transfer = wrong),
+            Err("drive.max_transfer"),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn a_configuration_that_is_refused_says_what_is_allowed() {
+    let mut config = config();
+    config.drive.max_transfer = 1000;
+    let error = Layer::new(config).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "drive.max_transfer must be a multiple of 512, at least 4096"
+    );
+}
+
+#[test]
+fn tunables_of_bfq_are_kept_to_the_number() {
+    let bfq = |change: fn(&mut bfq::Config)| {
+        let mut config = bfq::Config::default();
+        change(&mut config);
+        verdict(|c| c.elevator = elevator::Config::Bfq(config))
+    };
+    assert_eq!(bfq(|c| c.fifo_expire_sync = Span::from_secs(60)), Ok(()));
+    assert_eq!(
+        bfq(|c| c.fifo_expire_sync = Span::from_secs(61)),
+        Err("fifo_expire_sync")
+    );
+    assert_eq!(bfq(|c| c.fifo_expire_async = Span::from_secs(60)), Ok(()));
+    assert_eq!(
+        bfq(|c| c.fifo_expire_async = Span::from_secs(61)),
+        Err("fifo_expire_async")
+    );
+    assert_eq!(bfq(|c| c.back_seek_max = 1 << 30), Ok(()));
+    assert_eq!(
+        bfq(|c| c.back_seek_max = (1 << 30) + 1),
+        Err("back_seek_max")
+    );
+    assert_eq!(bfq(|c| c.back_seek_penalty = 0), Err("back_seek_penalty"));
+    assert_eq!(bfq(|c| c.back_seek_penalty = 1000), Ok(()));
+    assert_eq!(
+        bfq(|c| c.back_seek_penalty = 1001),
+        Err("back_seek_penalty")
+    );
+    assert_eq!(bfq(|c| c.slice_idle = Span::ZERO), Ok(()));
+    assert_eq!(bfq(|c| c.slice_idle = Span::from_secs(1)), Ok(()));
+    assert_eq!(
+        bfq(|c| c.slice_idle = Span::from_millis(1001)),
+        Err("slice_idle")
+    );
+    assert_eq!(bfq(|c| c.max_budget = 1 << 31), Ok(()));
+    assert_eq!(bfq(|c| c.max_budget = (1 << 31) + 1), Err("max_budget"));
+    assert_eq!(bfq(|c| c.timeout_sync = Span::from_millis(1)), Ok(()));
+    assert_eq!(bfq(|c| c.timeout_sync = Span::from_secs(60)), Ok(()));
+    assert_eq!(
+        bfq(|c| c.timeout_sync = Span::from_secs(61)),
+        Err("timeout_sync")
+    );
+    assert_eq!(
+        bfq(|c| c.async_charge_factor = 0),
+        Err("async_charge_factor")
+    );
+    assert_eq!(bfq(|c| c.async_charge_factor = 100), Ok(()));
+    assert_eq!(
+        bfq(|c| c.async_charge_factor = 101),
+        Err("async_charge_factor")
+    );
+    assert_eq!(bfq(|c| c.seeky_threshold = 32), Ok(()));
+    assert_eq!(bfq(|c| c.seeky_threshold = 33), Err("seeky_threshold"));
+    let strict = |ms| bfq::Config {
+        strict_guarantees: true,
+        slice_idle: Span::from_millis(ms),
+        ..bfq::Config::default()
+    };
+    assert_eq!(strict(8).validate(), Ok(()));
+    assert_eq!(strict(7).validate().unwrap_err().field, "slice_idle");
+}
+
+#[test]
+fn tunables_of_contract_are_kept_to_the_number() {
+    let contract = |change: fn(&mut contract::Config)| {
+        let mut config = contract::Config::default();
+        change(&mut config);
+        verdict(|c| c.elevator = elevator::Config::Contract(config))
+    };
+    assert_eq!(contract(|c| c.catch_up = Span::from_secs(10)), Ok(()));
+    assert_eq!(
+        contract(|c| c.catch_up = Span::from_millis(10_001)),
+        Err("catch_up")
+    );
+    assert_eq!(contract(|c| c.forget = Span::from_secs(10)), Ok(()));
+    assert_eq!(
+        contract(|c| c.forget = Span::from_millis(10_001)),
+        Err("forget")
+    );
+}
+
+fn layer() -> Layer {
+    let mut config = config();
+    config.drive.capacity = Some(Capacity {
+        read: 1_000_000,
+        write: 1_000_000,
+        iops: 1_000,
+        ..Capacity::NONE
+    });
+    Layer::new(config).unwrap()
+}
+
+fn add(id: u32, parent: GroupId, contract: Contract) -> Edit {
+    Edit::AddGroup {
+        id: GroupId(id),
+        parent,
+        contract,
+    }
+}
+
+/// What is said to one client with this contract on an otherwise free drive.
+fn sold(contract: Contract) -> Result<(), Refusal> {
+    layer()
+        .change(Instant::ZERO, &[add(1, ROOT, contract)])
+        .map(drop)
+}
+
+const FREE: Contract = Contract::DEFAULT;
+
+#[test]
+fn a_contract_that_contradicts_itself_is_refused() {
+    let min = |min, max| Contract { min, max, ..FREE };
+    let bytes = Max {
+        bandwidth: 500,
+        ..Max::NONE
+    };
+    assert_eq!(sold(min(500, bytes)), Ok(()));
+    assert_eq!(sold(min(501, bytes)), Err(Refusal::MinAboveMax(G)));
+    assert_eq!(sold(min(500, Max::NONE)), Ok(()));
+    // Reads and writes together may reach the sum of what each may have.
+    let each = Max {
+        read_bandwidth: 200,
+        write_bandwidth: 300,
+        ..Max::NONE
+    };
+    assert_eq!(sold(min(500, each)), Ok(()));
+    assert_eq!(sold(min(501, each)), Err(Refusal::MinAboveMax(G)));
+    let reads = Max {
+        read_bandwidth: 200,
+        ..Max::NONE
+    };
+    assert_eq!(sold(min(500, reads)), Ok(()));
+    let requests = |min_iops, max| Contract {
+        min_iops,
+        max,
+        ..FREE
+    };
+    let iops = Max {
+        iops: 50,
+        ..Max::NONE
+    };
+    assert_eq!(sold(requests(50, iops)), Ok(()));
+    assert_eq!(sold(requests(51, iops)), Err(Refusal::MinAboveMax(G)));
+    let each = Max {
+        read_iops: 20,
+        write_iops: 30,
+        ..Max::NONE
+    };
+    assert_eq!(sold(requests(50, each)), Ok(()));
+    assert_eq!(sold(requests(51, each)), Err(Refusal::MinAboveMax(G)));
+    let two = Contract {
+        min: 1,
+        min_iops: 1,
+        ..FREE
+    };
+    assert_eq!(sold(two), Err(Refusal::TwoMins(G)));
+}
+
+#[test]
+fn classes_have_conditions() {
+    let class = |class, contract| Contract { class, ..contract };
+    assert_eq!(sold(class(Class::Idle, FREE)), Ok(()));
+    let min = Contract { min: 1, ..FREE };
+    assert_eq!(sold(class(Class::Idle, min)), Err(Refusal::IdleWithMin(G)));
+    let min_iops = Contract {
+        min_iops: 1,
+        ..FREE
+    };
+    assert_eq!(
+        sold(class(Class::Idle, min_iops)),
+        Err(Refusal::IdleWithMin(G))
+    );
+    assert_eq!(
+        sold(class(Class::Realtime, FREE)),
+        Err(Refusal::RealtimeWithoutMax(G))
+    );
+    for max in [
+        Max {
+            bandwidth: 1_000,
+            ..Max::NONE
+        },
+        Max {
+            iops: 1,
+            ..Max::NONE
+        },
+    ] {
+        assert_eq!(
+            sold(class(Class::Realtime, Contract { max, ..FREE })),
+            Ok(())
+        );
+    }
+}
+
+#[test]
+fn nine_tenths_can_be_promised_and_no_more() {
+    let min = |min| Contract { min, ..FREE };
+    let mut layer = layer();
+    let promised = layer
+        .change(Instant::ZERO, &[add(1, ROOT, min(900_000))])
+        .unwrap();
+    let all = Promised {
+        bytes: 900_000,
+        iops: 0,
+        millionths: 900_000,
+    };
+    assert_eq!(promised, all);
+    let one_more = layer.change(Instant::ZERO, &[add(2, ROOT, min(1))]);
+    let Err(Refusal::OverCapacity { promised, .. }) = one_more else {
+        panic!("{one_more:?}")
+    };
+    assert_eq!(promised.bytes, 900_001);
+    assert_eq!(
+        one_more.unwrap_err().to_string(),
+        "promises add up to 90.1 % of the drive (900001 bytes/s and 0 requests/s of read 1000000 bytes/s, write 1000000 bytes/s, \
+         1000 requests/s); at most 90 % can be promised"
+    );
+}
+
+#[test]
+fn members_share_what_their_group_was_promised() {
+    let min = |min| Contract { min, ..FREE };
+    let tree = |inner| {
+        [
+            add(1, ROOT, min(1_000)),
+            add(2, G, min(600)),
+            add(3, G, min(inner)),
+        ]
+    };
+    assert!(layer().change(Instant::ZERO, &tree(400)).is_ok());
+    assert_eq!(
+        layer().change(Instant::ZERO, &tree(401)),
+        Err(Refusal::ChildrenAboveParent {
+            group: G,
+            bytes: 1_001,
+            iops: 0
+        })
+    );
+}
+
+#[test]
+fn groups_make_a_tree_of_eight_levels_with_streams_at_its_leaves() {
+    let mut layer = layer();
+    let mut change = |edit| layer.change(Instant::ZERO, &[edit]).map(drop);
+    for level in 1..=8 {
+        assert_eq!(change(add(level, GroupId(level - 1), FREE)), Ok(()));
+    }
+    assert_eq!(
+        change(add(9, GroupId(8), FREE)),
+        Err(Refusal::BadParent(GroupId(8)))
+    );
+    assert_eq!(
+        change(add(8, ROOT, FREE)),
+        Err(Refusal::GroupExists(GroupId(8)))
+    );
+    assert_eq!(
+        change(Edit::RemoveGroup(GroupId(7))),
+        Err(Refusal::GroupInUse(GroupId(7)))
+    );
+    assert_eq!(change(Edit::RemoveGroup(ROOT)), Err(Refusal::Root));
+    // From the leaf upwards each can go; the last leaves the root a leaf.
+    for level in (1..=8).rev() {
+        assert_eq!(change(Edit::RemoveGroup(GroupId(level))), Ok(()));
+    }
+    let spec = |group| StreamSpec {
+        group,
+        priority: Priority::default(),
+    };
+    let stream = layer.open(Instant::ZERO, spec(ROOT)).unwrap();
+    let below = layer.change(Instant::ZERO, &[add(1, ROOT, FREE)]);
+    assert_eq!(below, Err(Refusal::BadParent(ROOT)));
+    layer.close(Instant::ZERO, stream);
+    layer.poll(Instant::ZERO, &mut Vec::new());
+    layer.change(Instant::ZERO, &[add(1, ROOT, FREE)]).unwrap();
+    assert_eq!(
+        layer.open(Instant::ZERO, spec(ROOT)),
+        Err(OpenError::NotALeaf(ROOT))
+    );
+    let missing = GroupId(77);
+    assert_eq!(
+        layer.open(Instant::ZERO, spec(missing)),
+        Err(OpenError::NoSuchGroup(missing))
+    );
+    let stream = layer.open(Instant::ZERO, spec(G)).unwrap();
+    let remove = [Edit::RemoveGroup(G)];
+    assert_eq!(
+        layer.change(Instant::ZERO, &remove),
+        Err(Refusal::GroupInUse(G))
+    );
+    layer.close(Instant::ZERO, stream);
+    layer.poll(Instant::ZERO, &mut Vec::new());
+    assert!(layer.change(Instant::ZERO, &remove).is_ok());
+}
+
+#[test]
+fn shares_have_the_bounds_of_their_elevator() {
+    let share = |share| Contract { share, ..FREE };
+    assert_eq!(sold(share(0)), Err(Refusal::ShareOutOfRange(G, 10_000)));
+    assert_eq!(sold(share(1)), Ok(()));
+    assert_eq!(sold(share(10_000)), Ok(()));
+    assert_eq!(
+        sold(share(10_001)),
+        Err(Refusal::ShareOutOfRange(G, 10_000))
+    );
+    let mut config = config();
+    config.elevator = elevator::Config::Bfq(bfq::Config::default());
+    let mut layer = Layer::new(config).unwrap();
+    let mut sold = |number, of| {
+        layer
+            .change(Instant::ZERO, &[add(number, ROOT, share(of))])
+            .map(drop)
+    };
+    assert_eq!(sold(1, 1_000), Ok(()));
+    assert_eq!(
+        sold(2, 1_001),
+        Err(Refusal::ShareOutOfRange(GroupId(2), 1_000))
+    );
+}
+
+#[test]
+fn a_knob_or_a_max_needs_its_controller() {
+    let mut config = config();
+    config.controllers = control::Config::NONE;
+    let mut layer = Layer::new(config).unwrap();
+    let max = Max {
+        iops: 1,
+        ..Max::NONE
+    };
+    let limited = [add(1, ROOT, Contract { max, ..FREE })];
+    assert_eq!(
+        layer.change(Instant::ZERO, &limited),
+        Err(Refusal::NoController(G, Kind::Max))
+    );
+    let knobs = Knobs {
+        latency: Span::from_nanos(1),
+    };
+    let target = [add(1, ROOT, FREE), Edit::SetKnobs { id: G, knobs }];
+    let refused = layer.change(Instant::ZERO, &target).unwrap_err();
+    assert_eq!(refused, Refusal::NoController(G, Kind::Latency));
+    assert_eq!(
+        refused.to_string(),
+        "group 1: io.latency is needed and is not there"
+    );
+    assert!(layer.change(Instant::ZERO, &target[..1]).is_ok());
+}
+
+#[test]
+fn refusals_say_what_and_where() {
+    for (refusal, words) in [
+        (
+            Refusal::CapacityUnknown(G),
+            "group 1: a min or a realtime class needs the drive's capacity, which is unknown",
+        ),
+        (
+            Refusal::RealtimeWithoutMax(G),
+            "group 1: class realtime needs a max",
+        ),
+        (
+            Refusal::IdleWithMin(G),
+            "group 1: class idle can have no min",
+        ),
+        (Refusal::MinAboveMax(G), "group 1: its min is above its max"),
+        (
+            Refusal::TwoMins(G),
+            "group 1: a min in bytes or in requests, not both",
+        ),
+        (
+            Refusal::ChildrenAboveParent {
+                group: G,
+                bytes: 2,
+                iops: 3,
+            },
+            "group 1: its members were promised 2 bytes/s and 3 requests/s, more than its own min",
+        ),
+        (Refusal::ShareOutOfRange(G, 9), "group 1: a share is 1 to 9"),
+        (Refusal::NoSuchGroup(G), "group 1 does not exist"),
+        (Refusal::GroupExists(G), "group 1 exists already"),
+        (
+            Refusal::SlotOutOfRange(5),
+            "slot 5 is beyond the configured number",
+        ),
+        (Refusal::GroupInUse(G), "group 1 has members"),
+        (
+            Refusal::BadParent(G),
+            "group 1 cannot have a child: it has streams or is 8 levels deep",
+        ),
+        (
+            Refusal::NoController(G, Kind::Max),
+            "group 1: io.max is needed and is not there",
+        ),
+        (Refusal::Root, "the root group takes no contract and stays"),
+    ] {
+        assert_eq!(refusal.to_string(), words);
+    }
+    for (error, words) in [
+        (OpenError::Full, "no more streams can be opened"),
+        (OpenError::NoSuchGroup(G), "group 1 does not exist"),
+        (
+            OpenError::NotALeaf(G),
+            "group 1 has child groups; streams hang on leaves",
+        ),
+    ] {
+        assert_eq!(error.to_string(), words);
+    }
+    let times = (Instant::from_nanos(7), Span::from_micros(1));
+    assert_eq!(format!("{times:?}"), "(7ns, 1000ns)");
+}

@@ -1,0 +1,133 @@
+//! Decisions as text.
+
+use std::fmt::Write;
+
+use weir_core::Op;
+
+use crate::host::{Decision, Scene, run};
+
+/// Milliseconds in a line, and how much of what was sent in them is written out.
+const LINE: u64 = 20;
+const WIDTH: usize = 110;
+
+/// A line for every 20 ms: what was sent (client, operation, KiB, how many alike in a row), and a digest of all decisions in them: who,
+/// when to the nanosecond, what, where. Then what each client got.
+pub(crate) fn of(scene: &Scene) -> String {
+    let decisions = run(scene);
+    let mut text = format!("{}\n{}\n\n  ms  digest    sent\n", scene.name, scene.says);
+    let mut at = 0;
+    for ms in (0..scene.millis).step_by(LINE as usize) {
+        let from = at;
+        let end = (ms + LINE) * 1_000_000;
+        while decisions.get(at).is_some_and(|d| when(d) < end) {
+            at += 1;
+        }
+        let window = &decisions[from..at];
+        let line = format!("{ms:4}  {:08x}  {}", digest(window), sent(window));
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text += "\nclient  requests       KiB  longest us  mean us\n";
+    for client in 0..scene.clients.len() {
+        text += &total(&decisions, client);
+    }
+    text
+}
+
+fn when(decision: &Decision) -> u64 {
+    match decision {
+        Decision::Sent(at, ..) | Decision::Answered(at, ..) => *at,
+    }
+}
+
+fn letter(client: usize) -> char {
+    (b'a' + client as u8) as char
+}
+
+fn sent(window: &[Decision]) -> String {
+    let mut runs: Vec<(String, u32)> = Vec::new();
+    for decision in window {
+        let Decision::Sent(_, client, piece) = decision else {
+            continue;
+        };
+        let op = match piece.op {
+            Op::Read => 'r',
+            Op::Write => 'w',
+            Op::Flush => 'f',
+            _ => '?',
+        };
+        let word = format!("{}{op}{}", letter(*client), piece.length >> 10);
+        match runs.last_mut() {
+            Some((last, count)) if *last == word => *count += 1,
+            _ => runs.push((word, 1)),
+        }
+    }
+    let mut text = String::new();
+    for (word, count) in runs {
+        let word = if count > 1 {
+            format!("{word}*{count}")
+        } else {
+            word
+        };
+        if text.len() + word.len() > WIDTH {
+            return text + "…";
+        }
+        write!(text, "{word} ").unwrap();
+    }
+    text
+}
+
+/// FNV-1a over the decisions, folded to 32 bits.
+fn digest(window: &[Decision]) -> u32 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |number: u64| {
+        for byte in number.to_le_bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    for decision in window {
+        match decision {
+            Decision::Sent(at, client, piece) => {
+                for number in [*at, *client as u64, piece.offset, u64::from(piece.length)] {
+                    add(number);
+                }
+            }
+            Decision::Answered(at, client, done) => {
+                let waits = done.waits;
+                for number in [
+                    *at,
+                    *client as u64,
+                    waits.limit.as_nanos(),
+                    waits.elevator.as_nanos(),
+                ] {
+                    add(number);
+                }
+            }
+        }
+    }
+    (hash ^ hash >> 32) as u32
+}
+
+fn total(decisions: &[Decision], client: usize) -> String {
+    let (mut requests, mut bytes, mut longest, mut sum) = (0, 0, 0, 0);
+    for decision in decisions {
+        match decision {
+            Decision::Sent(_, of, piece) if *of == client => bytes += u64::from(piece.length),
+            Decision::Answered(_, of, done) if *of == client => {
+                let w = done.waits;
+                let took =
+                    (w.limit.as_nanos() + w.elevator.as_nanos() + w.drive.as_nanos()) / 1_000;
+                requests += 1;
+                longest = longest.max(took);
+                sum += took;
+            }
+            _ => {}
+        }
+    }
+    let mean = sum / requests.max(1);
+    let client = letter(client);
+    format!(
+        "{client:6}  {requests:8}  {:8}  {longest:10}  {mean:7}\n",
+        bytes >> 10
+    )
+}

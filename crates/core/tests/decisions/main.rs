@@ -1,0 +1,69 @@
+//! What each policy decides for small fixed loads: golden tables of who was sent to the drive when.
+//!
+//! A change of behaviour shows here first, as a diff to be read. `WEIR_BLESS=1 cargo test -p weir-core --test decisions` rewrites the
+//! tables in `tests/golden`.
+
+mod client;
+mod drive;
+mod host;
+mod listing;
+mod scenes;
+
+use std::path::Path;
+
+/// Runs a scene and compares what was decided with its table.
+fn check(scene: &host::Scene) {
+    let found = listing::of(scene);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(format!("{}.txt", scene.name));
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(&path, &found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let line = found
+        .lines()
+        .zip(expected.lines())
+        .position(|(a, b)| a != b);
+    let line = line.unwrap_or_else(|| found.lines().count().min(expected.lines().count()));
+    assert!(
+        found == expected,
+        "{}: decisions differ from line {}:\n  table {}\n  found {}\nWEIR_BLESS=1 rewrites the table",
+        path.display(),
+        line + 1,
+        expected.lines().nth(line).unwrap_or("(ends)"),
+        found.lines().nth(line).unwrap_or("(ends)"),
+    );
+}
+
+macro_rules! tables {
+    ($($scene:ident)*) => {
+        $(#[test]
+        fn $scene() {
+            check(&scenes::$scene());
+        })*
+    };
+}
+
+tables! {
+    none_flash
+    max_levels
+    latency_target
+    bfq_disk_mix
+    bfq_disk_thinkers
+    bfq_disk_interleaved
+    bfq_disk_random
+    bfq_flash_newcomers
+    bfq_flash_burst
+    bfq_flash_player
+    bfq_flash_groups
+    bfq_strict
+    contract_flash_promises
+    contract_flash_requests
+    contract_flash_shares
+    contract_flash_flushes
+    contract_flash_overpromised
+    contract_disk_streams
+    contract_disk_promises
+    contract_tenants
+}

@@ -1,0 +1,813 @@
+//! The scenes: each shows one or two rules of its policy at work.
+
+use weir_core::elevator::{self, bfq, contract};
+use weir_core::{
+    Capacity, Class, Contract, DriveShape, Flags, GroupId, Max, Priority, PriorityClass, ROOT, Span,
+};
+
+use crate::client::{Client, Place, RANDOM, READER, WRITER};
+use crate::drive::Kind;
+use crate::host::Scene;
+
+const FREE: Contract = Contract::DEFAULT;
+
+fn share(share: u16) -> Contract {
+    Contract { share, ..FREE }
+}
+
+fn min(min: u64) -> Contract {
+    Contract { min, ..FREE }
+}
+
+fn group(id: u32, contract: Contract) -> (u32, GroupId, Contract, Span) {
+    (id, ROOT, contract, Span::ZERO)
+}
+
+fn flash(capacity: u64) -> DriveShape {
+    DriveShape {
+        capacity: Some(Capacity {
+            read: capacity,
+            write: capacity / 2,
+            iops: 40_000,
+            ..Capacity::NONE
+        }),
+        ..DriveShape::default()
+    }
+}
+
+fn disk(capacity: Option<u64>) -> DriveShape {
+    DriveShape {
+        tags: 16,
+        rotational: true,
+        capacity: capacity.map(|rate| Capacity {
+            read: rate,
+            write: rate,
+            ..Capacity::NONE
+        }),
+        ..DriveShape::default()
+    }
+}
+
+fn scene(name: &'static str, says: &'static str, elevator: elevator::Config) -> Scene {
+    Scene {
+        name,
+        says,
+        drive: Kind::Flash,
+        shape: flash(500_000_000),
+        elevator,
+        groups: Vec::new(),
+        clients: Vec::new(),
+        millis: 500,
+    }
+}
+
+fn bfq(says: &'static str, name: &'static str, change: impl FnOnce(&mut bfq::Config)) -> Scene {
+    let mut config = bfq::Config::default();
+    change(&mut config);
+    scene(name, says, elevator::Config::Bfq(config))
+}
+
+fn contract(says: &'static str, name: &'static str) -> Scene {
+    let config = elevator::Config::Contract(contract::Config::default());
+    scene(name, says, config)
+}
+
+const G1: GroupId = GroupId(1);
+const G2: GroupId = GroupId(2);
+const G3: GroupId = GroupId(3);
+const G4: GroupId = GroupId(4);
+
+pub(crate) fn none_flash() -> Scene {
+    Scene {
+        clients: vec![
+            READER.of(ROOT, 0),
+            RANDOM.of(ROOT, 1),
+            Client {
+                flush_every: 5,
+                ..WRITER.of(ROOT, 2)
+            },
+        ],
+        millis: 100,
+        ..scene(
+            "none-flash",
+            "none: a reader, a random reader and a writer that syncs come as they come",
+            elevator::Config::None,
+        )
+    }
+}
+
+pub(crate) fn max_levels() -> Scene {
+    let tenant = Max {
+        bandwidth: 60_000_000,
+        burst: Span::from_millis(50),
+        ..Max::NONE
+    };
+    let one = Max {
+        read_iops: 700,
+        write_bandwidth: 20_000_000,
+        ..Max::NONE
+    };
+    Scene {
+        groups: vec![
+            group(
+                1,
+                Contract {
+                    max: tenant,
+                    ..FREE
+                },
+            ),
+            (2, G1, Contract { max: one, ..FREE }, Span::ZERO),
+            (3, G1, FREE, Span::ZERO),
+        ],
+        clients: vec![
+            RANDOM.of(G2, 0),
+            Client {
+                depth: 4,
+                ..WRITER.of(G2, 1)
+            },
+            Client {
+                depth: 4,
+                ..READER.of(G3, 2)
+            },
+            READER.of(G3, 3),
+        ],
+        millis: 300,
+        ..scene(
+            "max-levels",
+            "none: a and b have 700 reads/s and 20 MB/s of writes, all of them 60 MB/s",
+            elevator::Config::None,
+        )
+    }
+}
+
+pub(crate) fn latency_target() -> Scene {
+    Scene {
+        groups: vec![
+            (1, ROOT, FREE, Span::from_micros(400)),
+            (2, ROOT, FREE, Span::from_millis(20)),
+            group(3, FREE),
+        ],
+        clients: vec![
+            Client {
+                depth: 2,
+                ..RANDOM.of(G1, 0)
+            },
+            Client {
+                until: 1500,
+                ..WRITER.of(G2, 1)
+            },
+            Client {
+                depth: 32,
+                from: 300,
+                until: 1200,
+                ..WRITER.of(G3, 2)
+            },
+        ],
+        shape: DriveShape {
+            tags: 64,
+            ..flash(500_000_000)
+        },
+        millis: 2500,
+        ..scene(
+            "latency-target",
+            "none with io.latency: a is to be answered within 400 us, b within 20 ms, c whenever",
+            elevator::Config::None,
+        )
+    }
+}
+
+pub(crate) fn bfq_disk_mix() -> Scene {
+    let idle = Priority {
+        class: PriorityClass::Idle,
+        level: 7,
+    };
+    let first = Priority {
+        class: PriorityClass::BestEffort,
+        level: 0,
+    };
+    let realtime = Priority {
+        class: PriorityClass::Realtime,
+        level: 4,
+    };
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        clients: vec![
+            READER.of(ROOT, 0),
+            Client {
+                priority: first,
+                ..READER.of(ROOT, 8)
+            },
+            Client {
+                from: 30,
+                ..RANDOM.of(ROOT, 3)
+            },
+            Client {
+                until: 800,
+                ..WRITER.of(ROOT, 12)
+            },
+            Client {
+                priority: idle,
+                ..READER.of(ROOT, 14)
+            },
+            Client {
+                priority: realtime,
+                from: 600,
+                until: 700,
+                think: 5_000,
+                ..RANDOM.of(ROOT, 5)
+            },
+        ],
+        millis: 1600,
+        ..bfq(
+            "bfq on a disk: two readers, b before a, a random reader, a writer, the idle class, and f realtime for 100 ms",
+            "bfq-disk-mix",
+            |c| c.low_latency = false,
+        )
+    }
+}
+
+pub(crate) fn bfq_disk_thinkers() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        clients: vec![
+            Client {
+                think: 3_000,
+                ..READER.of(ROOT, 0)
+            },
+            Client {
+                think: 6_000,
+                ..RANDOM.of(ROOT, 8)
+            },
+            Client {
+                think: 12_000,
+                ..READER.of(ROOT, 4)
+            },
+            Client {
+                depth: 4,
+                flags: Flags::SYNC,
+                length: 16 << 10,
+                ..WRITER.of(ROOT, 12)
+            },
+            Client {
+                depth: 8,
+                from: 200,
+                ..RANDOM.of(ROOT, 6)
+            },
+        ],
+        millis: 2000,
+        ..bfq(
+            "bfq on a disk: who thinks for 3, 6 and 12 ms between requests, beside a sync writer and a deep random reader",
+            "bfq-disk-thinkers",
+            |_| {},
+        )
+    }
+}
+
+pub(crate) fn bfq_disk_interleaved() -> Scene {
+    let third = |n: u64| Client {
+        place: Place::Every(3),
+        base: n << 16,
+        ..READER
+    };
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        clients: vec![
+            third(0),
+            third(1),
+            Client {
+                until: 700,
+                ..third(2)
+            },
+            Client {
+                from: 100,
+                ..READER.of(ROOT, 8)
+            },
+            // Goes its own way after a while: the shared queue is parted again.
+            Client {
+                from: 700,
+                ..RANDOM.of(ROOT, 14)
+            },
+        ],
+        millis: 1500,
+        ..bfq(
+            "bfq on a disk: a, b and c read one file, each its third, beside d; e begins at 700 ms",
+            "bfq-disk-interleaved",
+            |_| {},
+        )
+    }
+}
+
+pub(crate) fn bfq_disk_random() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        groups: vec![
+            group(1, share(100)),
+            group(2, share(200)),
+            group(3, share(400)),
+        ],
+        clients: vec![
+            Client {
+                depth: 4,
+                ..RANDOM.of(G1, 0)
+            },
+            Client {
+                depth: 4,
+                ..RANDOM.of(G2, 5)
+            },
+            Client {
+                depth: 2,
+                think: 1_000,
+                ..RANDOM.of(G3, 10)
+            },
+            Client {
+                from: 900,
+                length: 4 << 10,
+                ..WRITER.of(G3, 14)
+            },
+        ],
+        millis: 2000,
+        ..bfq(
+            "bfq on a disk: random readers of weights 100, 200 and 400, the third with pauses; a writer begins at 900 ms",
+            "bfq-disk-random",
+            |c| c.stable_merge = false,
+        )
+    }
+}
+
+pub(crate) fn bfq_flash_newcomers() -> Scene {
+    let starts = |n: u64| Client {
+        from: 100 * n,
+        until: 100 * n + 60,
+        ..READER.of(ROOT, n)
+    };
+    Scene {
+        shape: DriveShape {
+            tags: 8,
+            ..DriveShape::default()
+        },
+        clients: vec![
+            Client {
+                until: 900,
+                ..WRITER.of(ROOT, 0)
+            },
+            Client {
+                depth: 16,
+                ..RANDOM.of(ROOT, 9)
+            },
+            starts(2),
+            starts(4),
+            Client {
+                length: 4 << 10,
+                ..starts(6)
+            },
+        ],
+        millis: 1000,
+        ..bfq(
+            "bfq on flash: programs that start (c, d, e) beside a writer and a deep random reader",
+            "bfq-flash-newcomers",
+            |_| {},
+        )
+    }
+}
+
+pub(crate) fn bfq_flash_burst() -> Scene {
+    let mut clients = vec![Client {
+        depth: 8,
+        ..WRITER.of(ROOT, 0)
+    }];
+    clients.extend((0..14).map(|n| Client {
+        from: 50 + n / 3,
+        until: 300,
+        ..READER.of(ROOT, 1 + n)
+    }));
+    clients.push(Client {
+        from: 250,
+        ..RANDOM.of(ROOT, 15)
+    });
+    Scene {
+        drive: Kind::SlowFlash,
+        shape: DriveShape {
+            tags: 8,
+            ..DriveShape::default()
+        },
+        clients,
+        millis: 600,
+        ..bfq(
+            "bfq on slow flash: fourteen that start within 5 ms, and one alone later",
+            "bfq-flash-burst",
+            |_| {},
+        )
+    }
+}
+
+pub(crate) fn bfq_flash_player() -> Scene {
+    Scene {
+        drive: Kind::SlowFlash,
+        shape: DriveShape {
+            tags: 4,
+            ..DriveShape::default()
+        },
+        clients: vec![
+            Client {
+                think: 25_000,
+                length: 128 << 10,
+                ..READER.of(ROOT, 0)
+            },
+            WRITER.of(ROOT, 1),
+            Client {
+                depth: 4,
+                ..READER.of(ROOT, 2)
+            },
+            Client {
+                from: 400,
+                flags: Flags::SYNC,
+                length: 8 << 10,
+                think: 2_000,
+                depth: 1,
+                ..WRITER.of(ROOT, 3)
+            },
+        ],
+        millis: 1600,
+        ..bfq(
+            "bfq on slow flash: a player that reads 128 KiB every 25 ms, a writer, a deep reader, and a logger that syncs",
+            "bfq-flash-player",
+            |_| {},
+        )
+    }
+}
+
+pub(crate) fn bfq_flash_groups() -> Scene {
+    Scene {
+        drive: Kind::SlowFlash,
+        shape: DriveShape {
+            tags: 8,
+            ..DriveShape::default()
+        },
+        groups: vec![
+            group(1, share(100)),
+            group(2, share(300)),
+            (3, G2, share(50), Span::ZERO),
+            (4, G2, share(150), Span::ZERO),
+        ],
+        clients: vec![
+            Client {
+                depth: 4,
+                ..READER.of(G1, 0)
+            },
+            Client {
+                depth: 2,
+                ..READER.of(G3, 1)
+            },
+            Client {
+                depth: 4,
+                until: 700,
+                ..RANDOM.of(G4, 2)
+            },
+            Client {
+                until: 500,
+                ..WRITER.of(G4, 3)
+            },
+        ],
+        millis: 1000,
+        ..bfq(
+            "bfq on slow flash: weights 100 and 300, the second with 50 and 150 below it; c leaves at 700 ms, d at 500 ms",
+            "bfq-flash-groups",
+            |c| c.low_latency = false,
+        )
+    }
+}
+
+pub(crate) fn bfq_strict() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        groups: vec![group(1, share(100)), group(2, share(300))],
+        clients: vec![
+            Client {
+                depth: 8,
+                ..READER.of(G1, 0)
+            },
+            Client {
+                think: 1_500,
+                ..READER.of(G2, 9)
+            },
+            Client {
+                from: 200,
+                ..WRITER.of(G1, 4)
+            },
+        ],
+        millis: 1000,
+        ..bfq(
+            "bfq with strict guarantees, no injection and no merging; budgets of 512 sectors",
+            "bfq-strict",
+            |c| {
+                c.strict_guarantees = true;
+                c.injection = false;
+                c.merge = false;
+                c.max_budget = 512;
+                c.low_latency = false;
+            },
+        )
+    }
+}
+
+pub(crate) fn contract_flash_promises() -> Scene {
+    let realtime = Contract {
+        class: Class::Realtime,
+        max: Max {
+            bandwidth: 20_000_000,
+            ..Max::NONE
+        },
+        ..FREE
+    };
+    Scene {
+        groups: vec![
+            group(1, min(50_000_000)),
+            group(2, share(300)),
+            group(
+                3,
+                Contract {
+                    class: Class::Idle,
+                    ..FREE
+                },
+            ),
+            group(4, realtime),
+            group(5, FREE),
+        ],
+        clients: vec![
+            Client {
+                depth: 2,
+                length: 16 << 10,
+                ..RANDOM.of(G1, 0)
+            },
+            Client {
+                until: 700,
+                ..WRITER.of(G2, 1)
+            },
+            Client {
+                depth: 4,
+                ..READER.of(G3, 2)
+            },
+            Client {
+                think: 900,
+                ..RANDOM.of(G4, 3)
+            },
+            Client {
+                from: 200,
+                depth: 8,
+                length: 512 << 10,
+                ..READER.of(GroupId(5), 4)
+            },
+        ],
+        millis: 1000,
+        ..contract(
+            "contract on flash: 50 MB/s promised to a, the rest to b's writes and e's reads, c idle, d realtime",
+            "contract-flash-promises",
+        )
+    }
+}
+
+pub(crate) fn contract_flash_requests() -> Scene {
+    Scene {
+        groups: vec![
+            group(
+                1,
+                Contract {
+                    min_iops: 3_000,
+                    ..FREE
+                },
+            ),
+            group(
+                2,
+                Contract {
+                    min_iops: 1_000,
+                    share: 10,
+                    ..FREE
+                },
+            ),
+            group(3, share(1_000)),
+        ],
+        clients: vec![
+            Client {
+                think: 100,
+                ..RANDOM.of(G1, 0)
+            },
+            Client {
+                depth: 4,
+                ..RANDOM.of(G2, 1)
+            },
+            Client {
+                depth: 32,
+                length: 128 << 10,
+                ..READER.of(G3, 2)
+            },
+        ],
+        millis: 500,
+        ..contract(
+            "contract on flash: 3000 and 1000 requests/s are promised beside a deep reader",
+            "contract-flash-requests",
+        )
+    }
+}
+
+pub(crate) fn contract_flash_shares() -> Scene {
+    Scene {
+        groups: vec![
+            group(1, share(100)),
+            group(2, share(200)),
+            group(3, share(400)),
+            group(4, share(800)),
+        ],
+        clients: vec![
+            Client {
+                depth: 16,
+                ..RANDOM.of(G1, 0)
+            },
+            Client {
+                depth: 8,
+                ..READER.of(G2, 1)
+            },
+            WRITER.of(G3, 2),
+            Client {
+                depth: 4,
+                think: 300,
+                from: 100,
+                ..READER.of(G4, 3)
+            },
+        ],
+        millis: 600,
+        ..contract(
+            "contract on flash: shares of 1 : 2 : 4 : 8",
+            "contract-flash-shares",
+        )
+    }
+}
+
+pub(crate) fn contract_flash_flushes() -> Scene {
+    Scene {
+        groups: vec![
+            group(1, min(30_000_000)),
+            group(2, FREE),
+            group(3, min(5_000_000)),
+        ],
+        clients: vec![
+            Client {
+                depth: 1,
+                ..READER.of(G1, 0)
+            },
+            Client {
+                flush_every: 9,
+                ..WRITER.of(G2, 1)
+            },
+            Client {
+                flush_every: 2,
+                depth: 1,
+                length: 4 << 10,
+                ..WRITER.of(G3, 2)
+            },
+        ],
+        millis: 500,
+        ..contract(
+            "contract on flash: two that sync, one of them promised 5 MB/s, beside a reader promised 30 MB/s",
+            "contract-flash-flushes",
+        )
+    }
+}
+
+pub(crate) fn contract_flash_overpromised() -> Scene {
+    Scene {
+        drive: Kind::SlowFlash,
+        groups: vec![
+            group(1, min(100_000_000)),
+            group(2, min(40_000_000)),
+            group(3, FREE),
+        ],
+        clients: vec![
+            Client {
+                depth: 4,
+                ..READER.of(G1, 0)
+            },
+            Client {
+                depth: 16,
+                ..RANDOM.of(G2, 1)
+            },
+            Client {
+                depth: 8,
+                ..READER.of(G3, 2)
+            },
+        ],
+        millis: 1200,
+        ..contract(
+            "contract on a drive ten times slower than stated: promises are kept in proportion",
+            "contract-flash-overpromised",
+        )
+    }
+}
+
+pub(crate) fn contract_disk_streams() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(Some(60_000_000)),
+        groups: vec![group(1, share(100)), group(2, share(300)), group(3, FREE)],
+        clients: vec![
+            READER.of(G1, 0),
+            Client {
+                think: 400,
+                ..READER.of(G2, 9)
+            },
+            Client {
+                from: 600,
+                depth: 4,
+                ..RANDOM.of(G3, 5)
+            },
+            Client {
+                from: 900,
+                until: 1200,
+                ..WRITER.of(G3, 13)
+            },
+        ],
+        millis: 2000,
+        ..contract(
+            "contract on a disk: two streams in turns, shares 1 : 3; a random reader from 600 ms, a writer from 900 to 1200 ms",
+            "contract-disk-streams",
+        )
+    }
+}
+
+pub(crate) fn contract_disk_promises() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(Some(20_000_000)),
+        groups: vec![
+            group(1, min(8_000_000)),
+            group(2, min(4_000_000)),
+            group(3, FREE),
+        ],
+        clients: vec![
+            Client {
+                think: 1_000,
+                ..READER.of(G1, 0)
+            },
+            Client {
+                depth: 2,
+                length: 256 << 10,
+                ..RANDOM.of(G2, 4)
+            },
+            WRITER.of(G3, 9),
+            Client {
+                depth: 4,
+                from: 500,
+                ..RANDOM.of(G3, 12)
+            },
+        ],
+        millis: 2000,
+        ..contract(
+            "contract on a disk: 8 and 4 MB/s are promised beside a writer and a random reader",
+            "contract-disk-promises",
+        )
+    }
+}
+
+pub(crate) fn contract_tenants() -> Scene {
+    Scene {
+        groups: vec![
+            group(
+                1,
+                Contract {
+                    share: 200,
+                    ..min(80_000_000)
+                },
+            ),
+            (2, G1, min(30_000_000), Span::ZERO),
+            (3, G1, share(300), Span::ZERO),
+            group(4, share(200)),
+        ],
+        clients: vec![
+            Client {
+                think: 150,
+                length: 32 << 10,
+                ..RANDOM.of(G2, 0)
+            },
+            Client {
+                depth: 8,
+                until: 600,
+                ..READER.of(G3, 1)
+            },
+            WRITER.of(G4, 2),
+            Client {
+                depth: 4,
+                from: 300,
+                ..READER.of(G4, 3)
+            },
+        ],
+        millis: 900,
+        ..contract(
+            "contract on flash: 80 MB/s for a tenant of which a is promised 30; b leaves at 600 ms, d begins at 300 ms",
+            "contract-tenants",
+        )
+    }
+}

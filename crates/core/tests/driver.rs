@@ -1,0 +1,163 @@
+//! What a driver sees beside dispatches and answers: hardware queues, gauges, events.
+
+use weir_core::{
+    Completion, Config, Contract, DriveShape, Edit, Event, Gauges, GroupId, Instant, Layer, Limits,
+    Mask, Max, Output, Priority, Publish, QueueId, ROOT, Request, SpaceId, StreamId, StreamSpec,
+    Tag, control, elevator,
+};
+
+fn at(us: u64) -> Instant {
+    Instant::from_nanos(us * 1_000)
+}
+
+fn layer(limits: Limits, queues: u16, tags: u16) -> Layer {
+    let drive = DriveShape {
+        queues,
+        tags,
+        ..DriveShape::default()
+    };
+    let config = Config {
+        limits,
+        drive,
+        controllers: control::Config::default(),
+        elevator: elevator::Config::None,
+    };
+    let mut layer = Layer::new(config).unwrap();
+    let space = Edit::SetSpace {
+        id: SpaceId(0),
+        size: Some(1 << 30),
+    };
+    layer.change(at(0), &[space]).unwrap();
+    layer
+}
+
+fn open(layer: &mut Layer, group: GroupId) -> StreamId {
+    let priority = Priority::default();
+    layer.open(at(0), StreamSpec { group, priority }).unwrap()
+}
+
+fn read(stream: StreamId, cookie: u64) -> Request {
+    Request {
+        stream,
+        space: SpaceId(0),
+        op: weir_core::Op::Read,
+        flags: weir_core::Flags::NONE,
+        offset: cookie * 4096,
+        length: 4096,
+        cookie,
+    }
+}
+
+/// Queue, tag and cookie of what is sent.
+fn sent(layer: &mut Layer, us: u64) -> Vec<(u16, u32, u64)> {
+    let mut out = Vec::new();
+    layer.poll(at(us), &mut out);
+    let pick = |o: &Output| match o {
+        Output::Dispatch(d) => Some((d.queue.0, d.tag.0, d.cookie)),
+        _ => None,
+    };
+    out.iter().filter_map(pick).collect()
+}
+
+#[test]
+fn a_stream_has_a_queue_and_takes_the_next_that_is_free() {
+    let mut layer = layer(Limits::default(), 3, 2);
+    let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
+    let mut ask = |stream, cookies: std::ops::Range<u64>| {
+        let requests: Vec<_> = cookies.map(|cookie| read(stream, cookie)).collect();
+        layer.submit(at(0), &requests).unwrap();
+        sent(&mut layer, 0)
+    };
+    // Tags 0 and 1 are those of queue 0, and so on.
+    assert_eq!(ask(a, 0..1), [(0, 0, 0)]);
+    assert_eq!(ask(b, 1..2), [(1, 2, 1)]);
+    assert_eq!(ask(b, 2..5), [(1, 3, 2), (2, 4, 3), (2, 5, 4)]);
+    assert_eq!(ask(b, 5..7), [(0, 1, 5)]);
+    layer.complete(at(1), &[Completion::ok(Tag(4))]);
+    assert_eq!(sent(&mut layer, 1), [(QueueId(2).0, 4, 6)]);
+}
+
+#[test]
+fn gauges_show_what_a_stream_has() {
+    let mut layer = layer(Limits::default(), 1, 1);
+    let max = Max {
+        iops: 1,
+        ..Max::NONE
+    };
+    let contract = Contract {
+        max,
+        ..Contract::DEFAULT
+    };
+    let group = Edit::AddGroup {
+        id: GroupId(1),
+        parent: ROOT,
+        contract,
+    };
+    layer.change(at(0), &[group]).unwrap();
+    let stream = open(&mut layer, GroupId(1));
+    assert_eq!(layer.gauges(stream), Some(Gauges::default()));
+    assert_eq!(layer.live(), 0);
+    layer.submit(at(5), &[read(stream, 0)]).unwrap();
+    layer
+        .submit(at(7), &[read(stream, 1), read(stream, 2)])
+        .unwrap();
+    sent(&mut layer, 7);
+    let gauges = Gauges {
+        live: 3,
+        limited: 2,
+        oldest: Some(at(5)),
+    };
+    assert_eq!(layer.gauges(stream), Some(gauges));
+    assert_eq!((layer.live(), layer.in_flight()), (3, 1));
+    layer.complete(at(9), &[Completion::ok(Tag(0))]);
+    sent(&mut layer, 9);
+    let gauges = Gauges {
+        live: 2,
+        oldest: Some(at(7)),
+        ..gauges
+    };
+    assert_eq!(layer.gauges(stream), Some(gauges));
+    assert_eq!((layer.live(), layer.in_flight()), (2, 0));
+    layer.close(at(9), stream);
+    sent(&mut layer, 9);
+    assert_eq!(layer.gauges(stream), None);
+}
+
+/// Cookies of the requests that were charged.
+struct Charged(Vec<u64>);
+
+impl Publish for Charged {
+    fn publish(&mut self, _: Instant, event: Event) {
+        if let Event::Released { cookie, .. } = event {
+            self.0.push(cookie);
+        }
+    }
+}
+
+fn charged(layer: &mut Layer) -> (Vec<u64>, u64) {
+    let mut listener = Charged(Vec::new());
+    let lost = layer.drain(&mut listener);
+    (listener.0, lost)
+}
+
+#[test]
+fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
+    let limits = Limits {
+        events: 4,
+        ..Limits::default()
+    };
+    let mut layer = layer(limits, 1, 32);
+    let stream = open(&mut layer, ROOT);
+    let mut ask = |mask, cookies: std::ops::Range<u64>| {
+        layer.listen(mask);
+        let requests: Vec<_> = cookies.map(|cookie| read(stream, cookie)).collect();
+        layer.submit(at(0), &requests).unwrap();
+        sent(&mut layer, 0);
+        charged(&mut layer)
+    };
+    assert_eq!(ask(Mask::NONE, 0..2), (vec![], 0));
+    assert_eq!(ask(Mask::LIMITS, 2..4), (vec![2, 3], 0));
+    assert_eq!(ask(Mask::LIMITS, 4..11), (vec![7, 8, 9, 10], 3));
+    assert_eq!(ask(Mask::TURNS, 11..12), (vec![], 0));
+    assert_eq!(ask(Mask::NONE, 12..13), (vec![], 0));
+}
