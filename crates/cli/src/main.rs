@@ -9,12 +9,15 @@ mod drive;
 mod drives;
 mod failure;
 mod jobs;
+mod judge;
 mod leftovers;
 mod lists;
 mod log;
 mod output;
+mod policy;
 mod progress;
 mod replay;
+mod scenario;
 mod serve;
 mod whole;
 
@@ -51,8 +54,8 @@ enum Command {
     Policies,
     /// List the modelled drives, show one, or fit one to what was published of it
     Drives(drives::Options),
-    /// List what the demo and comparisons can play
-    Scenarios,
+    /// List what the demo and comparisons can play, or print one to begin from
+    Scenarios(scenario::Options),
 }
 
 fn main() -> ExitCode {
@@ -77,7 +80,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Replay(options) => replay::run(options),
         Command::Policies => lists::policies(),
         Command::Drives(options) => drives::run(options),
-        Command::Scenarios => lists::scenarios(),
+        Command::Scenarios(options) => scenario::run(options),
     }
 }
 

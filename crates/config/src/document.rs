@@ -22,6 +22,8 @@ pub(crate) struct Document<'a> {
     /// Where each line begins.
     lines: Vec<usize>,
     pub(crate) places: Places,
+    /// Every shape of such a file, the outermost first: where a key may belong.
+    pub(crate) family: &'static [&'static Shape],
     problems: Vec<Problem>,
     /// Problems found, those not kept included.
     found: usize,
@@ -53,6 +55,7 @@ impl<'a> Document<'a> {
                 file: file.to_owned(),
                 ..Places::default()
             },
+            family: key::SERVERS,
             problems: Vec::new(),
             found: 0,
         }
@@ -145,7 +148,7 @@ impl<'a> Document<'a> {
                 let place = self.place(value.span().start);
                 self.places.keys.insert(path, place);
             } else if self.keeps() {
-                let help = nearest::key(name, called, keys);
+                let help = nearest::key(name, called, keys, self.family);
                 self.at(&key.span(), &path, "unknown key", &help);
             } else {
                 self.found += 1;
@@ -207,7 +210,8 @@ impl<'a> Entry<'a> {
     pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &Shape) -> Option<Table<'a>> {
         if !self.is_table() {
             let what = format_args!("{} is not a table", self.shown());
-            doc.wrong(self, what, &self.table_help(shape));
+            let help = self.table_help(shape, doc.family);
+            doc.wrong(self, what, &help);
             return None;
         }
         let table = self.map(doc)?;
@@ -216,11 +220,11 @@ impl<'a> Entry<'a> {
     }
 
     /// How a table of a shape is written.
-    fn table_help(&self, shape: &Shape) -> String {
+    fn table_help(&self, shape: &Shape, family: &[&Shape]) -> String {
         if shape.name.ends_with(".NAME]") {
             return format!("write one {} for each", shape.name);
         }
-        let inline = key::inline(&self.path);
+        let inline = key::inline(&self.path, family);
         format!("write it as {}", inline.as_deref().unwrap_or(shape.name))
     }
 
@@ -245,6 +249,18 @@ impl<'a> Entry<'a> {
             span: self.span.clone(),
             map,
         })
+    }
+
+    /// A string, if it is one: nothing is said if it is not.
+    pub(crate) fn as_text(&self) -> Option<&'a str> {
+        match self.value {
+            DeValue::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_integer(&self) -> bool {
+        matches!(self.value, DeValue::Integer(_))
     }
 
     pub(crate) fn is_table(&self) -> bool {

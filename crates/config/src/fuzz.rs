@@ -2,8 +2,10 @@
 
 use crate::plan::plan;
 use crate::reload::reload;
+use crate::scenario::{self, Choice};
 use crate::{Options, Server, parse};
 use weir_core::{Instant, Layer};
+use weir_drive::{Config, null};
 
 /// Reads the bytes as a server's file. The first byte, if it is 1, permits the `[test]` table and is left out.
 ///
@@ -23,6 +25,51 @@ pub fn server_file(data: &[u8]) {
             for problem in problems {
                 assert!(!problem.message.is_empty(), "{problem:?}");
                 assert!(problem.to_string().starts_with("fuzz.toml:"), "{problem}");
+            }
+        }
+    }
+}
+
+/// Reads the text as a scenario's file, or as a job file of `fio` (`ending`: `toml` or `fio`).
+///
+/// # Panics
+/// If a file is refused without a problem, or a problem has no text; if a file is accepted and a combination of what it says cannot be
+/// built, or has a client whose program does not fit its region.
+pub fn scenario_text(text: &str, ending: &str) {
+    let file = format!("fuzz.{ending}");
+    let script = match scenario::parse(text, &file) {
+        Ok(script) => script,
+        Err(problems) => {
+            assert!(!problems.is_empty(), "refused without a reason");
+            for problem in problems {
+                assert!(!problem.message.is_empty(), "{problem:?}");
+                assert!(problem.to_string().starts_with(&file), "{problem}");
+            }
+            return;
+        }
+    };
+    let drive = Config::Null(null::Config::demo());
+    let cases = script.cases().iter().map(|c| Some(c.as_str()));
+    let one = script.cases().is_empty().then_some(None);
+    for case in cases.chain(one).take(8) {
+        for policy in ["none", "bfq", "contract"] {
+            let choice = Choice {
+                drive: &drive,
+                capacity: drive.capacity(),
+                case,
+                policy,
+                seconds: None,
+            };
+            let built = script.scenario(&choice).expect("read before");
+            for client in &built.clients {
+                let fits = client.program.validate(client.region);
+                assert_eq!(fits, Ok(()), "{}", client.name);
+                let end = client.region.start + client.region.length;
+                assert!(
+                    end <= built.spaces[client.space.0 as usize],
+                    "{}",
+                    client.name
+                );
             }
         }
     }

@@ -14,7 +14,7 @@
 /// The names and texts of files that come with Weir: those of a folder beside the sources.
 macro_rules! built_in {
     ($folder:literal: $($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../", $folder, "/", $name, ".toml")))),*]
+        &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $folder, "/", $name, ".toml")))),*]
     };
 }
 

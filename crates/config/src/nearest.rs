@@ -1,7 +1,8 @@
 //! What may have been meant by a name that does not exist.
 
 use crate::document::quoted;
-use crate::{key, parameter};
+use crate::key::{self, Shape};
+use crate::parameter;
 
 /// The candidate that is nearest to `word`, if any is near.
 pub(crate) fn name<'a>(
@@ -40,7 +41,8 @@ pub(crate) fn help<'a>(
 }
 
 /// Help for an unknown key of a kind of table, `called` so, that has these keys: the nearest, or where it belongs, or all there are.
-pub(crate) fn key(word: &str, called: &str, keys: &[&str]) -> String {
+/// `family` is every shape of the file.
+pub(crate) fn key(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -> String {
     if let Some(near) = name(word, keys.iter().copied()) {
         return format!("did you mean \"{near}\"?");
     }
@@ -49,7 +51,7 @@ pub(crate) fn key(word: &str, called: &str, keys: &[&str]) -> String {
         return format!("did you mean \"{linux}\"?");
     }
     // Nobody is sent to the table of tests, which a server refuses.
-    let others = key::SERVERS.iter().filter(|s| s.name != key::TEST.name);
+    let others = family.iter().filter(|s| s.name != key::TEST.name);
     let others = others.map(|s| (s.name, s.names()));
     let models = parameter::KINDS.iter().map(|k| (k.called, k.keys()));
     let others: Vec<_> = others.chain(models).collect();

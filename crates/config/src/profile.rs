@@ -138,7 +138,7 @@ pub(crate) fn profile<'a>(
     })
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_';
     name.len() <= 64
         && name.bytes().all(inner)

@@ -1,6 +1,5 @@
 //! A drive that is compared on, and what it can do.
 
-use super::kind::Which;
 use crate::drive;
 use crate::drives;
 use crate::failure::Failure;
@@ -17,8 +16,8 @@ pub(super) struct Drive {
     pub(super) about: String,
     /// The model.
     pub(super) config: weir_drive::Config,
-    capacity: OnceLock<Capacity>,
-    alone: Mutex<Vec<(Which, Vec<Option<Alone>>)>>,
+    capacity: OnceLock<Option<Capacity>>,
+    alone: Mutex<Vec<(usize, Vec<Option<Alone>>)>>,
 }
 
 impl Drive {
@@ -40,18 +39,17 @@ impl Drive {
     }
 
     /// What it can do, as far as contracts count with it; measured once.
-    pub(super) fn capacity(&self) -> Result<Capacity, Failure> {
-        if let Some(capacity) = self.capacity.get() {
-            return Ok(*capacity);
-        }
-        let capacity = drive::capacity(&self.config)?;
-        Ok(*self.capacity.get_or_init(|| capacity))
+    ///
+    /// `None`: it has no bound, so that nothing can be promised of it.
+    pub(super) fn capacity(&self) -> Option<Capacity> {
+        let measured = || drive::capacity(&self.config).ok();
+        *self.capacity.get_or_init(measured)
     }
 
     /// What each client of a case gets with the drive to itself, where something is promised to it; played once.
     pub(super) fn alone(
         &self,
-        case: Which,
+        case: usize,
         scenario: &weir_sim::Scenario,
     ) -> Result<Vec<Option<Alone>>, weir_sim::Error> {
         let contracts = (0..scenario.clients.len()).map(|at| scenario.contract(at));

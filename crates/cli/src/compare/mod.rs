@@ -1,25 +1,25 @@
 //! `weir compare`: policies beside each other, on drives and in cases, in virtual time.
 
+mod asked;
 mod drive;
-mod kind;
 mod pooled;
 mod report;
 mod why;
 mod work;
 
-pub(crate) use kind::Scenario;
-
 use crate::failure::Failure;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
+use crate::policy::Policy;
 use crate::progress::Progress;
+use crate::scenario;
 use crate::whole;
 use clap::Args;
 use drive::Drive;
-use kind::{Case, Policy};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use weir_config::scenario::Script;
 use weir_measure::to_line;
 use weir_report::{CompareReport, compare_page, compare_table};
 use work::{Cell, Outcome, Plan};
@@ -27,21 +27,20 @@ use work::{Cell, Outcome, Plan};
 /// What to compare, how often, and what to write.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What to play
-    #[arg(value_enum, value_name = "SCENARIO")]
-    scenario: Scenario,
+    /// What to play: a name (see `weir scenarios`), a scenario's file, or a job file of fio (.fio)
+    scenario: String,
     /// A drive by name (see `weir drives`) or its profile's file; may be given several times [default: those of the scenario]
     #[arg(long = "drive", value_name = "DRIVE")]
     drives: Vec<String>,
     /// A case of the scenario; may be given several times [default: all]
-    #[arg(long = "case", value_name = "CASE", value_enum)]
-    cases: Vec<Case>,
+    #[arg(long = "case", value_name = "CASE")]
+    cases: Vec<String>,
     /// A policy; may be given several times [default: those that the scenario is about]
     #[arg(long = "policy", value_name = "POLICY", value_enum)]
     policies: Vec<Policy>,
-    /// Runs of each, with different random numbers, 1 to 10000
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = |n: &str| whole::number(n, 1..=10_000))]
-    repetitions: u32,
+    /// Runs of each, with different random numbers, 1 to 10000 [default: what the scenario says, else 10]
+    #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
+    repetitions: Option<u32>,
     /// Seconds measured in each run, 1 to 3600 [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
@@ -50,6 +49,9 @@ pub(crate) struct Options {
     /// Check every decision of every run against independent models of the rules
     #[arg(long)]
     audit: bool,
+    /// Fail (exit status 1) if what the scenario asks for does not come out
+    #[arg(long)]
+    check: bool,
     /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -74,21 +76,32 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let lines = json.is_some().then(|| lines(&cells));
     let report = report::report(&plan, &cells)?;
     show(&report, json, page, lines)?;
+    let checked = options.check.then(|| asked::check(&plan, &cells));
     let runs = plan.cells().len() * plan.repetitions as usize;
     let took = began.elapsed().as_secs_f64();
     output::tell(&format!("{runs} runs in {took:.1} s"));
-    Ok(())
+    checked.unwrap_or(Ok(()))
 }
 
 /// Everything that is going to be played.
 fn plan(options: &Options) -> Result<Plan, Failure> {
-    let scenario = options.scenario;
+    let script = scenario::find(&options.scenario)?;
+    if options.check && script.expects().is_empty() {
+        let reason = format!(
+            "--check: {} asks for nothing; add an [[expect]]",
+            script.name()
+        );
+        return Err(Failure::Usage(reason));
+    }
     let drives = match &options.drives[..] {
-        [] => scenario.drives().iter().map(|&d| d.into()).collect(),
+        [] => script.drives().to_vec(),
         some => unique(some),
     };
-    let cases = scenario.cases(&unique(&options.cases))?;
-    let policies = scenario.policies(&unique(&options.policies))?;
+    let cases = cases(&script, &unique(&options.cases))?;
+    let policies = match &options.policies[..] {
+        [] => policies(&script)?,
+        some => unique(some),
+    };
     let drives = drives.iter().map(|name| Drive::find(name));
     let drives = drives.collect::<Result<Vec<_>, _>>()?;
     for (n, drive) in drives.iter().enumerate() {
@@ -98,14 +111,42 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
         }
     }
     Ok(Plan {
-        scenario,
+        repetitions: options.repetitions.unwrap_or(script.repetitions()),
+        script,
         drives,
         cases,
         policies,
-        repetitions: options.repetitions,
         seconds: options.seconds,
         audit: options.audit,
     })
+}
+
+/// The cases to play if these are asked for.
+fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<String>>, Failure> {
+    let all = script.cases();
+    if let Some(unknown) = asked.iter().find(|c| !all.contains(c)) {
+        let name = script.name();
+        let there = match all {
+            [] => "has no cases".to_owned(),
+            all => format!("has the cases {}", all.join(", ")),
+        };
+        return Err(Failure::Usage(format!("--case {unknown}: {name} {there}")));
+    }
+    let chosen = if asked.is_empty() { all } else { asked };
+    Ok(match chosen {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    })
+}
+
+/// The policies that a scenario is about.
+pub(crate) fn policies(script: &Script) -> Result<Vec<Policy>, Failure> {
+    let names = script.policies().iter();
+    let found = names.map(|name| {
+        let found = Policy::find(name);
+        found.ok_or_else(|| Failure::Usage(format!("there is no policy {name:?}")))
+    });
+    found.collect()
 }
 
 /// Each value once, in the order in which they come first.
@@ -124,7 +165,7 @@ fn play(plan: &Plan, jobs: usize) -> Result<Vec<(Cell, Vec<Outcome>)>, Failure> 
     let total = plan.cells().len() * plan.repetitions as usize;
     let step = |runs: usize| Duration::from_secs(runs as u64);
     let mut progress = Progress::new(step(total));
-    progress.name(plan.scenario.name(), &format!("{total} runs"));
+    progress.name(plan.script.name(), &format!("{total} runs"));
     let outcomes = work::play(plan, jobs, |done| progress.set(step(done)));
     progress.clear();
     let mut outcomes = outcomes?.into_iter();

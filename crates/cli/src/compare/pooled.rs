@@ -1,7 +1,7 @@
 //! The repetitions of a cell taken together.
 
 use super::work::Outcome;
-use crate::demo;
+use crate::judge;
 use weir_measure::{Histogram, Record, SplitUs, TOTAL};
 
 /// The repetitions of a cell taken together.
@@ -157,7 +157,7 @@ impl Pooled {
 
 /// The mean over all repetitions.
 fn busy(outcomes: &[Outcome]) -> Option<f64> {
-    let parts = outcomes.iter().map(|o| demo::busy(&o.records));
+    let parts = outcomes.iter().map(|o| judge::busy(&o.records));
     let parts = parts.collect::<Option<Vec<f64>>>()?;
     (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
 }

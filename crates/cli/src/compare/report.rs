@@ -1,11 +1,12 @@
 //! From what was measured to what is shown.
 
+use super::asked;
 use super::drive::Drive;
-use super::kind::{Case, Policy, Which};
 use super::pooled::{Pooled, Split};
 use super::why::{self, Beside};
 use super::work::{Cell, Outcome, OverTime, Plan};
 use crate::failure::Failure;
+use crate::policy::Policy;
 use weir_measure::{Record, TOTAL};
 use weir_report::number::figure;
 use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
@@ -18,7 +19,7 @@ pub(super) fn report(
     plan: &Plan,
     cells: &[(Cell, Vec<Outcome>)],
 ) -> Result<CompareReport, Failure> {
-    let target = plan.scenario.target();
+    let target = plan.script.target();
     let pooled = cells.iter();
     let pooled: Vec<Pool> = pooled
         .map(|(cell, outcomes)| (*cell, Pooled::new(outcomes, target)))
@@ -29,14 +30,18 @@ pub(super) fn report(
         let mine: Vec<&Pool> = pooled.iter().filter(|(cell, _)| here(cell)).collect();
         let first = cells.iter().filter(|(cell, _)| here(cell));
         let over_time = first.map(|(_, outcomes)| over_time(outcomes.first()?, target));
-        drives.push(one(plan, drive, &mine, over_time)?);
+        let mut shown = one(plan, drive, &mine, over_time)?;
+        let here: Vec<_> = cells.iter().filter(|(cell, _)| here(cell)).collect();
+        asked::show(plan, &here, &mut shown);
+        drives.push(shown);
     }
     Ok(CompareReport {
-        scenario: plan.scenario.name().into(),
-        load: plan.scenario.load().into(),
+        scenario: plan.script.name().into(),
+        load: plan.script.load().into(),
         target: target.into(),
         parts: Split::NAMES.map(str::to_owned).to_vec(),
         drives,
+        latency: asked::shows_latency(&plan.script),
         notes: notes(plan),
     })
 }
@@ -52,11 +57,11 @@ fn one(
         .iter()
         .zip(over_time)
         .map(|((cell, pooled), over_time)| {
-            let beside = beside(cells, *cell);
+            let beside = beside(plan, cells, *cell);
             let none = beside.none.and_then(Pooled::mean_us);
             let latency = (!pooled.latency.is_empty()).then(|| (&pooled.latency).into());
             ComparedCell {
-                case: cell.case.map_or_else(String::new, |c| c.name().into()),
+                case: plan.case(*cell).unwrap_or_default().to_owned(),
                 policy: cell.policy.name().into(),
                 requests: pooled.latency.count(),
                 latency_us: latency,
@@ -65,13 +70,14 @@ fn one(
                 total_mbps: pooled.total_mbps,
                 busy: pooled.busy,
                 parts_us: pooled.split.parts().to_vec(),
-                why: why::sentence(cell.policy, pooled, &beside),
+                why: why::sentence(&plan.script, cell.policy, pooled, &beside),
+                asked: Vec::new(),
                 over_time,
             }
         });
     let shown = shown.collect();
-    let lines = plan.cases.iter();
-    let lines = lines.flat_map(|&case| lines_of(cells, case));
+    let lines = 0..plan.cases.len();
+    let lines = lines.flat_map(|case| lines_of(plan, cells, case));
     Ok(ComparedDrive {
         name: drive.name.clone(),
         about: format!(
@@ -85,7 +91,7 @@ fn one(
 }
 
 /// What a case's cells are seen beside.
-fn beside<'a>(cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
+fn beside<'a>(plan: &'a Plan, cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
     let of = |policy| {
         let mut same = cells.iter().filter(|(c, _)| c.case == cell.case);
         let found = same.find(|(c, _)| c.policy == policy);
@@ -94,18 +100,19 @@ fn beside<'a>(cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
     Beside {
         none: of(Policy::None),
         bfq: of(Policy::Bfq),
-        others: cell.case.map_or("others", Case::name),
+        others: plan.case(cell).unwrap_or("others"),
     }
 }
 
 /// Why the cells of a case came out as they did: in a line, and another for what was promised.
-fn lines_of(cells: &[&Pool], case: Which) -> Vec<String> {
-    let head = case.map_or_else(String::new, |c| format!("{}: ", c.name()));
+fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
+    let head = plan.cases[case].as_ref();
+    let head = head.map_or_else(String::new, |c| format!("{c}: "));
     let (mut each, mut verdicts) = (Vec::new(), Vec::new());
     for (cell, pooled) in cells.iter().filter(|(cell, _)| cell.case == case) {
-        let beside = beside(cells, *cell);
+        let beside = beside(plan, cells, *cell);
         each.push(why::short(cell.policy, pooled, &beside));
-        let verdict = why::verdict(cell.policy, pooled, &beside);
+        let verdict = why::verdict(&plan.script, cell.policy, pooled, &beside);
         verdicts.extend(verdict.map(|v| format!("{head}{v}")));
     }
     let mut lines = vec![format!("{head}{}.", each.join("; "))];

@@ -1,7 +1,8 @@
 //! Why it came out as it did, in words, from where the time of requests went.
 
-use super::kind::Policy;
 use super::pooled::{Pooled, Split};
+use crate::policy::Policy;
+use weir_config::scenario::{Asked, Script};
 use weir_report::number::{duration, figure, percent, plain, short as digits};
 
 /// What the cell of a policy is seen beside: cells of the same case, and what the drive can do.
@@ -10,7 +11,7 @@ pub(super) struct Beside<'a> {
     pub(super) none: Option<&'a Pooled>,
     pub(super) bfq: Option<&'a Pooled>,
     /// What the others are called.
-    pub(super) others: &'static str,
+    pub(super) others: &'a str,
 }
 
 /// What is less than this part of the time is not worth a word.
@@ -39,7 +40,12 @@ pub(super) fn short(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Str
 }
 
 /// In a sentence or two.
-pub(super) fn sentence(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> String {
+pub(super) fn sentence(
+    script: &Script,
+    policy: Policy,
+    pooled: &Pooled,
+    beside: &Beside<'_>,
+) -> String {
     let Some((part, place)) = main_part(&pooled.split) else {
         return "No request of the target was answered.".into();
     };
@@ -71,7 +77,7 @@ pub(super) fn sentence(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> 
         format!("; the drive is busy for {} of the time", percent(busy))
     });
     text.push(format!("All together get {total} MB/s{busy}."));
-    text.extend(verdict(policy, pooled, beside).map(|v| capital(&v)));
+    text.extend(verdict(script, policy, pooled, beside).map(|v| capital(&v)));
     text.join(" ")
 }
 
@@ -99,11 +105,18 @@ impl Fate {
     }
 }
 
-/// Whether a promise to the target was kept, and what it left to the others beside what bfq leaves them. `None` where nothing was promised.
-pub(super) fn verdict(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Option<String> {
-    if policy != Policy::Contract {
-        return None;
-    }
+/// Whether a promise to the target was kept, and what it left to the others beside what bfq leaves them. `None` where nothing was promised,
+/// or it is not asked for under this policy.
+pub(super) fn verdict(
+    script: &Script,
+    policy: Policy,
+    pooled: &Pooled,
+    beside: &Beside<'_>,
+) -> Option<String> {
+    let name = policy.name();
+    let promises = script.expects().iter();
+    let mut promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
+    promises.find(|e| e.is_required(name))?;
     let promise = pooled.promise?;
     let (got, promised) = (figure(pooled.target_mbps), plain(promise.mbps));
     let got = format!("{got} of {promised} MB/s promised");
@@ -123,7 +136,7 @@ pub(super) fn verdict(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> O
         let (mine, bfq) = (rest(pooled), rest(bfq));
         format!("; the others get {mine} MB/s, and {bfq} under bfq")
     });
-    Some(format!("contract: {kept}{beside}."))
+    Some(format!("{name}: {kept}{beside}."))
 }
 
 /// The largest part of the time, and what it is called.
@@ -157,6 +170,10 @@ mod tests {
             busy: Some(0.97),
             promise: None,
         }
+    }
+
+    fn latency() -> Script {
+        weir_config::scenario::find("latency").unwrap()
     }
 
     fn queued() -> Split {
@@ -198,12 +215,12 @@ mod tests {
         let idle = "bfq 99% being served (others 80% waiting while BFQ idles, keep 10%)";
         assert_eq!(short(Policy::Bfq, &bfq, &beside), idle);
         assert_eq!(
-            sentence(Policy::None, &none, &beside),
+            sentence(&latency(), Policy::None, &none, &beside),
             "A request of the target takes 39.0 ms and is in the drive's queue for 97% of it, behind commands of the readers: 31.0 are \
              in the drive on average. All together get 500.1 MB/s; the drive is busy for 97% of the time."
         );
         assert_eq!(
-            sentence(Policy::Bfq, &bfq, &beside),
+            sentence(&latency(), Policy::Bfq, &bfq, &beside),
             "A request of the target takes 100 us and is being served for 99% of it. The readers wait while BFQ idles for 80% of their \
              time and get 10% of what they get under none. All together get 90.00 MB/s; the drive is busy for 97% of the time."
         );
@@ -221,7 +238,10 @@ mod tests {
             bfq: Some(&bfq),
             others: "readers",
         };
-        assert_eq!(verdict(Policy::Contract, &contract, &beside), None);
+        assert_eq!(
+            verdict(&latency(), Policy::Contract, &contract, &beside),
+            None
+        );
         let promise = |kept, alone| Promise {
             mbps: 10.0,
             alone_mbps: Some(alone),
@@ -230,7 +250,8 @@ mod tests {
         };
         let rest = "; the others get 500.0 MB/s, and 4.00 under bfq.";
         let got = "11.00 of 10 MB/s promised";
-        let said = |contract: &Pooled| verdict(Policy::Contract, contract, &beside).unwrap();
+        let said =
+            |contract: &Pooled| verdict(&latency(), Policy::Contract, contract, &beside).unwrap();
         contract.promise = Some(promise(true, 23.0));
         let kept = format!("contract: kept: {got} (9.90 in the worst second){rest}");
         assert_eq!(said(&contract), kept);
@@ -240,6 +261,6 @@ mod tests {
         contract.promise = Some(promise(false, 0.71));
         let limited = format!("contract: out of reach: {got}; alone it gets 0.71 MB/s{rest}");
         assert_eq!(said(&contract), limited);
-        assert_eq!(verdict(Policy::Bfq, &contract, &beside), None);
+        assert_eq!(verdict(&latency(), Policy::Bfq, &contract, &beside), None);
     }
 }

@@ -1,21 +1,24 @@
 //! The runs of a comparison, over several threads.
 
 use super::drive::Drive;
-use super::kind::{Policy, Scenario, Which};
+use crate::check;
 use crate::failure::Failure;
+use crate::policy::Policy;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use weir_config::scenario::{Choice, Script};
 use weir_core::Span;
 use weir_measure::{Course, Histogram, Record};
-use weir_sim::{Alone, Auditors, Results, Run};
+use weir_sim::{Alone, Auditors, Results, Run, Scenario};
 
 /// Everything that is going to be played.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) scenario: Scenario,
+    pub(super) script: Script,
     pub(super) drives: Vec<Drive>,
-    pub(super) cases: Vec<Which>,
+    /// `None` where there is but one.
+    pub(super) cases: Vec<Option<String>>,
     pub(super) policies: Vec<Policy>,
     pub(super) repetitions: u32,
     pub(super) seconds: Option<u32>,
@@ -27,7 +30,7 @@ pub(super) struct Plan {
 pub(super) struct Cell {
     /// Its place in the plan.
     pub(super) drive: usize,
-    pub(super) case: Which,
+    pub(super) case: usize,
     pub(super) policy: Policy,
 }
 
@@ -36,6 +39,8 @@ pub(super) struct Cell {
 pub(super) struct Outcome {
     /// Of each client, and of the total.
     pub(super) records: Vec<Record>,
+    /// What was played.
+    pub(super) scenario: Scenario,
     /// The target's latencies.
     pub(super) latency: Histogram,
     /// How it went over time; of the first repetition.
@@ -60,7 +65,7 @@ impl Plan {
     pub(super) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for drive in 0..self.drives.len() {
-            for &case in &self.cases {
+            for case in 0..self.cases.len() {
                 let cell = |&policy| Cell {
                     drive,
                     case,
@@ -72,10 +77,32 @@ impl Plan {
         cells
     }
 
+    /// A cell's case, if there are several.
+    pub(super) fn case(&self, cell: Cell) -> Option<&str> {
+        self.cases[cell.case].as_deref()
+    }
+
+    /// What a cell plays, and under what.
+    fn build(&self, cell: Cell) -> Result<(Scenario, weir_sim::Policy), Failure> {
+        let drive = &self.drives[cell.drive];
+        let choice = Choice {
+            drive: &drive.config,
+            capacity: drive.capacity(),
+            case: self.case(cell),
+            policy: cell.policy.name(),
+            seconds: self.seconds,
+        };
+        let refuse = |problems: Vec<_>| check::refuse(&problems);
+        let scenario = self.script.scenario(&choice).map_err(refuse)?;
+        let mut policy = cell.policy.build(&scenario);
+        let tuned = self.script.tune(&choice, &mut policy.elevator);
+        tuned.map_err(refuse)?;
+        Ok((scenario, policy))
+    }
+
     fn play(&self, cell: Cell, repetition: u32) -> Result<Outcome, Failure> {
         let drive = &self.drives[cell.drive];
-        let (scenario, policy) =
-            (self.scenario).build(drive, cell.case, cell.policy, self.seconds)?;
+        let (scenario, policy) = self.build(cell)?;
         let alone = drive.alone(cell.case, &scenario);
         let alone = alone.map_err(|error| self.failed(cell, &error))?;
         let mut auditors = self.audit.then(Auditors::new);
@@ -98,18 +125,25 @@ impl Plan {
             );
             return Err(self.failed(cell, &reason));
         }
-        Ok(self.outcome(drive, &alone, results))
+        Ok(self.outcome(drive, &scenario, &alone, results))
     }
 
-    fn outcome(&self, drive: &Drive, alone: &[Option<Alone>], mut results: Results) -> Outcome {
+    fn outcome(
+        &self,
+        drive: &Drive,
+        scenario: &Scenario,
+        alone: &[Option<Alone>],
+        mut results: Results,
+    ) -> Outcome {
         results.run.drive.clone_from(&drive.name);
         let records = results.records(alone);
-        let target = self.scenario.target();
-        let target = results.clients.iter().find(|c| c.name == target);
-        let meter = &target.expect("every scenario has its target").meter;
+        let name = self.script.target();
+        let target = results.clients.iter().find(|c| c.name == name);
+        let meter = &target.expect("a script checks its target").meter;
         let over_time = results.depth.as_ref().zip(meter.course());
         Outcome {
             records,
+            scenario: scenario.clone(),
             latency: meter.latency().clone(),
             over_time: over_time.map(|(depth, latency)| OverTime {
                 latency: latency.clone(),
@@ -121,12 +155,12 @@ impl Plan {
 
     /// A run failed: which, and why.
     fn failed(&self, cell: Cell, reason: &impl ToString) -> Failure {
-        let case = cell
-            .case
-            .map_or_else(String::new, |c| format!(", {}", c.name()));
+        let case = self
+            .case(cell)
+            .map_or_else(String::new, |c| format!(", {c}"));
         Failure::Run(format!(
             "{} on {}{case}, {}: {}",
-            self.scenario.name(),
+            self.script.name(),
             self.drives[cell.drive].name,
             cell.policy.name(),
             reason.to_string()

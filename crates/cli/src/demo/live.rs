@@ -2,9 +2,10 @@
 
 use super::scrape::Scrape;
 use super::storage::Storage;
-use super::{Policy, Priority, directory};
+use super::{Priority, directory};
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
+use crate::policy::Policy;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -248,7 +249,7 @@ impl Live {
         let run = Run {
             scenario: scenario.name.clone(),
             drive: stage.storage.name(),
-            case: scenario.name.clone(),
+            case: scenario.case.clone(),
             policy: self.policy.name().into(),
             repeat: 0,
             place: Some(Place::Serve),

@@ -2,45 +2,46 @@
 
 mod best;
 mod directory;
-mod judge;
 mod live;
-mod policy;
+mod playable;
 mod report;
-mod scenario;
 mod scrape;
 mod storage;
 mod twin;
 
-pub(crate) use judge::busy;
-pub(crate) use policy::Policy;
-pub(crate) use scenario::Scenario;
 use storage::Storage;
 
+use crate::check;
+use crate::compare;
 use crate::drive;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
+use crate::policy::Policy;
 use crate::progress::Progress;
+use crate::scenario;
 use crate::whole;
 use clap::{Args, ValueEnum};
 use report::Played;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_config::scenario::{Choice, Script};
+use weir_core::Capacity;
 use weir_measure::{Record, to_line};
 use weir_report::{DemoReport, demo_page, demo_table, demo_table_all};
 
 /// What to play, where, and what to write.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Seconds measured under each policy, 1 to 3600
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = |n: &str| whole::number(n, 1..=3600))]
-    seconds: u32,
+    /// Seconds measured under each policy, 1 to 3600 [default: those of the scenario]
+    #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
+    seconds: Option<u32>,
     /// A policy to compare; may be given several times [default: all that the scenario is about]
     #[arg(long = "policy", value_name = "POLICY", value_enum)]
     policies: Vec<Policy>,
-    /// What to play
-    #[arg(long, value_enum, default_value = "contract", value_name = "SCENARIO")]
-    scenario: Scenario,
+    /// What to play: a name (see `weir scenarios`), a scenario's file, or a job file of fio (.fio)
+    #[arg(long, default_value = "contract", value_name = "SCENARIO")]
+    scenario: String,
     /// Read this file in place of the embedded drive, past the page cache; created with 1 GiB of data if it is not there
     #[arg(long, value_name = "PATH", conflicts_with = "device")]
     file: Option<PathBuf>,
@@ -82,7 +83,9 @@ pub(crate) enum Priority {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let script = scenario::find(&options.scenario)?;
     let storage = Storage::new(options)?;
+    playable::check(&script, options.on)?;
     if options.html.as_os_str() == "-" {
         let reason = "--html writes a file; only --json writes to standard output";
         return Err(Failure::Usage(reason.into()));
@@ -102,11 +105,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         other => other,
     })?;
     let size = storage.prepare(&leftovers)?;
-    let policies = policies(options);
-    let mut progress = progress(options, &policies, size.is_some());
-    let scenario = scenario(options, &storage, size, &leftovers, &mut progress)?;
+    let policies = policies(options, &script)?;
+    let mut progress = progress(options, &script, &policies, size.is_some())?;
+    let scenario = scenario(options, &script, &storage, size, &leftovers, &mut progress)?;
     let played = Played {
-        kind: options.scenario,
+        script: &script,
         scenario: &scenario,
         storage: &storage,
         on: options.on,
@@ -120,45 +123,59 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 /// A bar over everything that is going to be done.
-fn progress(options: &Options, policies: &[Policy], measured: bool) -> Progress {
-    let warm_up = Duration::from_nanos(scenario::WARM_UP.as_nanos());
-    let each = warm_up + Duration::from_secs(options.seconds.into());
+fn progress(
+    options: &Options,
+    script: &Script,
+    policies: &[Policy],
+    measured: bool,
+) -> Result<Progress, Failure> {
+    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let any = build(options, script, &drive, None)?;
+    let each = Duration::from_nanos((any.warm_up + any.duration).as_nanos());
     let measuring = if measured {
         storage::MEASURING
     } else {
         Duration::ZERO
     };
-    Progress::new(measuring + each * policies.len() as u32)
+    Ok(Progress::new(measuring + each * policies.len() as u32))
+}
+
+/// The scenario on a drive that can do so much.
+fn build(
+    options: &Options,
+    script: &Script,
+    drive: &weir_drive::Config,
+    capacity: Option<Capacity>,
+) -> Result<weir_sim::Scenario, Failure> {
+    let choice = Choice {
+        drive,
+        capacity,
+        case: None,
+        policy: "",
+        seconds: options.seconds,
+    };
+    (script.scenario(&choice)).map_err(|problems| check::refuse(&problems))
 }
 
 /// The scenario on the embedded drive, or on what was measured before.
 fn scenario(
     options: &Options,
+    script: &Script,
     storage: &Storage,
     size: Option<u64>,
     leftovers: &Leftovers,
     progress: &mut Progress,
 ) -> Result<weir_sim::Scenario, Failure> {
     if let Storage::Model(profile) = storage {
-        return model(options, &profile.drive);
+        let capacity = drive::capacity(&profile.drive)?;
+        return build(options, script, &profile.drive, Some(capacity));
     }
     let size = size.unwrap_or_default();
     progress.name("measuring", "what the drive can do");
     let capacity = storage::measure(storage, size, leftovers, progress)?;
-    let mut scenario = options.scenario.build(options.seconds, Some(capacity));
-    storage::divide(&mut scenario, size);
-    Ok(scenario)
-}
-
-/// The scenario on a modelled drive.
-fn model(options: &Options, drive: &weir_drive::Config) -> Result<weir_sim::Scenario, Failure> {
-    let embedded = options.scenario.build(options.seconds, None);
-    if embedded.drive == *drive {
-        return Ok(embedded);
-    }
-    let capacity = drive::capacity(drive)?;
-    let mut scenario = options.scenario.build(options.seconds, Some(capacity));
-    scenario.drive = drive.clone();
+    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let mut scenario = build(options, script, &drive, Some(capacity))?;
+    storage::divide(&mut scenario, size)?;
     Ok(scenario)
 }
 
@@ -199,18 +216,18 @@ fn play(
 }
 
 /// The policies asked for, each once, in the order in which they were asked for.
-fn policies(options: &Options) -> Vec<Policy> {
+fn policies(options: &Options, script: &Script) -> Result<Vec<Policy>, Failure> {
     let asked = match &options.policies[..] {
-        [] => options.scenario.policies(),
-        some => some,
+        [] => compare::policies(script)?,
+        some => some.to_vec(),
     };
     let mut policies = Vec::new();
     for policy in asked {
-        if !policies.contains(policy) {
-            policies.push(*policy);
+        if !policies.contains(&policy) {
+            policies.push(policy);
         }
     }
-    policies
+    Ok(policies)
 }
 
 /// The records of all runs, a line each.

@@ -1,7 +1,10 @@
 //! From the records of all runs to what is shown.
 
 use super::storage::Storage;
-use super::{On, Policy, Priority, Scenario, best, judge};
+use super::{On, Priority, best};
+use crate::judge::{self, Judged};
+use crate::policy::Policy;
+use weir_config::scenario::Script;
 use weir_core::Span;
 use weir_drive::{Config, null};
 use weir_measure::{Record, TOTAL};
@@ -11,7 +14,7 @@ use weir_report::{BestFigure, DemoReport, PolicyResult};
 /// What was played, for the report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Played<'a> {
-    pub(crate) kind: Scenario,
+    pub(crate) script: &'a Script,
     pub(crate) scenario: &'a weir_sim::Scenario,
     pub(crate) storage: &'a Storage,
     pub(crate) on: On,
@@ -21,11 +24,20 @@ pub(crate) struct Played<'a> {
 /// What is shown of the runs under each policy.
 pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> DemoReport {
     let none = runs.iter().find(|r| r.0 == Policy::None);
-    let none = none.and_then(|r| total(&r.1));
+    let all = none.and_then(|r| total(&r.1));
+    let others: Vec<_> = runs.iter().map(|r| (r.0.name(), &r.1[..])).collect();
+    let verdict = |records| {
+        judge::verdict(Judged {
+            script: played.script,
+            scenario: played.scenario,
+            records,
+            others: &others,
+        })
+    };
+    let verdicts: Vec<_> = runs.iter().map(|r| verdict(&r.1)).collect();
     let mut policies = Vec::new();
-    for (policy, records) in runs {
-        let (fate, mut verdict) = judge::verdict(played.kind, &records);
-        if let (Some(all), Some(total), true) = (none, total(&records), policy != Policy::None) {
+    for ((policy, records), (fate, mut verdict)) in runs.into_iter().zip(verdicts) {
+        if let (Some(all), Some(total), true) = (all, total(&records), policy != Policy::None) {
             let part = percent(total / all);
             verdict.extend([" All together got ", &part, " of what they got under none."]);
         }
@@ -41,7 +53,7 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
     DemoReport {
         drive: drive(played),
         load: load(played),
-        target: played.kind.target().into(),
+        target: played.script.target().into(),
         best: best(played),
         contracts: contracts(played.scenario),
         policies,
@@ -113,10 +125,13 @@ fn drive(played: Played<'_>) -> String {
 }
 
 fn load(played: Played<'_>) -> String {
-    let min = played.scenario.groups.first().map_or(0, |g| g.contract.min);
-    let load = played.kind.load();
+    let groups = &played.scenario.groups;
+    let min = groups.first().map_or(0, |g| g.contract.min);
+    let load = played.script.load();
     let mut load = match min {
         0 => load.to_owned(),
+        // Who is promised what stands in the tables.
+        _ if groups.iter().any(|g| g.contract.min != min) => load.to_owned(),
         min => format!(
             "{load} Each is promised at least {} MB/s.",
             plain(min as f64 / 1e6)
@@ -130,10 +145,7 @@ fn load(played: Played<'_>) -> String {
 
 fn best(played: Played<'_>) -> Vec<BestFigure> {
     match linked(played) {
-        Some(drive) => {
-            let min = played.scenario.groups.first().map_or(0, |g| g.contract.min);
-            best::figures(played.kind, drive, min)
-        }
+        Some(drive) => best::figures(played.script, played.scenario, drive),
         // Nothing is known of other drives but what they gave.
         None => vec![BestFigure {
             what: "total, as measured before the runs".into(),

@@ -1,9 +1,10 @@
 //! What the demo's clients read.
 
-use super::{On, Options, Policy, Priority, live};
+use super::{On, Options, Priority, live};
 use crate::drives;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
+use crate::policy::Policy;
 use crate::progress::Progress;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -35,7 +36,7 @@ const SIZE: u64 = 1 << 30;
 /// Clients' parts of an image or device are multiples of this, and at least as long.
 const GRAIN: u64 = 1 << 20;
 
-/// Most clients of any scenario, and clients of a measurement.
+/// Most clients of the scenarios that come with Weir, and clients of a measurement.
 const CLIENTS: u32 = 16;
 
 /// What a measurement takes: half of it each for bandwidth and for requests.
@@ -86,14 +87,24 @@ impl Storage {
 }
 
 /// Gives each client a part of its own of an image or device of `size` bytes.
-pub(crate) fn divide(scenario: &mut weir_sim::Scenario, size: u64) {
-    let part = size / u64::from(CLIENTS) / GRAIN * GRAIN;
+///
+/// # Errors
+/// There are too many clients for it.
+pub(crate) fn divide(scenario: &mut weir_sim::Scenario, size: u64) -> Result<(), Failure> {
+    let clients = (scenario.clients.len() as u64).max(CLIENTS.into());
+    let part = size / clients / GRAIN * GRAIN;
+    if part == 0 {
+        let least = GRAIN * clients;
+        let reason = format!("{size} bytes are too few: {clients} clients need at least {least}");
+        return Err(Failure::Run(reason));
+    }
     for (client, number) in scenario.clients.iter_mut().zip(0..) {
         client.region = Region {
             start: number * part,
             length: part,
         };
     }
+    Ok(())
 }
 
 /// What an image or device of `size` bytes can do: sixteen clients that stream, then sixteen that read small blocks at random.
@@ -105,7 +116,7 @@ pub(crate) fn measure(
 ) -> Result<Capacity, Failure> {
     let mut probe = |program| {
         let half = MEASURING / 2;
-        let scenario = probe(program, size, half);
+        let scenario = probe(program, size, half)?;
         let stage = live::Stage {
             scenario: &scenario,
             storage,
@@ -134,7 +145,7 @@ pub(crate) fn measure(
     })
 }
 
-fn probe(program: Program, size: u64, time: Duration) -> weir_sim::Scenario {
+fn probe(program: Program, size: u64, time: Duration) -> Result<weir_sim::Scenario, Failure> {
     const WARM_UP: Span = Span::from_millis(500);
     let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
     let time = Span::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -149,8 +160,8 @@ fn probe(program: Program, size: u64, time: Duration) -> weir_sim::Scenario {
             program,
         );
     }
-    divide(&mut scenario, size);
-    scenario
+    divide(&mut scenario, size)?;
+    Ok(scenario)
 }
 
 /// The size of an image, which is made if it is not there.
@@ -216,7 +227,7 @@ mod tests {
     #[test]
     fn every_client_has_a_part_of_its_own() {
         let size = SIZE + 12_345;
-        let scenario = probe(Program::random_reads(4096, 1), size, MEASURING);
+        let scenario = probe(Program::random_reads(4096, 1), size, MEASURING).unwrap();
         let mut end = 0;
         for client in &scenario.clients {
             assert_eq!(client.region.start, end);

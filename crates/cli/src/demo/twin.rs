@@ -1,8 +1,8 @@
 //! The demo in virtual time.
 
-use super::Policy;
 use super::report::Played;
 use crate::failure::Failure;
+use crate::policy::Policy;
 use std::time::Duration;
 use weir_measure::Record;
 use weir_sim::Alone;

@@ -9,6 +9,7 @@ mod drive;
 mod listen;
 mod policy;
 mod root;
+mod scenario;
 mod sheet;
 mod volume;
 
@@ -17,6 +18,9 @@ pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
 pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use policy::{BFQ, CONTRACT};
 pub(crate) use root::{ROOT, SERVER, TEST};
+pub(crate) use scenario::{
+    CLIENT, EXPECT, GROUP, HOST, PATH, PUBLISHED, SCENARIO, SCENARIOS, VARIED,
+};
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
 pub(crate) use volume::{TENANT, VOLUME};
 
@@ -138,12 +142,12 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &TEST,
 ];
 
-/// How the table at a path of the server's file is written inline, if it is a key of another.
-pub(crate) fn inline(path: &str) -> Option<String> {
+/// How the table at a path of a file of this `family` of shapes, of which the first is the outermost, is written inline, if it is a key
+/// of another.
+pub(crate) fn inline(path: &str, family: &[&Shape]) -> Option<String> {
     let (outer, name) = path.rsplit_once('.').unwrap_or(("", path));
-    let shapes = SERVERS
-        .iter()
-        .filter(|s| (s.name == ROOT.name) == outer.is_empty());
+    let root = family.first().map_or("", |s| s.name);
+    let shapes = (family.iter()).filter(|s| (s.name == root) == outer.is_empty());
     let keys = shapes.flat_map(|s| s.keys.iter().copied().flatten());
     let mut tables = keys.filter(|k| matches!(k.kind, Kind::Table(_)));
     let key = tables.find(|k| k.name == name)?;

@@ -17,7 +17,7 @@ const CLASSES: &[(&str, Class)] = &[
 ];
 
 /// What the table promises. Whether it can be kept is the core's to say.
-pub(super) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
+pub(crate) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
     let mut contract = Contract::DEFAULT;
     if let Some(min) = table.entry("min").and_then(|e| e.rate(doc)) {
         contract.min = min;
@@ -40,7 +40,7 @@ pub(super) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contrac
 }
 
 /// How the table sets controllers.
-pub(super) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
+pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
     let mut knobs = Knobs::NONE;
     let latency = table.entry("latency");
     if let Some(latency) = latency.and_then(|e| e.time_in(doc, LATENCY_MIN..=LATENCY_MAX)) {

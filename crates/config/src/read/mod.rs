@@ -15,7 +15,9 @@ use crate::server::{Server, Test, ThreadPriority};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
+pub(crate) use contract::{contract, knobs};
 pub(crate) use model::drive;
+pub(crate) use policy::{bfq_tunables, contract_tunables};
 
 /// A server as far as it could be read.
 #[derive(Debug)]
@@ -125,7 +127,11 @@ fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test
 }
 
 /// One of a few words.
-fn choice<T: Copy>(doc: &mut Document<'_>, entry: &Entry<'_>, choices: &[(&str, T)]) -> Option<T> {
+pub(crate) fn choice<T: Copy>(
+    doc: &mut Document<'_>,
+    entry: &Entry<'_>,
+    choices: &[(&str, T)],
+) -> Option<T> {
     let names: Vec<String> = choices.iter().map(|c| format!("\"{}\"", c.0)).collect();
     let wanted = format!("one of {}", names.join(", "));
     let word = entry.text(doc, &wanted, "")?;

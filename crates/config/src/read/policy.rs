@@ -110,7 +110,11 @@ fn elevator<'a>(doc: &mut Document<'_>, entry: &Entry<'a>) -> Option<&'a str> {
     None
 }
 
-fn bfq_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, config: &mut bfq::Config) {
+pub(crate) fn bfq_tunables<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    config: &mut bfq::Config,
+) {
     const KIB: u64 = 1024;
     const SECTOR: u64 = 512;
     let before = doc.found();
@@ -170,7 +174,11 @@ fn bfq_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, config: &mut bfq:
     }
 }
 
-fn contract_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, config: &mut contract::Config) {
+pub(crate) fn contract_tunables<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    config: &mut contract::Config,
+) {
     let excess = [
         ("time", contract::Excess::Time),
         ("bytes", contract::Excess::Bytes),

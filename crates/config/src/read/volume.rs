@@ -1,6 +1,6 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Draft, choice, contract, drive, model};
+use super::{Draft, choice, contract, drive, knobs, model};
 use crate::document::{Document, Entry, Table, quoted};
 use crate::key::{TENANT, VOLUME};
 use crate::server::{Cache, Storage, Tenant, Volume, block};
@@ -36,8 +36,8 @@ pub(super) fn tenant<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     };
     if let Some(table) = table {
         tenant.drive = drive_name(doc, &table);
-        tenant.contract = contract::contract(doc, &table);
-        tenant.knobs = contract::knobs(doc, &table);
+        tenant.contract = contract(doc, &table);
+        tenant.knobs = knobs(doc, &table);
     }
     tenant
 }
@@ -78,8 +78,8 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     let tenant = table.entry("tenant");
     let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
     volume.tenant = tenant.map(str::to_owned);
-    volume.contract = contract::contract(doc, &table);
-    volume.knobs = contract::knobs(doc, &table);
+    volume.contract = contract(doc, &table);
+    volume.knobs = knobs(doc, &table);
     unsettled
 }
 

@@ -1,10 +1,29 @@
 //! What there is, and what happens when.
 
+mod build;
+mod draft;
+mod expect;
+mod fio;
 mod host;
+mod overlay;
 mod path;
+mod read;
+mod script;
+
+pub use build::Choice;
+pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
+pub use script::{Script, Unknown, find, load, names, parse, read, source};
 
 pub use host::{Adapter, Advice, Buffered, NrRequests, PAGE};
+
+/// Longest request, and longest file.
+const REQUEST_MOST: u64 = 64 << 20;
+const FILE_MOST: u64 = 1 << 50;
+
 pub use path::{Machine, Path, Stall};
+
+/// The policies that a file can name.
+pub(crate) const POLICIES: &[&str] = &["none", "io.latency", "bfq-linux", "bfq", "contract"];
 
 use weir_core::{
     Capacity, Contract, Edit, Flags, GroupId, Instant, Knobs, Limits, Priority, ROOT, SpaceId, Span,

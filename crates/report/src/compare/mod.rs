@@ -11,7 +11,7 @@ pub use page::compare_page;
 pub use table::compare_table;
 
 /// All results of a comparison: the contents of its tables and its page.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CompareReport {
     /// The scenario's name.
     pub scenario: String,
@@ -23,8 +23,24 @@ pub struct CompareReport {
     pub parts: Vec<String>,
     /// The results on each drive.
     pub drives: Vec<ComparedDrive>,
+    /// Whether the tables show the target's latency.
+    pub latency: bool,
     /// How to read the figures.
     pub notes: Vec<String>,
+}
+
+impl Default for CompareReport {
+    fn default() -> Self {
+        Self {
+            scenario: String::new(),
+            load: String::new(),
+            target: String::new(),
+            parts: Vec::new(),
+            drives: Vec::new(),
+            latency: true,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// The results on one drive.
@@ -64,6 +80,9 @@ pub struct ComparedCell {
     /// An explanation in a sentence or two.
     pub why: String,
     /// One of the repetitions over time.
+    /// What was asked of it: titles of columns, and what stands there.
+    pub asked: Vec<(String, String)>,
+    /// How one of the repetitions went over time.
     pub over_time: Option<ComparedOverTime>,
 }
 

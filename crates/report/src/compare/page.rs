@@ -85,7 +85,7 @@ fn figures(report: &CompareReport) -> Section {
 fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
     let mut blocks = vec![
         Block::Text(drive.about.clone()),
-        Block::Table(rows::drive(drive)),
+        Block::Table(rows::drive(drive, report.latency)),
     ];
     for case in drive.cases() {
         if !case.is_empty() {

@@ -5,43 +5,53 @@ use crate::number::{duration, figure, percent, short};
 use crate::{Column, Table};
 
 /// A row for each case and policy.
-pub(super) fn drive(drive: &ComparedDrive) -> Table {
+pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     let cases = drive.cells.iter().any(|c| !c.case.is_empty());
     let case = cases.then(|| Column::text("case"));
-    let columns = [
-        Column::text("policy"),
+    let policy = Column::text("policy");
+    let asked = drive.cells.first().map(|c| &c.asked);
+    let asked = asked.into_iter().flatten();
+    let asked = asked.map(|(title, _)| Column::number(title));
+    let times = [
         Column::number("mean"),
         Column::number("+- sd").dropped(3),
         Column::number("n").dropped(5),
         Column::number("of none").dropped(1),
         Column::number("p99").dropped(4),
-        Column::number("MB/s"),
-        Column::number("busy").dropped(2),
     ];
-    let mut table = Table::new(case.into_iter().chain(columns));
+    let times = times.into_iter().filter(|_| latency);
+    let all = [Column::number("MB/s"), Column::number("busy").dropped(2)];
+    let head = case.into_iter().chain([policy]);
+    let mut table = Table::new(head.chain(asked).chain(times).chain(all));
     let mut last = "";
     for cell in &drive.cells {
         let name = (cell.case != last).then_some(cell.case.as_str());
         last = &cell.case;
         let name = cases.then(|| name.unwrap_or_default().to_owned());
-        table.row(name.into_iter().chain(row(cell)));
+        table.row(name.into_iter().chain(row(cell, latency)));
     }
     table
 }
 
-fn row(cell: &ComparedCell) -> [String; 8] {
+fn row(cell: &ComparedCell, latency: bool) -> Vec<String> {
     let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), duration);
-    let latency = cell.latency_us;
-    [
-        cell.policy.clone(),
-        time(latency.map(|l| l.mean)),
-        time(latency.map(|l| l.sd)),
-        cell.requests.to_string(),
-        cell.of_none.map_or_else(|| "-".into(), factor),
-        time(latency.map(|l| l.p99)),
+    let mut row = vec![cell.policy.clone()];
+    row.extend(cell.asked.iter().map(|(_, value)| value.clone()));
+    if latency {
+        let of = cell.latency_us;
+        row.extend([
+            time(of.map(|l| l.mean)),
+            time(of.map(|l| l.sd)),
+            cell.requests.to_string(),
+            cell.of_none.map_or_else(|| "-".into(), factor),
+            time(of.map(|l| l.p99)),
+        ]);
+    }
+    row.extend([
         figure(cell.total_mbps),
         cell.busy.map_or_else(|| "-".into(), percent),
-    ]
+    ]);
+    row
 }
 
 /// A factor: `1.46x`, and below one half `1/53`.

@@ -10,7 +10,7 @@ pub fn compare_table(report: &CompareReport, width: usize) -> String {
         let about = format!("{}: {}", drive.name, drive.about);
         out += &wrap(&about, width);
         out.push('\n');
-        out += &rows::drive(drive).text(width);
+        out += &rows::drive(drive, report.latency).text(width);
         out.push('\n');
         for why in &drive.why {
             out += &wrap(why, width);

@@ -52,6 +52,8 @@ pub enum Fate {
     Broken,
     /// The client would miss it with the drive to itself, too.
     OutOfReach,
+    /// Nothing was asked for.
+    NotAsked,
 }
 
 impl Fate {
@@ -61,6 +63,7 @@ impl Fate {
             Self::Kept => "kept",
             Self::Broken => "broken",
             Self::OutOfReach => "out of reach",
+            Self::NotAsked => "not asked for",
         }
     }
 }

@@ -80,7 +80,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         tone: match result.fate {
             Fate::Kept => Tone::Good,
             Fate::Broken => Tone::Bad,
-            Fate::OutOfReach => Tone::Plain,
+            Fate::OutOfReach | Fate::NotAsked => Tone::Plain,
         },
         badge: format!("promise {}", result.fate.name()),
         text: result.verdict.clone(),

@@ -1,24 +1,77 @@
-//! What the figures of a run mean: whether it did what its scenario is about, in words. Whether a promise was kept in a second is
+//! What the figures of a run mean: whether it did what its scenario asks for, in words. Whether a promise was kept in a second is
 //! decided in [`weir_measure::promise`].
 
-use super::Scenario;
+mod figure;
+
+pub(crate) use figure::{beside, said, value};
+
+use weir_config::scenario::{Asked, Bounds, Script, Whose};
 use weir_measure::promise::Excuse;
 use weir_measure::{PromiseSeconds, Record, TOTAL};
 use weir_report::Fate;
 use weir_report::number::{deviation, figure, percent, plain};
+use weir_sim::Scenario;
 
-/// Whether a policy did what the scenario is about, and what came of it in a sentence.
-pub(crate) fn verdict(scenario: Scenario, records: &[Record]) -> (Fate, String) {
-    let clients: Vec<&Record> = records.iter().filter(|r| r.client != TOTAL).collect();
-    let (fate, text) = match scenario {
-        Scenario::Contract => target(&clients, scenario.target()),
-        Scenario::EqualReaders => everyone(&clients),
-        Scenario::Shares => kept(shares(&clients)),
-        Scenario::Max => kept(limits(&clients)),
-    };
-    let busy = busy(records);
-    let busy = busy.map(|busy| format!(" The drive was busy for {} of the time.", percent(busy)));
-    (fate, text + &busy.unwrap_or_default())
+/// A run, for those who judge it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Judged<'a> {
+    pub(crate) script: &'a Script,
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) records: &'a [Record],
+    /// The same run under other policies, by their names.
+    pub(crate) others: &'a [(&'a str, &'a [Record])],
+}
+
+/// What came of something that was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) fate: Fate,
+    /// In a sentence.
+    pub(crate) text: String,
+    /// Further off is worse.
+    pub(crate) off: f64,
+    /// Columns of a table: titles and values.
+    pub(crate) columns: Vec<(String, String)>,
+}
+
+/// Whether a run did what its scenario asks for, and what came of it in a sentence or more.
+pub(crate) fn verdict(run: Judged<'_>) -> (Fate, String) {
+    let expects = run.script.expects().iter();
+    let findings: Vec<Finding> = expects.map(|e| find(run, &e.asked)).collect();
+    let fates = [Fate::Broken, Fate::OutOfReach, Fate::Kept];
+    let worst = fates
+        .into_iter()
+        .find(|f| findings.iter().any(|x| x.fate == *f));
+    let mut texts: Vec<String> = findings.into_iter().map(|f| f.text).collect();
+    if texts.is_empty() {
+        texts.push("Nothing is asked of it.".into());
+    }
+    let busy = busy(run.records);
+    texts.extend(busy.map(|busy| format!("The drive was busy for {} of the time.", percent(busy))));
+    (worst.unwrap_or(Fate::NotAsked), texts.join(" "))
+}
+
+/// What came of something that was asked of a run.
+pub(crate) fn find(run: Judged<'_>, asked: &Asked) -> Finding {
+    let clients: Vec<&Record> = run.records.iter().filter(|r| r.client != TOTAL).collect();
+    match asked {
+        Asked::Promise(Some(name)) => Finding::promise(target(&clients, name)),
+        Asked::Promise(None) => Finding::promise(everyone(&clients)),
+        Asked::Shares(within) => shares(run.scenario, &clients, within.fraction()),
+        Asked::Max(within) => limits(run.scenario, &clients, within.fraction()),
+        Asked::Figure(bounds) => bounded(run, bounds),
+    }
+}
+
+impl Finding {
+    fn promise((fate, text): (Fate, String)) -> Self {
+        Self {
+            fate,
+            text,
+            off: 0.0,
+            columns: Vec::new(),
+        }
+    }
 }
 
 /// The part (0 to 1) of the time in which the drive was busy.
@@ -28,8 +81,8 @@ pub(crate) fn busy(records: &[Record]) -> Option<f64> {
 }
 
 /// A word for what was kept or not.
-fn kept((kept, text): (bool, String)) -> (Fate, String) {
-    (if kept { Fate::Kept } else { Fate::Broken }, text)
+const fn kept(kept: bool) -> Fate {
+    if kept { Fate::Kept } else { Fate::Broken }
 }
 
 /// What the client gets with the drive to itself, in MB/s, if that is less than it was promised.
@@ -132,36 +185,50 @@ fn lacks(record: &Record) -> bool {
     seconds.is_none_or(|s| s.short > 0 || s.promised == 0)
 }
 
-/// A share that is this far off over the whole run was not kept.
-const OFF: f64 = 0.05;
-
-/// How far the clients were from shares 1 : 2 : 4 : 8, over the run and in the worst second.
-fn shares(clients: &[&Record]) -> (bool, String) {
+/// How far clients were from their shares, over the run and in the worst second. Requests of clients in one group count together as
+/// theirs.
+fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
+    let due: Vec<f64> = (0..scenario.clients.len())
+        .map(|at| {
+            let members = scenario.clients.iter();
+            let group = scenario.clients[at].group;
+            let members = members.filter(|c| c.group == group).count();
+            f64::from(scenario.contract(at).share) / members as f64
+        })
+        .collect();
     let totals: Vec<f64> = clients.iter().map(|r| r.throughput_mbps).collect();
-    let whole = off(&totals);
+    let whole = off(&totals, &due);
     let seconds: Vec<Vec<f64>> = clients.iter().map(|r| by_second(r)).collect();
     let count = seconds.iter().map(Vec::len).min().unwrap_or(0);
-    let worst = (0..count).map(|i| off(&seconds.iter().map(|s| s[i]).collect::<Vec<_>>()));
-    let worst = worst.fold(0.0, f64::max);
-    let ratios: Vec<String> = totals
-        .iter()
-        .map(|t| figure(t / totals[0].max(1e-9)))
-        .collect();
+    let each = (0..count).map(|i| seconds.iter().map(|s| s[i]).collect::<Vec<_>>());
+    let worst = each.map(|s| off(&s, &due)).fold(0.0, f64::max);
+    let first = totals.first().copied().unwrap_or_default().max(1e-9);
+    let ratios: Vec<String> = totals.iter().map(|t| figure(t / first)).collect();
     let text = format!(
         "Bandwidths are {}, {} off over the run and {} in the worst second.",
         ratios.join(" : "),
         deviation(whole),
         deviation(worst)
     );
-    (whole <= OFF, text)
+    let column = |title: &str, value| (title.to_owned(), value);
+    Finding {
+        fate: kept(whole <= within),
+        text,
+        off: whole,
+        columns: vec![
+            column("shares", ratios.join(" : ")),
+            column("off", deviation(whole)),
+            column("worst s off", deviation(worst)),
+        ],
+    }
 }
 
-/// The largest difference of any bandwidth to its share (1 : 2 : 4 : 8) of them all, as a part of that share.
-fn off(bandwidths: &[f64]) -> f64 {
+/// The largest difference of any bandwidth to what is due of them all, as a part of that.
+fn off(bandwidths: &[f64], due: &[f64]) -> f64 {
     let total: f64 = bandwidths.iter().sum();
-    let shares: f64 = (0..bandwidths.len()).map(|i| f64::from(1 << i)).sum();
-    let each = bandwidths.iter().enumerate().map(|(i, b)| {
-        let due = total * f64::from(1 << i) / shares;
+    let shares: f64 = due.iter().sum();
+    let each = bandwidths.iter().zip(due).map(|(b, due)| {
+        let due = total * due / shares;
         (b - due).abs() / due
     });
     // A run without any traffic has kept no share.
@@ -173,7 +240,7 @@ fn off(bandwidths: &[f64]) -> f64 {
 }
 
 /// Bandwidth in each whole second.
-fn by_second(record: &Record) -> Vec<f64> {
+pub(super) fn by_second(record: &Record) -> Vec<f64> {
     let (Some(step), Some(series)) = (record.series_step_s, &record.series_mbps) else {
         return Vec::new();
     };
@@ -184,17 +251,18 @@ fn by_second(record: &Record) -> Vec<f64> {
         .collect()
 }
 
-/// How far the clients with a limit were from it. The limit is in their names: `limit-5` may have 5 MB/s.
-fn limits(clients: &[&Record]) -> (bool, String) {
+/// How far the clients with a maximum were from it.
+fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     let limited = clients.iter().filter_map(|r| {
-        let limit: f64 = r.client.strip_prefix("limit-")?.parse().ok()?;
-        Some((limit, r.throughput_mbps))
+        let at = scenario.clients.iter().position(|c| c.name == r.client)?;
+        let limit = scenario.contract(at).max.bandwidth;
+        (limit > 0).then(|| (limit as f64 / 1e6, r.throughput_mbps))
     });
     let limited: Vec<(f64, f64)> = limited.collect();
-    let off = limited
+    let each = limited
         .iter()
         .map(|(limit, got)| (got - limit).abs() / limit);
-    let off = off.fold(0.0, f64::max);
+    let off = each.fold(0.0, f64::max);
     let each: Vec<String> = limited
         .iter()
         .map(|(limit, got)| format!("{} of {}", figure(*got), plain(*limit)))
@@ -204,7 +272,67 @@ fn limits(clients: &[&Record]) -> (bool, String) {
         each.join(", "),
         deviation(off)
     );
-    (off <= 0.02, text)
+    let got: Vec<String> = limited.iter().map(|(_, got)| figure(*got)).collect();
+    let most: Vec<String> = limited.iter().map(|(limit, _)| plain(*limit)).collect();
+    Finding {
+        fate: kept(off <= within),
+        text,
+        off,
+        columns: vec![
+            (format!("of max {}", most.join(", ")), got.join(", ")),
+            ("off".to_owned(), deviation(off)),
+        ],
+    }
+}
+
+/// Whether a figure lies between its bounds.
+fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
+    let who = match &bounds.whose {
+        Whose::Target => run.script.target().to_owned(),
+        other => other.to_string(),
+    };
+    let what = format!("{} of {who}", bounds.figure.name());
+    let mine = value(
+        bounds.figure,
+        &bounds.whose,
+        run.script.target(),
+        run.records,
+    );
+    let theirs = bounds.beside.as_deref().map(|policy| {
+        let other = run.others.iter().find(|o| o.0 == policy)?;
+        value(bounds.figure, &bounds.whose, run.script.target(), other.1)
+    });
+    let beside = bounds
+        .beside
+        .as_deref()
+        .map_or_else(String::new, |p| format!(" of that under {p}"));
+    let got = match (mine, theirs) {
+        (Some(mine), None) => Some(mine),
+        (Some(mine), Some(Some(theirs))) if theirs > 0.0 => Some(mine / theirs),
+        _ => None,
+    };
+    let limits = [("at least", bounds.at_least), ("at most", bounds.at_most)];
+    let limits = limits
+        .into_iter()
+        .filter_map(|(word, v)| Some(format!("{word} {}", v?)));
+    let asked: Vec<String> = limits.collect();
+    let asked = asked.join(" and ");
+    let shown = match got {
+        Some(got) if bounds.beside.is_some() => percent(got),
+        Some(got) => said(bounds.figure, got),
+        None => "not known".to_owned(),
+    };
+    let met = got.is_some_and(|got| {
+        bounds.at_least.is_none_or(|v| got >= v.number())
+            && bounds.at_most.is_none_or(|v| got <= v.number())
+    });
+    let word = if met { "as asked" } else { "not as asked" };
+    Finding {
+        fate: kept(met),
+        text: format!("The {what} is {shown}{beside}, {word} ({asked})."),
+        off: 0.0,
+        columns: vec![(what, shown)],
+    }
 }
 
 #[cfg(test)]
@@ -230,6 +358,26 @@ mod tests {
         }
     }
 
+    /// What is said of these records of a scenario that comes with Weir.
+    fn judged(name: &str, records: &[Record]) -> (Fate, String) {
+        let script = weir_config::scenario::find(name).unwrap();
+        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let choice = weir_config::scenario::Choice {
+            drive: &drive,
+            capacity: drive.capacity(),
+            case: None,
+            policy: "none",
+            seconds: None,
+        };
+        let scenario = script.scenario(&choice).unwrap();
+        verdict(Judged {
+            script: &script,
+            scenario: &scenario,
+            records,
+            others: &[],
+        })
+    }
+
     #[test]
     fn the_target_comes_first_in_the_verdict() {
         let verdict = |target: f64, kept: u64, others: u64| {
@@ -242,7 +390,7 @@ mod tests {
                 client("reader-01", 12.0, others),
                 total,
             ];
-            verdict(Scenario::Contract, &records)
+            judged("contract", &records)
         };
         let busy = "The drive was busy for 50% of the time.";
         let all = "Kept: everyone got what was promised in every second.";
@@ -273,7 +421,7 @@ mod tests {
             alone_mbps: Some(0.72),
             ..client("target", 0.64, 0)
         };
-        let (fate, text) = verdict(Scenario::Contract, &[target]);
+        let (fate, text) = judged("contract", &[target]);
         assert_eq!(fate, Fate::OutOfReach);
         let said = "The target got 0.64 of 10 MB/s promised; alone it gets 0.72 MB/s";
         assert!(text.starts_with(said), "{text}");
@@ -294,23 +442,23 @@ mod tests {
             client(4, [41.0, 39.0]),
             client(8, [80.0, 80.0]),
         ];
-        let (fate, text) = verdict(Scenario::Shares, &records);
+        let (fate, text) = judged("shares", &records);
         assert_eq!(fate, Fate::Kept);
         assert_eq!(
             text,
             "Bandwidths are 1.00 : 2.00 : 4.00 : 8.00, 0.00% off over the run and 10.0% in the worst second."
         );
-        assert!(off(&[0.0; 4]) > OFF);
+        assert!(off(&[0.0; 4], &[1.0; 4]) > 0.05);
     }
 
     #[test]
-    fn limits_are_judged_by_the_names_of_the_clients() {
+    fn limits_are_judged_by_the_contracts_of_the_clients() {
         let records = [
             client("limit-5", 4.95, 10),
             client("limit-10", 10.3, 10),
             client("unlimited", 99.0, 10),
         ];
-        let (fate, text) = verdict(Scenario::Max, &records);
+        let (fate, text) = judged("max", &records);
         assert_eq!(fate, Fate::Broken);
         assert_eq!(text, "Got 4.95 of 5, 10.30 of 10 MB/s: at most 3.00% off.");
     }

@@ -1,0 +1,155 @@
+//! What a scenario asks of its result, and what was published of the same: columns, lines, and whether it came out.
+
+use super::work::{Cell, Outcome, Plan};
+use crate::failure::Failure;
+use crate::judge::{self, Finding, Judged};
+use crate::policy::Policy;
+use weir_config::scenario::{Asked, Expect, Figure, Script, Whose};
+use weir_measure::Record;
+use weir_report::{ComparedDrive, Fate};
+
+type Played = (Cell, Vec<Outcome>);
+
+/// Whether the table shows the target's latency: unless all that is asked for is how bandwidth is divided.
+pub(super) fn shows_latency(script: &Script) -> bool {
+    let divides = |e: &Expect| matches!(e.asked, Asked::Shares(_) | Asked::Max(_));
+    script.expects().is_empty() || !script.expects().iter().all(divides)
+}
+
+/// Puts what was asked, and what was published, into the table of a drive and below it.
+pub(super) fn show(plan: &Plan, cells: &[&Played], drive: &mut ComparedDrive) {
+    for expect in plan.script.expects() {
+        // Promises have a line of their own.
+        if matches!(expect.asked, Asked::Promise(_)) {
+            continue;
+        }
+        for ((cell, outcomes), shown) in cells.iter().zip(&mut drive.cells) {
+            let finding = found(plan, cells, *cell, outcomes, expect);
+            let line = format!("{}{}", head(plan, *cell), finding.text);
+            shown.asked.extend(finding.columns);
+            drive.why.push(line);
+        }
+    }
+    let published = published(plan, cells, &drive.name);
+    drive.why.extend(published);
+}
+
+/// Whether everything that is required came out.
+///
+/// # Errors
+/// What did not, a line each.
+pub(super) fn check(plan: &Plan, cells: &[Played]) -> Result<(), Failure> {
+    let mut failed = Vec::new();
+    let mut required = 0;
+    for (cell, outcomes) in cells {
+        let here: Vec<&Played> = cells
+            .iter()
+            .filter(|(c, _)| c.drive == cell.drive)
+            .collect();
+        let name = cell.policy.name();
+        for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
+            required += 1;
+            let finding = found(plan, &here, *cell, outcomes, expect);
+            if finding.fate != Fate::Kept {
+                let drive = &plan.drives[cell.drive].name;
+                failed.push(format!("{drive}, {}{}", head(plan, *cell), finding.text));
+            }
+        }
+    }
+    if required == 0 {
+        return Err(Failure::Usage(
+            "--check: nothing is required under these policies".into(),
+        ));
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let count = failed.len();
+    let lines = failed.join("\n  ");
+    Err(Failure::Run(format!(
+        "{count} of {required} expectations did not come out:\n  {lines}"
+    )))
+}
+
+fn head(plan: &Plan, cell: Cell) -> String {
+    let case = plan.case(cell);
+    let case = case.map_or_else(String::new, |c| format!("{c}: "));
+    format!("{case}{}: ", cell.policy.name())
+}
+
+/// The worst of all repetitions.
+fn found(
+    plan: &Plan,
+    cells: &[&Played],
+    cell: Cell,
+    outcomes: &[Outcome],
+    expect: &Expect,
+) -> Finding {
+    let rank = |f: &Finding| match f.fate {
+        Fate::Broken => 2,
+        Fate::OutOfReach => 1,
+        _ => 0,
+    };
+    let all = (0..outcomes.len()).map(|at| {
+        let same = cells.iter().filter(|(c, _)| c.case == cell.case);
+        let others: Vec<(&str, &[Record])> = same
+            .map(|(c, runs)| (Policy::name(c.policy), &runs[at].records[..]))
+            .collect();
+        let run = Judged {
+            script: &plan.script,
+            scenario: &outcomes[at].scenario,
+            records: &outcomes[at].records,
+            others: &others,
+        };
+        judge::find(run, &expect.asked)
+    });
+    let worse = |a: Finding, b: Finding| {
+        let later = (rank(&b), b.off) > (rank(&a), a.off);
+        if later { b } else { a }
+    };
+    all.reduce(worse).expect("there is one repetition at least")
+}
+
+/// Published figures beside ours, which are means of the runs.
+fn published(plan: &Plan, cells: &[&Played], drive: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for published in plan.script.published() {
+        if published.drive.as_deref().is_some_and(|d| d != drive) {
+            continue;
+        }
+        let meant = cells.iter().filter(|(cell, _)| {
+            let case = published.case.as_deref();
+            cell.policy.name() == published.policy
+                && case.is_none_or(|c| plan.case(*cell) == Some(c))
+        });
+        for (cell, outcomes) in meant {
+            let ours = ours(plan, outcomes, published.figure, &published.whose);
+            let beside = judge::beside(published.figure, ours, published.value);
+            let whose = match &published.whose {
+                Whose::Target => String::new(),
+                other => format!(" of {other}"),
+            };
+            let (figure, value) = (published.figure.name(), published.value);
+            let said = judge::said(published.figure, value.number());
+            let (head, source) = (head(plan, *cell), &published.source);
+            lines.push(format!(
+                "{head}{figure}{whose} {said} published ({source}); {beside}."
+            ));
+        }
+    }
+    lines
+}
+
+/// A figure over all repetitions: latencies of all requests together, everything else the mean of the runs.
+fn ours(plan: &Plan, outcomes: &[Outcome], figure: Figure, whose: &Whose) -> Option<f64> {
+    if (figure, whose) == (Figure::Mean, &Whose::Target) {
+        let mut latency = weir_measure::Histogram::new();
+        outcomes.iter().for_each(|o| latency.merge(&o.latency));
+        return (!latency.is_empty()).then(|| latency.mean());
+    }
+    let target = plan.script.target();
+    let values = outcomes.iter();
+    let values = values.map(|o| judge::value(figure, whose, target, &o.records));
+    let values = values.collect::<Option<Vec<f64>>>()?;
+    Some(values.iter().sum::<f64>() / values.len() as f64)
+}

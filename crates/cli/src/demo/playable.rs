@@ -1,0 +1,135 @@
+//! Which scenarios the demo can play.
+
+use super::On;
+use crate::failure::Failure;
+use weir_config::scenario::{Choice, Script};
+use weir_core::{Flags, Priority, ROOT, Span};
+use weir_drive::{Config, null};
+use weir_sim::{Adapter, Path, Scenario};
+
+/// Whether the demo can play a scenario there.
+///
+/// # Errors
+/// Why it cannot, and what can.
+pub(super) fn check(script: &Script, on: On) -> Result<(), Failure> {
+    let refuse = |why: &str| {
+        Err(Failure::Usage(format!(
+            "--scenario {}: {why}; `weir compare` plays it in virtual time",
+            script.name()
+        )))
+    };
+    if !script.cases().is_empty() {
+        return refuse("the demo plays no cases");
+    }
+    if on == On::Sim {
+        return Ok(());
+    }
+    let drive = Config::Null(null::Config::demo());
+    let choice = Choice {
+        drive: &drive,
+        capacity: drive.capacity(),
+        case: None,
+        policy: "",
+        seconds: None,
+    };
+    // What is wrong with it is said where it is played.
+    match script.scenario(&choice).ok().as_ref().and_then(not_live) {
+        Some(why) => refuse(&format!("{why}, which a real server is not played with")),
+        None => Ok(()),
+    }
+}
+
+/// What of a scenario the demo's server and clients do not have.
+fn not_live(scenario: &Scenario) -> Option<&'static str> {
+    let clients = &scenario.clients;
+    let each = |group| clients.iter().filter(|c| c.group == group).count() == 1;
+    let shared = clients.iter().enumerate();
+    let shared = shared.into_iter().any(|(n, c)| c.space.0 as usize != n);
+    let rules = [
+        (
+            clients.iter().any(|c| c.buffered.is_some()),
+            "its clients go through the page cache",
+        ),
+        (shared, "its clients share a file"),
+        (
+            !clients.iter().all(|c| c.group == ROOT || each(c.group)),
+            "its clients share a group",
+        ),
+        (
+            clients.iter().any(|c| c.group == ROOT),
+            "its clients are in the root group",
+        ),
+        (
+            clients.iter().any(|c| c.priority != Priority::default()),
+            "its clients have I/O priorities",
+        ),
+        (
+            clients.iter().any(|c| c.flags != Flags::NONE),
+            "its requests have flags of their own",
+        ),
+        (
+            clients
+                .iter()
+                .any(|c| c.leaves.is_some() || c.arrives > Span::ZERO),
+            "its clients come and go",
+        ),
+        (
+            scenario.awaits.is_some(),
+            "it waits for a client beyond its time",
+        ),
+        (
+            scenario.adapter != Adapter::default(),
+            "its host has an adapter or nr_requests",
+        ),
+        (scenario.path != Path::DIRECT, "it has a modelled path"),
+        (
+            scenario.groups.len() != clients.len(),
+            "it has groups over others",
+        ),
+    ];
+    rules.into_iter().find(|r| r.0).map(|r| r.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_config::scenario::{find, read};
+
+    #[test]
+    fn what_a_real_server_is_not_played_with_is_refused_with_a_reason() {
+        for name in ["contract", "equal-readers", "shares", "max"] {
+            assert_eq!(check(&find(name).unwrap(), On::Serve), Ok(()), "{name}");
+        }
+        let client = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\n";
+        let cases = [
+            ("", "its clients go through the page cache"),
+            (
+                "direct = true\nionice = \"idle\"",
+                "its clients have I/O priorities",
+            ),
+            ("direct = true\nleaves = \"1s\"", "its clients come and go"),
+            (
+                "direct = true\nnumjobs = 2\nfile = \"b\"",
+                "its clients share a file",
+            ),
+            (
+                "direct = true\n[path]\nturn = \"1us\"",
+                "it has a modelled path",
+            ),
+        ];
+        for (more, why) in cases {
+            let script = read(&format!("{client}{more}\n"), "x.toml").unwrap();
+            let refused = check(&script, On::Serve);
+            let Err(Failure::Usage(text)) = refused else {
+                panic!("{more}: {refused:?}")
+            };
+            assert!(
+                text.starts_with(&format!("--scenario x: {why}, ")),
+                "{text}"
+            );
+            assert_eq!(check(&script, On::Sim), Ok(()));
+        }
+        let cases = check(&find("latency").unwrap(), On::Sim);
+        assert!(matches!(cases, Err(Failure::Usage(t)) if t.contains("plays no cases")));
+    }
+}

@@ -1,0 +1,85 @@
+//! Figures of a run.
+
+use super::{busy, by_second};
+use weir_config::scenario::{Figure, Value, Whose};
+use weir_measure::{Record, TOTAL};
+use weir_report::number::{deviation, duration, figure, percent, short};
+
+/// A figure of a run: bytes a second, requests a second, nanoseconds, or a part of 1. `None` if it is not known, or nobody is meant.
+pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record]) -> Option<f64> {
+    let named = |name: &str| records.iter().find(|r| r.client == name);
+    let of = |record: &Record| one(what, record);
+    match whose {
+        Whose::Target if what == Figure::Busy => busy(records),
+        _ if what == Figure::Busy => busy(records),
+        Whose::Target => of(named(target)?),
+        Whose::Client(name) => of(named(name)?),
+        Whose::Total => of(named(TOTAL)?),
+        Whose::Others => others(what, target, records),
+    }
+}
+
+/// Of a client, or of all of them.
+fn one(what: Figure, record: &Record) -> Option<f64> {
+    let latency = (record.requests > 0).then_some(record.latency_us);
+    let ns = |us: f64| us * 1e3;
+    match what {
+        Figure::Bandwidth => Some(record.throughput_mbps * 1e6),
+        Figure::Iops => Some(record.requests as f64 / record.seconds.max(1e-9)),
+        Figure::WorstSecond => {
+            let seconds = by_second(record).into_iter().reduce(f64::min);
+            record.worst_second_mbps.or(seconds).map(|mbps| mbps * 1e6)
+        }
+        Figure::Mean => latency.map(|l| ns(l.mean)),
+        Figure::Percentile(500) => latency.map(|l| ns(l.p50)),
+        Figure::Percentile(900) => latency.map(|l| ns(l.p90)),
+        Figure::Percentile(990) => latency.map(|l| ns(l.p99)),
+        Figure::Percentile(_) => latency.map(|l| ns(l.p999)),
+        Figure::Longest => latency.map(|l| ns(l.max)),
+        Figure::Busy => None,
+    }
+}
+
+/// Of all but the target: sums of what adds up, the mean of all requests, and the worst of everything else.
+fn others(what: Figure, target: &str, records: &[Record]) -> Option<f64> {
+    let all: Vec<&Record> = (records.iter())
+        .filter(|r| r.client != TOTAL && r.client != target)
+        .collect();
+    let each = all
+        .iter()
+        .filter_map(|r| Some((r.requests as f64, one(what, r)?)));
+    match what {
+        Figure::Bandwidth | Figure::Iops => Some(each.map(|e| e.1).sum()),
+        Figure::Mean => {
+            let (n, sum) = each.fold((0.0, 0.0), |(n, sum), e| (n + e.0, sum + e.0 * e.1));
+            (n > 0.0).then(|| sum / n)
+        }
+        Figure::WorstSecond => each.map(|e| e.1).reduce(f64::min),
+        _ => each.map(|e| e.1).reduce(f64::max),
+    }
+}
+
+/// A figure with its unit.
+pub(crate) fn said(what: Figure, value: f64) -> String {
+    match what {
+        Figure::Bandwidth | Figure::WorstSecond => format!("{} MB/s", figure(value / 1e6)),
+        Figure::Iops => format!("{} requests/s", short(value)),
+        Figure::Busy => percent(value),
+        Figure::Mean | Figure::Percentile(_) | Figure::Longest => duration(value / 1e3),
+    }
+}
+
+/// How a figure of ours stands beside a published one.
+pub(crate) fn beside(what: Figure, ours: Option<f64>, published: Value) -> String {
+    let theirs = published.number();
+    let Some(ours) = ours else {
+        return "here it is not known".to_owned();
+    };
+    let off = if theirs > 0.0 {
+        ours / theirs - 1.0
+    } else {
+        0.0
+    };
+    let word = if off < 0.0 { "below" } else { "above" };
+    format!("here {}, {} {word}", said(what, ours), deviation(off.abs()))
+}

@@ -1,0 +1,56 @@
+//! `weir scenarios`, and how the demo and comparisons find theirs.
+
+use crate::check;
+use crate::failure::Failure;
+use crate::lists;
+use crate::output;
+use clap::Args;
+use std::path::Path;
+use weir_config::scenario::{self, Script};
+
+/// What about which scenario.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Print the file of one that comes with Weir, to begin from [default: list all]
+    scenario: Option<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let Some(name) = &options.scenario else {
+        let all = scenario::names().map(|name| scenario::find(name).map_err(|e| unknown(&e)));
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        return lists::list(all.iter().map(|s| (s.name(), s.about())));
+    };
+    match scenario::source(name) {
+        Some(text) => output::print(text),
+        None => Err(scenario::find(name).map_or_else(|e| unknown(&e), |_| Failure::Said)),
+    }
+}
+
+/// The scenario of a name or a file.
+///
+/// # Errors
+/// There is none of that name, with the nearest one; or everything that is wrong with the file.
+pub(crate) fn find(word: &str) -> Result<Script, Failure> {
+    if !is_file(word) {
+        return scenario::find(word).map_err(|e| unknown(&e));
+    }
+    let script = scenario::load(Path::new(word)).map_err(|problems| check::refuse(&problems))?;
+    for note in script.notes() {
+        output::tell(&note.to_string());
+    }
+    Ok(script)
+}
+
+fn unknown(unknown: &scenario::Unknown) -> Failure {
+    let near = if unknown.nearest.is_some() { "" } else { ";" };
+    Failure::Usage(format!(
+        "{unknown}{near} `weir scenarios` lists them, and a file's name has a slash or ends in .toml or .fio"
+    ))
+}
+
+/// Whether a word names a file and not a scenario that comes with Weir.
+fn is_file(word: &str) -> bool {
+    let ends = |e: &std::ffi::OsStr| e == "toml" || e == "fio";
+    word.contains('/') || Path::new(word).extension().is_some_and(ends)
+}

@@ -1,0 +1,701 @@
+//! Scenarios: who does what.
+
+use super::{CONTRACTS, Key, Kind, Shape, Usual};
+use weir_core::Span;
+
+const HOUR: Span = Span::from_secs(3600);
+const NANO: Span = Span::from_nanos(1);
+const MOST: u64 = 1 << 50;
+
+/// Every shape of a scenario's file.
+pub(crate) const SCENARIOS: &[&Shape] = &[
+    &SCENARIO, &HOST, &PATH, &CLIENT, &GROUP, &EXPECT, &PUBLISHED,
+];
+
+pub(crate) const SCENARIO: Shape = Shape {
+    name: "a scenario",
+    about: "Who does what. Drive and policy are chosen beside it and change nothing in it, unless `on` and `under` say so.",
+    keys: &[
+        &[
+            Key {
+                name: "name",
+                kind: Kind::Text("1 to 64 letters, digits, dots, dashes and underscores"),
+                usual: Usual::Words("the file's name"),
+                about: "Its name in results. The clients' random numbers depend on it.",
+                example: "\"nightly\"",
+            },
+            Key {
+                name: "about",
+                kind: Kind::Text("a line"),
+                usual: Usual::Words("nothing"),
+                about: "What it shows.",
+                example: "\"a backup beside a database\"",
+            },
+            Key {
+                name: "load",
+                kind: Kind::Text("a sentence or more"),
+                usual: Usual::Words("nothing"),
+                about: "What the clients do.",
+                example: "\"One client reads, one writes.\"",
+            },
+            Key {
+                name: "target",
+                kind: Kind::Text("a client's name"),
+                usual: Usual::Words("the first client"),
+                about: "The client whose latency is shown.",
+                example: "\"database\"",
+            },
+            Key {
+                name: "drives",
+                kind: Kind::List("drives, by name or profile"),
+                usual: Usual::Value("[\"demo\"]"),
+                about: "What it is compared on unless `--drive` says otherwise.",
+                example: "[\"samsung-970-pro\"]",
+            },
+            Key {
+                name: "policies",
+                kind: Kind::List("policies"),
+                usual: Usual::Value("[\"none\", \"bfq\", \"contract\"]"),
+                about: "What is compared unless `--policy` says otherwise.",
+                example: "[\"none\", \"contract\"]",
+            },
+            Key {
+                name: "repetitions",
+                kind: Kind::Count(1, 10_000),
+                usual: Usual::Value("10"),
+                about: "How often it is played, each time with other random numbers, unless `--repetitions` says otherwise.",
+                example: "3",
+            },
+            Key {
+                name: "expect",
+                kind: Kind::List("tables, one `[[expect]]` for each"),
+                usual: Usual::Value("[]"),
+                about: "What is asked of the result.",
+                example: "[{ promise = \"target\" }]",
+            },
+            Key {
+                name: "published",
+                kind: Kind::List("tables, one `[[published]]` for each"),
+                usual: Usual::Value("[]"),
+                about: "What others have published of the same, to be shown beside ours.",
+                example: "[{ policy = \"none\", figure = \"mean\", value = \"38ms\", source = \"a paper\" }]",
+            },
+        ],
+        VARIED,
+        &[
+            Key {
+                name: "case",
+                kind: Kind::Table("one `[case.NAME]` for each"),
+                usual: Usual::Words("one case"),
+                about: "Cases, each by what differs from the file: any key from `duration` to `client`. A client is changed by `[case.NAME.client.CLIENT]`; \
+                        `[[case.NAME.client]]` is one more; a case does one or the other.",
+                example: "{ writers = { client.reader = { rw = \"write\" } } }",
+            },
+            Key {
+                name: "on",
+                kind: Kind::Table("`[on.disk]`, `[on.flash]`"),
+                usual: Usual::Words("the same on every drive"),
+                about: "What differs on drives that rotate, and on those that do not, likewise.",
+                example: "{ disk = { duration = \"10s\" } }",
+            },
+            Key {
+                name: "under",
+                kind: Kind::Table("one `[under.POLICY]` for each"),
+                usual: Usual::Words("the same under every policy"),
+                about: "What differs under a policy, likewise: a case is put in first, then `on`, then `under`.",
+                example: "{ contract = { client.target = { min = \"10MB/s\" } } }",
+            },
+        ],
+    ],
+};
+
+/// What cases, drives and policies may change.
+pub(crate) const VARIED: &[Key] = &[
+    Key {
+        name: "duration",
+        kind: Kind::Time(Span::from_millis(1), HOUR),
+        usual: Usual::Value("\"8s\""),
+        about: "What is measured, unless `--seconds` says otherwise.",
+        example: "\"2s\"",
+    },
+    Key {
+        name: "warm_up",
+        kind: Kind::Time(Span::ZERO, HOUR),
+        usual: Usual::Value("\"500ms\""),
+        about: "What passes before.",
+        example: "\"1s\"",
+    },
+    Key {
+        name: "await",
+        kind: Kind::Text("a client's name"),
+        usual: Usual::Words("nobody"),
+        about: "A client that stops when the time is over and whose last request is waited for, so that one that takes longer than all the \
+                time is measured, too.",
+        example: "\"database\"",
+    },
+    Key {
+        name: "meant_for",
+        kind: Kind::Rate,
+        usual: Usual::Words("promises are as they stand"),
+        about: "What a drive gives for which every `min` is meant: on a slower one a promise is the same part of what that gives, in whole \
+                100 kB/s.",
+        example: "\"250MB/s\"",
+    },
+    Key {
+        name: "grouping",
+        kind: Kind::Word(&["each", "none"]),
+        usual: Usual::Value("\"each\""),
+        about: "`\"each\"`: a client that names no group has one of its own. `\"none\"`: it is in the root group and has no contract.",
+        example: "\"none\"",
+    },
+    Key {
+        name: "layout",
+        kind: Kind::Word(&["volumes", "files"]),
+        usual: Usual::Value("\"volumes\""),
+        about: "`\"volumes\"`: each file is an address space of its own. `\"files\"`: all lie one behind the other on one device, as those of \
+                a file system.",
+        example: "\"files\"",
+    },
+    Key {
+        name: "host",
+        kind: Kind::Table("`[host]`"),
+        usual: Usual::Value("{}"),
+        about: "The host between the clients and the drive.",
+        example: "{ nr_requests = \"linux\" }",
+    },
+    Key {
+        name: "path",
+        kind: Kind::Table("`[path]`"),
+        usual: Usual::Words("clients call the block layer directly"),
+        about: "The way to a server and back.",
+        example: "{ latency = \"50us\" }",
+    },
+    Key {
+        name: "bfq",
+        kind: Kind::Table("`bfq = { ... }`, as the server's file has it"),
+        usual: Usual::Words("as the policy says"),
+        about: "Tunables of the elevator `bfq`.",
+        example: "{ charge = \"linux\" }",
+    },
+    Key {
+        name: "contract",
+        kind: Kind::Table("`contract = { ... }`, as the server's file has it"),
+        usual: Usual::Words("as the policy says"),
+        about: "Tunables of the elevator `contract`.",
+        example: "{ excess = \"bytes\" }",
+    },
+    Key {
+        name: "group",
+        kind: Kind::List("tables, one `[[group]]` for each"),
+        usual: Usual::Value("[]"),
+        about: "Groups over several clients, or over other groups.",
+        example: "[{ name = \"acme\", min = \"20MB/s\" }]",
+    },
+    Key {
+        name: "client",
+        kind: Kind::List("tables, one `[[client]]` for each"),
+        usual: Usual::Needed,
+        about: "The clients.",
+        example: "[{ name = \"reader\", rw = \"read\", bs = \"128KiB\", size = \"1GiB\" }]",
+    },
+];
+
+pub(crate) const HOST: Shape = Shape {
+    name: "[host]",
+    about: "The host between the clients and the drive.",
+    keys: &[&[
+        Key {
+            name: "nr_requests",
+            kind: Kind::Other("`\"linux\"` or a whole number, 1 to 65536"),
+            usual: Usual::Words("as many as there can be"),
+            about: "Requests in the elevator and the drive together, for each hardware queue. `\"linux\"`: the queue's depth without an \
+                    elevator, with one twice that and at most 256.",
+            example: "\"linux\"",
+        },
+        Key {
+            name: "adapter",
+            kind: Kind::Word(&["linux", "none"]),
+            usual: Usual::Value("\"none\""),
+            about: "`\"linux\"`: a drive with one queue of at most 32 commands is behind an ATA adapter, to which a flush is no queued command.",
+            example: "\"linux\"",
+        },
+        Key {
+            name: "read_ahead",
+            kind: Kind::Size(0, 16 << 20, 4096),
+            usual: Usual::Value("\"128KiB\""),
+            about: "The most that the page cache reads ahead (`read_ahead_kb`).",
+            example: "\"4MiB\"",
+        },
+        Key {
+            name: "copy",
+            kind: Kind::Time(NANO, Span::from_secs(1)),
+            usual: Usual::Value("\"1us\""),
+            about: "Time of a system call for each page that it reads from the cache or writes to it.",
+            example: "\"500ns\"",
+        },
+    ]],
+};
+
+pub(crate) const PATH: Shape = Shape {
+    name: "[path]",
+    about: "The way from a client to the server and back, and the server's thread on it.",
+    keys: &[&[
+        Key {
+            name: "latency",
+            kind: Kind::Time(Span::ZERO, Span::from_secs(1)),
+            usual: Usual::Value("\"0s\""),
+            about: "From the client to the server, and as long back.",
+            example: "\"50us\"",
+        },
+        Key {
+            name: "turn",
+            kind: Kind::Time(Span::ZERO, Span::from_secs(1)),
+            usual: Usual::Value("\"0s\""),
+            about: "Time of a turn of the server, whatever it does.",
+            example: "\"10us\"",
+        },
+        Key {
+            name: "processor",
+            kind: Kind::Time(Span::ZERO, Span::from_secs(1)),
+            usual: Usual::Value("\"0s\""),
+            about: "Time that each request adds to the server's turns.",
+            example: "\"4us\"",
+        },
+    ]],
+};
+
+const NAME: Key = Key {
+    name: "name",
+    kind: Kind::Text("1 to 64 letters, digits, dots, dashes and underscores"),
+    usual: Usual::Needed,
+    about: "Its name.",
+    example: "\"reader\"",
+};
+
+pub(crate) const GROUP: Shape = Shape {
+    name: "[[group]]",
+    about: "A group of clients or of other groups, and what it is promised as a whole.",
+    keys: &[
+        &[
+            NAME,
+            Key {
+                name: "parent",
+                kind: Kind::Text("the name of a group before it"),
+                usual: Usual::Words("the root"),
+                about: "What it hangs on.",
+                example: "\"acme\"",
+            },
+        ],
+        CONTRACTS,
+    ],
+};
+
+pub(crate) const CLIENT: Shape = Shape {
+    name: "[[client]]",
+    about: "A client, or several that do the same. What `fio` has a word for is called so and means the same; the defaults are `fio`'s.",
+    keys: &[&[NAME], ACCESS, PACE, PLACE, CONTRACTS],
+};
+
+/// What a client asks for.
+const ACCESS: &[Key] = &[
+    Key {
+        name: "numjobs",
+        kind: Kind::Count(0, 4096),
+        usual: Usual::Words("one, called as it is"),
+        about: "So many clients, called `NAME-01`, `NAME-02` and so on.",
+        example: "15",
+    },
+    Key {
+        name: "first",
+        kind: Kind::Count(0, 1_000_000),
+        usual: Usual::Value("1"),
+        about: "The number of the first of them.",
+        example: "0",
+    },
+    Key {
+        name: "rw",
+        kind: Kind::Word(&[
+            "read",
+            "write",
+            "rw",
+            "readwrite",
+            "randread",
+            "randwrite",
+            "randrw",
+        ]),
+        usual: Usual::Value("\"read\""),
+        about: "Whether it reads or writes, in sequence or at random places.",
+        example: "\"randread\"",
+    },
+    Key {
+        name: "rwmixread",
+        kind: Kind::Count(0, 100),
+        usual: Usual::Value("50"),
+        about: "Reads in a hundred requests of a client that does both.",
+        example: "70",
+    },
+    Key {
+        name: "bs",
+        kind: Kind::Other("a size, a range or a split, as a string"),
+        usual: Usual::Value("\"4KiB\""),
+        about: "Bytes of a request: always the same, `\"4KiB-64KiB\"` (any multiple of the least up to the most), or \
+                `\"4KiB/60:64KiB/40\"` (sizes, and how many of a hundred requests are of each).",
+        example: "\"4KiB/60:64KiB/40\"",
+    },
+    Key {
+        name: "iodepth",
+        kind: Kind::Count(1, 65_536),
+        usual: Usual::Value("1"),
+        about: "Requests it has outstanding at most; 1 where it goes through the page cache.",
+        example: "16",
+    },
+    Key {
+        name: "direct",
+        kind: Kind::Flag,
+        usual: Usual::Value("false"),
+        about: "Whether it goes past the page cache (`O_DIRECT`).",
+        example: "true",
+    },
+    Key {
+        name: "fsync",
+        kind: Kind::Count(0, 65_536),
+        usual: Usual::Value("0"),
+        about: "After so many writes it calls `fsync` and waits; 0: never. As `fdatasync`: a file system's journal is not modelled.",
+        example: "1",
+    },
+    Key {
+        name: "fdatasync",
+        kind: Kind::Count(0, 65_536),
+        usual: Usual::Value("0"),
+        about: "After so many writes it calls `fdatasync` and waits; 0: never. A client that writes through the page cache has one of the two.",
+        example: "1",
+    },
+    Key {
+        name: "flush",
+        kind: Kind::Count(0, 65_536),
+        usual: Usual::Value("0"),
+        about: "After so many writes it issues a flush like any other request, without waiting; 0: never. `fio` has no word for it.",
+        example: "8",
+    },
+    Key {
+        name: "sync",
+        kind: Kind::Word(&["none", "dsync"]),
+        usual: Usual::Value("\"none\""),
+        about: "`\"dsync\"`: a write is durable when it is answered (`O_DSYNC`, FUA). With `direct` only.",
+        example: "\"dsync\"",
+    },
+    Key {
+        name: "ionice",
+        kind: Kind::Other(
+            "`\"realtime\"`, `\"best-effort\"` or `\"idle\"`, perhaps with a level as `\"best-effort:7\"`",
+        ),
+        usual: Usual::Value("\"best-effort:4\""),
+        about: "Its I/O priority (`prioclass` and `prio`), for policies that look at it.",
+        example: "\"realtime\"",
+    },
+];
+
+/// When it asks.
+const PACE: &[Key] = &[
+    Key {
+        name: "rate",
+        kind: Kind::Rate,
+        usual: Usual::Words("as fast as answers come"),
+        about: "Bytes a second that it asks for, whatever the answers: what is late counts from when it was due. Takes a `bs` that is always the \
+                same.",
+        example: "\"20MB/s\"",
+    },
+    Key {
+        name: "rate_iops",
+        kind: Kind::Count(1, 1_000_000_000),
+        usual: Usual::Words("as fast as answers come"),
+        about: "Requests a second likewise.",
+        example: "200",
+    },
+    Key {
+        name: "rate_process",
+        kind: Kind::Word(&["linear", "poisson"]),
+        usual: Usual::Value("\"linear\""),
+        about: "Whether the times between such requests are equal, or exponentially distributed.",
+        example: "\"poisson\"",
+    },
+    Key {
+        name: "thinktime",
+        kind: Kind::Time(Span::ZERO, HOUR),
+        usual: Usual::Value("\"0s\""),
+        about: "From an answer to the next request, for each of the `iodepth` places.",
+        example: "\"100ms\"",
+    },
+    Key {
+        name: "startdelay",
+        kind: Kind::Time(Span::ZERO, HOUR),
+        usual: Usual::Value("\"0s\""),
+        about: "When it begins. The warm-up counts from zero, too.",
+        example: "\"1s\"",
+    },
+    Key {
+        name: "runtime",
+        kind: Kind::Time(NANO, HOUR),
+        usual: Usual::Words("to the end"),
+        about: "How long it goes on from there.",
+        example: "\"5s\"",
+    },
+    Key {
+        name: "number_ios",
+        kind: Kind::Count(1, 1 << 60),
+        usual: Usual::Words("without end"),
+        about: "Requests after which it is done.",
+        example: "10000",
+    },
+    Key {
+        name: "on",
+        kind: Kind::Time(NANO, HOUR),
+        usual: Usual::Words("it never rests"),
+        about: "How long it works before it rests for `off`, again and again. What a `rate` brings does not add up meanwhile.",
+        example: "\"2s\"",
+    },
+    Key {
+        name: "off",
+        kind: Kind::Time(NANO, HOUR),
+        usual: Usual::Words("it never rests"),
+        about: "How long it rests.",
+        example: "\"1s\"",
+    },
+    Key {
+        name: "arrives",
+        kind: Kind::Time(Span::ZERO, HOUR),
+        usual: Usual::Value("\"0s\""),
+        about: "When it connects.",
+        example: "\"1s\"",
+    },
+    Key {
+        name: "leaves",
+        kind: Kind::Time(NANO, HOUR),
+        usual: Usual::Words("it stays"),
+        about: "When it disconnects; what it waits for then has failed.",
+        example: "\"6s\"",
+    },
+];
+
+/// Where it reads and writes, and in which group it is.
+const PLACE: &[Key] = &[
+    Key {
+        name: "size",
+        kind: Kind::Size(1, MOST, 1),
+        usual: Usual::Needed,
+        about: "Bytes of its file that it uses, from `offset` on.",
+        example: "\"1GiB\"",
+    },
+    Key {
+        name: "offset",
+        kind: Kind::Size(0, MOST, 1),
+        usual: Usual::Value("\"0B\""),
+        about: "Where in its file they begin.",
+        example: "\"64KiB\"",
+    },
+    Key {
+        name: "offset_increment",
+        kind: Kind::Size(0, MOST, 1),
+        usual: Usual::Value("\"0B\""),
+        about: "How much further that is for each of `numjobs` after the first.",
+        example: "\"16KiB\"",
+    },
+    Key {
+        name: "file",
+        kind: Kind::Text("a name"),
+        usual: Usual::Words("each client has a file of its own"),
+        about: "The file (`filename`). Clients that name the same one share it.",
+        example: "\"table\"",
+    },
+    Key {
+        name: "nrfiles",
+        kind: Kind::Count(1, 1024),
+        usual: Usual::Value("1"),
+        about: "Files of equal length that `size` is divided into: requests go to one after the other. With `direct` only.",
+        example: "4",
+    },
+    Key {
+        name: "random_distribution",
+        kind: Kind::Word(&["random", "zipf"]),
+        usual: Usual::Value("\"random\""),
+        about: "Which of the places: each as likely as the others, or the k-th most popular with a probability in proportion to 1/k.",
+        example: "\"zipf\"",
+    },
+    Key {
+        name: "norandommap",
+        kind: Kind::Flag,
+        usual: Usual::Value("false"),
+        about: "False: each place once before any is drawn again. True: drawn each time from all of them.",
+        example: "true",
+    },
+    Key {
+        name: "zonesize",
+        kind: Kind::Size(1, MOST, 1),
+        usual: Usual::Words("no zones"),
+        about: "Bytes that are used of each zone (`zonemode=strided`), in sequence only.",
+        example: "\"16KiB\"",
+    },
+    Key {
+        name: "zoneskip",
+        kind: Kind::Size(0, MOST, 1),
+        usual: Usual::Value("\"0B\""),
+        about: "Bytes that are left out behind it.",
+        example: "\"32KiB\"",
+    },
+    Key {
+        name: "group",
+        kind: Kind::Text("the name of a `[[group]]`"),
+        usual: Usual::Words("as `grouping` says"),
+        about: "The group that it is in. Then it has no contract of its own.",
+        example: "\"acme\"",
+    },
+];
+
+pub(crate) const EXPECT: Shape = Shape {
+    name: "[[expect]]",
+    about: "What is asked of the result: one of `promise`, `shares`, `max` and `figure`. The verdicts and the columns of the tables come from \
+            here, and `weir compare --check` fails if one is not met.",
+    keys: &[&[
+        Key {
+            name: "promise",
+            kind: Kind::Text("a client's name, or `all`"),
+            usual: Usual::Words("not asked"),
+            about: "What that client is promised (`min`, `min_iops`) is kept in every second; `\"all\"`: what every client is.",
+            example: "\"target\"",
+        },
+        Key {
+            name: "shares",
+            kind: Kind::Other("a percentage as a string"),
+            usual: Usual::Words("not asked"),
+            about: "Bandwidths over the run are to each other as the clients' shares, no further off than this.",
+            example: "\"5%\"",
+        },
+        Key {
+            name: "max",
+            kind: Kind::Other("a percentage as a string"),
+            usual: Usual::Words("not asked"),
+            about: "Whoever has a `max.bandwidth` gets it, no further off than this, and no more.",
+            example: "\"2%\"",
+        },
+        Key {
+            name: "figure",
+            kind: Kind::Word(&[
+                "bandwidth",
+                "iops",
+                "worst_second",
+                "mean",
+                "p50",
+                "p90",
+                "p99",
+                "p999",
+                "longest",
+                "busy",
+            ]),
+            usual: Usual::Words("not asked"),
+            about: "A figure of `client` that is to lie where `at_least` and `at_most` say.",
+            example: "\"p99\"",
+        },
+        Key {
+            name: "client",
+            kind: Kind::Text("a client's name, `others` or `total`"),
+            usual: Usual::Words("the target"),
+            about: "Whose figure: with `\"others\"` all but the target together, with `\"total\"` all together.",
+            example: "\"total\"",
+        },
+        Key {
+            name: "at_least",
+            kind: Kind::Other("a rate, a time, a number or a percentage, as the figure is"),
+            usual: Usual::Words("no bound"),
+            about: "What it is not to be below.",
+            example: "\"200MB/s\"",
+        },
+        Key {
+            name: "at_most",
+            kind: Kind::Other("likewise"),
+            usual: Usual::Words("no bound"),
+            about: "What it is not to be above.",
+            example: "\"1ms\"",
+        },
+        Key {
+            name: "beside",
+            kind: Kind::Text("a policy"),
+            usual: Usual::Words("the figure itself"),
+            about: "The bounds are percentages of the same figure under this policy.",
+            example: "\"none\"",
+        },
+        Key {
+            name: "policies",
+            kind: Kind::List("policies"),
+            usual: Usual::Words("every one"),
+            about: "Under which policies it is required; under the others it is only shown.",
+            example: "[\"contract\"]",
+        },
+    ]],
+};
+
+pub(crate) const PUBLISHED: Shape = Shape {
+    name: "[[published]]",
+    about: "A figure of the target that somebody has published.",
+    keys: &[&[
+        Key {
+            name: "drive",
+            kind: Kind::Text("a drive"),
+            usual: Usual::Words("every drive"),
+            about: "On which drive.",
+            example: "\"plextor-px-256m5s\"",
+        },
+        Key {
+            name: "case",
+            kind: Kind::Text("a case"),
+            usual: Usual::Words("every case"),
+            about: "In which case.",
+            example: "\"readers\"",
+        },
+        Key {
+            name: "policy",
+            kind: Kind::Text("a policy"),
+            usual: Usual::Needed,
+            about: "Under which policy.",
+            example: "\"bfq\"",
+        },
+        Key {
+            name: "figure",
+            kind: Kind::Word(&[
+                "bandwidth",
+                "iops",
+                "worst_second",
+                "mean",
+                "p50",
+                "p90",
+                "p99",
+                "p999",
+                "longest",
+                "busy",
+            ]),
+            usual: Usual::Needed,
+            about: "What was published.",
+            example: "\"mean\"",
+        },
+        Key {
+            name: "client",
+            kind: Kind::Text("a client's name, `others` or `total`"),
+            usual: Usual::Words("the target"),
+            about: "Whose figure.",
+            example: "\"total\"",
+        },
+        Key {
+            name: "value",
+            kind: Kind::Other("a rate, a time, a number or a percentage, as the figure is"),
+            usual: Usual::Needed,
+            about: "Its value.",
+            example: "\"38.7ms\"",
+        },
+        Key {
+            name: "source",
+            kind: Kind::Text("a text"),
+            usual: Usual::Needed,
+            about: "Where it was published.",
+            example: "\"a paper, page 7\"",
+        },
+    ]],
+};

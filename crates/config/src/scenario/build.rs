@@ -1,0 +1,175 @@
+//! From what a file says to what a run plays.
+
+use super::draft::{Client, Draft};
+use super::{Adapter, Buffered, ClientSpec, GroupSpec, PAGE, Scenario};
+use std::collections::BTreeMap;
+use weir_core::{Capacity, Contract, GroupId, ROOT, SpaceId, Span};
+use weir_drive::Config;
+use weir_load::Region;
+
+/// Deepest queue of an ATA drive: one with a single queue and no more tags than this is behind an ATA adapter.
+const NCQ: u16 = 32;
+
+/// Promises that are cut to a slower drive come in whole steps of so many bytes a second.
+const STEP: u64 = 100_000;
+
+/// What is chosen beside a scenario.
+#[derive(Clone, Debug)]
+pub struct Choice<'a> {
+    /// The drive.
+    pub drive: &'a Config,
+    /// What it can do, as far as contracts count with it.
+    pub capacity: Option<Capacity>,
+    /// One of the scenario's cases, if it has any.
+    pub case: Option<&'a str>,
+    /// The name of the policy.
+    pub policy: &'a str,
+    /// Seconds measured, if not what the file says.
+    pub seconds: Option<u32>,
+}
+
+impl Draft {
+    /// What a run plays on the drive that was chosen.
+    pub(super) fn build(&self, name: &str, choice: &Choice<'_>) -> Scenario {
+        let shape = choice.drive.shape();
+        let chosen = choice.seconds.map(|s| Span::from_secs(s.into()));
+        let mut scenario =
+            Scenario::new(name, choice.drive.clone(), chosen.unwrap_or(self.duration));
+        choice.case.unwrap_or(name).clone_into(&mut scenario.case);
+        scenario.capacity = choice.capacity;
+        scenario.adapter = Adapter {
+            nr_requests: self.host.nr_requests,
+            ata: self.host.adapter && shape.queues == 1 && shape.tags <= NCQ,
+        };
+        scenario.path = self.path;
+        scenario.warm_up = self.warm_up;
+        for group in &self.groups {
+            let parent = group.parent.map_or(ROOT, |at| GroupId(at as u32 + 1));
+            let contract = self.scaled(group.contract, choice.capacity);
+            let knobs = group.knobs;
+            scenario.groups.push(GroupSpec {
+                parent,
+                contract,
+                knobs,
+            });
+        }
+        let mut places = Places::default();
+        for client in &self.clients {
+            self.add(&mut scenario, client, choice.capacity, &mut places);
+        }
+        if self.files {
+            one_device(&mut scenario, shape.queues.into());
+        }
+        let awaited = self.awaits.as_deref();
+        scenario.awaits = (scenario.clients.iter()).position(|c| Some(c.name.as_str()) == awaited);
+        if let Some(at) = scenario.awaits {
+            scenario.clients[at].program.stop = Some(scenario.warm_up + scenario.duration);
+        }
+        scenario
+    }
+
+    /// Adds clients that do the same.
+    fn add(
+        &self,
+        scenario: &mut Scenario,
+        client: &Client,
+        capacity: Option<Capacity>,
+        places: &mut Places,
+    ) {
+        for (number, name) in (0..).zip(&client.names) {
+            let start = client.offset + client.increment * number;
+            let region = Region {
+                start,
+                length: client.size,
+            };
+            let space = places.space(client, scenario, start + client.size);
+            let group = match client.group {
+                Some(at) => GroupId(at as u32 + 1),
+                None if self.grouped => {
+                    let contract = self.scaled(client.contract, capacity);
+                    let parent = ROOT;
+                    let knobs = client.knobs;
+                    scenario.groups.push(GroupSpec {
+                        parent,
+                        contract,
+                        knobs,
+                    });
+                    GroupId(scenario.groups.len() as u32)
+                }
+                None => ROOT,
+            };
+            let buffered = client.buffered.then(|| Buffered {
+                read_ahead: self.host.read_ahead,
+                copy: self.host.copy,
+                ..Buffered::advised(client.program.pattern)
+            });
+            scenario.clients.push(ClientSpec {
+                name: name.clone(),
+                group,
+                priority: client.priority,
+                program: client.program,
+                space,
+                region,
+                buffered,
+                flags: client.flags,
+                arrives: client.arrives,
+                leaves: client.leaves,
+            });
+        }
+    }
+
+    /// A contract on a drive that may be slower than the one it is meant for.
+    fn scaled(&self, contract: Contract, capacity: Option<Capacity>) -> Contract {
+        let (Some(meant), Some(capacity)) = (self.meant_for, capacity) else {
+            return contract;
+        };
+        let rate = capacity.read.min(capacity.write);
+        let part = u128::from(contract.min) * u128::from(rate) / u128::from(meant);
+        let part = u64::try_from(part).unwrap_or(u64::MAX) / STEP * STEP;
+        Contract {
+            min: contract.min.min(part),
+            ..contract
+        }
+    }
+}
+
+/// Which file is which space.
+#[derive(Default)]
+struct Places {
+    shared: BTreeMap<String, SpaceId>,
+}
+
+impl Places {
+    /// The space of a client's file, which is `length` bytes long at least.
+    fn space(&mut self, client: &Client, scenario: &mut Scenario, length: u64) -> SpaceId {
+        let known = client.file.as_ref().and_then(|f| self.shared.get(f));
+        let space = known.copied().unwrap_or_else(|| {
+            scenario.spaces.push(0);
+            SpaceId(scenario.spaces.len() as u32 - 1)
+        });
+        let size = &mut scenario.spaces[space.0 as usize];
+        *size = length.max(*size);
+        if let Some(file) = &client.file {
+            self.shared.insert(file.clone(), space);
+        }
+        space
+    }
+}
+
+/// Puts all files one behind the other on one device.
+///
+/// Linux has one flush under way for each hardware queue and spreads processes over the queues by processor; Weir's layer has one for
+/// each space: the device is the same space once for each queue.
+fn one_device(scenario: &mut Scenario, queues: usize) {
+    for size in &mut scenario.spaces {
+        *size = size.next_multiple_of(PAGE);
+    }
+    let (bases, device) = (scenario.bases(), scenario.spaces.iter().sum());
+    let spaces = queues.min(scenario.clients.len()).max(1);
+    for (number, client) in scenario.clients.iter_mut().enumerate() {
+        client.region.start += bases[client.space.0 as usize];
+        client.space = SpaceId((number % spaces) as u32);
+    }
+    scenario.spaces = vec![device; spaces];
+    scenario.places = vec![0; spaces];
+}

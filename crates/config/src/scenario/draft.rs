@@ -1,0 +1,115 @@
+//! What a scenario's file says, whoever wrote it, before drive, policy and time are chosen.
+
+use super::expect::{Expect, Published};
+use super::{NrRequests, Path};
+use weir_core::{Contract, Flags, Knobs, Priority, Span};
+use weir_load::Program;
+
+/// What stands in a file for one case, drive and policy.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) duration: Span,
+    pub(super) warm_up: Span,
+    /// Its last request is waited for.
+    pub(super) awaits: Option<String>,
+    /// What promises are meant for, in bytes a second.
+    pub(super) meant_for: Option<u64>,
+    /// Clients without a group have one of their own.
+    pub(super) grouped: bool,
+    /// Files lie one behind the other on one device.
+    pub(super) files: bool,
+    pub(super) host: Host,
+    pub(super) path: Path,
+    pub(super) groups: Vec<Group>,
+    pub(super) clients: Vec<Client>,
+}
+
+/// What a file says as a whole.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) load: String,
+    pub(super) target: String,
+    pub(super) drives: Vec<String>,
+    pub(super) policies: Vec<String>,
+    pub(super) repetitions: u32,
+    pub(super) expects: Vec<Expect>,
+    pub(super) published: Vec<Published>,
+}
+
+/// The host between clients and drive.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    pub(super) nr_requests: NrRequests,
+    /// An ATA adapter where Linux has one.
+    pub(super) adapter: bool,
+    pub(super) read_ahead: u32,
+    pub(super) copy: Span,
+}
+
+/// A group.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) name: String,
+    /// The place of its parent in the list.
+    pub(super) parent: Option<usize>,
+    pub(super) contract: Contract,
+    pub(super) knobs: Knobs,
+}
+
+/// Clients that do the same.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    /// The name of each.
+    pub(super) names: Vec<String>,
+    pub(super) program: Program,
+    pub(super) flags: Flags,
+    pub(super) priority: Priority,
+    /// Through the page cache.
+    pub(super) buffered: bool,
+    pub(super) arrives: Span,
+    pub(super) leaves: Option<Span>,
+    /// The file that they share; `None`: each has its own.
+    pub(super) file: Option<String>,
+    /// Bytes of the file that each uses, where they begin, and how much further each after the first begins.
+    pub(super) size: u64,
+    pub(super) offset: u64,
+    pub(super) increment: u64,
+    /// The place of their group in the list.
+    pub(super) group: Option<usize>,
+    /// What each is promised in a group of its own.
+    pub(super) contract: Contract,
+    pub(super) knobs: Knobs,
+}
+
+/// Most clients of a scenario.
+pub(super) const CLIENTS: usize = 4096;
+
+impl Default for Host {
+    fn default() -> Self {
+        let buffered = super::Buffered::default();
+        Self {
+            nr_requests: NrRequests::Unbounded,
+            adapter: false,
+            read_ahead: buffered.read_ahead,
+            copy: buffered.copy,
+        }
+    }
+}
+
+impl Draft {
+    /// The names of all clients, in order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        let names = self.clients.iter().flat_map(|c| &c.names);
+        names.map(String::as_str)
+    }
+}
+
+/// The names of `count` clients that are called `name`; `None`: of one, called so.
+pub(super) fn names(name: &str, count: Option<u64>, first: u64) -> Vec<String> {
+    let Some(count) = count else {
+        return vec![name.to_owned()];
+    };
+    let wide = (first + count).saturating_sub(1).to_string().len().max(2);
+    let numbers = first..first + count;
+    numbers.map(|n| format!("{name}-{n:0wide$}")).collect()
+}

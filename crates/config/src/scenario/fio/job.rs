@@ -1,0 +1,509 @@
+//! A job as a client.
+
+use super::value::{base, bytes, count, flag, say, size, time};
+use super::{Line, Section};
+use crate::document::{Document, quoted};
+use crate::nearest;
+use crate::scenario::draft::{Client, names};
+use crate::scenario::{FILE_MOST, PAGE, REQUEST_MOST};
+use std::ops::RangeInclusive;
+use weir_core::{Contract, Flags, Knobs, Priority, PriorityClass, Span};
+use weir_load::{Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};
+
+const SECOND: u64 = 1_000_000_000;
+const MICRO: u64 = 1_000;
+
+/// Engines that keep several requests outstanding, and those that make one call at a time.
+const ASYNC: &[&str] = &["libaio", "io_uring", "posixaio", "linuxaio"];
+const SYNC: &[&str] = &["psync", "sync", "vsync", "pvsync", "pvsync2"];
+
+/// A client, and how long it runs.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) client: Client,
+    pub(super) runtime: Span,
+    /// What passes before it is measured.
+    pub(super) ramp: Span,
+}
+
+pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> {
+    let before = doc.found();
+    let base = base(doc, section);
+    let all = 1..=FILE_MOST;
+    if section.get("size").is_none() {
+        doc.at(
+            &section.at,
+            "size",
+            "is missing",
+            "write size=1g: what the job uses of its file",
+        );
+    }
+    let length = size(doc, section, "size", base, all);
+    let offset = size(doc, section, "offset", base, 0..=FILE_MOST).unwrap_or(0);
+    let increment = size(doc, section, "offset_increment", base, 0..=FILE_MOST).unwrap_or(0);
+    let jobs = count(doc, section, "numjobs", 1..=4096);
+    let direct = flag(doc, section, "direct").unwrap_or(false);
+    let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
+    let runtime = time(doc, section, "runtime", SECOND).filter(|t| *t > Span::ZERO);
+    if section.get("runtime").is_none() {
+        let help = "write runtime=10, and time_based where the job is not to end with its size";
+        doc.at(
+            &section.at,
+            "runtime",
+            "is missing: a run in virtual time has to be told how long it is",
+            help,
+        );
+    }
+    let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
+    let start = time(doc, section, "startdelay", SECOND).unwrap_or(Span::ZERO);
+    let program = program(doc, section, base);
+    let runtime = runtime.unwrap_or(Span::ZERO);
+    let mut program = Program {
+        start,
+        stop: Some(start + ramp + runtime),
+        ..program?
+    };
+    ends(doc, section, &mut program, length.unwrap_or(0));
+    if buffered {
+        through_the_cache(doc, section, &program, [offset, increment]);
+    }
+    let last = increment.saturating_mul(jobs.unwrap_or(1) - 1);
+    let client = Client {
+        names: names(section.name, jobs.filter(|n| *n > 1), 1),
+        program,
+        flags: Flags::NONE,
+        priority: priority(doc, section),
+        buffered,
+        arrives: Span::ZERO,
+        leaves: None,
+        file: file(doc, section),
+        size: length?,
+        offset,
+        increment,
+        group: None,
+        contract: Contract::DEFAULT,
+        knobs: Knobs::NONE,
+    };
+    if offset.saturating_add(last).saturating_add(client.size) > FILE_MOST {
+        doc.at(
+            &section.at,
+            "size",
+            "the file would be longer than 1PiB",
+            "take less",
+        );
+    }
+    let region = Region {
+        start: offset,
+        length: client.size,
+    };
+    if let (Err(error), true) = (client.program.validate(region), doc.found() == before) {
+        doc.at(&section.at, section.name, error, "");
+    }
+    (doc.found() == before).then_some(Job {
+        client,
+        runtime,
+        ramp,
+    })
+}
+
+/// One of a few words; anything behind a colon is refused.
+fn word<T: Copy>(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    name: &str,
+    words: &[(&str, T)],
+    help: &str,
+) -> Option<T> {
+    let line = section.get(name)?;
+    let value = line.value.unwrap_or_default();
+    let found = words.iter().find(|w| w.0 == value);
+    if found.is_none() {
+        let all: Vec<&str> = words.iter().map(|w| w.0).collect();
+        let near = nearest::name(value, all.iter().copied());
+        let near = near.map(|n| format!("did you mean {n}?"));
+        let what = format!("has no meaning here: it is one of {}", all.join(", "));
+        say(doc, line, &what, &near.unwrap_or_else(|| help.to_owned()));
+    }
+    found.map(|w| w.1)
+}
+
+fn program(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Program> {
+    let words = [
+        ("read", (false, 0)),
+        ("write", (false, 100)),
+        ("rw", (false, 50)),
+        ("readwrite", (false, 50)),
+        ("randread", (true, 0)),
+        ("randwrite", (true, 100)),
+        ("randrw", (true, 50)),
+    ];
+    let help = "trim, sequences as rw:8 and verification are not read";
+    let (random, writes) = word(doc, section, "rw", &words, help).unwrap_or((false, 0));
+    let writes = match writes {
+        50 => mix(doc, section),
+        all => all,
+    };
+    let size = block(doc, section, base)?;
+    let depth = depth(doc, section);
+    let sync = [("none", false), ("0", false), ("dsync", true)];
+    let help = "write dsync, or fdatasync=1";
+    Some(Program {
+        pattern: pattern(doc, section, random),
+        zones: zones(doc, section, base),
+        files: count(doc, section, "nrfiles", 1..=1024).unwrap_or(1) as u32,
+        writes,
+        fua: word(doc, section, "sync", &sync, help).unwrap_or(false),
+        sync: flushes(doc, section),
+        size,
+        depth,
+        arrival: arrival(doc, section, size, depth, base),
+        requests: count(doc, section, "number_ios", 1..=1 << 60),
+        ..Program::random_reads(1, 1)
+    })
+}
+
+/// Writes in a hundred requests of a job that does both.
+fn mix(doc: &mut Document<'_>, section: &Section<'_>) -> u8 {
+    let reads = count(doc, section, "rwmixread", 0..=100);
+    let writes = count(doc, section, "rwmixwrite", 0..=100);
+    if let (Some(line), Some(_), Some(_)) = (section.get("rwmixwrite"), reads, writes) {
+        say(doc, line, "stands beside rwmixread", "leave one of the two");
+    }
+    writes.or(reads.map(|r| 100 - r)).unwrap_or(50) as u8
+}
+
+/// Bytes of a request.
+fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Size> {
+    let there = section.one_of(&["bs", "bsrange", "bssplit"]);
+    let Some(line) = there.first().copied() else {
+        return Some(Size::Fixed(4096));
+    };
+    if let Some(other) = there.get(1) {
+        let what = format!("stands beside {}", other.name);
+        say(doc, line, &what, "leave one of the two");
+        return None;
+    }
+    let value = line.value.unwrap_or_default();
+    if value.contains(',') {
+        say(
+            doc,
+            line,
+            "names sizes for reads, writes and trims apart",
+            "write one for all, or two jobs",
+        );
+        return None;
+    }
+    let one = |text: &str| {
+        let bytes = bytes(text, base).filter(|b| (1..=REQUEST_MOST).contains(b));
+        bytes.map(|b| b as u32)
+    };
+    let found = match line.name {
+        "bs" => one(value).map(Size::Fixed),
+        "bsrange" => value.split_once('-').and_then(|(min, max)| {
+            let (min, max) = (one(min)?, one(max)?);
+            let step = min;
+            (min <= max).then_some(Size::Range { min, max, step })
+        }),
+        _ => split(value, one).map(Size::Split),
+    };
+    if found.is_none() {
+        let (what, help) = match line.name {
+            "bs" => ("is not a size from 1 byte to 64MiB", "write it as 4k"),
+            "bsrange" => ("is not a range of sizes up to 64MiB", "write it as 4k-64k"),
+            _ => (
+                "is not a split of a hundred requests over at most eight sizes",
+                "write it as 4k/60:64k/40",
+            ),
+        };
+        say(doc, line, what, help);
+    }
+    found
+}
+
+/// Sizes with percentages: those without share what is left.
+fn split(text: &str, one: impl Fn(&str) -> Option<u32>) -> Option<Split> {
+    let parts: Option<Vec<(u32, Option<u8>)>> = (text.split(':'))
+        .map(|part| {
+            let (size, percent) = part.split_once('/').unwrap_or((part, ""));
+            let percent = match percent {
+                "" => None,
+                number => Some(number.parse::<u8>().ok().filter(|p| *p <= 100)?),
+            };
+            Some((one(size)?, percent))
+        })
+        .collect();
+    let parts = parts?;
+    let stated: u32 = parts.iter().filter_map(|p| p.1).map(u32::from).sum();
+    let open = parts.iter().filter(|p| p.1.is_none()).count() as u32;
+    let left = 100u32.checked_sub(stated)?.checked_div(open.max(1))? as u8;
+    let parts: Vec<(u32, u8)> = parts.iter().map(|p| (p.0, p.1.unwrap_or(left))).collect();
+    Split::new(&parts)
+}
+
+/// Requests outstanding at most: more than one with an engine that can.
+fn depth(doc: &mut Document<'_>, section: &Section<'_>) -> u32 {
+    let depth = count(doc, section, "iodepth", 1..=65_536).unwrap_or(1) as u32;
+    let engines: Vec<(&str, bool)> = (ASYNC.iter().map(|e| (*e, true)))
+        .chain(SYNC.iter().map(|e| (*e, false)))
+        .collect();
+    let several = word(
+        doc,
+        section,
+        "ioengine",
+        &engines,
+        "other engines are not modelled",
+    );
+    // What was refused is not said twice.
+    let several = several.unwrap_or(section.get("ioengine").is_some());
+    if let Some(line) = section.get("iodepth").filter(|_| depth > 1 && !several) {
+        say(
+            doc,
+            line,
+            "requests at a time need an asynchronous engine: fio's default makes one call at a time",
+            "write ioengine=libaio",
+        );
+    }
+    depth
+}
+
+fn pattern(doc: &mut Document<'_>, section: &Section<'_>, random: bool) -> Pattern {
+    let uniform = [("random", ())];
+    let help =
+        "write a scenario's file with random_distribution = \"zipf\", which has the exponent 1";
+    word(doc, section, "random_distribution", &uniform, help);
+    let again = flag(doc, section, "norandommap").unwrap_or(false);
+    match (random, again) {
+        (false, _) => Pattern::Sequential,
+        (true, true) => Pattern::Random,
+        (true, false) => Pattern::Shuffled,
+    }
+}
+
+fn zones(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Zones> {
+    let modes = [("none", false), ("strided", true)];
+    let strided = word(
+        doc,
+        section,
+        "zonemode",
+        &modes,
+        "zoned drives are not modelled",
+    );
+    let used = size(doc, section, "zonesize", base, 1..=FILE_MOST);
+    let range = size(doc, section, "zonerange", base, 1..=FILE_MOST);
+    let skip = size(doc, section, "zoneskip", base, 0..=FILE_MOST).unwrap_or(0);
+    if strided != Some(true) {
+        let zones = ["zonesize", "zonerange", "zoneskip"];
+        if let Some(line) = zones.iter().find_map(|name| section.get(name)) {
+            say(doc, line, "means nothing without zonemode=strided", "");
+        }
+        return None;
+    }
+    let Some(used) = used else {
+        doc.at(&section.at, "zonesize", "is missing", "write zonesize=16k");
+        return None;
+    };
+    if let Some(line) = section
+        .get("zonerange")
+        .filter(|_| range.is_some_and(|r| r != used))
+    {
+        say(doc, line, "is not zonesize", "leave it out");
+    }
+    Some(Zones { size: used, skip })
+}
+
+fn flushes(doc: &mut Document<'_>, section: &Section<'_>) -> SyncMode {
+    let kinds = ["fsync", "fdatasync"];
+    let every = kinds.map(|name| count(doc, section, name, 0..=65_536).filter(|n| *n > 0));
+    match every {
+        [Some(_), Some(_)] => {
+            if let Some(line) = section.get("fdatasync") {
+                say(doc, line, "stands beside fsync", "leave one of the two");
+            }
+            SyncMode::Never
+        }
+        [Some(n), None] | [None, Some(n)] => SyncMode::Fdatasync(n as u32),
+        [None, None] => SyncMode::Never,
+    }
+}
+
+fn arrival(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    size: Size,
+    depth: u32,
+    base: u64,
+) -> Arrival {
+    let kinds = [("linear", false), ("poisson", true)];
+    let poisson = word(doc, section, "rate_process", &kinds, "").unwrap_or(false);
+    let think = time(doc, section, "thinktime", MICRO).filter(|t| *t > Span::ZERO);
+    if let (Some(line), true) = (section.get("thinktime"), think.is_some() && depth > 1) {
+        let help = "write iodepth=1, or a rate_iops";
+        say(
+            doc,
+            line,
+            "with several requests at a time stops the whole job in fio, here each on its own",
+            help,
+        );
+    }
+    let one = |doc: &mut Document<'_>, name: &str, range: RangeInclusive<u64>| {
+        let line = section.get(name)?;
+        if line.value.is_some_and(|v| v.contains(',')) {
+            say(
+                doc,
+                line,
+                "names rates for reads, writes and trims apart",
+                "write one for all, or two jobs",
+            );
+            return None;
+        }
+        self::size(doc, section, name, base, range)
+    };
+    let rate = one(doc, "rate", 1..=1 << 50);
+    let iops = one(doc, "rate_iops", 1..=SECOND);
+    let both = [rate.is_some(), iops.is_some(), think.is_some()];
+    if both.into_iter().filter(|b| *b).count() > 1 {
+        let what = "rate, rate_iops and thinktime stand beside each other";
+        doc.at(&section.at, section.name, what, "leave one of them");
+    }
+    let ns = match (rate, iops, size) {
+        (Some(rate), _, Size::Fixed(bytes)) => Some(u64::from(bytes).saturating_mul(SECOND) / rate),
+        (Some(_), ..) => {
+            if let Some(line) = section.get("rate") {
+                say(
+                    doc,
+                    line,
+                    "takes a bs that is always the same",
+                    "write rate_iops",
+                );
+            }
+            None
+        }
+        (None, Some(iops), _) => Some(SECOND / iops),
+        (None, None, _) => None,
+    };
+    let interval = ns.map(|ns| Span::from_nanos(ns.clamp(1, 3_600 * SECOND)));
+    if let (Some(line), None) = (section.get("rate_process"), interval) {
+        say(
+            doc,
+            line,
+            "means nothing without a rate",
+            "write rate_iops=200",
+        );
+    }
+    match interval {
+        Some(interval) if poisson => Arrival::Poisson { interval },
+        Some(interval) => Arrival::Even { interval },
+        None => Arrival::Closed {
+            think: think.unwrap_or(Span::ZERO),
+        },
+    }
+}
+
+/// A job that is not `time_based` ends with its size.
+fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, length: u64) {
+    if flag(doc, section, "time_based").unwrap_or(false) {
+        return;
+    }
+    let Size::Fixed(each) = program.size else {
+        let help = "write time_based";
+        doc.at(
+            &section.at,
+            "time_based",
+            "is missing: with sizes that differ it is not known when a job of this size ends",
+            help,
+        );
+        return;
+    };
+    let all = (length / u64::from(each)).max(1);
+    program.requests = Some(program.requests.map_or(all, |n| n.min(all)));
+}
+
+fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {
+    let class = count(doc, section, "prioclass", 0..=3);
+    let level = count(doc, section, "prio", 0..=7);
+    let usual = Priority::default();
+    Priority {
+        class: match class {
+            Some(1) => PriorityClass::Realtime,
+            Some(3) => PriorityClass::Idle,
+            _ => usual.class,
+        },
+        level: level.map_or(usual.level, |l| l as u8),
+    }
+}
+
+/// The file that jobs share which name the same.
+fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
+    let line: &Line<'_> = section.get("filename")?;
+    let name = line.value.unwrap_or_default();
+    if name.is_empty() || name.contains(':') {
+        let what = format!("{} is not one file", quoted(name));
+        doc.at(
+            &line.value_at,
+            line.name,
+            what,
+            "name one; nrfiles=4 makes several of a job's own",
+        );
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// One call at a time, whole pages, and writes that are synced.
+fn through_the_cache(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    program: &Program,
+    offsets: [u64; 2],
+) {
+    let help = "write direct=1 for a job that goes past the page cache";
+    let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
+    let whole = match &program.size {
+        Size::Fixed(size) | Size::Range { min: size, .. } => pages((*size).into()),
+        Size::Split(split) => split.parts().iter().all(|p| pages(p.0.into())),
+    };
+    let unsynced = program.writes > 0 && program.sync == SyncMode::Never;
+    let rules = [
+        (
+            program.depth == 1,
+            "iodepth",
+            "requests at a time do not go through the page cache, which has one system call at a time",
+        ),
+        (
+            program.files == 1,
+            "nrfiles",
+            "files through the page cache are not modelled",
+        ),
+        (
+            !program.fua,
+            "sync",
+            "has no meaning through the page cache",
+        ),
+        (
+            whole,
+            "bs",
+            "is not in whole pages of 4KiB, as the page cache has them",
+        ),
+        (
+            pages(offsets[0]),
+            "offset",
+            "is not in whole pages of 4KiB, as the page cache has them",
+        ),
+        (
+            pages(offsets[1]),
+            "offset_increment",
+            "is not in whole pages of 4KiB, as the page cache has them",
+        ),
+        (
+            !unsynced,
+            "rw",
+            "through the page cache without fdatasync=1: write-back is not modelled",
+        ),
+    ];
+    for (_, name, what) in rules.into_iter().filter(|r| !r.0) {
+        match section.get(name) {
+            Some(line) => say(doc, line, what, help),
+            None => doc.at(&section.at, name, what, help),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Job files of `fio`: one client a job.
+//!
+//! `fio`'s syntax, words and units. An option that has no meaning here is refused by name and line, and never ignored in silence; a few
+//! that change nothing here are accepted and noted.
+
+mod job;
+mod option;
+mod value;
+
+use super::Script;
+use super::draft::{CLIENTS, Draft, Facts, Host};
+use super::script::stem;
+use super::{NrRequests, Path};
+use crate::document::Document;
+use crate::key::SCENARIOS;
+use crate::problem::Problem;
+use std::ops::Range;
+use weir_core::Span;
+
+/// Longest file, bytes.
+const FILE_MAX: usize = 1 << 20;
+
+/// An option as it stands in a file.
+#[derive(Clone, Debug)]
+struct Line<'a> {
+    /// By the first of its names.
+    name: &'static str,
+    value: Option<&'a str>,
+    /// It is of `[global]`.
+    global: bool,
+    /// Where the name stands, and where the value.
+    at: Range<usize>,
+    value_at: Range<usize>,
+}
+
+/// A section: its name and what it says, options of `[global]` before it included.
+#[derive(Clone, Debug)]
+struct Section<'a> {
+    name: &'a str,
+    at: Range<usize>,
+    lines: Vec<Line<'a>>,
+}
+
+/// Reads the text of a job file. `file` is its name in problems.
+pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
+    let mut doc = Document::new(file, text);
+    doc.family = SCENARIOS;
+    let mut notes = Document::new(file, text);
+    if text.len() > FILE_MAX {
+        doc.at(
+            &(0..0),
+            "",
+            "is longer than 1MiB, the most that is read",
+            "",
+        );
+        return Err(doc.into_problems());
+    }
+    let sections = sections(&mut doc, &mut notes, text);
+    if sections.is_empty() && doc.found() == 0 {
+        doc.at(
+            &(0..0),
+            "",
+            "there is no job",
+            "write [reader] and its options below it",
+        );
+    }
+    let mut jobs = Vec::new();
+    let mut count = 0;
+    for section in &sections {
+        let Some(job) = job::job(&mut doc, section) else {
+            continue;
+        };
+        count += job.client.names.len();
+        if count > CLIENTS {
+            let what = format!("there are more than {CLIENTS} jobs");
+            doc.at(&section.at, section.name, what, "take fewer");
+            break;
+        }
+        let same = |j: &job::Job| j.client.names.iter().any(|n| job.client.names.contains(n));
+        if jobs.iter().any(same) {
+            let what = format!("there are two jobs {:?}", section.name);
+            doc.at(&section.at, section.name, what, "name it otherwise");
+        }
+        jobs.push(job);
+    }
+    if doc.found() > 0 {
+        return Err(doc.into_problems());
+    }
+    Ok(script(jobs, file, notes.into_problems()))
+}
+
+fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
+    let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
+    let ends = jobs.iter().map(|j| j.client.program.start + j.runtime);
+    let target = jobs.first().and_then(|j| j.client.names.first());
+    let facts = Facts {
+        load: String::new(),
+        target: target.cloned().unwrap_or_default(),
+        drives: vec!["demo".to_owned()],
+        policies: ["none", "bfq", "contract"].map(str::to_owned).to_vec(),
+        repetitions: 10,
+        expects: Vec::new(),
+        published: Vec::new(),
+    };
+    let draft = Draft {
+        duration: ends.max().unwrap_or(Span::ZERO),
+        warm_up,
+        awaits: None,
+        meant_for: None,
+        grouped: false,
+        files: true,
+        host: Host {
+            nr_requests: NrRequests::Linux,
+            adapter: true,
+            ..Host::default()
+        },
+        path: Path::DIRECT,
+        groups: Vec::new(),
+        clients: jobs.into_iter().map(|j| j.client).collect(),
+    };
+    Script::new(stem(file), draft, facts, notes)
+}
+
+/// The jobs of a file with their options.
+fn sections<'a>(
+    doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
+    text: &'a str,
+) -> Vec<Section<'a>> {
+    let mut sections: Vec<Section<'a>> = Vec::new();
+    let mut global: Vec<Line<'a>> = Vec::new();
+    // None before the first section, Some(true) in [global].
+    let mut place = None;
+    let mut start = 0;
+    for whole in text.split_inclusive('\n') {
+        let begin = start;
+        start += whole.len();
+        // A comment goes to the end of its line.
+        let line = whole.split([';', '#']).next().unwrap_or_default();
+        let begin = begin + (line.len() - line.trim_start().len());
+        let line = line.trim();
+        let span = begin..begin + line.len();
+        if line.is_empty() {
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix('[') {
+            let Some(name) = rest.strip_suffix(']') else {
+                doc.at(
+                    &span,
+                    "",
+                    "the section's name does not end",
+                    "close it with ]",
+                );
+                continue;
+            };
+            place = Some(name == "global");
+            if name == "global" {
+                continue;
+            }
+            if !crate::profile::is_name(name) {
+                let help = "it has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
+                doc.at(&span, "", format!("{name:?} is not a valid name"), help);
+            }
+            sections.push(Section {
+                name,
+                at: span,
+                lines: global.clone(),
+            });
+            continue;
+        }
+        let Some(line) = option::line(doc, notes, line, begin) else {
+            continue;
+        };
+        match (place, sections.last_mut()) {
+            (Some(true), _) => global.push(Line {
+                global: true,
+                ..line
+            }),
+            (Some(false), Some(section)) => section.lines.push(line),
+            _ => doc.at(
+                &line.at,
+                line.name,
+                "stands before the first section",
+                "write [global] above it",
+            ),
+        }
+    }
+    sections
+}
+
+impl<'a> Section<'a> {
+    /// The last that is said of an option.
+    fn get(&self, name: &str) -> Option<&Line<'a>> {
+        self.lines.iter().rev().find(|l| l.name == name)
+    }
+
+    /// The options of these names, the last first; what the job says itself takes the place of what is in `[global]`.
+    fn one_of(&self, names: &[&str]) -> Vec<&Line<'a>> {
+        let found = self.lines.iter().rev();
+        let mut found: Vec<&Line<'a>> = found.filter(|l| names.contains(&l.name)).collect();
+        if let Some(last) = found.first().copied() {
+            // The same once more only takes its own place.
+            found.retain(|l| l.global == last.global && (l.name != last.name || l.at == last.at));
+        }
+        found
+    }
+}

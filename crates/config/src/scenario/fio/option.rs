@@ -1,0 +1,305 @@
+//! The options that there are, and what becomes of each.
+
+use super::Line;
+use crate::document::Document;
+use crate::nearest;
+
+/// What is read: each by all of its names.
+const READ: &[&[&str]] = &[
+    &["rw", "readwrite"],
+    &["bs", "blocksize"],
+    &["bsrange", "blocksize_range"],
+    &["bssplit"],
+    &["size"],
+    &["offset"],
+    &["offset_increment"],
+    &["filename"],
+    &["nrfiles", "nr_files"],
+    &["ioengine"],
+    &["iodepth"],
+    &["direct"],
+    &["buffered"],
+    &["fsync"],
+    &["fdatasync"],
+    &["sync"],
+    &["rwmixread"],
+    &["rwmixwrite"],
+    &["numjobs"],
+    &["startdelay", "start_delay"],
+    &["runtime", "timeout"],
+    &["time_based"],
+    &["ramp_time"],
+    &["number_ios"],
+    &["thinktime"],
+    &["rate"],
+    &["rate_iops"],
+    &["rate_process"],
+    &["random_distribution"],
+    &["norandommap"],
+    &["zonemode"],
+    &["zonesize"],
+    &["zoneskip"],
+    &["zonerange"],
+    &["prio"],
+    &["prioclass"],
+    &["kb_base"],
+];
+
+/// What changes nothing here, and why.
+const NOTED: &[(&str, &str)] = &[
+    ("group_reporting", "every client has a record of its own"),
+    ("description", "it is a remark"),
+    ("thread", "processes and threads are the same here"),
+    (
+        "directory",
+        "files lie one behind the other on the drive that is chosen",
+    ),
+    (
+        "randseed",
+        "seeds follow from the scenario's name, so that all policies meet the same work",
+    ),
+    ("randrepeat", "runs repeat whatever it says"),
+    ("allrandrepeat", "runs repeat whatever it says"),
+    ("random_generator", "random numbers are Weir's own"),
+    ("refill_buffers", "nothing depends on what is written"),
+    ("zero_buffers", "nothing depends on what is written"),
+    ("scramble_buffers", "nothing depends on what is written"),
+    ("clat_percentiles", "percentiles are always there"),
+    ("lat_percentiles", "percentiles are always there"),
+    ("percentile_list", "percentiles are always the same"),
+    ("disk_util", "it is always there"),
+    ("invalidate", "every run begins with an empty cache"),
+    ("clocksource", "time is virtual"),
+    ("gtod_reduce", "time is virtual"),
+    ("cpus_allowed", "processors are not modelled"),
+    ("cpus_allowed_policy", "processors are not modelled"),
+    ("fallocate", "files are there before the run"),
+    ("create_serialize", "files are there before the run"),
+    ("overwrite", "files are there before the run"),
+    ("unlink", "there is no file to remove"),
+    ("exitall_on_error", "no request fails"),
+    ("unit_base", "it is about fio's own output"),
+    ("significant_figures", "it is about fio's own output"),
+    (
+        "fadvise_hint",
+        "clients tell the kernel how they read, as fio does unless told otherwise",
+    ),
+];
+
+/// Other options of fio: what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "stonewall",
+        "all jobs run at a time: put each phase into a file of its own",
+    ),
+    (
+        "wait_for",
+        "all jobs run at a time: put each phase into a file of its own",
+    ),
+    (
+        "exitall",
+        "leave it out: every job runs for its own runtime",
+    ),
+    (
+        "cgroup",
+        "write a scenario's file, where groups and contracts have words (`weir scenarios NAME` prints one)",
+    ),
+    (
+        "cgroup_weight",
+        "write a scenario's file with share = 200 (`weir scenarios shares` prints one)",
+    ),
+    ("cgroup_nodelete", "leave it out"),
+    (
+        "ioscheduler",
+        "leave it out and choose the policy with --policy",
+    ),
+    ("io_size", "write size and number_ios"),
+    ("filesize", "write size, which is what is used of a file"),
+    ("fill_device", "write size"),
+    ("loops", "write time_based and runtime"),
+    (
+        "thinktime_blocks",
+        "leave it out: a job thinks after every request",
+    ),
+    (
+        "thinktime_blocks_type",
+        "leave it out: a job thinks after every request",
+    ),
+    (
+        "thinktime_spin",
+        "leave it out: processors are not modelled",
+    ),
+    (
+        "thinktime_iotime",
+        "leave it out, or write a scenario's file with on and off",
+    ),
+    ("rate_min", "write an [[expect]] in a scenario's file"),
+    ("rate_iops_min", "write an [[expect]] in a scenario's file"),
+    ("rate_cycle", "leave it out"),
+    ("rate_ignore_thinktime", "leave out thinktime or the rate"),
+    ("iodepth_batch", "leave it out: requests go out one by one"),
+    (
+        "iodepth_batch_submit",
+        "leave it out: requests go out one by one",
+    ),
+    (
+        "iodepth_batch_complete",
+        "leave it out: answers come one by one",
+    ),
+    (
+        "iodepth_batch_complete_min",
+        "leave it out: answers come one by one",
+    ),
+    (
+        "iodepth_batch_complete_max",
+        "leave it out: answers come one by one",
+    ),
+    ("iodepth_low", "leave it out: requests go out one by one"),
+    ("io_submit_mode", "write rate_iops, which is open loop here"),
+    ("serialize_overlap", "leave it out"),
+    ("file_service_type", "leave it out: files take turns"),
+    (
+        "percentage_random",
+        "write two jobs, one random and one in sequence",
+    ),
+    ("rw_sequencer", "leave it out"),
+    (
+        "bs_unaligned",
+        "leave it out: offsets are multiples of the block",
+    ),
+    (
+        "blockalign",
+        "leave it out: offsets are multiples of the block",
+    ),
+    ("ba", "leave it out: offsets are multiples of the block"),
+    ("write_barrier", "write fdatasync"),
+    ("sync_file_range", "write fdatasync"),
+    (
+        "end_fsync",
+        "leave it out: a run ends when its time is over",
+    ),
+    (
+        "fsync_on_close",
+        "leave it out: a run ends when its time is over",
+    ),
+    ("verify", "leave it out: a modelled drive holds no data"),
+    ("do_verify", "leave it out: a modelled drive holds no data"),
+    ("read_iolog", "traces are not played"),
+    (
+        "write_iolog",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "write_bw_log",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "write_lat_log",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "write_iops_log",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "write_hist_log",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    ("latency_target", "write an [[expect]] in a scenario's file"),
+    ("latency_window", "write an [[expect]] in a scenario's file"),
+    (
+        "latency_percentile",
+        "write an [[expect]] in a scenario's file",
+    ),
+    ("max_latency", "write an [[expect]] in a scenario's file"),
+    ("opendir", "name files with filename"),
+    ("filename_format", "name files with filename"),
+    ("openfiles", "leave it out"),
+    (
+        "pre_read",
+        "leave it out: every run begins with an empty cache",
+    ),
+    ("nice", "leave it out: processors are not modelled"),
+    ("flow", "write rate_iops for each job"),
+    ("include", "copy the other file's lines to here"),
+    ("name", "name the job by its section"),
+    ("unlink_each_loop", "leave it out"),
+    ("zonecapacity", "zoned drives are not modelled"),
+    ("max_open_zones", "zoned drives are not modelled"),
+    (
+        "buffer_pattern",
+        "leave it out: nothing depends on what is written",
+    ),
+    (
+        "buffer_compress_percentage",
+        "leave it out: nothing depends on what is written",
+    ),
+    (
+        "dedupe_percentage",
+        "leave it out: nothing depends on what is written",
+    ),
+    ("continue_on_error", "leave it out: no request fails"),
+    ("trim_percentage", "trim is not read"),
+    ("atomic", "leave it out"),
+    ("exec_prerun", "run it yourself"),
+    ("exec_postrun", "run it yourself"),
+    ("steadystate", "write runtime and ramp_time"),
+    ("profile", "leave it out"),
+    ("ignore_error", "leave it out: no request fails"),
+    ("replay_no_stall", "traces are not played"),
+];
+
+/// An option with its value. What is refused or only noted is said and gives nothing.
+pub(super) fn line<'a>(
+    doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
+    line: &'a str,
+    begin: usize,
+) -> Option<Line<'a>> {
+    let (name, value) = match line.split_once('=') {
+        Some((name, value)) => (name.trim_end(), Some(value)),
+        None => (line, None),
+    };
+    let at = begin..begin + name.len();
+    let value_at = value.map_or_else(
+        || at.clone(),
+        |v| {
+            let skipped = v.len() - v.trim_start().len();
+            let from = begin + line.len() - v.len() + skipped;
+            from..from + v.trim().len()
+        },
+    );
+    let value = value.map(str::trim);
+    if let Some(words) = READ.iter().find(|words| words.contains(&name)) {
+        return Some(Line {
+            name: words[0],
+            value,
+            global: false,
+            at,
+            value_at,
+        });
+    }
+    if let Some((_, why)) = NOTED.iter().find(|n| n.0 == name) {
+        notes.at(&at, name, format!("changes nothing here: {why}"), "");
+        return None;
+    }
+    let word = name.split_whitespace().next().unwrap_or(name);
+    match REFUSED.iter().find(|r| r.0 == word) {
+        Some((word, help)) => doc.at(&at, word, "has no meaning here", help),
+        None => {
+            let read = READ.iter().flat_map(|words| words.iter().copied());
+            let noted = NOTED.iter().map(|n| n.0);
+            let refused = REFUSED.iter().map(|r| r.0);
+            let near = nearest::name(name, read.chain(noted).chain(refused));
+            let help = near.map_or_else(
+                || {
+                    "leave it out, or write a scenario's file (`weir scenarios NAME` prints one)"
+                        .to_owned()
+                },
+                |near| format!("did you mean {near}?"),
+            );
+            doc.at(&at, word, "unknown option", &help);
+        }
+    }
+    None
+}

@@ -1,0 +1,218 @@
+//! Values as fio writes them.
+
+use super::{Line, Section};
+use crate::document::{Document, quoted};
+use std::ops::RangeInclusive;
+use weir_core::Span;
+
+/// Powers that a unit's first letter stands for.
+const POWERS: &[(&str, u32)] = &[("k", 1), ("m", 2), ("g", 3), ("t", 4), ("p", 5)];
+
+/// Units of time in nanoseconds.
+const TIMES: &[(&[&str], u64)] = &[
+    (&["us", "usec"], 1_000),
+    (&["ms", "msec"], 1_000_000),
+    (&["s", "sec"], 1_000_000_000),
+    (&["m", "min"], 60_000_000_000),
+    (&["h", "hour"], 3_600_000_000_000),
+    (&["d", "day"], 86_400_000_000_000),
+];
+
+/// How a file counts: `kb_base` of 1024, where `k` is 1024 and `kib` is 1000, or of 1000, where it is the other way round.
+pub(super) fn base(doc: &mut Document<'_>, section: &Section<'_>) -> u64 {
+    let Some(line) = section.get("kb_base") else {
+        return 1024;
+    };
+    match line.value {
+        Some("1000") => 1000,
+        Some("1024") => 1024,
+        _ => {
+            say(doc, line, "is 1000 or 1024", "");
+            1024
+        }
+    }
+}
+
+/// Says what is wrong with an option's value.
+pub(super) fn say(doc: &mut Document<'_>, line: &Line<'_>, what: &str, help: &str) {
+    let what = match line.value {
+        Some(value) => format!("{} {what}", quoted(value)),
+        None => "has no value".to_owned(),
+    };
+    doc.at(&line.value_at, line.name, what, help);
+}
+
+/// A number of bytes as `4k`; `None` if it is none.
+pub(super) fn bytes(text: &str, base: u64) -> Option<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: u64 = number.parse().ok()?;
+    let unit = unit.trim().to_ascii_lowercase();
+    // Of `k`, `kb`, `ki` and `kib` only the last is of the other kind.
+    let (letter, other) = match unit.strip_suffix("ib") {
+        Some(letter) => (letter, true),
+        None => (unit.trim_end_matches(['i', 'b']), false),
+    };
+    if letter.is_empty() {
+        return (!other).then_some(number);
+    }
+    let power = POWERS.iter().find(|p| p.0 == letter)?.1;
+    let base = if other { 2024 - base } else { base };
+    number.checked_mul(base.checked_pow(power)?)
+}
+
+/// A number of bytes in a range.
+pub(super) fn size(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    name: &str,
+    base: u64,
+    range: RangeInclusive<u64>,
+) -> Option<u64> {
+    let line = section.get(name)?;
+    let value = line.value.unwrap_or_default();
+    if value.ends_with('%') {
+        say(
+            doc,
+            line,
+            "is a part of a file whose length is not known",
+            "write bytes, as 1g",
+        );
+        return None;
+    }
+    let found = bytes(value, base);
+    match found.filter(|bytes| range.contains(bytes)) {
+        None if found.is_some() => {
+            let what = format!("is not between {} and {} bytes", range.start(), range.end());
+            say(doc, line, &what, "");
+            None
+        }
+        None => {
+            say(
+                doc,
+                line,
+                "is not a number of bytes",
+                "write it as 4096, 4k or 1g",
+            );
+            None
+        }
+        found => found,
+    }
+}
+
+/// A whole number in a range.
+pub(super) fn count(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    name: &str,
+    range: RangeInclusive<u64>,
+) -> Option<u64> {
+    let line = section.get(name)?;
+    let number = line.value.and_then(|v| bytes(v, 1024));
+    let number = number.filter(|n| range.contains(n));
+    if number.is_none() {
+        let what = format!(
+            "is not a whole number from {} to {}",
+            range.start(),
+            range.end()
+        );
+        say(doc, line, &what, "");
+    }
+    number
+}
+
+/// A length of time, in `unit` nanoseconds where none is written.
+pub(super) fn time(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    name: &str,
+    unit: u64,
+) -> Option<Span> {
+    const MOST: u64 = 3_600_000_000_000;
+    let line = section.get(name)?;
+    let text = line.value.unwrap_or_default();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, written) = text.split_at(end);
+    let written = written.trim().to_ascii_lowercase();
+    let known = TIMES.iter().find(|t| t.0.contains(&written.as_str()));
+    let unit = match known {
+        _ if written.is_empty() => Some(unit),
+        known => known.map(|t| t.1),
+    };
+    let number = number.parse::<u64>().ok();
+    let ns = number.zip(unit).and_then(|(n, unit)| n.checked_mul(unit));
+    let ns = ns.filter(|ns| *ns <= MOST);
+    if ns.is_none() {
+        say(
+            doc,
+            line,
+            "is not a time of at most an hour",
+            "write it as 10, 500ms or 1m",
+        );
+    }
+    ns.map(Span::from_nanos)
+}
+
+/// `1` or nothing is true, `0` is false.
+pub(super) fn flag(doc: &mut Document<'_>, section: &Section<'_>, name: &str) -> Option<bool> {
+    let line = section.get(name)?;
+    match line.value {
+        None | Some("1") => Some(true),
+        Some("0") => Some(false),
+        _ => {
+            say(doc, line, "is neither 0 nor 1", "");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    /// As `fio` 3.33 counts them, seen with `--ioengine=null --size=4kib --bs=1` and its like.
+    #[test]
+    fn units_are_fios() {
+        let of = |text| bytes(text, 1024);
+        assert_eq!(
+            ["4096", "4k", "4K", "4kb", "4ki", "4KiB", "1g"].map(of),
+            [
+                Some(4096),
+                Some(4096),
+                Some(4096),
+                Some(4096),
+                Some(4096),
+                Some(4000),
+                Some(1 << 30)
+            ]
+        );
+        let of = |text| bytes(text, 1000);
+        assert_eq!(
+            ["4k", "4kb", "4ki", "4KiB", "1G"].map(of),
+            [
+                Some(4000),
+                Some(4000),
+                Some(4000),
+                Some(4096),
+                Some(1_000_000_000)
+            ]
+        );
+        assert_eq!(
+            [
+                "",
+                "k",
+                "4x",
+                "-4k",
+                "4kk",
+                "99999999999999999999",
+                "9999999p"
+            ]
+            .map(of),
+            [None; 7]
+        );
+    }
+}

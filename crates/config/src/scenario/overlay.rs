@@ -1,0 +1,90 @@
+//! A file with differences put in.
+
+use crate::document::{Document, quoted};
+use crate::nearest;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+/// Puts the keys of `patch` into `base`: tables into tables, further elements behind those of a list of tables, and into the element
+/// of a list whose `name` a key is what that key says. Everything else takes the place of what was there.
+pub(super) fn put<'a>(doc: &mut Document<'_>, base: &mut DeTable<'a>, patch: &DeTable<'a>) {
+    for (key, value) in patch {
+        let Some(old) = base.get_mut(key.get_ref().as_ref()) else {
+            base.insert(key.clone(), value.clone());
+            continue;
+        };
+        match (old.get_mut(), value.get_ref()) {
+            (DeValue::Table(old), DeValue::Table(new)) => put(doc, old, new),
+            (DeValue::Array(old), DeValue::Table(new)) => elements(doc, old, new),
+            (DeValue::Array(old), DeValue::Array(new)) if has_tables(old) && has_tables(new) => {
+                new.iter().for_each(|element| old.push(element.clone()));
+            }
+            _ => *old = value.clone(),
+        }
+    }
+}
+
+/// Changes the elements that the keys of `patch` name.
+fn elements<'a>(doc: &mut Document<'_>, list: &mut DeArray<'a>, patch: &DeTable<'a>) {
+    for (key, value) in patch {
+        let wanted = key.get_ref().as_ref();
+        let Some(change) = value.get_ref().as_table() else {
+            let what = format!("{} is to be changed by a table", quoted(wanted));
+            let help = format!("write {wanted}.KEY = VALUE for what differs");
+            doc.at(&value.span(), wanted, what, &help);
+            continue;
+        };
+        let names: Vec<String> = list.iter().filter_map(name).map(str::to_owned).collect();
+        let mut found = list.iter_mut().filter(|e| name(e) == Some(wanted));
+        match found.next().map(Spanned::get_mut) {
+            Some(DeValue::Table(table)) => {
+                let mut change = change.clone();
+                // It goes by its old name until everything is put in.
+                if let Some((_, renamed)) = change.remove_entry("name") {
+                    let key = Spanned::new(renamed.span(), RENAMED.into());
+                    change.insert(key, renamed);
+                }
+                put(doc, table, &change);
+            }
+            _ => {
+                let what = format!("there is no {} to change", quoted(wanted));
+                let help = nearest::help(wanted, names.iter().map(String::as_str));
+                doc.at(&key.span(), wanted, what, &help);
+            }
+        }
+    }
+}
+
+/// Gives elements their new names, once everything is put in.
+pub(super) fn rename(base: &mut DeTable<'_>) {
+    for (_, value) in base.iter_mut() {
+        let DeValue::Array(list) = value.get_mut() else {
+            continue;
+        };
+        for element in list.iter_mut() {
+            if let DeValue::Table(table) = element.get_mut()
+                && let Some((_, name)) = table.remove_entry(RENAMED)
+                && let Some(old) = table.get_mut("name")
+            {
+                *old = name;
+            }
+        }
+    }
+}
+
+/// Where an element's new name is kept meanwhile: no key that a file can have.
+const RENAMED: &str = "\u{0}name";
+
+fn has_tables(list: &DeArray<'_>) -> bool {
+    list.iter().all(|element| element.get_ref().is_table())
+}
+
+/// The name of a table in a list.
+fn name<'t>(element: &'t Spanned<DeValue<'_>>) -> Option<&'t str> {
+    element
+        .get_ref()
+        .as_table()?
+        .get("name")?
+        .get_ref()
+        .as_str()
+}

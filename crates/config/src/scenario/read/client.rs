@@ -1,0 +1,515 @@
+//! A client, or several that do the same.
+
+use super::super::draft::{Client, Draft, names};
+use super::{HOUR, checked, first_of_contract, time, word};
+use crate::document::{Document, Entry, Table, quoted};
+use crate::key::CLIENT;
+use crate::read::{contract, knobs};
+use crate::scenario::{FILE_MOST as FILE, PAGE, REQUEST_MOST as REQUEST};
+use crate::units::Size as Bytes;
+use weir_core::{Contract, Flags, Priority, PriorityClass, Span};
+use weir_load::{
+    Activity, Arrival, Pattern, Program, ProgramError, Region, Size, Split, SyncMode, Zones,
+};
+
+const NANO: Span = Span::from_nanos(1);
+
+/// What is wrong with a program, by the key that says it.
+const KEYS: &[(&str, &str)] = &[
+    ("region.length", "size"),
+    ("size", "bs"),
+    ("depth", "iodepth"),
+    ("think", "thinktime"),
+    ("zones", "zonesize"),
+    ("files", "nrfiles"),
+    ("activity.on", "on"),
+    ("activity.off", "off"),
+];
+
+pub(super) fn client<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    draft: &Draft,
+) -> Option<Client> {
+    let before = doc.found();
+    let table = entry.table(doc, &CLIENT)?;
+    let name = super::name(doc, &table);
+    let count = table.entry("numjobs");
+    let count = count.and_then(|e| e.integer(doc, 0..=4096));
+    let first = table.entry("first");
+    let first = first.and_then(|e| e.integer(doc, 0..=1_000_000));
+    let buffered = !flag(doc, &table, "direct");
+    let program = program(doc, &table, buffered);
+    let region = region(doc, &table, count.unwrap_or(1));
+    let group = table.entry("group");
+    let group = group.and_then(|e| super::group(doc, &e, &draft.groups));
+    let contract = own_contract(doc, &table, group.is_some(), draft.grouped);
+    let client = Client {
+        names: names(&name?, count, first.unwrap_or(1)),
+        program: program?,
+        flags: Flags::NONE,
+        priority: ionice(doc, &table).unwrap_or_default(),
+        buffered,
+        arrives: time(doc, &table, "arrives", Span::ZERO..=HOUR).unwrap_or(Span::ZERO),
+        leaves: time(doc, &table, "leaves", NANO..=HOUR),
+        file: file(doc, &table),
+        size: region?.0,
+        offset: region?.1,
+        increment: region?.2,
+        group,
+        contract,
+        knobs: knobs(doc, &table),
+    };
+    check(doc, &table, &client);
+    (doc.found() == before).then_some(client)
+}
+
+fn flag<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> bool {
+    let entry = table.entry(key);
+    entry.and_then(|e| e.boolean(doc)).unwrap_or(false)
+}
+
+fn file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
+    let entry = table.entry("file")?;
+    let name = entry.text(doc, "a file's name", "\"table\"")?;
+    checked(doc, &entry, name)
+}
+
+/// The contract of a client that is in a group of its own.
+fn own_contract<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    in_group: bool,
+    grouped: bool,
+) -> Contract {
+    if let Some(entry) = first_of_contract(table).filter(|_| in_group || !grouped) {
+        let (what, help) = if in_group {
+            (
+                "is the contract of a client that is in a group",
+                "give it to the [[group]]",
+            )
+        } else {
+            (
+                "is the contract of a client in the root group",
+                "write grouping = \"each\", or put the client into a [[group]]",
+            )
+        };
+        doc.wrong(&entry, what, help);
+    }
+    contract(doc, table)
+}
+
+/// Bytes used, where they begin, and how much further each after the first begins.
+fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(u64, u64, u64)> {
+    let size = doc.required(table, "size", "write size = \"1GiB\"");
+    let size = size.and_then(|e| e.size_in(doc, 1..=FILE, 1));
+    let mut bytes = |key| {
+        let entry = table.entry(key);
+        entry.and_then(|e| e.size_in(doc, 0..=FILE, 1)).unwrap_or(0)
+    };
+    let (offset, increment) = (bytes("offset"), bytes("offset_increment"));
+    let size = size?;
+    let end = offset + increment * count.saturating_sub(1) + size;
+    if end > FILE {
+        let entry = table.entry("size")?;
+        let what = format!("the file would be longer than {}", Bytes(FILE));
+        doc.wrong(&entry, what, "take less, or a smaller offset");
+    }
+    Some((size, offset, increment))
+}
+
+fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Option<Program> {
+    let before = doc.found();
+    let rw = table.entry("rw");
+    let words = [
+        "read",
+        "write",
+        "rw",
+        "readwrite",
+        "randread",
+        "randwrite",
+        "randrw",
+    ];
+    let words = words.map(|w| (w, w));
+    let rw = rw
+        .and_then(|e| super::choice(doc, &e, &words))
+        .unwrap_or("read");
+    let mix = table.entry("rwmixread");
+    let mix = mix.and_then(|e| e.integer(doc, 0..=100));
+    let random = rw.starts_with("rand");
+    let writes = match rw.trim_start_matches("rand") {
+        "read" => 0,
+        "write" => 100,
+        _ => 100 - mix.unwrap_or(50) as u8,
+    };
+    if let Some(entry) = table
+        .entry("rwmixread")
+        .filter(|_| writes == 0 || rw.ends_with("write") && rw != "readwrite")
+    {
+        let help = if random {
+            "write rw = \"randrw\""
+        } else {
+            "write rw = \"rw\""
+        };
+        let what = format!("means nothing with rw = \"{rw}\"");
+        doc.wrong(&entry, what, help);
+    }
+    let bs = table.entry("bs");
+    // What is wrong with it was said; the rest is looked at all the same.
+    let size = bs.and_then(|e| block(doc, &e));
+    let size = size.unwrap_or(Size::Fixed(4096));
+    let depth = table.entry("iodepth");
+    let depth = depth.and_then(|e| e.integer(doc, 1..=65_536));
+    let files = table.entry("nrfiles");
+    let files = files.and_then(|e| e.integer(doc, 1..=1024));
+    let start = time(doc, table, "startdelay", Span::ZERO..=HOUR).unwrap_or(Span::ZERO);
+    let runtime = time(doc, table, "runtime", NANO..=HOUR);
+    let requests = table.entry("number_ios");
+    let program = Program {
+        pattern: pattern(doc, table, random),
+        zones: zones(doc, table),
+        files: files.unwrap_or(1) as u32,
+        writes,
+        fua: word(
+            doc,
+            table,
+            "sync",
+            &[("none", false), ("dsync", true)],
+            false,
+        ),
+        sync: sync(doc, table),
+        size,
+        depth: depth.unwrap_or(1) as u32,
+        arrival: arrival(doc, table, size),
+        activity: activity(doc, table),
+        start,
+        stop: runtime.map(|r| start + r),
+        requests: requests.and_then(|e| e.integer(doc, 1..=1 << 60)),
+    };
+    if buffered {
+        through_the_cache(doc, table, &program);
+    }
+    (doc.found() == before).then_some(program)
+}
+
+fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Pattern {
+    let zipf = word(
+        doc,
+        table,
+        "random_distribution",
+        &[("random", false), ("zipf", true)],
+        false,
+    );
+    let again = flag(doc, table, "norandommap");
+    for key in ["random_distribution", "norandommap"] {
+        if let Some(entry) = table.entry(key).filter(|_| !random) {
+            doc.wrong(
+                &entry,
+                "means nothing to a client that goes in sequence",
+                "write rw = \"randread\" or leave it out",
+            );
+        }
+    }
+    match (random, zipf, again) {
+        (false, ..) => Pattern::Sequential,
+        (true, true, _) => Pattern::Zipf,
+        (true, false, true) => Pattern::Random,
+        (true, false, false) => Pattern::Shuffled,
+    }
+}
+
+fn zones<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Zones> {
+    let size = table.entry("zonesize");
+    let size = size.and_then(|e| e.size_in(doc, 1..=FILE, 1));
+    let skip = table.entry("zoneskip");
+    if let Some(entry) = skip.as_ref().filter(|_| table.entry("zonesize").is_none()) {
+        doc.wrong(
+            entry,
+            "means nothing without zonesize",
+            "write zonesize = \"16KiB\"",
+        );
+    }
+    let skip = skip.and_then(|e| e.size_in(doc, 0..=FILE, 1));
+    Some(Zones {
+        size: size?,
+        skip: skip.unwrap_or(0),
+    })
+}
+
+fn activity<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Activity> {
+    let on = time(doc, table, "on", NANO..=HOUR);
+    let off = time(doc, table, "off", NANO..=HOUR);
+    for (key, other) in [("on", "off"), ("off", "on")] {
+        if let Some(entry) = table.entry(key).filter(|_| table.entry(other).is_none()) {
+            doc.wrong(
+                &entry,
+                format!("means nothing without {other}"),
+                &format!("write {other} = \"1s\""),
+            );
+        }
+    }
+    Some(Activity { on: on?, off: off? })
+}
+
+fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
+    let mut found = SyncMode::Never;
+    let mut first = None;
+    for key in ["fsync", "fdatasync", "flush"] {
+        let entry = table.entry(key);
+        let every = entry.as_ref().and_then(|e| e.integer(doc, 0..=65_536));
+        let (Some(entry), Some(every @ 1..)) = (entry, every) else {
+            continue;
+        };
+        if let Some(first) = first {
+            doc.wrong(
+                &entry,
+                format!("stands beside {first}"),
+                "leave one of the two",
+            );
+        }
+        first = Some(key);
+        found = match key {
+            "flush" => SyncMode::Flush(every as u32),
+            _ => SyncMode::Fdatasync(every as u32),
+        };
+    }
+    found
+}
+
+fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival {
+    let poisson = word(
+        doc,
+        table,
+        "rate_process",
+        &[("linear", false), ("poisson", true)],
+        false,
+    );
+    let rate = table.entry("rate");
+    let bytes = rate.as_ref().and_then(|e| e.rate(doc));
+    let iops = table.entry("rate_iops");
+    let per_second = iops
+        .as_ref()
+        .and_then(|e| e.integer(doc, 1..=1_000_000_000));
+    let think = time(doc, table, "thinktime", Span::ZERO..=HOUR);
+    if let (Some(entry), Some(_)) = (&iops, &rate) {
+        doc.wrong(entry, "stands beside rate", "leave one of the two");
+    }
+    if let (Some(entry), true) = (table.entry("thinktime"), rate.is_some() || iops.is_some()) {
+        doc.wrong(
+            &entry,
+            "stands beside a rate",
+            "with a rate requests come whatever the answers: leave one of the two",
+        );
+    }
+    if let Some(entry) = table
+        .entry("rate_process")
+        .filter(|_| rate.is_none() && iops.is_none())
+    {
+        doc.wrong(
+            &entry,
+            "means nothing without a rate",
+            "write rate_iops = 200",
+        );
+    }
+    let interval = match (bytes, per_second, size) {
+        (Some(bytes), _, Size::Fixed(each)) => {
+            let ns = u128::from(each) * 1_000_000_000 / u128::from(bytes);
+            Some(ns.clamp(1, u128::from(HOUR.as_nanos())) as u64)
+        }
+        (Some(_), ..) => {
+            if let Some(entry) = &rate {
+                doc.wrong(
+                    entry,
+                    "takes a bs that is always the same",
+                    "write rate_iops = 200",
+                );
+            }
+            None
+        }
+        (None, Some(per_second), _) => Some((1_000_000_000 / per_second).max(1)),
+        (None, None, _) => None,
+    };
+    match interval.map(Span::from_nanos) {
+        Some(interval) if poisson => Arrival::Poisson { interval },
+        Some(interval) => Arrival::Even { interval },
+        None => Arrival::Closed {
+            think: think.unwrap_or(Span::ZERO),
+        },
+    }
+}
+
+/// Bytes of a request: a size, `least-most`, or `size/percent:size/percent`.
+fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
+    let text = match entry.as_text() {
+        Some(text) if text.contains(['-', '/']) => text,
+        _ => {
+            let size = entry.size_in(doc, 1..=REQUEST, 1)?;
+            return Some(Size::Fixed(size as u32));
+        }
+    };
+    let found = if text.contains('/') {
+        split(text)
+    } else {
+        range(text)
+    };
+    match found {
+        Ok(size) => Some(size),
+        Err((what, help)) => {
+            doc.wrong(entry, format!("{}: {what}", quoted(text)), &help);
+            None
+        }
+    }
+}
+
+/// What is wrong, and what to do.
+type Said = (String, String);
+
+fn bytes(text: &str) -> Result<u32, Said> {
+    let size: Bytes =
+        (text.trim().parse()).map_err(|e: crate::units::UnitError| (e.to_string(), e.help))?;
+    if !(1..=REQUEST).contains(&size.0) {
+        let what = format!("a request has 1B to {}, not {size}", Bytes(REQUEST));
+        return Err((what, String::new()));
+    }
+    Ok(size.0 as u32)
+}
+
+fn range(text: &str) -> Result<Size, Said> {
+    let (min, max) = text.split_once('-').unwrap_or((text, text));
+    let (min, max) = (bytes(min)?, bytes(max)?);
+    if max < min {
+        let help = format!("write \"{}-{}\"", Bytes(max.into()), Bytes(min.into()));
+        return Err(("the most is less than the least".to_owned(), help));
+    }
+    Ok(Size::Range {
+        min,
+        max,
+        step: min,
+    })
+}
+
+fn split(text: &str) -> Result<Size, Said> {
+    const HELP: &str = "write sizes and percentages that add up to 100, as \"4KiB/60:64KiB/40\"";
+    let fail = |what: String| (what, HELP.to_owned());
+    let mut parts = Vec::new();
+    for part in text.split(':') {
+        let (size, percent) = part.split_once('/').unwrap_or((part, ""));
+        let percent: u8 = (percent.parse())
+            .map_err(|_| fail(format!("{} is not a percentage", quoted(percent))))?;
+        parts.push((bytes(size)?, percent));
+    }
+    if parts.len() > Split::MOST {
+        let what = format!(
+            "there are {} sizes, and {} at most",
+            parts.len(),
+            Split::MOST
+        );
+        return Err((what, String::new()));
+    }
+    let sum: u32 = parts.iter().map(|p| u32::from(p.1)).sum();
+    let split =
+        Split::new(&parts).ok_or_else(|| fail(format!("the percentages add up to {sum}")))?;
+    Ok(Size::Split(split))
+}
+
+fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
+    let entry = table.entry("ionice")?;
+    let text = entry.text(doc, "an I/O priority", "\"best-effort:4\"")?;
+    let (class, level) = text.split_once(':').unwrap_or((text, "4"));
+    let class = match class {
+        "realtime" => Some(PriorityClass::Realtime),
+        "best-effort" => Some(PriorityClass::BestEffort),
+        "idle" => Some(PriorityClass::Idle),
+        _ => None,
+    };
+    let level = level.parse::<u8>().ok().filter(|l| *l < 8);
+    let (Some(class), Some(level)) = (class, level) else {
+        let help = "write \"realtime\", \"best-effort\" or \"idle\", perhaps with a level from 0 to 7 as \"best-effort:7\"";
+        doc.wrong(
+            &entry,
+            format!("{} is not an I/O priority", quoted(text)),
+            help,
+        );
+        return None;
+    };
+    Some(Priority { class, level })
+}
+
+/// One call at a time, whole pages, and writes that are synced: see the virtual host.
+fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
+    let direct = "write direct = true for a client that goes past the page cache";
+    let mut refuse = |key: &str, what: &str| {
+        if let Some(entry) = table.entry(key) {
+            doc.wrong(&entry, format!("{} {what}", entry.shown()), direct);
+        }
+    };
+    if program.depth > 1 {
+        refuse(
+            "iodepth",
+            "at a time through the page cache, which has one system call at a time",
+        );
+    }
+    let pages = |bytes: u32| u64::from(bytes).is_multiple_of(PAGE);
+    let whole = match &program.size {
+        Size::Fixed(size) | Size::Range { min: size, .. } => pages(*size),
+        Size::Split(split) => split.parts().iter().all(|p| pages(p.0)),
+    };
+    if !whole {
+        refuse(
+            "bs",
+            "is not in whole pages of 4KiB, as the page cache has them",
+        );
+    }
+    if program.fua {
+        refuse("sync", "has no meaning through the page cache");
+    }
+    if program.files > 1 {
+        refuse("nrfiles", "files through the page cache are not modelled");
+    }
+    match program.sync {
+        SyncMode::Flush(_) => refuse(
+            "flush",
+            "has no meaning through the page cache: a process calls fdatasync",
+        ),
+        SyncMode::Never if program.writes > 0 => {
+            refuse(
+                "rw",
+                "through the page cache without fdatasync = 1: write-back is not modelled",
+            );
+        }
+        _ => {}
+    }
+    for key in ["offset", "offset_increment"] {
+        let entry = table.entry(key);
+        if let Some(entry) = entry {
+            entry.size_in(doc, 0..=FILE, PAGE);
+        }
+    }
+}
+
+/// Whether the program fits its region, by the words of the file.
+fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &Client) {
+    let region = Region {
+        start: client.offset,
+        length: client.size,
+    };
+    if let Err(error) = client.program.validate(region) {
+        let ProgramError {
+            key,
+            value,
+            allowed,
+        } = error;
+        let known = KEYS.iter().find(|k| key.starts_with(k.0));
+        let key = known.map_or(key, |k| k.1);
+        let span = table
+            .entry(key)
+            .map_or_else(|| table.span.clone(), |e| e.span);
+        let path = crate::document::join(&table.path, key);
+        doc.at(
+            &span,
+            &path,
+            format!("{value} is not permitted; it must be {allowed}"),
+            "",
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! What is asked of the result, and what was published.
+
+use super::super::draft::Draft;
+use super::super::expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
+use super::{choice, named_client};
+use crate::document::{Document, Entry, Table, quoted};
+use crate::key::{EXPECT, PUBLISHED};
+use crate::nearest;
+
+const HELP: &str = "write promise = \"all\", shares = \"5%\", max = \"2%\" or figure = \"p99\"";
+
+pub(super) fn expects<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &Draft) -> Vec<Expect> {
+    let entry = root.entry("expect");
+    let entries = entry.and_then(|e| e.array(doc, "[[expect]]"));
+    let mut all = Vec::new();
+    for entry in entries.unwrap_or_default() {
+        let Some(table) = entry.table(doc, &EXPECT) else {
+            continue;
+        };
+        let policies = table.entry("policies").map(|e| policies(doc, &e));
+        if let Some(asked) = asked(doc, &entry, &table, draft) {
+            all.push(Expect {
+                asked,
+                policies: policies.unwrap_or_default(),
+            });
+        }
+    }
+    all
+}
+
+fn asked<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    table: &Table<'a>,
+    draft: &Draft,
+) -> Option<Asked> {
+    let kinds = ["promise", "shares", "max", "figure"].map(|k| (k, table.entry(k)));
+    let there: Vec<&(&str, Option<Entry<'a>>)> = kinds.iter().filter(|k| k.1.is_some()).collect();
+    let [(kind, Some(found))] = there[..] else {
+        let what = match there[..] {
+            [] => "asks for nothing".to_owned(),
+            _ => format!("asks for {} things at once", there.len()),
+        };
+        doc.wrong(entry, what, HELP);
+        return None;
+    };
+    if *kind != "figure" {
+        for key in ["client", "at_least", "at_most", "beside"] {
+            if let Some(entry) = table.entry(key) {
+                doc.wrong(
+                    &entry,
+                    format!("means nothing beside {kind}"),
+                    "it belongs to a figure",
+                );
+            }
+        }
+    }
+    match *kind {
+        "promise" => promise(doc, found, draft),
+        "shares" => percent(doc, found).map(Asked::Shares),
+        "max" => percent(doc, found).map(Asked::Max),
+        _ => bounds(doc, entry, table, draft).map(Asked::Figure),
+    }
+}
+
+fn promise<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<Asked> {
+    if entry.as_text() == Some("all") {
+        return Some(Asked::Promise(None));
+    }
+    named_client(doc, entry, draft).map(|name| Asked::Promise(Some(name)))
+}
+
+fn bounds<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    table: &Table<'a>,
+    draft: &Draft,
+) -> Option<Bounds> {
+    let figure = choice(doc, &table.entry("figure")?, &Figure::ALL)?;
+    let beside = table.entry("beside").and_then(|e| policy(doc, &e));
+    let mut bound = |key| {
+        let entry = table.entry(key)?;
+        match &beside {
+            Some(_) => percent(doc, &entry).map(Value::Part),
+            None => value(doc, &entry, figure),
+        }
+    };
+    let (at_least, at_most) = (bound("at_least"), bound("at_most"));
+    if table.entry("at_least").is_none() && table.entry("at_most").is_none() {
+        doc.wrong(entry, "has no bound", "write at_least or at_most");
+    }
+    Some(Bounds {
+        figure,
+        whose: whose(doc, table, draft)?,
+        at_least,
+        at_most,
+        beside,
+    })
+}
+
+fn whose<'a>(doc: &mut Document<'a>, table: &Table<'a>, draft: &Draft) -> Option<Whose> {
+    let Some(entry) = table.entry("client") else {
+        return Some(Whose::Target);
+    };
+    match entry.as_text() {
+        Some("total") => Some(Whose::Total),
+        Some("others") => Some(Whose::Others),
+        _ => named_client(doc, &entry, draft).map(Whose::Client),
+    }
+}
+
+/// The value of a figure.
+fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, figure: Figure) -> Option<Value> {
+    match figure {
+        Figure::Bandwidth | Figure::WorstSecond => entry.any_rate(doc).map(Value::Rate),
+        Figure::Iops => entry.integer(doc, 0..=1 << 60).map(Value::Count),
+        Figure::Busy => percent(doc, entry).map(Value::Part),
+        Figure::Mean | Figure::Percentile(_) | Figure::Longest => entry.time(doc).map(Value::Time),
+    }
+}
+
+/// A percentage, exact to a millionth.
+fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
+    let text = entry.text(doc, "a percentage", "\"5%\"")?;
+    let number = text.strip_suffix('%').map(str::trim_end);
+    let part = number.and_then(|n| {
+        let (whole, fraction) = n.split_once('.').unwrap_or((n, ""));
+        let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+        let right = !whole.is_empty() && whole.len() <= 9 && fraction.len() <= 4;
+        (right && digits(whole) && digits(fraction))
+            .then(|| format!("{whole}{fraction:0<4}").parse().ok())
+            .flatten()
+    });
+    if part.is_none() {
+        let what = format!("{} is not a percentage", quoted(text));
+        doc.wrong(
+            entry,
+            what,
+            "write a number with at most four digits behind its point and %, as \"2.5%\"",
+        );
+    }
+    part.map(Part)
+}
+
+/// Policies that are named in an array.
+pub(super) fn policies<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
+    let entries = entry
+        .array(doc, "[\"none\", \"contract\"]")
+        .unwrap_or_default();
+    if entries.is_empty() {
+        doc.wrong(
+            entry,
+            "names nothing",
+            "name one at least, or leave the key out",
+        );
+    }
+    let all = entries.iter().filter_map(|e| policy(doc, e));
+    all.collect()
+}
+
+/// A policy: one that comes with Weir, or a file.
+fn policy<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
+    let name = entry.text(doc, "a policy", "\"contract\"")?;
+    known_policy(doc, entry, name);
+    Some(name.to_owned())
+}
+
+/// Says so if there is no policy of a name, which is not a file's.
+pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) {
+    let names = crate::scenario::POLICIES;
+    if !names.contains(&name) && !name.contains('/') && !name.ends_with(".toml") {
+        let what = format!("there is no policy {}", quoted(name));
+        doc.wrong(entry, what, &nearest::help(name, names.iter().copied()));
+    }
+}
+
+pub(super) fn published<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    draft: &Draft,
+    cases: &[String],
+) -> Vec<Published> {
+    let entry = root.entry("published");
+    let entries = entry.and_then(|e| e.array(doc, "[[published]]"));
+    let entries = entries.unwrap_or_default();
+    entries
+        .iter()
+        .filter_map(|e| one(doc, e, draft, cases))
+        .collect()
+}
+
+fn one<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    draft: &Draft,
+    cases: &[String],
+) -> Option<Published> {
+    let table = entry.table(doc, &PUBLISHED)?;
+    let policy = doc.required(&table, "policy", "write policy = \"none\"");
+    let policy = policy.and_then(|e| self::policy(doc, &e));
+    let figure = doc.required(&table, "figure", "write figure = \"mean\"");
+    let figure = figure.and_then(|e| choice(doc, &e, &Figure::ALL));
+    let value_entry = doc.required(&table, "value", "write value = \"38.7ms\"");
+    let value = figure.and_then(|f| value(doc, &value_entry?, f));
+    doc.required(&table, "source", "write source = \"a paper, page 7\"");
+    let text =
+        |doc: &mut Document<'a>, key| table.entry(key).and_then(|e| e.text(doc, "a text", ""));
+    let drive = text(doc, "drive").map(str::to_owned);
+    let case = text(doc, "case").map(str::to_owned);
+    if let (Some(case), Some(entry)) = (&case, table.entry("case"))
+        && !cases.contains(case)
+    {
+        let what = format!("there is no case {}", quoted(case));
+        doc.wrong(
+            &entry,
+            what,
+            &nearest::help(case, cases.iter().map(String::as_str)),
+        );
+    }
+    Some(Published {
+        drive,
+        case,
+        policy: policy?,
+        figure: figure?,
+        whose: whose(doc, &table, draft)?,
+        value: value?,
+        source: text(doc, "source")?.to_owned(),
+    })
+}

@@ -1,0 +1,355 @@
+//! From a scenario's tables to what they say.
+
+mod client;
+mod expect;
+mod tunables;
+
+pub(super) use expect::known_policy;
+pub(super) use tunables::tune;
+
+use super::draft::{CLIENTS, Draft, Facts, Group, Host};
+use super::{NrRequests, Path};
+use crate::document::{Document, Entry, Table, quoted};
+use crate::key::{self, GROUP, HOST, PATH};
+use crate::nearest;
+use crate::read::{choice, contract, knobs};
+use std::ops::RangeInclusive;
+use weir_core::Span;
+
+const HOUR: Span = Span::from_secs(3600);
+
+/// What the core or the host model cannot do yet, so that it has no meaning in a file: a key, and why.
+const LATER: &[(&str, &str)] = &[
+    (
+        "plug",
+        "every request reaches the elevator on its own: a plug that merges is not modelled yet",
+    ),
+    (
+        "nomerges",
+        "neighbouring requests are not merged yet, so that there is nothing to switch off",
+    ),
+    (
+        "hw_queues",
+        "the tags of hardware queues are not kept apart yet",
+    ),
+    ("rq_affinity", "processors are not modelled"),
+    ("scheduler", "the policy is chosen beside the scenario"),
+];
+
+/// Everything that depends on case, drive and policy.
+pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draft> {
+    let before = doc.found();
+    tune(doc, root, None);
+    let groups = groups(doc, root);
+    let grouped = word(
+        doc,
+        root,
+        "grouping",
+        &[("each", true), ("none", false)],
+        true,
+    );
+    let host = host(doc, root).unwrap_or_default();
+    let mut draft = Draft {
+        duration: time(doc, root, "duration", Span::from_millis(1)..=HOUR).unwrap_or(DURATION),
+        warm_up: time(doc, root, "warm_up", Span::ZERO..=HOUR).unwrap_or(WARM_UP),
+        awaits: None,
+        meant_for: root.entry("meant_for").and_then(|e| e.rate(doc)),
+        grouped,
+        files: word(
+            doc,
+            root,
+            "layout",
+            &[("volumes", false), ("files", true)],
+            false,
+        ),
+        host,
+        path: path(doc, root).unwrap_or(Path::DIRECT),
+        groups,
+        clients: Vec::new(),
+    };
+    clients(doc, root, &mut draft);
+    draft.awaits = root
+        .entry("await")
+        .and_then(|e| named_client(doc, &e, &draft));
+    (doc.found() == before).then_some(draft)
+}
+
+const DURATION: Span = Span::from_secs(8);
+const WARM_UP: Span = Span::from_millis(500);
+
+/// What holds for the file as a whole.
+pub(super) fn facts<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    draft: &Draft,
+    cases: &[String],
+) -> Facts {
+    let target = root
+        .entry("target")
+        .and_then(|e| named_client(doc, &e, draft));
+    let first = || draft.names().next().unwrap_or_default().to_owned();
+    let policies = root.entry("policies").map(|e| expect::policies(doc, &e));
+    let usual = ["none", "bfq", "contract"].map(str::to_owned).to_vec();
+    let drives = root
+        .entry("drives")
+        .map(|e| texts(doc, &e, "a drive's name"));
+    let repetitions = root.entry("repetitions");
+    let repetitions = repetitions.and_then(|e| e.integer(doc, 1..=10_000));
+    Facts {
+        load: line(doc, root, "load"),
+        target: target.unwrap_or_else(first),
+        drives: drives.unwrap_or_else(|| vec!["demo".to_owned()]),
+        policies: policies.unwrap_or(usual),
+        repetitions: repetitions.unwrap_or(10) as u32,
+        expects: expect::expects(doc, root, draft),
+        published: expect::published(doc, root, draft, cases),
+    }
+}
+
+/// A text; empty if it is not there.
+pub(super) fn line<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> String {
+    let entry = table.entry(key);
+    let text = entry.and_then(|e| e.text(doc, "a text", ""));
+    text.unwrap_or_default().to_owned()
+}
+
+/// The strings of an array.
+fn texts<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, wanted: &str) -> Vec<String> {
+    let entries = entry.array(doc, "[\"demo\"]").unwrap_or_default();
+    if entries.is_empty() {
+        doc.wrong(
+            entry,
+            "names nothing",
+            "name one at least, or leave the key out",
+        );
+    }
+    let texts = entries.iter().filter_map(|e| e.text(doc, wanted, ""));
+    texts.map(str::to_owned).collect()
+}
+
+fn time<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    key: &str,
+    range: RangeInclusive<Span>,
+) -> Option<Span> {
+    table.entry(key).and_then(|e| e.time_in(doc, range))
+}
+
+/// One of a few words, or what holds without.
+fn word<'a, T: Copy>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    key: &str,
+    words: &[(&str, T)],
+    without: T,
+) -> T {
+    let entry = table.entry(key);
+    let found = entry.and_then(|e| choice(doc, &e, words));
+    found.unwrap_or(without)
+}
+
+/// A client's name that a key refers to.
+fn named_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<String> {
+    let name = entry.text(doc, "a client's name", "")?;
+    if !draft.names().any(|n| n == name) {
+        let what = format!("there is no client {}", quoted(name));
+        let help = nearest::help(name, draft.names());
+        doc.wrong(entry, what, &help);
+    }
+    Some(name.to_owned())
+}
+
+fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
+    let entry = root.entry("host")?;
+    let map = entry.is_table().then(|| entry.map(doc)).flatten();
+    let later = |key: &str| LATER.iter().find(|l| l.0 == key);
+    for (key, value) in map.iter().flat_map(Table::entries) {
+        if let Some((key, why)) = later(key.get_ref()) {
+            doc.wrong(
+                &value,
+                format!("{key} has no meaning here: {why}"),
+                "leave it out",
+            );
+        }
+    }
+    let table = match &map {
+        Some(map) => {
+            let mut keys = HOST.names();
+            keys.extend(LATER.iter().map(|l| l.0));
+            doc.check_keys(map, HOST.name, &keys);
+            map.clone()
+        }
+        None => entry.table(doc, &HOST)?,
+    };
+    let mut host = Host::default();
+    if let Some(entry) = table.entry("nr_requests") {
+        host.nr_requests = nr_requests(doc, &entry).unwrap_or(NrRequests::Unbounded);
+    }
+    let adapters = [("linux", true), ("none", false)];
+    host.adapter = word(doc, &table, "adapter", &adapters, false);
+    let read_ahead = table.entry("read_ahead");
+    if let Some(bytes) = read_ahead.and_then(|e| e.size_in(doc, 0..=16 << 20, 4096)) {
+        host.read_ahead = bytes as u32;
+    }
+    let copy = time(
+        doc,
+        &table,
+        "copy",
+        Span::from_nanos(1)..=Span::from_secs(1),
+    );
+    host.copy = copy.unwrap_or(host.copy);
+    Some(host)
+}
+
+fn nr_requests<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<NrRequests> {
+    if entry.is_integer() {
+        let each = entry.integer(doc, 1..=65_536)?;
+        return Some(NrRequests::Each(each as u32));
+    }
+    choice(doc, entry, &[("linux", NrRequests::Linux)])
+}
+
+fn path<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Path> {
+    let table = root.entry("path")?.table(doc, &PATH)?;
+    let mut part = |key| {
+        let range = Span::ZERO..=Span::from_secs(1);
+        time(doc, &table, key, range).unwrap_or(Span::ZERO)
+    };
+    Some(Path {
+        latency: part("latency"),
+        turn: part("turn"),
+        processor: part("processor"),
+    })
+}
+
+/// The name of a client, a group or a scenario.
+pub(super) fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
+    let entry = doc.required(table, "name", "write name = \"reader\"")?;
+    let name = entry.text(doc, "a name", "\"reader\"")?;
+    checked(doc, &entry, name)
+}
+
+/// A name, if it may be one.
+pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> Option<String> {
+    if crate::profile::is_name(name) {
+        return Some(name.to_owned());
+    }
+    let what = format!("{} is not a valid name", quoted(name));
+    let help = "it has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
+    doc.wrong(entry, what, help);
+    None
+}
+
+fn groups<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Vec<Group> {
+    let entry = root.entry("group");
+    let entries = entry.and_then(|e| e.array(doc, "[[group]]"));
+    let mut groups: Vec<Group> = Vec::new();
+    for entry in entries.unwrap_or_default() {
+        let Some(table) = entry.table(doc, &GROUP) else {
+            continue;
+        };
+        let name = name(doc, &table).unwrap_or_default();
+        if groups.iter().any(|g| g.name == name) && !name.is_empty() {
+            doc.wrong(
+                &entry,
+                format!("there are two groups {}", quoted(&name)),
+                "name them apart",
+            );
+        }
+        let parent = table.entry("parent").and_then(|e| group(doc, &e, &groups));
+        let contract = contract(doc, &table);
+        groups.push(Group {
+            name,
+            parent,
+            contract,
+            knobs: knobs(doc, &table),
+        });
+    }
+    groups
+}
+
+/// The place of a group that a key refers to.
+fn group<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, groups: &[Group]) -> Option<usize> {
+    let name = entry.text(doc, "a group's name", "")?;
+    let found = groups.iter().position(|g| g.name == name);
+    if found.is_none() {
+        let what = format!("there is no group {} before this", quoted(name));
+        let help = nearest::help(name, groups.iter().map(|g| g.name.as_str()));
+        doc.wrong(entry, what, &help);
+    }
+    found
+}
+
+fn clients<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &mut Draft) {
+    let example = "write [[client]] with name, rw, bs and size for each kind of client";
+    let Some(entry) = doc.required(root, "client", example) else {
+        return;
+    };
+    let entries = entry.array(doc, "[[client]]").unwrap_or_default();
+    let found = doc.found();
+    let mut count = 0;
+    for entry in &entries {
+        let Some(client) = client::client(doc, entry, draft) else {
+            continue;
+        };
+        count += client.names.len();
+        if count > CLIENTS {
+            let what = format!("there are more than {CLIENTS} clients");
+            doc.wrong(entry, what, "take fewer with more iodepth each");
+            return;
+        }
+        draft.clients.push(client);
+    }
+    if draft.names().next().is_none() && doc.found() == found {
+        doc.wrong(&entry, "there is no client", example);
+    }
+    same_names(doc, &entries, draft);
+    inner_groups(doc, &entries, draft);
+}
+
+/// Names are told apart, and none is what results call all or others.
+fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) {
+    let mut known = std::collections::BTreeSet::from(["total", "others", "all"]);
+    if draft.clients.len() != entries.len() {
+        // Which is whose is not known.
+        return;
+    }
+    for (client, entry) in draft.clients.iter().zip(entries) {
+        let twice = client.names.iter().find(|n| !known.insert(n));
+        if let Some(name) = twice {
+            let what = if ["total", "others", "all"].contains(&name.as_str()) {
+                format!("a client cannot be called {}", quoted(name))
+            } else {
+                format!("there are two clients {}", quoted(name))
+            };
+            doc.wrong(entry, what, "name it otherwise");
+        }
+    }
+}
+
+/// A group with groups below it has no clients of its own.
+fn inner_groups<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) {
+    if draft.clients.len() != entries.len() {
+        return;
+    }
+    for (client, entry) in draft.clients.iter().zip(entries) {
+        let Some(at) = client.group else { continue };
+        if draft.groups.iter().any(|g| g.parent == Some(at)) {
+            let what = format!(
+                "group {} has groups below it",
+                quoted(&draft.groups[at].name)
+            );
+            doc.wrong(
+                entry,
+                what,
+                "clients are in groups that have none: make one for this client",
+            );
+        }
+    }
+}
+
+/// Whether a table has a key of a contract.
+fn first_of_contract<'a>(table: &Table<'a>) -> Option<Entry<'a>> {
+    key::CONTRACTS.iter().find_map(|k| table.entry(k.name))
+}

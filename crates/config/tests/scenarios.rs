@@ -1,0 +1,273 @@
+//! Scenarios and job files of fio: those that come with Weir, and what is refused of others.
+
+#[path = "common/mutate.rs"]
+mod mutate;
+#[path = "common/random.rs"]
+mod random;
+
+use mutate::{located, mutate};
+use random::Random;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weir_config::fuzz::scenario_text;
+use weir_config::profile;
+use weir_config::scenario::{self, Choice, Script};
+use weir_core::elevator;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The texts of a folder's files of that ending, by name.
+fn files(name: &str, ending: &str) -> Vec<(PathBuf, String)> {
+    let files = fs::read_dir(folder(name)).expect("part of the source");
+    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == ending));
+    files.sort();
+    let read = |f: PathBuf| (f.clone(), fs::read_to_string(f).expect("readable"));
+    files.into_iter().map(read).collect()
+}
+
+#[test]
+fn what_comes_with_weir_can_be_played_on_every_drive() {
+    let names: Vec<_> = scenario::names().collect();
+    assert_eq!(
+        names.len(),
+        files("scenarios", "toml").len(),
+        "every file is built in"
+    );
+    for name in names {
+        let script = scenario::find(name).expect("built in");
+        assert_eq!(script.name(), name);
+        assert!(
+            !script.about().is_empty() && script.about().len() <= 100,
+            "{name}"
+        );
+        let cases: Vec<Option<&str>> = match script.cases() {
+            [] => vec![None],
+            some => some.iter().map(|c| Some(c.as_str())).collect(),
+        };
+        for case in cases {
+            for policy in ["none", "io.latency", "bfq-linux", "bfq", "contract"] {
+                for drive in profile::names() {
+                    let drive = profile::find(drive).expect("built in").drive;
+                    let choice = Choice {
+                        drive: &drive,
+                        capacity: drive.capacity(),
+                        case,
+                        policy,
+                        seconds: None,
+                    };
+                    let built = script.scenario(&choice).expect("read before");
+                    let target = built.clients.iter().find(|c| c.name == script.target());
+                    assert!(target.is_some(), "{name}: {}", script.target());
+                    for client in &built.clients {
+                        assert_eq!(client.program.validate(client.region), Ok(()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_name_has_a_nearest_one() {
+    let unknown = scenario::find("latencies").unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "there is no scenario \"latencies\"; did you mean \"latency\"?"
+    );
+}
+
+fn script(text: &str) -> Script {
+    scenario::read(text, "test.toml").unwrap_or_else(|p| panic!("{p:#?}"))
+}
+
+/// A scenario on a null drive in a case under a policy.
+fn built(script: &Script, case: Option<&str>, policy: &str) -> scenario::Scenario {
+    let drive = profile::find("demo").expect("built in").drive;
+    let choice = Choice {
+        drive: &drive,
+        capacity: drive.capacity(),
+        case,
+        policy,
+        seconds: None,
+    };
+    script.scenario(&choice).expect("read before")
+}
+
+#[test]
+fn a_case_then_the_drive_then_the_policy_is_put_in() {
+    let text = "duration = \"1s\"\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\nmin = \"1MB/s\"\n\
+                [case.one]\nduration = \"2s\"\n[case.two.client.a]\nnumjobs = 2\nname = \"b\"\n[[case.three.client]]\n\
+                name = \"c\"\nsize = \"2MiB\"\ndirect = true\n[on.flash]\nduration = \"3s\"\n[under.bfq]\nduration = \"4s\"\n\
+                client.a.share = 7\nbfq.slice_idle = \"4ms\"\n";
+    let script = script(text);
+    assert_eq!(script.cases(), ["one", "two", "three"]);
+    let one = built(&script, Some("one"), "none");
+    assert_eq!(
+        (one.duration.as_nanos(), one.clients.len()),
+        (3_000_000_000, 1)
+    );
+    let one = built(&script, Some("one"), "bfq");
+    assert_eq!(
+        (one.duration.as_nanos(), one.groups[0].contract.share),
+        (4_000_000_000, 7)
+    );
+    let two = built(&script, Some("two"), "none");
+    let names: Vec<&str> = two.clients.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["b-01", "b-02"]);
+    assert_eq!(built(&script, Some("three"), "none").clients[1].name, "c");
+    assert_eq!((two.case.as_str(), two.name.as_str()), ("two", "test"));
+    let drive = profile::find("demo").expect("built in").drive;
+    for (policy, idle) in [("bfq", 4_000_000), ("none", 8_000_000)] {
+        let choice = Choice {
+            drive: &drive,
+            capacity: None,
+            case: Some("one"),
+            policy,
+            seconds: None,
+        };
+        let mut tuned = elevator::Config::Bfq(elevator::bfq::Config::default());
+        script.tune(&choice, &mut tuned).unwrap();
+        let elevator::Config::Bfq(bfq) = tuned else {
+            panic!("another elevator")
+        };
+        assert_eq!(bfq.slice_idle.as_nanos(), idle, "{policy}");
+    }
+}
+
+#[test]
+fn groups_files_and_zones_come_out_as_they_are_written() {
+    let text = "[[group]]\nname = \"top\"\nmin = \"9MB/s\"\n[[group]]\nname = \"low\"\nparent = \"top\"\n\
+                [[client]]\nname = \"s\"\nnumjobs = 3\nsize = \"1MiB\"\noffset_increment = \"16KiB\"\nfile = \"f\"\n\
+                direct = true\nbs = \"16KiB\"\nzonesize = \"16KiB\"\nzoneskip = \"32KiB\"\ngroup = \"low\"\n\
+                [[client]]\nname = \"own\"\nsize = \"2MiB\"\noffset = \"4KiB\"\ndirect = true\n";
+    let volumes = built(&script(text), None, "none");
+    let low = weir_core::GroupId(2);
+    assert_eq!(volumes.groups.len(), 3);
+    assert_eq!(
+        (volumes.groups[1].parent, volumes.clients[0].group),
+        (weir_core::GroupId(1), low)
+    );
+    let starts: Vec<u64> = volumes.clients.iter().map(|c| c.region.start).collect();
+    assert_eq!(starts, [0, 16 << 10, 32 << 10, 4096]);
+    assert_eq!(volumes.spaces, [(1 << 20) + (32 << 10), (2 << 20) + 4096]);
+    assert!(volumes.clients[..3].iter().all(|c| c.space.0 == 0));
+    let files = built(
+        &script(&format!("layout = \"files\"\n{text}")),
+        None,
+        "none",
+    );
+    let whole = (3 << 20) + (36 << 10);
+    assert_eq!((files.spaces, files.places), (vec![whole], vec![0]));
+    assert_eq!(files.clients[3].region.start, (1 << 20) + (36 << 10));
+}
+
+#[test]
+fn a_job_file_is_one_client_a_job() {
+    let text =
+        fs::read_to_string(folder("tests/scenarios/accepted.fio")).expect("part of the source");
+    let path = std::env::temp_dir().join(format!("weir-jobs-{}.fio", std::process::id()));
+    fs::write(&path, text).expect("writable");
+    let script = scenario::load(&path);
+    fs::remove_file(&path).expect("it is there");
+    let script = script.unwrap_or_else(|p| panic!("{p:#?}"));
+    assert_eq!(script.notes().len(), 1, "{:?}", script.notes());
+    let built = built(&script, None, "none");
+    let names: Vec<&str> = built.clients.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "reader-01",
+            "reader-02",
+            "reader-03",
+            "mixed",
+            "split",
+            "strided",
+            "paced",
+            "thinker"
+        ]
+    );
+    assert_eq!(built.warm_up.as_nanos(), 2_000_000_000);
+    assert_eq!(built.duration.as_nanos(), 10_500_000_000);
+    let paced = &built.clients[6].program;
+    // 4000 bytes (kb_base) of 10 * 10^6 a second.
+    let weir_load::Arrival::Even { interval } = paced.arrival else {
+        panic!("{paced:?}")
+    };
+    assert_eq!(interval.as_nanos(), 400_000);
+}
+
+fn answer(text: &str, ending: &str) -> String {
+    let path = format!("a.{ending}");
+    let read = scenario::parse(text, &path);
+    let problems = match &read {
+        Ok(script) => script.notes(),
+        Err(problems) => problems,
+    };
+    let mut answer = String::new();
+    for problem in problems {
+        writeln!(answer, "{problem}").expect("a String takes anything");
+    }
+    if read.is_ok() {
+        answer += "accepted\n";
+    }
+    answer
+}
+
+/// `tests/scenarios/NAME.toml` or `NAME.fio` read gives what stands in `tests/scenarios/messages.txt`. `WEIR_BLESS=1` writes it anew;
+/// the difference is for someone to read.
+#[test]
+fn every_problem_is_told_as_written_down() {
+    let mut all = String::new();
+    let mut refused = 0;
+    for ending in ["toml", "fio"] {
+        for (path, text) in files("tests/scenarios", ending) {
+            let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
+            let answer = answer(&text, ending);
+            refused += usize::from(!answer.ends_with("accepted\n"));
+            writeln!(all, "== {name}\n{answer}").expect("a String takes anything");
+        }
+    }
+    assert!(refused >= 40, "{refused}");
+    let golden = folder("tests/scenarios/messages.txt");
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        fs::write(&golden, &all).expect("writable");
+    }
+    let expected = fs::read_to_string(&golden).unwrap_or_default();
+    assert!(all == expected, "{all}");
+}
+
+/// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` make it another or a longer walk.
+#[test]
+fn mutants_never_panic_and_say_where() {
+    let number = |name, or| std::env::var(name).map_or(or, |n| n.parse().expect("a number"));
+    let (steps, mut random) = (
+        number("WEIR_FUZZ_STEPS", 1_500),
+        Random(number("WEIR_FUZZ_SEED", 1) | 1),
+    );
+    for ending in ["toml", "fio"] {
+        let own = files("tests/scenarios", ending);
+        let built_in = scenario::names()
+            .filter_map(scenario::source)
+            .map(str::to_owned);
+        let built_in = built_in.filter(|_| ending == "toml");
+        let mut all: Vec<String> = own.into_iter().map(|f| f.1).chain(built_in).collect();
+        all.retain(|text| !text.is_empty());
+        let mut accepted = 0;
+        for _ in 0..steps {
+            let text = mutate(&mut random, &all);
+            match scenario::parse(&text, &format!("a.{ending}")) {
+                Ok(_) => accepted += 1,
+                Err(problems) => located(&text, &problems),
+            }
+            scenario_text(&text, ending);
+        }
+        assert!(
+            accepted > 0 && accepted < steps / 2,
+            "{accepted} of {steps}"
+        );
+    }
+}
