@@ -42,6 +42,9 @@ fn compare_refuses() {
         &DISK.replace("segments =", "segment_count ="),
     );
     scratch.file("disk.toml", DISK);
+    scratch.file("jobs.fio", "[a]\nstonewall\nsize=1g\nruntime=1\n");
+    let asks = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\n";
+    scratch.file("asks-nothing.toml", asks);
     golden(
         "compare-refuses",
         &scratch,
@@ -62,10 +65,11 @@ fn compare_refuses() {
                 "./disk.toml",
             ],
             &["compare", "latency", "--policy", "io.latncy"],
-            &["compare", "latency", "--policy", "bfq-linux"],
-            &["compare", "shares", "--policy", "io.latency"],
             &["compare", "latency", "--case", "reader"],
             &["compare", "max", "--case", "readers"],
+            &["compare", "nowhere.toml"],
+            &["compare", "jobs.fio"],
+            &["compare", "asks-nothing.toml", "--check"],
             &["compare", "latency", "--repetitions", "0"],
             &["compare", "latency", "--repetitions", "1000000"],
             &["compare", "latency", "--jobs", "0"],
@@ -76,7 +80,13 @@ fn compare_refuses() {
             &["compare", "latency", "--json", "nowhere/records.json"],
         ],
     );
-    let left = ["bad.toml", "disk.toml", "unknown.toml"];
+    let left = [
+        "asks-nothing.toml",
+        "bad.toml",
+        "disk.toml",
+        "jobs.fio",
+        "unknown.toml",
+    ];
     assert_eq!(scratch.names(), left, "nothing is left");
 }
 
@@ -174,6 +184,127 @@ fn records_are_in_order_and_say_where_time_went() {
         assert!(page.contains(word), "{word}");
     }
     assert!(page.len() < 2_000_000 && !page.contains("NaN"));
+}
+
+/// A client that is promised more than it gets under `none`, and a total that is asked for.
+const OWN: &str = r#"
+[[client]]
+name = "small"
+rw = "randread"
+direct = true
+size = "64MiB"
+min = "10MB/s"
+
+[[client]]
+name = "large"
+numjobs = 15
+bs = "128KiB"
+iodepth = 2
+direct = true
+size = "64MiB"
+
+[[expect]]
+promise = "small"
+
+[[expect]]
+figure = "bandwidth"
+client = "total"
+at_least = "90%"
+beside = "none"
+
+[[published]]
+policy = "contract"
+figure = "mean"
+value = "400us"
+source = "a paper"
+"#;
+
+#[test]
+fn a_scenario_of_ones_own_is_compared_and_checked() {
+    let scratch = Scratch::new();
+    scratch.file("own.toml", OWN);
+    let words = [
+        "own.toml",
+        "--repetitions",
+        "1",
+        "--seconds",
+        "1",
+        "--check",
+    ];
+    let under = |policies: &[&str]| {
+        let policies: Vec<&str> = policies.iter().flat_map(|p| ["--policy", p]).collect();
+        run(&scratch, &[&["compare"], &words[..], &policies].concat())
+    };
+    let both = under(&["none", "contract"]);
+    assert_eq!(both.status, Some(1), "{}", both.err);
+    let failed = "error: 1 of 4 expectations did not come out:\n  demo, none: The small got 3% of what it was promised";
+    assert!(both.err.contains(failed), "{}", both.err);
+    for words in [
+        "bandwidth of total",
+        "contract: The bandwidth of total is",
+        "of that under none, as asked (at least 90%).",
+        "contract: mean 400 us published (a paper); here",
+    ] {
+        assert!(both.out.replace('\n', " ").contains(words), "{}", both.out);
+    }
+    // Beside none nothing is known where none is not played.
+    let alone = under(&["contract"]);
+    assert!(
+        alone.err.contains("is not known of that under none"),
+        "{}",
+        alone.err
+    );
+}
+
+#[test]
+fn a_job_file_of_fio_is_compared() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=1\ntime_based\ngroup_reporting\n\
+                [a]\nrw=randread\niodepth=4\n[b]\nrw=read\nbs=128k\nnumjobs=2\n";
+    scratch.file("jobs.fio", jobs);
+    let said = compare(&scratch, &["jobs.fio", "--repetitions", "1", "--json", "-"]);
+    assert!(
+        said.err
+            .contains("jobs.fio:7:1: group_reporting: changes nothing here"),
+        "{}",
+        said.err
+    );
+    let clients: Vec<Value> = (said.out.lines())
+        .map(|line| serde_json::from_str(line).expect("a record is an object"))
+        .collect();
+    let names: Vec<_> = clients[..4].iter().map(|r| &r["client"]).collect();
+    assert_eq!(names, ["a", "b-01", "b-02", "total"]);
+    assert!(
+        clients
+            .iter()
+            .all(|r| r["scenario"] == "jobs" && r["requests"] != 0)
+    );
+    scratch.file("bad.fio", &jobs.replace("iodepth", "io_depth"));
+    let said = run(&scratch, &["compare", "bad.fio"]);
+    assert_eq!(said.status, Some(1));
+    let told = "bad.fio:10:1: io_depth: unknown option\n  help: did you mean iodepth?\n1 problem\n";
+    assert_eq!(said.err, told);
+}
+
+#[test]
+fn what_is_divided_is_shown() {
+    let scratch = Scratch::new();
+    let one = [
+        "--repetitions",
+        "1",
+        "--seconds",
+        "2",
+        "--policy",
+        "contract",
+    ];
+    let shares = compare(&scratch, &[&["shares"], &one[..]].concat());
+    assert!(
+        shares.out.contains("1.00 : 2.00 : 4.00 : 8.00"),
+        "{}",
+        shares.out
+    );
+    let max = compare(&scratch, &[&["max", "--check"], &one[..]].concat());
+    assert!(max.out.contains("of max 5, 10, 20, 40"), "{}", max.out);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::key::{self, Key, Shape, Usual};
 use crate::parameter::{KINDS, Kind, Parameter, Unit};
+use crate::scenario::fio;
 use std::fmt::Write as _;
 
 /// The page, as Markdown.
@@ -31,6 +32,91 @@ pub fn page() -> String {
     }
     page
 }
+
+/// `docs/scenarios.md`: every key of a scenario's file, and every option of a job file of `fio`, as Markdown.
+pub fn scenarios() -> String {
+    let mut page = SCENARIOS.to_owned();
+    for shape in key::SCENARIOS {
+        section(&mut page, shape);
+    }
+    heading(
+        &mut page,
+        "Contracts",
+        "The keys of `[[client]]` and `[[group]]` alike, as in the server's file (`configuration.md`).",
+    );
+    keys(&mut page, key::CONTRACTS);
+    page += JOBS;
+    page += "\nRead: ";
+    let read: Vec<String> = fio::read_options()
+        .map(|names| format!("`{}`", names.join("`/`")))
+        .collect();
+    page += &read.join(", ");
+    page += ".\n\nAccepted and noted on standard error, for it changes nothing here:\n\n| option | why |\n| --- | --- |\n";
+    for (name, why) in fio::noted_options() {
+        let _ = writeln!(page, "| `{name}` | {why} |");
+    }
+    page += "\nRefused, with what to do (all other options are refused, too):\n\n| option | instead |\n| --- | --- |\n";
+    for (name, help) in fio::refused_options() {
+        let _ = writeln!(page, "| `{name}` | {help} |");
+    }
+    page
+}
+
+const SCENARIOS: &str = "\
+# Scenarios
+
+A scenario says who does what. Drive and policy are chosen beside it (`--drive`, `--policy`) and change nothing in it, unless the file says so.
+
+    weir scenarios                     what comes with Weir
+    weir scenarios NAME > mine.toml    one of them, to begin from
+    weir compare mine.toml             played in virtual time, policies beside each other
+    weir compare mine.toml --check     exit status 1 if what it asks for does not come out
+    weir demo --scenario mine.toml     on a real server, where that can be; else it is refused with the reason
+    weir compare jobs.fio              a job file of fio
+
+This page is printed from the tables that the parser reads by (`crates/config/src/key/scenario.rs`), and a test keeps the two equal;
+`WEIR_BLESS=1 cargo test -p weir-config --test manual` prints it anew. Sizes, rates and times are written as in the server's file
+(`configuration.md`). Everything wrong is told with line and column and the nearest name.
+
+Three readers that interleave, as one process of three reads each third 16 KiB of a file:
+
+    [[client]]
+    name = \"reader\"
+    numjobs = 3
+    bs = \"16KiB\"
+    size = \"10GiB\"
+    file = \"shared\"
+    offset_increment = \"16KiB\"
+    zonesize = \"16KiB\"
+    zoneskip = \"32KiB\"
+
+    [[expect]]
+    figure = \"bandwidth\"
+    client = \"total\"
+    at_least = \"150%\"
+    beside = \"none\"
+    policies = [\"bfq\"]
+
+A file's cases are differences to it: `[case.writers.client.reader]` changes the client `reader` in the case `writers`, and
+`[[case.writers.client]]` adds one; a case does one or the other (a client that only some cases have can stand in the file with
+`numjobs = 0`). `[on.disk]`, `[on.flash]` and `[under.POLICY]` are written likewise. A case is put in first, then the kind of drive, then the
+policy. What a case calls a client by does not change how `on` and `under` name it.
+
+What `fio` does and this does not: a `rate` is an open loop here, whose latencies count from when a request was due; with `iodepth` above 1 each
+of the places thinks on its own. What is not modelled (write-back without `fdatasync`, several calls at a time through the page cache,
+merging in a plug) is refused.
+
+## The file
+";
+
+const JOBS: &str = "
+## Job files of fio
+
+`weir compare job.fio`: one client a job (`numjobs`: so many), all in the root group, their files one behind the other on one device,
+`nr_requests` and adapter as Linux has them. Units are fio's: `4k` is 4096 bytes with `kb_base=1024`, the default, where `4kib` is 4000; the other
+way round with `kb_base=1000`. Times are seconds where fio has seconds, and microseconds for `thinktime`. `runtime` is needed; a job that is not
+`time_based` ends with its `size`. `ramp_time` passes before anything is measured. The first job is the one whose latency is shown.
+";
 
 const INTRODUCTION: &str = "\
 # Every key

@@ -211,7 +211,7 @@ fn play(
     reads: Reads,
     repetitions_max: u32,
 ) -> Result<(f64, f64), Error> {
-    let scenario = latency(drive.clone(), interferers, control, reads, FILE);
+    let scenario = latency(drive, interferers, control, reads, FILE);
     let (mut count, mut sum, mut bytes, mut nanos) = (0u64, 0.0, 0u64, 0u64);
     for repetition in 0..repetitions_max {
         let results = Run::new(&scenario, &control.policy(), repetition)?.run(|_| {})?;

@@ -59,7 +59,7 @@ pub const KEYS: &[Key] = &[
     always(
         "case",
         "string",
-        "The case of the scenario (`readers`, `writers`); empty where it has none.",
+        "The case of the scenario (`readers`, `writers`); the scenario's name where it has none.",
     ),
     always("policy", "string", "The policy."),
     always("repeat", "number", "The repetition, from 0."),

@@ -17,7 +17,7 @@ fn main() -> Result<(), Error> {
             for interferers in Interferers::ALL {
                 for control in Control::ALL {
                     for repetition in 0..repetitions.unwrap_or(1) {
-                        let scenario = latency(drive.clone(), interferers, control, reads, FILE);
+                        let scenario = latency(&drive, interferers, control, reads, FILE);
                         play(&scenario, control, repetition)?;
                     }
                 }

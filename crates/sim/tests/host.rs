@@ -34,7 +34,7 @@ fn cases() -> Vec<(Scenario, Control)> {
         for interferers in Interferers::ALL {
             for control in Control::ALL {
                 let reads = Reads::Continuous;
-                let mut scenario = latency(drive.clone(), interferers, control, reads, FILE);
+                let mut scenario = latency(&drive, interferers, control, reads, FILE);
                 scenario.duration = Span::from_millis(500);
                 scenario.clients[0].program.stop = Some(scenario.warm_up + scenario.duration);
                 cases.push((scenario, control));
@@ -193,7 +193,7 @@ fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_driv
 fn the_read_outstanding_at_the_end_is_waited_for_and_counted() {
     let drive = Config::Hdd(weir_drive::hdd::Config::generic());
     let scenario = latency(
-        drive,
+        &drive,
         Interferers::Readers,
         Control::None,
         Reads::Continuous,
@@ -232,13 +232,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn the_first_seeds_picture() {
     let mean = |drive: &Config, interferers, control| {
-        let scenario = latency(
-            drive.clone(),
-            interferers,
-            control,
-            Reads::Continuous,
-            512 * MIB,
-        );
+        let scenario = latency(&drive, interferers, control, Reads::Continuous, 512 * MIB);
         let results = watched(&scenario, control, Vec::new());
         let latency = results.clients[0].meter.latency().clone();
         (latency.sum() / u128::from(latency.count())) as u64 / 1_000
@@ -262,7 +256,7 @@ fn tags_follow_the_drive_and_the_elevator() {
     let drive = Config::Ssd(ssd::Config::generic());
     let tags = |control: Control| {
         let scenario = latency(
-            drive.clone(),
+            &drive,
             Interferers::Readers,
             control,
             Reads::Continuous,
@@ -275,7 +269,7 @@ fn tags_follow_the_drive_and_the_elevator() {
     let adapters = drives().map(|drive| {
         let control = Control::None;
         let scenario = latency(
-            drive.clone(),
+            &drive,
             Interferers::Writers,
             control,
             Reads::Continuous,

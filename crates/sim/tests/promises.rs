@@ -98,7 +98,7 @@ fn a_contract_is_kept_beside_fifteen_who_sync() {
     let play = |control: Control| {
         let file = 64 << 20;
         let writers = Interferers::Writers;
-        let mut scenario = latency(drive.clone(), writers, control, Reads::Continuous, file);
+        let mut scenario = latency(&drive, writers, control, Reads::Continuous, file);
         scenario.capacity = Some(Capacity {
             read: 3_000_000_000,
             write: 1_000_000_000,

@@ -86,13 +86,7 @@ fn parts_are_parts_on_every_drive_under_every_control() {
     for drive in drives {
         for interferers in Interferers::ALL {
             for control in Control::ALL {
-                let scenario = latency(
-                    drive.clone(),
-                    interferers,
-                    control,
-                    Reads::Continuous,
-                    256 * MIB,
-                );
+                let scenario = latency(&drive, interferers, control, Reads::Continuous, 256 * MIB);
                 let run = Run::new(&scenario, &control.policy(), 0).unwrap();
                 for client in run.run(|_| {}).unwrap().clients {
                     let (split, latency) = (client.meter.split().mean_us(), client.meter.latency());

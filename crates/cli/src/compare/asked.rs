@@ -144,7 +144,9 @@ fn published(plan: &Plan, cells: &[&Played], drive: &str) -> Vec<String> {
 fn ours(plan: &Plan, outcomes: &[Outcome], figure: Figure, whose: &Whose) -> Option<f64> {
     if (figure, whose) == (Figure::Mean, &Whose::Target) {
         let mut latency = weir_measure::Histogram::new();
-        outcomes.iter().for_each(|o| latency.merge(&o.latency));
+        for outcome in outcomes {
+            latency.merge(&outcome.latency);
+        }
         return (!latency.is_empty()).then(|| latency.mean());
     }
     let target = plan.script.target();

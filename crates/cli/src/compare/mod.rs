@@ -111,7 +111,7 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
         }
     }
     Ok(Plan {
-        repetitions: options.repetitions.unwrap_or(script.repetitions()),
+        repetitions: options.repetitions.unwrap_or_else(|| script.repetitions()),
         script,
         drives,
         cases,

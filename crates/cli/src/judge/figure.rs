@@ -10,7 +10,6 @@ pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record
     let named = |name: &str| records.iter().find(|r| r.client == name);
     let of = |record: &Record| one(what, record);
     match whose {
-        Whose::Target if what == Figure::Busy => busy(records),
         _ if what == Figure::Busy => busy(records),
         Whose::Target => of(named(target)?),
         Whose::Client(name) => of(named(name)?),

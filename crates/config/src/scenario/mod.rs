@@ -3,7 +3,7 @@
 mod build;
 mod draft;
 mod expect;
-mod fio;
+pub(crate) mod fio;
 mod host;
 mod overlay;
 mod path;

@@ -36,22 +36,19 @@ fn elements<'a>(doc: &mut Document<'_>, list: &mut DeArray<'a>, patch: &DeTable<
         };
         let names: Vec<String> = list.iter().filter_map(name).map(str::to_owned).collect();
         let mut found = list.iter_mut().filter(|e| name(e) == Some(wanted));
-        match found.next().map(Spanned::get_mut) {
-            Some(DeValue::Table(table)) => {
-                let mut change = change.clone();
-                // It goes by its old name until everything is put in.
-                if let Some((_, renamed)) = change.remove_entry("name") {
-                    let key = Spanned::new(renamed.span(), RENAMED.into());
-                    change.insert(key, renamed);
-                }
-                put(doc, table, &change);
-            }
-            _ => {
-                let what = format!("there is no {} to change", quoted(wanted));
-                let help = nearest::help(wanted, names.iter().map(String::as_str));
-                doc.at(&key.span(), wanted, what, &help);
-            }
+        let Some(DeValue::Table(table)) = found.next().map(Spanned::get_mut) else {
+            let what = format!("there is no {} to change", quoted(wanted));
+            let help = nearest::help(wanted, names.iter().map(String::as_str));
+            doc.at(&key.span(), wanted, what, &help);
+            continue;
+        };
+        let mut change = change.clone();
+        // It goes by its old name until everything is put in.
+        if let Some((_, renamed)) = change.remove_entry("name") {
+            let key = Spanned::new(renamed.span(), RENAMED.into());
+            change.insert(key, renamed);
         }
+        put(doc, table, &change);
     }
 }
 

@@ -428,7 +428,7 @@ impl Script {
         let (map, _) = DeTable::parse_recoverable(text);
         let (all, mut problems) = put_in(text, file, map.get_ref(), &choice.chosen());
         let mut doc = document(text, file);
-        tables::tune(&mut doc, &Table::root(&all), Some(elevator));
+        tables::tune(&mut doc, &Table::root(&all), elevator);
         keep(&mut problems, doc.into_problems());
         if problems.is_empty() {
             Ok(())

@@ -93,7 +93,7 @@ pub enum Reads {
 ///
 /// Run it under [`Control::policy`] of the same `control`.
 pub fn latency(
-    drive: weir_drive::Config,
+    drive: &weir_drive::Config,
     interferers: Interferers,
     control: Control,
     reads: Reads,
@@ -104,7 +104,7 @@ pub fn latency(
         Reads::Sporadic => "latency-sporadic",
     };
     let choice = Choice {
-        drive: &drive,
+        drive,
         capacity: drive.capacity(),
         case: Some(interferers.name()),
         policy: &control.policy().name,

@@ -26,48 +26,60 @@ pub(super) struct Job {
     pub(super) ramp: Span,
 }
 
+/// What a job uses of its file: bytes, where they begin, and how much further each of several begins.
+#[derive(Clone, Copy)]
+struct Place {
+    length: Option<u64>,
+    offset: u64,
+    increment: u64,
+}
+
+fn place(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Place {
+    if section.get("size").is_none() {
+        let help = "write size=1g: what the job uses of its file";
+        doc.at(&section.at, "size", "is missing", help);
+    }
+    let any = 0..=FILE_MOST;
+    let increment = size(doc, section, "offset_increment", base, any.clone());
+    Place {
+        length: size(doc, section, "size", base, 1..=FILE_MOST),
+        offset: size(doc, section, "offset", base, any).unwrap_or(0),
+        increment: increment.unwrap_or(0),
+    }
+}
+
+/// How long a job runs.
+fn runtime(doc: &mut Document<'_>, section: &Section<'_>) -> Span {
+    let runtime = time(doc, section, "runtime", SECOND).filter(|t| *t > Span::ZERO);
+    if section.get("runtime").is_none() {
+        let what = "is missing: a run in virtual time has to be told how long it is";
+        let help = "write runtime=10, and time_based where the job is not to end with its size";
+        doc.at(&section.at, "runtime", what, help);
+    }
+    runtime.unwrap_or(Span::ZERO)
+}
+
 pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> {
     let before = doc.found();
     let base = base(doc, section);
-    let all = 1..=FILE_MOST;
-    if section.get("size").is_none() {
-        doc.at(
-            &section.at,
-            "size",
-            "is missing",
-            "write size=1g: what the job uses of its file",
-        );
-    }
-    let length = size(doc, section, "size", base, all);
-    let offset = size(doc, section, "offset", base, 0..=FILE_MOST).unwrap_or(0);
-    let increment = size(doc, section, "offset_increment", base, 0..=FILE_MOST).unwrap_or(0);
+    let place = place(doc, section, base);
     let jobs = count(doc, section, "numjobs", 1..=4096);
     let direct = flag(doc, section, "direct").unwrap_or(false);
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
-    let runtime = time(doc, section, "runtime", SECOND).filter(|t| *t > Span::ZERO);
-    if section.get("runtime").is_none() {
-        let help = "write runtime=10, and time_based where the job is not to end with its size";
-        doc.at(
-            &section.at,
-            "runtime",
-            "is missing: a run in virtual time has to be told how long it is",
-            help,
-        );
-    }
+    let runtime = runtime(doc, section);
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
     let start = time(doc, section, "startdelay", SECOND).unwrap_or(Span::ZERO);
     let program = program(doc, section, base);
-    let runtime = runtime.unwrap_or(Span::ZERO);
     let mut program = Program {
         start,
         stop: Some(start + ramp + runtime),
         ..program?
     };
-    ends(doc, section, &mut program, length.unwrap_or(0));
+    ends(doc, section, &mut program, place.length.unwrap_or(0));
     if buffered {
-        through_the_cache(doc, section, &program, [offset, increment]);
+        through_the_cache(doc, section, &program, [place.offset, place.increment]);
     }
-    let last = increment.saturating_mul(jobs.unwrap_or(1) - 1);
+    let last = place.increment.saturating_mul(jobs.unwrap_or(1) - 1);
     let client = Client {
         names: names(section.name, jobs.filter(|n| *n > 1), 1),
         program,
@@ -77,14 +89,19 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
         arrives: Span::ZERO,
         leaves: None,
         file: file(doc, section),
-        size: length?,
-        offset,
-        increment,
+        size: place.length?,
+        offset: place.offset,
+        increment: place.increment,
         group: None,
         contract: Contract::DEFAULT,
         knobs: Knobs::NONE,
     };
-    if offset.saturating_add(last).saturating_add(client.size) > FILE_MOST {
+    if place
+        .offset
+        .saturating_add(last)
+        .saturating_add(client.size)
+        > FILE_MOST
+    {
         doc.at(
             &section.at,
             "size",
@@ -93,7 +110,7 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
         );
     }
     let region = Region {
-        start: offset,
+        start: place.offset,
         length: client.size,
     };
     if let (Err(error), true) = (client.program.validate(region), doc.found() == before) {
@@ -169,7 +186,7 @@ fn mix(doc: &mut Document<'_>, section: &Section<'_>) -> u8 {
     if let (Some(line), Some(_), Some(_)) = (section.get("rwmixwrite"), reads, writes) {
         say(doc, line, "stands beside rwmixread", "leave one of the two");
     }
-    writes.or(reads.map(|r| 100 - r)).unwrap_or(50) as u8
+    writes.or_else(|| reads.map(|r| 100 - r)).unwrap_or(50) as u8
 }
 
 /// Bytes of a request.
@@ -254,7 +271,7 @@ fn depth(doc: &mut Document<'_>, section: &Section<'_>) -> u32 {
         "other engines are not modelled",
     );
     // What was refused is not said twice.
-    let several = several.unwrap_or(section.get("ioengine").is_some());
+    let several = several.unwrap_or_else(|| section.get("ioengine").is_some());
     if let Some(line) = section.get("iodepth").filter(|_| depth > 1 && !several) {
         say(
             doc,

@@ -7,6 +7,8 @@ mod job;
 mod option;
 mod value;
 
+pub(crate) use option::{noted_options, read_options, refused_options};
+
 use super::Script;
 use super::draft::{CLIENTS, Draft, Facts, Host};
 use super::script::stem;

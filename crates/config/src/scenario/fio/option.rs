@@ -249,6 +249,21 @@ const REFUSED: &[(&str, &str)] = &[
     ("replay_no_stall", "traces are not played"),
 ];
 
+/// What is read, by all names.
+pub(crate) fn read_options() -> impl Iterator<Item = &'static [&'static str]> {
+    READ.iter().copied()
+}
+
+/// What changes nothing here, and why.
+pub(crate) fn noted_options() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NOTED.iter().copied()
+}
+
+/// What is refused, and what to do instead.
+pub(crate) fn refused_options() -> impl Iterator<Item = (&'static str, &'static str)> {
+    REFUSED.iter().copied()
+}
+
 /// An option with its value. What is refused or only noted is said and gives nothing.
 pub(super) fn line<'a>(
     doc: &mut Document<'_>,
@@ -284,22 +299,20 @@ pub(super) fn line<'a>(
         return None;
     }
     let word = name.split_whitespace().next().unwrap_or(name);
-    match REFUSED.iter().find(|r| r.0 == word) {
-        Some((word, help)) => doc.at(&at, word, "has no meaning here", help),
-        None => {
-            let read = READ.iter().flat_map(|words| words.iter().copied());
-            let noted = NOTED.iter().map(|n| n.0);
-            let refused = REFUSED.iter().map(|r| r.0);
-            let near = nearest::name(name, read.chain(noted).chain(refused));
-            let help = near.map_or_else(
-                || {
-                    "leave it out, or write a scenario's file (`weir scenarios NAME` prints one)"
-                        .to_owned()
-                },
-                |near| format!("did you mean {near}?"),
-            );
-            doc.at(&at, word, "unknown option", &help);
-        }
+    if let Some((word, help)) = REFUSED.iter().find(|r| r.0 == word) {
+        doc.at(&at, word, "has no meaning here", help);
+        return None;
     }
+    let read = READ.iter().flat_map(|words| words.iter().copied());
+    let noted = NOTED.iter().map(|n| n.0);
+    let refused = REFUSED.iter().map(|r| r.0);
+    let near = nearest::name(name, read.chain(noted).chain(refused));
+    let help = match near {
+        Some(near) => format!("did you mean {near}?"),
+        None => {
+            "leave it out, or write a scenario's file (`weir scenarios NAME` prints one)".into()
+        }
+    };
+    doc.at(&at, word, "unknown option", &help);
     None
 }

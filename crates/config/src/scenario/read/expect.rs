@@ -6,6 +6,7 @@ use super::{choice, named_client};
 use crate::document::{Document, Entry, Table, quoted};
 use crate::key::{EXPECT, PUBLISHED};
 use crate::nearest;
+use std::path::Path;
 
 const HELP: &str = "write promise = \"all\", shares = \"5%\", max = \"2%\" or figure = \"p99\"";
 
@@ -165,10 +166,15 @@ fn policy<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
     Some(name.to_owned())
 }
 
+/// Whether a policy's name is that of a file.
+fn is_file(name: &str) -> bool {
+    name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml")
+}
+
 /// Says so if there is no policy of a name, which is not a file's.
 pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) {
     let names = crate::scenario::POLICIES;
-    if !names.contains(&name) && !name.contains('/') && !name.ends_with(".toml") {
+    if !names.contains(&name) && !is_file(name) {
         let what = format!("there is no policy {}", quoted(name));
         doc.wrong(entry, what, &nearest::help(name, names.iter().copied()));
     }

@@ -15,6 +15,7 @@ use crate::nearest;
 use crate::read::{choice, contract, knobs};
 use std::ops::RangeInclusive;
 use weir_core::Span;
+use weir_core::elevator::Config as Elevator;
 
 const HOUR: Span = Span::from_secs(3600);
 
@@ -39,7 +40,7 @@ const LATER: &[(&str, &str)] = &[
 /// Everything that depends on case, drive and policy.
 pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draft> {
     let before = doc.found();
-    tune(doc, root, None);
+    tune(doc, root, &mut Elevator::None);
     let groups = groups(doc, root);
     let grouped = word(
         doc,

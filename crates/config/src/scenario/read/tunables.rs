@@ -6,11 +6,11 @@ use crate::read::{bfq_tunables, contract_tunables};
 use weir_core::elevator::{Config, bfq, contract};
 
 /// Checks the tunables that stand in a file, and sets those of `elevator`.
-pub(crate) fn tune<'a>(doc: &mut Document<'a>, root: &Table<'a>, elevator: Option<&mut Config>) {
+pub(crate) fn tune<'a>(doc: &mut Document<'a>, root: &Table<'a>, elevator: &mut Config) {
     let (mut other_bfq, mut other_contract) = (bfq::Config::default(), contract::Config::default());
     let (bfq, contract) = match elevator {
-        Some(Config::Bfq(config)) => (config, &mut other_contract),
-        Some(Config::Contract(config)) => (&mut other_bfq, config),
+        Config::Bfq(config) => (config, &mut other_contract),
+        Config::Contract(config) => (&mut other_bfq, config),
         _ => (&mut other_bfq, &mut other_contract),
     };
     if let Some(table) = root.entry("bfq").and_then(|e| e.table(doc, &BFQ)) {
