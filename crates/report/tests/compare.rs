@@ -12,6 +12,7 @@ use weir_report::{
 fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
     let points = |value: f64| (0..4).map(|t| (f64::from(t) / 2.0, value)).collect();
     ComparedCell {
+        asked: Vec::new(),
         case: case.into(),
         policy: policy.into(),
         requests: (2e6 / mean) as u64,
@@ -52,6 +53,7 @@ fn report() -> CompareReport {
         drive.cells.push(cell(case, "bfq", 740.0, 39_000.0));
     }
     CompareReport {
+        latency: true,
         scenario: "latency".into(),
         load: "Some read.".into(),
         target: "target".into(),

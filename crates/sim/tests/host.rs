@@ -232,7 +232,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn the_first_seeds_picture() {
     let mean = |drive: &Config, interferers, control| {
-        let scenario = latency(&drive, interferers, control, Reads::Continuous, 512 * MIB);
+        let scenario = latency(drive, interferers, control, Reads::Continuous, 512 * MIB);
         let results = watched(&scenario, control, Vec::new());
         let latency = results.clients[0].meter.latency().clone();
         (latency.sum() / u128::from(latency.count())) as u64 / 1_000
