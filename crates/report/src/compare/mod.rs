@@ -79,7 +79,6 @@ pub struct ComparedCell {
     pub parts_us: Vec<f64>,
     /// An explanation in a sentence or two.
     pub why: String,
-    /// One of the repetitions over time.
     /// What was asked of it: titles of columns, and what stands there.
     pub asked: Vec<(String, String)>,
     /// How one of the repetitions went over time.
