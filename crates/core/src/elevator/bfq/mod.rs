@@ -47,6 +47,7 @@ use crate::cx::Cx;
 use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
+use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
 use budget::Budgets;
@@ -279,10 +280,30 @@ impl Bfq {
 }
 
 impl Schedule for Bfq {
-    /// The queue in service has no request: it is waited for, whether its last one is still in the drive or not.
-    fn idles_for(&self) -> Option<crate::StreamId> {
+    fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
         let q = self.turn.queue;
-        (q != NIL && self.queue(q).next == NIL).then(|| self.queue(q).stream)
+        if wanted.has(Wanted::SERVICE) && q != NIL {
+            let queue = self.queue(q);
+            let stream = queue.stream;
+            take(Sample::Serving {
+                stream,
+                served: self.turn.served(),
+                left: self.engine.entity(self.entity_of(q)).budget_left() * 512,
+            });
+            // Without a request it is waited for, whether its last one is still in the drive or not.
+            if queue.next == NIL && !cx.table.pieces.is_full() {
+                take(Sample::Idling { stream });
+            }
+        }
+        if wanted.has(Wanted::GROUPS) {
+            for queue in self.queues.iter().filter(|queue| queue.busy) {
+                take(Sample::Weight {
+                    stream: queue.stream,
+                    weight: queue::weight(queue.level),
+                    raised: queue.raising.coefficient,
+                });
+            }
+        }
     }
 
     fn open(&mut self, cx: &mut Cx, stream: u32) {

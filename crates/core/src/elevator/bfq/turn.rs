@@ -43,6 +43,11 @@ impl Turn {
         served: 0,
     };
 
+    /// Bytes sent in it.
+    pub(super) fn served(&self) -> u64 {
+        self.served
+    }
+
     /// Since when the drive idles.
     pub(super) fn idle_since(&self) -> Instant {
         self.idle_since
