@@ -5,12 +5,13 @@ mod complete;
 mod dispatch;
 mod flow;
 mod front;
+mod planted;
 mod session;
 mod submit;
 
 use crate::control::{self, chain::Chain};
 use crate::cx::Cx;
-use crate::elevator::{self, Elevator, Schedule};
+use crate::elevator::{self, AnyElevator, Schedule};
 use crate::event::{Events, Listener, Mask, Publish};
 use crate::flush::Flushes;
 use crate::list::{Links, List};
@@ -118,7 +119,7 @@ pub struct Layer {
     cx: Cx,
     chain: Chain,
     flushes: Flushes,
-    elevator: Elevator,
+    elevator: AnyElevator,
     /// Requests that wait for a scheduler tag.
     front: Front,
     /// The elevator has a say in who gets one.
@@ -158,7 +159,7 @@ impl Layer {
         check(&config)?;
         let l = config.limits;
         let table = Table::new(&l, config.drive);
-        let elevator = Elevator::new(&config.elevator, &table);
+        let elevator = AnyElevator::new(&config.elevator, &table);
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
         let lanes = if limits_tags { 2 * l.streams } else { 1 };
         Ok(Self {
