@@ -21,7 +21,7 @@ use crate::tags::Tags;
 use crate::tally::Tally;
 use crate::wake::Wakes;
 use weir_core::record::Call;
-use weir_core::{Event, Instant, Layer, Mask, Output, Publish, Rejected, Request, Span};
+use weir_core::{Event, Instant, Layer, Listener, Mask, Output, Publish, Rejected, Request, Span};
 
 /// All auditors, over one model.
 ///
@@ -29,6 +29,7 @@ use weir_core::{Event, Instant, Layer, Mask, Output, Publish, Rejected, Request,
 /// cookies for the live requests of a stream.
 #[derive(Debug)]
 pub struct Audit {
+    listener: Listener,
     model: Model,
     found: Found,
     once: Once,
@@ -71,9 +72,10 @@ const DRIVER: &str = "driver";
 impl Audit {
     /// Auditors of `layer`, which was just created. From now on it publishes all its events.
     pub fn new(layer: &mut Layer) -> Self {
-        layer.listen(Mask::ALL);
+        let listener = layer.listen(Mask::ALL);
         let config = layer.config();
         Self {
+            listener,
             model: Model::new(config),
             found: Found::default(),
             once: Once::default(),
@@ -222,7 +224,7 @@ impl Audit {
     }
 
     fn drain(&mut self, layer: &mut Layer) {
-        let lost = layer.drain(self);
+        let lost = layer.drain(self.listener, self);
         if lost > 0 {
             self.found.add(
                 DRIVER,

@@ -2,6 +2,7 @@
 
 use crate::{Cookie, GroupId, Instant, Op, Span, StreamId};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// Kinds of events, as a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,10 +17,8 @@ impl Mask {
     pub const TURNS: Self = Self(2);
     /// [`Event::Bound`].
     pub const BOUNDS: Self = Self(4);
-    /// [`Event::Learned`].
-    pub const LEARNED: Self = Self(8);
     /// Everything.
-    pub const ALL: Self = Self(15);
+    pub const ALL: Self = Self(7);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -75,19 +74,6 @@ pub enum Event {
         /// Bytes charged for it.
         charged: u64,
     },
-    /// What an elevator has learned of the drive, sampled as often as it learns: drive time that pieces take up.
-    Learned {
-        /// A read of 64 KiB that does not go on where the drive is.
-        read: Span,
-        /// A write of 64 KiB, likewise.
-        write: Span,
-        /// What going elsewhere costs.
-        away: Span,
-        /// How long the drive takes for a piece beyond that: it works on many at a time.
-        delay: Span,
-        /// What it still has to do for requests that it has answered.
-        hidden: Span,
-    },
     /// The drive time that others may have in flight for the sake of a group's promise changed.
     Bound {
         /// The group.
@@ -118,7 +104,6 @@ impl Event {
             Self::Released { .. } | Self::Throttled { .. } | Self::Passed { .. } => Mask::LIMITS,
             Self::Selected { .. } | Self::Expired { .. } => Mask::TURNS,
             Self::Bound { .. } => Mask::BOUNDS,
-            Self::Learned { .. } => Mask::LEARNED,
         }
     }
 }
@@ -129,29 +114,61 @@ pub trait Publish {
     fn publish(&mut self, now: Instant, event: Event);
 }
 
-/// Events decided since the last [`Layer::drain`](crate::Layer::drain); bounded, the oldest are dropped and counted.
+/// A listener of a layer, as [`Layer::listen`](crate::Layer::listen) named it. It means nothing to another layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Listener(usize);
+
+/// Where a listener is.
+#[derive(Clone, Copy, Debug)]
+struct Reader {
+    mask: Mask,
+    /// The number of the first event that it has not seen.
+    next: u64,
+    /// Events of its mask that were dropped before it came for them.
+    lost: u64,
+}
+
+/// Events that some listener has yet to take; bounded, the oldest are dropped and counted.
 #[derive(Debug)]
 pub(crate) struct Events {
+    /// What anybody listens to.
     mask: Mask,
+    readers: Vec<Reader>,
     kept: VecDeque<(Instant, Event)>,
+    /// The number of the first event kept.
+    first: u64,
     capacity: usize,
-    lost: u64,
 }
 
 impl Events {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
             mask: Mask::NONE,
+            readers: Vec::new(),
             kept: VecDeque::new(),
+            first: 0,
             capacity: capacity as usize,
-            lost: 0,
         }
     }
 
-    pub(crate) fn listen(&mut self, mask: Mask) {
-        self.mask = mask;
-        if mask != Mask::NONE {
-            self.kept.reserve(self.capacity);
+    /// Someone more listens, to what happens from now on.
+    pub(crate) fn listen(&mut self, mask: Mask) -> Listener {
+        self.readers.push(Reader {
+            mask,
+            next: self.end(),
+            lost: 0,
+        });
+        self.set_mask();
+        self.kept.reserve(self.capacity - self.kept.len());
+        Listener(self.readers.len() - 1)
+    }
+
+    /// A listener listens no longer.
+    pub(crate) fn dismiss(&mut self, listener: Listener) {
+        if let Some(reader) = self.readers.get_mut(listener.0) {
+            reader.mask = Mask::NONE;
+            self.set_mask();
+            self.trim();
         }
     }
 
@@ -168,21 +185,153 @@ impl Events {
         }
     }
 
-    pub(crate) fn drain(&mut self, listener: &mut dyn Publish) -> u64 {
-        for (at, event) in self.kept.drain(..) {
-            listener.publish(at, event);
+    /// Shows a listener what it has not seen, and says how much of that was dropped.
+    pub(crate) fn drain(&mut self, listener: Listener, out: &mut dyn Publish) -> u64 {
+        let end = self.end();
+        let Some(reader) = self.readers.get_mut(listener.0) else {
+            return 0;
+        };
+        // One that listens to nothing may have been left behind.
+        let seen = reader.next.saturating_sub(self.first) as usize;
+        for (at, event) in self.kept.iter().skip(seen) {
+            if reader.mask.has(event.kind()) {
+                out.publish(*at, *event);
+            }
         }
-        core::mem::take(&mut self.lost)
+        reader.next = end;
+        let lost = core::mem::take(&mut reader.lost);
+        self.trim();
+        lost
+    }
+
+    /// The number of the next event.
+    fn end(&self) -> u64 {
+        self.first + self.kept.len() as u64
+    }
+
+    fn set_mask(&mut self) {
+        let masks = self.readers.iter().map(|r| r.mask.0);
+        self.mask = Mask(masks.fold(0, |all, mask| all | mask));
+    }
+
+    /// Forgets what every listener has seen.
+    fn trim(&mut self) {
+        let end = self.end();
+        let listening = self.readers.iter().filter(|r| r.mask != Mask::NONE);
+        let next = listening.map(|r| r.next).min().unwrap_or(end);
+        debug_assert!(self.first <= next && next <= end);
+        self.kept.drain(..(next - self.first) as usize);
+        self.first = next;
     }
 
     fn keep(&mut self, now: Instant, event: Event) {
         if !self.mask.has(event.kind()) {
             return;
         }
-        if self.kept.len() == self.capacity {
-            self.kept.pop_front();
-            self.lost += 1;
-        }
         self.kept.push_back((now, event));
+        if self.kept.len() > self.capacity {
+            self.drop_oldest();
+        }
+    }
+
+    #[cold]
+    fn drop_oldest(&mut self) {
+        let Some((_, dropped)) = self.kept.pop_front() else {
+            return;
+        };
+        for reader in self.readers.iter_mut().filter(|r| r.next == self.first) {
+            reader.next += 1;
+            reader.lost += u64::from(reader.mask.has(dropped.kind()));
+        }
+        self.first += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GroupId;
+
+    impl Publish for Vec<u64> {
+        fn publish(&mut self, now: Instant, _event: Event) {
+            self.push(now.as_nanos());
+        }
+    }
+
+    fn bound() -> Event {
+        let (group, span) = (GroupId(1), Span::ZERO);
+        Event::Bound { group, span }
+    }
+
+    fn selected() -> Event {
+        let (stream, budget) = (StreamId::from_bits(0), 1);
+        Event::Selected { stream, budget }
+    }
+
+    /// What a listener sees now, and how much it lost.
+    fn drained(events: &mut Events, listener: Listener) -> (Vec<u64>, u64) {
+        let mut seen = Vec::new();
+        let lost = events.drain(listener, &mut seen);
+        (seen, lost)
+    }
+
+    fn publish(events: &mut Events, from: u64, to: u64) {
+        for n in from..to {
+            let event = if n % 2 == 0 { bound() } else { selected() };
+            events.publish(Instant::from_nanos(n), || event);
+        }
+    }
+
+    #[test]
+    fn listeners_take_no_events_from_each_other() {
+        let mut events = Events::new(8);
+        publish(&mut events, 0, 2);
+        let all = events.listen(Mask::ALL);
+        publish(&mut events, 2, 4);
+        let turns = events.listen(Mask::TURNS);
+        publish(&mut events, 4, 6);
+        assert_eq!(drained(&mut events, turns), (alloc::vec![5], 0));
+        assert_eq!(drained(&mut events, all), (alloc::vec![2, 3, 4, 5], 0));
+        assert!(events.kept.is_empty(), "all have seen all");
+        publish(&mut events, 6, 8);
+        assert_eq!(drained(&mut events, all), (alloc::vec![6, 7], 0));
+        assert_eq!(drained(&mut events, turns), (alloc::vec![7], 0));
+    }
+
+    #[test]
+    fn each_listener_is_told_what_it_lost() {
+        let mut events = Events::new(4);
+        let slow = events.listen(Mask::ALL);
+        let turns = events.listen(Mask::TURNS);
+        let quick = events.listen(Mask::ALL);
+        publish(&mut events, 0, 3);
+        assert_eq!(drained(&mut events, quick), (alloc::vec![0, 1, 2], 0));
+        publish(&mut events, 3, 7);
+        assert_eq!(drained(&mut events, quick), (alloc::vec![3, 4, 5, 6], 0));
+        assert_eq!(drained(&mut events, turns), (alloc::vec![3, 5], 1));
+        assert_eq!(drained(&mut events, slow), (alloc::vec![3, 4, 5, 6], 3));
+        assert_eq!(drained(&mut events, slow), (alloc::vec![], 0));
+    }
+
+    #[test]
+    fn one_that_was_dismissed_holds_nothing_back() {
+        let mut events = Events::new(4);
+        let [gone, stays] = [Mask::ALL, Mask::BOUNDS].map(|mask| events.listen(mask));
+        publish(&mut events, 0, 2);
+        events.dismiss(gone);
+        assert_eq!(drained(&mut events, stays), (alloc::vec![0], 0));
+        assert!(events.kept.is_empty());
+        publish(&mut events, 2, 4);
+        assert_eq!(drained(&mut events, gone), (alloc::vec![], 0));
+        events.dismiss(stays);
+        assert!(!events.listening());
+    }
+
+    #[test]
+    fn without_room_all_is_lost_and_nothing_is_kept() {
+        let mut events = Events::new(0);
+        let all = events.listen(Mask::ALL);
+        publish(&mut events, 0, 3);
+        assert_eq!(drained(&mut events, all), (alloc::vec![], 3));
     }
 }

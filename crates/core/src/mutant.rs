@@ -3,7 +3,7 @@
 //! With the feature off, `is` is a constant `false` and costs nothing. With it on, `select` switches one bug on for the whole
 //! process; 0 is none. Every bug must be caught by the auditor or test that its entry in [`ALL`] names.
 
-use crate::request::Request;
+use crate::request::{Flags, Request};
 use crate::stream::State;
 use crate::table::Stage;
 use crate::wake::Wake;
@@ -121,4 +121,26 @@ pub(crate) fn earlier_wake(elevator: Option<Wake>, chain: Option<Wake>) -> Optio
 #[inline]
 pub(crate) fn is_on_hold(state: State) -> bool {
     state == State::Held && !is(HELD_STREAM_DISPATCHED)
+}
+
+/// [`FUA_IGNORED`]: the flags with which a request goes to the drive, its own unless the bug is on.
+#[inline]
+pub(crate) fn flags(flags: Flags) -> Flags {
+    if is(FUA_IGNORED) { Flags::NONE } else { flags }
+}
+
+/// [`DEBT_FORGIVEN`]: what is taken from a bucket that holds so much, all of it unless the bug is on.
+#[inline]
+pub(crate) fn taken(amount: u128, bucket: impl FnOnce() -> u128) -> u128 {
+    if is(DEBT_FORGIVEN) {
+        amount.min(bucket())
+    } else {
+        amount
+    }
+}
+
+/// [`REFILL_TRUNCATED`]: the fraction of a nanosecond that stays owed, all of it unless the bug is on.
+#[inline]
+pub(crate) fn fraction(owed: u64) -> u64 {
+    if is(REFILL_TRUNCATED) { 0 } else { owed }
 }

@@ -66,17 +66,11 @@ impl Bucket {
             self.fraction = 0;
         }
         let rate = u128::from(self.rate);
-        let mut amount = u128::from(amount);
-        if mutant::is(mutant::DEBT_FORGIVEN) {
-            amount = amount.min(rate * u128::from(self.burst.as_nanos().max(1_000)) / NANOS);
-        }
+        let holds = || rate * u128::from(self.burst.as_nanos().max(1_000)) / NANOS;
+        let amount = mutant::taken(u128::from(amount), holds);
         let owed = amount * NANOS + u128::from(self.fraction);
         self.full += Span::from_nanos(u64::try_from(owed / rate).unwrap_or(u64::MAX));
-        self.fraction = if mutant::is(mutant::REFILL_TRUNCATED) {
-            0
-        } else {
-            (owed % rate) as u64
-        };
+        self.fraction = mutant::fraction((owed % rate) as u64);
     }
 }
 

@@ -11,6 +11,7 @@ use super::latency::Latency;
 use super::max::Throttle;
 use crate::cx::Cx;
 use crate::id::GroupId;
+use crate::sample::Take;
 use crate::table::Table;
 use crate::time::{Instant, Span};
 use crate::wake::Wake;
@@ -140,6 +141,13 @@ impl Chain {
     pub(crate) fn backlog(&self, table: &Table, stream: u32) -> Span {
         let backlogs = self.controllers.iter().map(|c| c.backlog(table, stream));
         backlogs.max().unwrap_or(Span::ZERO)
+    }
+
+    /// How things stand with each group.
+    pub(crate) fn sample(&self, cx: &Cx, take: &mut Take<'_>) {
+        for controller in &self.controllers {
+            controller.sample(cx, take);
+        }
     }
 
     fn at(&mut self, number: u8) -> &mut dyn Controller {

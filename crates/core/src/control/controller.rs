@@ -2,6 +2,7 @@
 
 use crate::cx::Cx;
 use crate::id::GroupId;
+use crate::sample::Take;
 use crate::table::Table;
 use crate::time::Span;
 use crate::wake::Wake;
@@ -49,4 +50,6 @@ pub(crate) trait Controller: Debug {
     fn backlog(&self, _table: &Table, _stream: u32) -> Span {
         Span::ZERO
     }
+    /// How things stand with each group.
+    fn sample(&self, _cx: &Cx, _take: &mut Take<'_>) {}
 }

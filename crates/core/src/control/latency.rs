@@ -11,9 +11,11 @@ use crate::cx::Cx;
 use crate::event::Event;
 use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
+use crate::knobs::Kind;
 use crate::list::{Links, List, NIL};
 use crate::mutant;
 use crate::request::Flags;
+use crate::sample::{Sample, Take};
 use crate::table::Table;
 use crate::time::{Instant, Span};
 use crate::wake::{Reason, Wake};
@@ -41,13 +43,13 @@ const SMALL_PART: u64 = 5;
 
 /// Latencies of a while.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sample {
+struct Latencies {
     total: u64,
     missed: u64,
     sum: u64,
 }
 
-impl Sample {
+impl Latencies {
     fn add(&mut self, other: &Self) {
         self.total += other.total;
         self.missed += other.missed;
@@ -81,8 +83,8 @@ struct Node {
     paused_until: Instant,
     window_start: Instant,
     /// Since the window began, and since the parent's cookie changed.
-    window: Sample,
-    since_change: Sample,
+    window: Latencies,
+    since_change: Latencies,
     samples: u64,
     /// For its children: see the module's documentation.
     cookie: u32,
@@ -104,12 +106,12 @@ const NODE: Node = Node {
     owed: Span::ZERO,
     paused_until: Instant::ZERO,
     window_start: Instant::ZERO,
-    window: Sample {
+    window: Latencies {
         total: 0,
         missed: 0,
         sum: 0,
     },
-    since_change: Sample {
+    since_change: Latencies {
         total: 0,
         missed: 0,
         sum: 0,
@@ -194,7 +196,7 @@ impl Controller for Latency {
             if node.target != target {
                 node.target = target;
                 node.window_start = now;
-                (node.window, node.since_change) = (Sample::default(), Sample::default());
+                (node.window, node.since_change) = (Latencies::default(), Latencies::default());
                 self.reset_scaling(parent);
             }
             self.enabled |= target > Span::ZERO;
@@ -311,6 +313,27 @@ impl Controller for Latency {
             at: self.due,
             reason: Reason::Latency,
         })
+    }
+
+    fn sample(&self, cx: &Cx, take: &mut Take<'_>) {
+        if !self.counts() {
+            return;
+        }
+        for (group, _) in cx.table.groups.iter().filter(|(id, _)| *id != ROOT) {
+            let node = &self.nodes[group.0 as usize];
+            take(Sample::Depth {
+                group,
+                depth: (node.depth != u32::MAX).then_some(node.depth),
+                in_flight: node.in_flight,
+            });
+            if !node.waiters.is_empty() {
+                take(Sample::Held {
+                    by: Kind::Latency,
+                    group,
+                    requests: node.waiters.len(),
+                });
+            }
+        }
     }
 }
 
@@ -460,7 +483,7 @@ impl Latency {
             self.housekeeping = self.housekeeping.min(now + HOUSEKEEPING);
             self.set_due();
         }
-        self.nodes[group as usize].since_change = Sample::default();
+        self.nodes[group as usize].since_change = Latencies::default();
     }
 
     /// No child of a parent misses its target any more: raises the cookie step by step until nothing is held back.

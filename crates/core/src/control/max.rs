@@ -12,9 +12,11 @@ use crate::cx::Cx;
 use crate::event::Event;
 use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
+use crate::knobs::Kind;
 use crate::list::{Links, List, NIL};
 use crate::mutant;
 use crate::request::Request;
+use crate::sample::{Sample, Take};
 use crate::table::{Live, Table};
 use crate::time::{Instant, Span, mul_div_ceil};
 use crate::wake::{Reason, Wake};
@@ -201,6 +203,20 @@ impl Controller for Throttle {
         };
         let above = groups.path(group).filter_map(|id| groups.get(id));
         Span::from_nanos(above.map(|g| longest(&g.contract.max)).fold(0, u64::max))
+    }
+
+    fn sample(&self, _cx: &Cx, take: &mut Take<'_>) {
+        for (group, [reads, writes]) in (0..).map(GroupId).zip(self.queues.as_chunks().0) {
+            let requests = reads.len() + writes.len();
+            if requests > 0 {
+                let by = Kind::Max;
+                take(Sample::Held {
+                    by,
+                    group,
+                    requests,
+                });
+            }
+        }
     }
 }
 

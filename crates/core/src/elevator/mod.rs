@@ -1,6 +1,7 @@
 //! Elevators: which request goes to the drive next.
 
 pub mod bfq;
+pub(crate) mod common;
 pub mod contract;
 mod none;
 mod schedule;
@@ -27,12 +28,12 @@ pub enum Config {
 
 /// The closed set of elevators. First come, first served is so little that a call through a table would double it.
 #[derive(Debug)]
-pub(crate) enum Elevator {
+pub(crate) enum AnyElevator {
     None(Fifo),
     Other(Box<dyn Schedule>),
 }
 
-impl Elevator {
+impl AnyElevator {
     pub(crate) fn new(config: &Config, table: &Table) -> Self {
         match config {
             Config::None => Self::None(Fifo::new(table)),

@@ -2,7 +2,8 @@
 
 use crate::cx::Cx;
 use crate::flush::Flushes;
-use crate::id::{GroupId, StreamId, Tag};
+use crate::id::{GroupId, Tag};
+use crate::sample::{Take, Wanted};
 use crate::table::Table;
 use crate::wake::Wake;
 
@@ -59,8 +60,6 @@ pub(crate) trait Schedule: core::fmt::Debug {
     /// The piece that had this tag came back from the drive (flushes among them, which no elevator chose); the tag is free, and
     /// [`Pieces::last`](crate::table::Pieces::last) still has the piece.
     fn complete(&mut self, _cx: &mut Cx, _tag: Tag) {}
-    /// The stream for whose next request the drive is kept, if it is.
-    fn idles_for(&self) -> Option<StreamId> {
-        None
-    }
+    /// How things stand: as much of it as is wanted.
+    fn sample(&self, _cx: &Cx, _wanted: Wanted, _take: &mut Take<'_>) {}
 }

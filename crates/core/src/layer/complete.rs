@@ -101,6 +101,8 @@ impl Layer {
     fn end(&mut self, now: Instant, request: u32, tagged: bool) {
         self.finished.push(request);
         self.tags_left += u32::from(tagged);
+        debug_assert!(self.tags_left <= self.cx.table.tags, "a tag is free twice");
+        debug_assert!(self.cx.table.requests[request].pieces == 0);
         if self.fast_path_off || !self.front.is_empty() {
             self.after_end(now, request, tagged);
         }

@@ -1,13 +1,10 @@
 //! What to do now: answers, requests for the drive, and when to ask again.
 
 use super::{Layer, Output};
-use crate::elevator::{Elevator, Next};
+use crate::elevator::{AnyElevator, Next};
 use crate::stream::State;
 use crate::table::{Live, Piece, Stage};
-use crate::{
-    Dispatch, Done, Flags, Instant, Outcome, QueueId, Reason, Request, Span, Tag, Waits, Wake,
-    mutant,
-};
+use crate::{Dispatch, Done, Instant, QueueId, Reason, Request, Span, Tag, Waits, Wake, mutant};
 use alloc::vec::Vec;
 
 /// A drive that is busy with nothing of ours in it is asked again after this long (Linux: `BLK_MQ_RESOURCE_DELAY`).
@@ -47,9 +44,7 @@ impl Layer {
             self.finished = finished;
         }
         self.finished.clear();
-        if mutant::is(mutant::DONE_TWICE) {
-            self.answer_twice(out);
-        }
+        self.answer_twice(out);
         self.notify(out);
     }
 
@@ -67,18 +62,6 @@ impl Layer {
         }
         if self.cx.table.streams[index].state == State::Closing {
             self.close_if_drained(index);
-        }
-    }
-
-    /// A bug built in on purpose: what failed after it was split is answered once more.
-    #[cold]
-    fn answer_twice(&self, out: &mut Vec<Output>) {
-        let split = |d: &Done| d.length > self.cx.table.shape.max_transfer;
-        let failed = |d: &Done| matches!(d.outcome, Outcome::Error(_));
-        for next in 0..out.len() {
-            if matches!(&out[next], Output::Done(d) if split(d) && failed(d)) {
-                out.push(out[next]);
-            }
         }
     }
 
@@ -110,7 +93,7 @@ impl Layer {
         }
         while !self.cx.table.pieces.is_full() {
             match &mut self.elevator {
-                Elevator::None(fifo) => {
+                AnyElevator::None(fifo) => {
                     // Nothing holds flushes back here.
                     let request = fifo.pop()?;
                     let (bytes, last) = self.cx.table.piece(request);
@@ -119,7 +102,7 @@ impl Layer {
                     }
                     self.send(now, request, bytes, out);
                 }
-                Elevator::Other(elevator) => match elevator.next(&mut self.cx) {
+                AnyElevator::Other(elevator) => match elevator.next(&mut self.cx) {
                     Next::Take { request, bytes } => {
                         self.send(now, request, bytes, out);
                         if held.is_some() {
@@ -140,7 +123,7 @@ impl Layer {
     #[inline(never)]
     fn begin_flushes(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         while self.flushes.is_ready() && !self.cx.table.pieces.is_full() {
-            if let Elevator::Other(elevator) = &mut self.elevator
+            if let AnyElevator::Other(elevator) = &mut self.elevator
                 && let Some(wake) = elevator.hold_flush(&mut self.cx, &self.flushes)
             {
                 return Some(wake);
@@ -257,11 +240,7 @@ fn dispatch_of(request: &Request, queue: QueueId, tag: Tag, within: u32, length:
         cookie: request.cookie,
         space: request.space,
         op: request.op,
-        flags: if mutant::is(mutant::FUA_IGNORED) {
-            Flags::NONE
-        } else {
-            request.flags
-        },
+        flags: mutant::flags(request.flags),
         offset: request.offset + u64::from(within),
         length,
         within,

@@ -5,15 +5,17 @@ mod complete;
 mod dispatch;
 mod flow;
 mod front;
+mod planted;
 mod session;
 mod submit;
 
 use crate::control::{self, chain::Chain};
 use crate::cx::Cx;
-use crate::elevator::{self, Elevator, Schedule};
-use crate::event::{Events, Mask, Publish};
+use crate::elevator::{self, AnyElevator, Schedule};
+use crate::event::{Events, Listener, Mask, Publish};
 use crate::flush::Flushes;
 use crate::list::{Links, List};
+use crate::sample::{Sample, Wanted};
 use crate::table::Table;
 use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Limits, Reject, StreamId};
 use alloc::vec::Vec;
@@ -117,7 +119,7 @@ pub struct Layer {
     cx: Cx,
     chain: Chain,
     flushes: Flushes,
-    elevator: Elevator,
+    elevator: AnyElevator,
     /// Requests that wait for a scheduler tag.
     front: Front,
     /// The elevator has a say in who gets one.
@@ -157,7 +159,7 @@ impl Layer {
         check(&config)?;
         let l = config.limits;
         let table = Table::new(&l, config.drive);
-        let elevator = Elevator::new(&config.elevator, &table);
+        let elevator = AnyElevator::new(&config.elevator, &table);
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
         let lanes = if limits_tags { 2 * l.streams } else { 1 };
         Ok(Self {
@@ -226,24 +228,33 @@ impl Layer {
         self.cx.table.pieces.len()
     }
 
-    /// The stream for whose next request the elevator keeps the drive, if it does: as of the last [`Self::poll`], tags are free and
-    /// what other streams have in the elevator waits on purpose.
-    pub fn idles_for(&self) -> Option<StreamId> {
-        if self.cx.table.pieces.is_full() {
-            return None;
+    /// Shows `take` how things stand with controllers and the elevator: as much of it as is wanted.
+    pub fn sample(&self, wanted: Wanted, take: &mut dyn FnMut(Sample)) {
+        if wanted.has(Wanted::GROUPS) {
+            self.chain.sample(&self.cx, take);
         }
-        self.elevator.other()?.idles_for()
+        if let Some(elevator) = self.elevator.other() {
+            elevator.sample(&self.cx, wanted, take);
+        }
     }
 
-    /// From now on the events of `mask` are kept for [`Self::drain`].
-    pub fn listen(&mut self, mask: Mask) {
-        self.cx.events.listen(mask);
+    /// From now on the events of `mask` are kept for the listener that this returns, until it takes them by [`Self::drain`]. What other
+    /// listeners take is another matter.
+    pub fn listen(&mut self, mask: Mask) -> Listener {
+        let listener = self.cx.events.listen(mask);
+        self.set_ways();
+        listener
+    }
+
+    /// The listener listens no longer: nothing is kept for it.
+    pub fn dismiss(&mut self, listener: Listener) {
+        self.cx.events.dismiss(listener);
         self.set_ways();
     }
 
-    /// Hands the events kept so far to `listener`, oldest first. Returns how many were lost because nobody came for them.
-    pub fn drain(&mut self, listener: &mut dyn Publish) -> u64 {
-        self.cx.events.drain(listener)
+    /// Hands the events kept for a listener so far to `out`, oldest first. Returns how many of its mask were lost because it came too late.
+    pub fn drain(&mut self, listener: Listener, out: &mut dyn Publish) -> u64 {
+        self.cx.events.drain(listener, out)
     }
 
     /// Moves time on, never back.

@@ -102,24 +102,9 @@ impl Layer {
         let Some((request, _)) = called.min_by_key(|(_, live)| live.number) else {
             return false;
         };
-        if mutant::is(mutant::TAG_FREED_ON_CANCEL)
-            && self.cx.table.requests[request].stage == Stage::Drive
-        {
-            let tag = self
-                .cx
-                .table
-                .pieces
-                .iter()
-                .find(|(_, p)| p.request == request)
-                .map(|(t, _)| t);
-            if let Some(tag) = tag {
-                self.cx.table.pieces.remove(tag);
-                self.cx.table.requests[request].pieces -= 1;
-                self.finish_if_over(now, request);
-                return true;
-            }
+        if !self.frees_tag(now, request) {
+            self.give_up(now, request);
         }
-        self.give_up(now, request);
         true
     }
 
@@ -150,6 +135,7 @@ impl Layer {
         if stream.state != State::Closing || stream.live > 0 {
             return;
         }
+        debug_assert!(stream.throttled == 0, "what is held is live");
         let group = stream.spec.group;
         self.paused_or_closing -= 1 + u32::from(stream.paused);
         self.forget_notices(index);

@@ -56,6 +56,7 @@ impl Layer {
     pub(super) fn left(&mut self, request: u32, holder: u8) {
         let stream = self.cx.table.requests[request].request.stream.index;
         if holder < self.chain.gate() {
+            debug_assert!(self.cx.table.streams[stream].throttled > 0);
             self.cx.table.streams[stream].throttled -= 1;
         }
         self.reconsider_pause(stream);
@@ -99,6 +100,7 @@ impl Layer {
     /// A request comes out of the chain, or stays in it. The time since it came to where it was counts as held back.
     fn enter_stage(&mut self, now: Instant, request: u32, stage: Stage) {
         let live = &mut self.cx.table.requests[request];
+        debug_assert!(live.since <= now && live.stage != Stage::Finished);
         // Between its first piece and its last a request's time is the drive's, also where its stream was on hold.
         if !live.is_dispatched() {
             live.cleared += now.since(live.since);
@@ -159,6 +161,7 @@ impl Layer {
     #[inline]
     pub(super) fn untag(&mut self, request: u32) {
         self.tags_left += 1;
+        debug_assert!(self.tags_left <= self.cx.table.tags, "a tag is free twice");
         self.tell_tagged(request, false);
     }
 
@@ -192,6 +195,7 @@ impl Layer {
     /// Gives a request a scheduler tag, of which there is one.
     #[inline]
     fn tag(&mut self, request: u32) {
+        debug_assert!(self.tags_left > 0, "no tag is free");
         self.tags_left -= 1;
         self.elevator.insert(&mut self.cx, request);
     }

@@ -597,3 +597,53 @@ fn what_needs_a_controller_that_is_not_there_is_refused() {
     let accepted = layer.change(at(0), &[add(Max::NONE)]);
     assert_eq!(accepted, Ok(Promised::default()));
 }
+
+/// All samples of what is wanted.
+fn samples(layer: &Layer, wanted: Wanted) -> Vec<Sample> {
+    let mut all = Vec::new();
+    layer.sample(wanted, &mut |sample| all.push(sample));
+    all
+}
+
+#[test]
+fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
+    let mut b = Bench::new(4, Limits::default());
+    let [limited, target] = [1, 2].map(GroupId);
+    let iops = Contract {
+        max: Max {
+            iops: 1,
+            ..Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    let add = |id, contract| Edit::AddGroup {
+        id,
+        parent: ROOT,
+        contract,
+    };
+    let edits = [add(limited, iops), add(target, Contract::DEFAULT)];
+    b.layer.change(at(0), &edits).unwrap();
+    let [of_limited, of_target] = [limited, target].map(|group| b.open(group));
+    let reads = [0, 1, 2].map(|n| read(of_limited, n, 512));
+    b.layer.submit(at(0), &reads).unwrap();
+    let held = Sample::Held {
+        by: Kind::Max,
+        group: limited,
+        requests: 2,
+    };
+    assert_eq!(samples(&b.layer, Wanted::GROUPS), [held]);
+    assert_eq!(samples(&b.layer, Wanted::SERVICE), []);
+    let knobs = Knobs {
+        latency: Span::from_micros(1),
+    };
+    let strict = Edit::SetKnobs { id: target, knobs };
+    b.layer.change(at(1), &[strict]).unwrap();
+    b.layer.submit(at(1), &[read(of_target, 3, 512)]).unwrap();
+    let depth = |group, in_flight| Sample::Depth {
+        group,
+        depth: None,
+        in_flight,
+    };
+    let expected = [held, depth(limited, 0), depth(target, 1)];
+    assert_eq!(samples(&b.layer, Wanted::ALL), expected);
+}

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 pub trait Observer {
     /// A call was made at `now`; results and outputs are in it.
     ///
-    /// The layer is there to be looked at, and to [`listen`](Layer::listen) to and [`drain`](Layer::drain); an event goes to whom
-    /// drains first. Calls that change its state are not for observers.
+    /// The layer is there to be looked at, to [`sample`](Layer::sample), and to [`listen`](Layer::listen) to and
+    /// [`drain`](Layer::drain): each observer as a listener of its own. Calls that change its state are not for observers.
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer);
 }
 

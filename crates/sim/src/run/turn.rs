@@ -3,7 +3,7 @@
 use super::Run;
 use crate::Error;
 use crate::agenda::Item;
-use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output};
+use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, Wanted};
 
 /// More turns than this at one instant mean that the run makes no progress.
 const STILL_MAX: u32 = 1_000_000;
@@ -161,7 +161,11 @@ impl Run<'_> {
         }
         outputs.clear();
         self.outputs = outputs;
-        let idles = self.layer.layer().idles_for().is_some();
+        let mut idles = false;
+        let layer = self.layer.layer();
+        layer.sample(Wanted::SERVICE, &mut |sample| {
+            idles |= matches!(sample, Sample::Idling { .. });
+        });
         self.idling.set(self.now, idles);
         let busy = self.drive.in_flight() > 0;
         if busy != std::mem::replace(&mut self.is_busy, busy) {

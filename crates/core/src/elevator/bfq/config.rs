@@ -1,5 +1,6 @@
 //! The tunables: Linux's names, units and defaults.
 
+use crate::elevator::common::seek::BackSeek;
 use crate::{ConfigError, Span};
 
 /// How a turn is charged.
@@ -77,6 +78,15 @@ const LONGEST: Span = Span::from_secs(60);
 const STRICT_IDLE: Span = Span::from_millis(8);
 
 impl Config {
+    /// What seeks backwards are worth; `back_seek_max` is in KiB.
+    #[inline]
+    pub(super) fn back_seek(&self) -> BackSeek {
+        BackSeek {
+            max: u64::from(self.back_seek_max) * 2,
+            penalty: u64::from(self.back_seek_penalty),
+        }
+    }
+
     /// Checks every bound.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::{Instant, Span};
 const RESET: Span = Span::from_millis(1_000);
 /// It is measured no earlier than this after it was last lowered.
 const SAMPLING: Span = Span::from_millis(10);
-/// Nor does it follow a queue's way of thinking earlier, unless that became slow.
+/// Nor does it follow a change of a queue's think time earlier, unless that became long.
 const SETTLING: Span = Span::from_millis(100);
 /// Candidates looked at. Linux looks at all.
 const CANDIDATES: usize = 8;
@@ -182,7 +182,7 @@ impl Bfq {
 
     /// Asynchronous requests of the same stream.
     fn own_async(&self, q: u32, table: &Table) -> Option<Injected> {
-        let owner = self.queue(q).ties.owner;
+        let owner = self.queue(q).sharing.owner;
         if owner == NIL {
             return None;
         }

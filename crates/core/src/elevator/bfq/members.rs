@@ -87,7 +87,7 @@ impl Bfq {
             self.add_queue(q, new);
             q
         });
-        self.queues[q as usize].ties.users += 1;
+        self.queues[q as usize].sharing.users += 1;
         self.members.async_of[stream as usize] = q;
     }
 
@@ -97,8 +97,8 @@ impl Bfq {
         let q = self.members.sync_free.pop();
         let q = q.expect("streams have one each, and no more than so many linger");
         self.add_queue(q, queue);
-        let ties = &mut self.queues[q as usize].ties;
-        (ties.owner, ties.users) = (stream, 1);
+        let sharing = &mut self.queues[q as usize].sharing;
+        (sharing.owner, sharing.users) = (stream, 1);
         self.members.set_sync_queue(stream, q);
         q
     }
@@ -109,8 +109,8 @@ impl Bfq {
         self.members.sync_of[stream as usize] = NIL;
         self.members.async_of[stream as usize] = NIL;
         let queue = &mut self.queues[q as usize];
-        queue.ties.users -= 1;
-        if queue.ties.users > 0 {
+        queue.sharing.users -= 1;
+        if queue.sharing.users > 0 {
             return;
         }
         let group = queue.group as usize;

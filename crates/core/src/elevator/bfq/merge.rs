@@ -11,13 +11,14 @@
 use super::Bfq;
 use super::config::Config;
 use super::entity::IDLE;
-use super::idle::{Intensity, Think};
+use super::idle::Intensity;
 use super::inject::Injection;
 use super::queue::Queue;
 use super::raising::Raising;
-use super::seek::Place;
 use super::stable::Stable;
 use crate::cx::Cx;
+use crate::elevator::common::seek::Place;
+use crate::elevator::common::think::Think;
 use crate::list::NIL;
 use crate::tree::{Forest, Tree};
 use crate::{Instant, Span, StreamId, mutant};
@@ -31,9 +32,9 @@ const LATE: Span = Span::from_millis(100);
 /// A queue was parted from others only just now (Linux: `bfq_wr_min_idle_time` after `split_time`).
 const JUST_SPLIT: Span = Span::from_secs(2);
 
-/// What ties a queue to streams and other queues.
+/// What sharing a queue to streams and other queues.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ties {
+pub(super) struct Sharing {
     /// The stream whose queue it is, or [`NIL`] if it was merged (Linux: `bic`).
     pub(super) owner: u32,
     /// Streams that send to it, or that will because their queue is to merge with it (Linux: `bfqq_process_refs`).
@@ -43,7 +44,7 @@ pub(super) struct Ties {
     /// Streams were merged into it (Linux: `coop`).
     pub(super) is_shared: bool,
     /// Its streams part (Linux: `split_coop`).
-    parts: bool,
+    split_pending: bool,
     /// All streams have left; it goes when what it has is served.
     lingers: bool,
     /// When its stream parted from others (Linux: `split_time`).
@@ -54,13 +55,13 @@ pub(super) struct Ties {
     pub(super) created: Option<(Instant, u64)>,
 }
 
-impl Ties {
+impl Sharing {
     pub(super) const NONE: Self = Self {
         owner: NIL,
         users: 0,
         into: NIL,
         is_shared: false,
-        parts: false,
+        split_pending: false,
         lingers: false,
         split_at: None,
         first_served: None,
@@ -150,13 +151,14 @@ impl Bfq {
         let id = live.request.stream;
         let stream = id.index;
         let mut q = self.members.sync_queue(stream);
-        let ties = self.queue(q).ties;
-        if ties.is_shared && ties.parts && !self.cooperation.stable.is_merged(stream) {
+        let sharing = self.queue(q).sharing;
+        if sharing.is_shared && sharing.split_pending && !self.cooperation.stable.is_merged(stream)
+        {
             q = self.split(cx, stream, q);
         }
-        let ties = &mut self.queues[q as usize].ties;
-        if ties.users == 1 {
-            ties.owner = stream;
+        let sharing = &mut self.queues[q as usize].sharing;
+        if sharing.users == 1 {
+            sharing.owner = stream;
         }
         if self.cooperation.stable.is_on {
             q = self.merge_stably(cx, id, q);
@@ -164,7 +166,7 @@ impl Bfq {
         if let Some(into) = self.cooperator(now, q, at) {
             q = self.merge_along(cx, id, q, into);
         }
-        if self.queue(q).ties.is_shared {
+        if self.queue(q).sharing.is_shared {
             self.queues[q as usize].stream = id;
         }
         q
@@ -178,7 +180,7 @@ impl Bfq {
         let queue = &self.queues[q as usize];
         self.cooperation.remove_place(q, queue.group);
         let wanted = queue.sync && queue.class != IDLE && queue.next != NIL;
-        if wanted && !queue.ties.is_too_late(now) {
+        if wanted && !queue.sharing.is_too_late(now) {
             let key = self.order.item(queue.next).start().key();
             let tree = &mut self.cooperation.by_group[queue.group as usize];
             self.cooperation.places.insert(tree, q, key, 0);
@@ -188,7 +190,10 @@ impl Bfq {
     /// A piece of a queue was sent that ends there.
     #[cold]
     pub(super) fn sent_among_cooperators(&mut self, now: Instant, q: u32, end: Place) {
-        self.queues[q as usize].ties.first_served.get_or_insert(now);
+        self.queues[q as usize]
+            .sharing
+            .first_served
+            .get_or_insert(now);
         if self.turn.queue == q {
             self.cooperation.last_end = end;
         }
@@ -199,7 +204,7 @@ impl Bfq {
     /// (Linux: in `bfq_completed_request`).
     #[cold]
     pub(super) fn completed_among_cooperators(&mut self, q: u32) {
-        if self.queue(q).ties.is_shared {
+        if self.queue(q).sharing.is_shared {
             self.wakers.last = NIL;
         }
         self.end_lingering(q);
@@ -209,8 +214,8 @@ impl Bfq {
     pub(super) fn reconsider_sharing(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         let seeky = queue.history.is_seeky(self.config.seeky_threshold);
-        if queue.ties.is_shared && seeky && !mutant::is(mutant::SEEKY_STAY_MERGED) {
-            queue.ties.parts = true;
+        if queue.sharing.is_shared && seeky && !mutant::is(mutant::SEEKY_STAY_MERGED) {
+            queue.sharing.split_pending = true;
         }
     }
 
@@ -228,10 +233,10 @@ impl Bfq {
     pub(super) fn end_lingering(&mut self, q: u32) {
         let queue = self.queue(q);
         let has_some = queue.outstanding() > 0 || queue.busy || self.turn.queue == q;
-        if !queue.ties.lingers || has_some {
+        if !queue.sharing.lingers || has_some {
             return;
         }
-        let is_shared = queue.ties.is_shared;
+        let is_shared = queue.sharing.is_shared;
         self.cooperation.remove_place(q, queue.group);
         self.cooperation.shared -= u32::from(is_shared);
         self.cooperation.lingering -= 1;
@@ -242,11 +247,11 @@ impl Bfq {
 
     /// The queue that `q` is to merge with, for a request that begins there (Linux: `bfq_setup_cooperator`).
     fn cooperator(&mut self, now: Instant, q: u32, at: Place) -> Option<u32> {
-        let ties = self.queue(q).ties;
-        if ties.into != NIL {
-            return Some(ties.into);
+        let sharing = self.queue(q).sharing;
+        if sharing.into != NIL {
+            return Some(sharing.into);
         }
-        if !self.cooperation.seeks || ties.is_too_late(now) || self.symmetry.busy() == 1 {
+        if !self.cooperation.seeks || sharing.is_too_late(now) || self.symmetry.busy() == 1 {
             return None;
         }
         let current = self.turn.queue;
@@ -286,7 +291,7 @@ impl Bfq {
             && a.class != IDLE
             && a.sync
             && b.sync
-            && !b.ties.is_too_late(now)
+            && !b.sharing.is_too_late(now)
             && !a.history.is_seeky(threshold)
             && !b.history.is_seeky(threshold)
     }
@@ -294,26 +299,26 @@ impl Bfq {
     /// Streams of `q` will go to `other`, or to what that merges with, as they come (Linux: `bfq_setup_merge`).
     pub(super) fn set_up(&mut self, q: u32, other: u32) -> Option<u32> {
         let (a, b) = (self.queue(q), self.queue(other));
-        if q == other || a.group != b.group || b.ties.users == 0 {
+        if q == other || a.group != b.group || b.sharing.users == 0 {
             return None;
         }
         let mut into = other;
-        while self.queue(into).ties.into != NIL {
-            into = self.queue(into).ties.into;
+        while self.queue(into).sharing.into != NIL {
+            into = self.queue(into).sharing.into;
             if into == q {
                 return None;
             }
         }
-        let users = self.queue(q).ties.users;
+        let users = self.queue(q).sharing.users;
         // Those that linger take no more numbers than there are streams.
         if users == 0
-            || self.queue(into).ties.users == 0
+            || self.queue(into).sharing.users == 0
             || self.cooperation.lingering >= self.members.streams()
         {
             return None;
         }
-        self.queues[q as usize].ties.into = into;
-        self.queues[into as usize].ties.users += users;
+        self.queues[q as usize].sharing.into = into;
+        self.queues[into as usize].sharing.users += users;
         Some(into)
     }
 
@@ -322,7 +327,7 @@ impl Bfq {
         let (mut from, mut to) = (q, into);
         loop {
             self.merge(cx, stream, from, to);
-            let next = self.queue(to).ties.into;
+            let next = self.queue(to).sharing.into;
             if next == NIL {
                 return to;
             }
@@ -339,9 +344,9 @@ impl Bfq {
             .get_disjoint_mut([q as usize, into as usize])
             .expect("two queues");
         new.intensity.is_bound |= core::mem::take(&mut old.intensity.is_bound);
-        old.ties.owner = NIL;
-        new.ties.owner = NIL;
-        if !core::mem::replace(&mut new.ties.is_shared, true) {
+        old.sharing.owner = NIL;
+        new.sharing.owner = NIL;
+        if !core::mem::replace(&mut new.sharing.is_shared, true) {
             self.cooperation.shared += 1;
         }
         self.wakers.inherit(into, q);
@@ -354,10 +359,10 @@ impl Bfq {
     /// Notes how a queue stands for when its stream gets one of its own again.
     fn save(&mut self, now: Instant, q: u32) {
         let queue = &self.queues[q as usize];
-        if queue.ties.owner == NIL {
+        if queue.sharing.owner == NIL {
             return;
         }
-        self.cooperation.saved[queue.ties.owner as usize] = Some(Saved {
+        self.cooperation.saved[queue.sharing.owner as usize] = Some(Saved {
             think: queue.think,
             intensity: queue.intensity,
             injection: queue.injection,
@@ -369,10 +374,10 @@ impl Bfq {
     /// (Linux: `bfq_split_bfqq`).
     fn split(&mut self, cx: &mut Cx, stream: u32, shared: u32) -> u32 {
         let now = cx.now;
-        let ties = &mut self.queues[shared as usize].ties;
-        if ties.users == 1 {
-            ties.is_shared = false;
-            ties.parts = false;
+        let sharing = &mut self.queues[shared as usize].sharing;
+        if sharing.users == 1 {
+            sharing.is_shared = false;
+            sharing.split_pending = false;
             self.cooperation.shared -= 1;
             self.cooperation.counted();
             self.queues[shared as usize].stream = cx.table.stream_id(stream);
@@ -382,7 +387,7 @@ impl Bfq {
         let q = self.open_sync_queue(stream, &cx.table);
         let in_large_burst = self.queue(shared).raising.is_in_large_burst();
         let queue = &mut self.queues[q as usize];
-        queue.ties.split_at = Some(now);
+        queue.sharing.split_at = Some(now);
         queue.raising.after_split(now, in_large_burst);
         self.note_created(now, q);
         self.wakers.inherit(q, shared);
@@ -408,9 +413,9 @@ impl Bfq {
 
     /// A stream that sends to `q` no longer will not send to those either that `q` is to merge with (Linux: `bfq_put_cooperator`).
     fn leave_chain(&mut self, cx: &mut Cx, q: u32) {
-        let mut at = self.queue(q).ties.into;
+        let mut at = self.queue(q).sharing.into;
         while at != NIL {
-            let next = self.queue(at).ties.into;
+            let next = self.queue(at).sharing.into;
             self.leave_queue(cx, at);
             at = next;
         }
@@ -419,12 +424,12 @@ impl Bfq {
     /// One stream less sends to a queue (Linux: `bfq_release_process_ref`).
     fn leave_queue(&mut self, cx: &mut Cx, q: u32) {
         let queue = &mut self.queues[q as usize];
-        queue.ties.users -= 1;
-        if queue.ties.users > 0 {
+        queue.sharing.users -= 1;
+        if queue.sharing.users > 0 {
             self.cooperation.counted();
             return;
         }
-        queue.ties.lingers = true;
+        queue.sharing.lingers = true;
         self.cooperation.lingering += 1;
         self.cooperation.counted();
         let (empty, busy) = (queue.next == NIL, queue.busy);

@@ -30,7 +30,6 @@ mod order;
 mod peak;
 mod queue;
 mod raising;
-mod seek;
 mod stable;
 mod symmetry;
 mod turn;
@@ -44,9 +43,11 @@ pub use config::{Charge, Config};
 
 use super::{Next, Schedule};
 use crate::cx::Cx;
+use crate::elevator::common::seek::{self, Place};
 use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
+use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
 use budget::Budgets;
@@ -60,7 +61,6 @@ use merge::Cooperation;
 use order::{Item, Order};
 use peak::Peak;
 use queue::Queue;
-use seek::Place;
 use symmetry::Symmetry;
 use turn::Turn;
 use wakers::Wakers;
@@ -107,7 +107,7 @@ impl Bfq {
             engine: Wf2q::new(groups, queues),
             queues: (0..queues).map(|_| Queue::UNUSED).collect(),
             members: Members::new(groups, streams),
-            order: Order::new(table.requests.capacity()),
+            order: Order::new(table.requests.capacity(), config.back_seek()),
             turn: Turn::NONE,
             budgets: Budgets::new(config.max_budget),
             peak: Peak::new(rotational),
@@ -168,7 +168,7 @@ impl Bfq {
         let e = self.entity_of(q);
         let queue = &mut self.queues[q as usize];
         queue.waits = false;
-        queue.ties.first_served = None;
+        queue.sharing.first_served = None;
         self.symmetry.enter(queue);
         self.engine.activate(now, e, resumed);
         let current = self.turn.queue;
@@ -260,7 +260,7 @@ impl Bfq {
         {
             let was_short = queue.think.is_short;
             queue.think.arrived(now, slice_idle);
-            if queue.ties.is_just_split(now) {
+            if queue.sharing.is_just_split(now) {
                 queue.think.is_short = was_short;
             }
             if queue.think.is_short != was_short {
@@ -279,10 +279,30 @@ impl Bfq {
 }
 
 impl Schedule for Bfq {
-    /// The queue in service has no request: it is waited for, whether its last one is still in the drive or not.
-    fn idles_for(&self) -> Option<crate::StreamId> {
+    fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
         let q = self.turn.queue;
-        (q != NIL && self.queue(q).next == NIL).then(|| self.queue(q).stream)
+        if wanted.has(Wanted::SERVICE) && q != NIL {
+            let queue = self.queue(q);
+            let stream = queue.stream;
+            take(Sample::Serving {
+                stream,
+                served: self.turn.served(),
+                left: self.engine.entity(self.entity_of(q)).budget_left() * 512,
+            });
+            // Without a request it is waited for, whether its last one is still in the drive or not.
+            if queue.next == NIL && !cx.table.pieces.is_full() {
+                take(Sample::Idling { stream });
+            }
+        }
+        if wanted.has(Wanted::GROUPS) {
+            for queue in self.queues.iter().filter(|queue| queue.busy) {
+                take(Sample::Weight {
+                    stream: queue.stream,
+                    weight: queue::weight(queue.level),
+                    raised: queue.raising.coefficient,
+                });
+            }
+        }
     }
 
     fn open(&mut self, cx: &mut Cx, stream: u32) {
@@ -324,7 +344,7 @@ impl Schedule for Bfq {
         self.observe_arrival(now, q, start, end, left);
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
-        self.order.insert(queue, request, self.head, &self.config);
+        self.order.insert(queue, request, self.head);
         self.queued += 1;
         let (busy, next, sync) = (queue.busy, queue.next, queue.sync);
         if self.cooperation.is_on && next != before {
@@ -356,7 +376,7 @@ impl Schedule for Bfq {
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
         self.measurement.forget(request);
-        self.order.remove(queue, request, now, &self.config);
+        self.order.remove(queue, request, now);
         self.queued -= 1;
         let (next, busy) = (queue.next, queue.busy);
         if self.cooperation.is_on {
@@ -402,7 +422,9 @@ impl Schedule for Bfq {
         let q = self.order.item(request).queue;
         if !self.queueing.is_certain() {
             let current = self.queues.get(self.turn.queue as usize);
-            self.queueing.observe(self.in_drive, self.queued, current);
+            let underused = current
+                .is_some_and(|q| q.think.is_short && q.outstanding() < idle::QUEUE_THRESHOLD);
+            (self.queueing).observe(self.in_drive, self.queued, underused);
             if !self.rotational && self.queueing.is_certain() {
                 self.cooperation.stop();
             }

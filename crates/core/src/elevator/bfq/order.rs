@@ -1,8 +1,7 @@
 //! Which request of a queue comes next: by offset, but by age when one has waited too long.
 
-use super::config::Config;
 use super::queue::Queue;
-use super::seek::{Place, sectors};
+use crate::elevator::common::seek::{BackSeek, Place, is_nearer, sectors};
 use crate::list::{Links, NIL};
 use crate::table::Table;
 use crate::tree::Sorted;
@@ -113,11 +112,14 @@ pub(super) struct Order {
     sorted: Sorted,
     fifo: Links,
     items: Vec<Item>,
+    /// What seeks backwards are worth.
+    back: BackSeek,
 }
 
 impl Order {
-    pub(super) fn new(requests: u32) -> Self {
+    pub(super) fn new(requests: u32, back: BackSeek) -> Self {
         Self {
+            back,
             sorted: Sorted::new(requests),
             fifo: Links::new(requests),
             items: vec![Item::NONE; requests as usize],
@@ -138,14 +140,14 @@ impl Order {
     }
 
     /// Adds a request that was noted and lets it be the queue's next if it is better than what was (Linux: `bfq_add_request`).
-    pub(super) fn insert(&mut self, queue: &mut Queue, request: u32, head: Place, config: &Config) {
+    pub(super) fn insert(&mut self, queue: &mut Queue, request: u32, head: Place) {
         let key = self.item(request).start().key();
         self.sorted.insert(&mut queue.sorted, request, key, 0);
         self.fifo.push_back(&mut queue.fifo, request);
         queue.next = if queue.next == NIL {
             request
         } else {
-            self.nearer(queue.next, request, head, config)
+            self.nearer(queue.next, request, head)
         };
     }
 
@@ -155,31 +157,25 @@ impl Order {
         reason = "once a request, and a call costs a third of it"
     )]
     #[inline(always)]
-    pub(super) fn sent(&mut self, queue: &mut Queue, request: u32, now: Instant, config: &Config) {
+    pub(super) fn sent(&mut self, queue: &mut Queue, request: u32, now: Instant) {
         if self.item(request).is_last() {
-            self.remove(queue, request, now, config);
+            self.remove(queue, request, now);
         } else {
             self.items[request as usize].advance();
         }
     }
 
     /// Takes a request out and finds the queue's next if it was that (Linux: `bfq_remove_request`).
-    pub(super) fn remove(
-        &mut self,
-        queue: &mut Queue,
-        request: u32,
-        now: Instant,
-        config: &Config,
-    ) {
+    pub(super) fn remove(&mut self, queue: &mut Queue, request: u32, now: Instant) {
         if queue.next == request {
-            queue.next = self.find_next(queue, request, now, config);
+            queue.next = self.find_next(queue, request, now);
         }
         self.sorted.remove(&mut queue.sorted, request);
         self.fifo.remove(&mut queue.fifo, request);
     }
 
     /// Linux: `bfq_find_next_rq`.
-    fn find_next(&self, queue: &mut Queue, last: u32, now: Instant, config: &Config) -> u32 {
+    fn find_next(&self, queue: &mut Queue, last: u32, now: Instant) -> u32 {
         if let Some(overdue) = self.overdue(queue, last, now) {
             return overdue;
         }
@@ -189,7 +185,7 @@ impl Order {
             .or_else(|| self.sorted.first(&queue.sorted).filter(|&r| r != last));
         let before = self.sorted.prev(last);
         match (after, before) {
-            (Some(a), Some(b)) if a != b => self.nearer(a, b, self.item(last).start(), config),
+            (Some(a), Some(b)) if a != b => self.nearer(a, b, self.item(last).start()),
             (Some(only), _) | (None, Some(only)) => only,
             (None, None) => NIL,
         }
@@ -211,47 +207,13 @@ impl Order {
         reason = "once a request, and a call costs a third of it"
     )]
     #[inline(always)]
-    fn nearer(&self, a: u32, b: u32, head: Place, config: &Config) -> u32 {
+    fn nearer(&self, a: u32, b: u32, head: Place) -> u32 {
         let (item_a, item_b) = (self.item(a), self.item(b));
         let first = if item_a.meta == item_b.meta {
-            is_nearer(item_a.start(), item_b.start(), head, config)
+            is_nearer(item_a.start(), item_b.start(), head, self.back)
         } else {
             item_a.meta
         };
         if first { a } else { b }
-    }
-}
-
-/// True if `a` is better to serve than `b`.
-#[inline]
-fn is_nearer(a: Place, b: Place, head: Place, config: &Config) -> bool {
-    let (x, y) = (distance(a, head, config), distance(b, head, config));
-    if x != y {
-        x < y
-    } else if x == FAR_BEHIND {
-        // The one at the very front costs one long seek, then all go forward.
-        (a.space, a.sector) <= (b.space, b.sector)
-    } else {
-        a.sector >= b.sector
-    }
-}
-
-/// Beyond the longest near seek backwards, or in another space.
-const FAR_BEHIND: u64 = u64::MAX;
-
-/// Sectors ahead of the head, or behind it times the penalty.
-#[inline]
-fn distance(at: Place, head: Place, config: &Config) -> u64 {
-    if at.space != head.space {
-        FAR_BEHIND
-    } else if at.sector >= head.sector {
-        at.sector - head.sector
-    } else {
-        let behind = head.sector - at.sector;
-        if behind <= u64::from(config.back_seek_max) * 2 {
-            behind * u64::from(config.back_seek_penalty)
-        } else {
-            FAR_BEHIND
-        }
     }
 }

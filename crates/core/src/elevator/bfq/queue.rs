@@ -1,11 +1,12 @@
 //! A queue: the synchronous requests of one stream, or the asynchronous ones of all streams of a group with the same priority
 //! (Linux: `bfq_queue`).
 
-use super::idle::{Intensity, Think};
+use super::idle::Intensity;
 use super::inject::Injection;
-use super::merge::Ties;
+use super::merge::Sharing;
 use super::raising::Raising;
-use super::seek::{History, Place};
+use crate::elevator::common::seek::{History, Place};
+use crate::elevator::common::think::Think;
 use crate::list::{List, NIL};
 use crate::tree::Tree;
 use crate::{StreamId, mutant};
@@ -52,7 +53,7 @@ pub(super) struct Queue {
     pub(super) intensity: Intensity,
     pub(super) raising: Raising,
     pub(super) injection: Injection,
-    pub(super) ties: Ties,
+    pub(super) sharing: Sharing,
 }
 
 impl Queue {
@@ -77,7 +78,7 @@ impl Queue {
         intensity: Intensity::NEW,
         raising: Raising::NEW,
         injection: Injection::NEW,
-        ties: Ties::NONE,
+        sharing: Sharing::NONE,
     };
 
     /// Requests waiting.

@@ -326,7 +326,7 @@ impl Bfq {
                 && queue.raising.earliest < now,
             may_begin: queue.sync && !is_kept,
         };
-        let is_just_split = queue.ties.is_just_split(now);
+        let is_just_split = queue.sharing.is_just_split(now);
         let raising = &mut queue.raising;
         if !raising.is_new && long_idle && raising.was_quiet_for(now, BURST_OVER) {
             self.burst.forget(q);

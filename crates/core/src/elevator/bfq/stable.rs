@@ -58,20 +58,20 @@ impl Bfq {
     /// A queue takes no part in weight raising: merged ones are rarely of what somebody waits for, unless they were merged because they
     /// started together.
     pub(super) fn is_kept_from_raising(&self, queue: &Queue) -> bool {
-        queue.ties.is_shared && !self.cooperation.stable.is_merged(queue.stream.index)
+        queue.sharing.is_shared && !self.cooperation.stable.is_merged(queue.stream.index)
     }
 
     /// The queue of a stream came with its first request, or may now be merged with that to which it was compared then. Returns where
     /// the stream's requests go (Linux: `bfq_do_or_sched_stable_merge`, `bfq_setup_stable_merge`).
     pub(super) fn merge_stably(&mut self, cx: &mut Cx, stream: StreamId, q: u32) -> u32 {
         let now = cx.now;
-        let ties = self.queue(q).ties;
-        let found = match ties.created {
-            _ if ties.into != NIL => None,
+        let sharing = self.queue(q).sharing;
+        let found = match sharing.created {
+            _ if sharing.into != NIL => None,
             None => self.created(now, stream.index, q),
             Some((created, _)) => {
-                let since = ties.split_at.unwrap_or(created).max(created);
-                let due = ties.owner == stream.index && since + LATER < now;
+                let since = sharing.split_at.unwrap_or(created).max(created);
+                let due = sharing.owner == stream.index && since + LATER < now;
                 let other =
                     due.then(|| self.cooperation.stable.scheduled[stream.index as usize].take());
                 let other = other.flatten().filter(|_| !self.flash_queues());
@@ -85,7 +85,7 @@ impl Bfq {
         let Some(into) = found.and_then(|other| self.set_up(q, other)) else {
             return q;
         };
-        let owner = self.queue(into).ties.owner;
+        let owner = self.queue(into).sharing.owner;
         for stream in [stream.index, owner] {
             if stream != NIL {
                 self.cooperation.stable.merged[stream as usize] = true;
@@ -103,7 +103,7 @@ impl Bfq {
         let before = (last != NIL)
             .then(|| self.queue(last))
             .filter(|other| (other.class, other.level) == (queue.class, queue.level));
-        let before = before.and_then(|other| other.ties.created);
+        let before = before.and_then(|other| other.sharing.created);
         let Some((at, serial)) = before.filter(|&(at, _)| at + SERIES >= now) else {
             self.cooperation.stable.last_created[group] = q;
             return None;
@@ -121,12 +121,12 @@ impl Bfq {
     pub(super) fn note_created(&mut self, now: Instant, q: u32) {
         let stable = &mut self.cooperation.stable;
         stable.created += 1;
-        self.queues[q as usize].ties.created = Some((now, stable.created));
+        self.queues[q as usize].sharing.created = Some((now, stable.created));
     }
 
     /// The queue of this number is still the one that it was.
     fn is_still(&self, q: u32, serial: u64) -> bool {
-        let created = self.queue(q).ties.created;
+        let created = self.queue(q).sharing.created;
         created.is_some_and(|(_, own)| own == serial)
     }
 

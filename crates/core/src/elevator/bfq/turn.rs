@@ -6,9 +6,9 @@ use super::config::Charge;
 use super::entity::IDLE;
 use super::idle::SHORT;
 use super::inject::Injected;
-use super::seek::{is_seeky, sectors};
 use crate::cx::Cx;
 use crate::elevator::Next;
+use crate::elevator::common::seek::{is_seeky, sectors};
 use crate::event::{Event, Expiry};
 use crate::list::NIL;
 use crate::stream::State;
@@ -42,6 +42,11 @@ impl Turn {
         idle_since: Instant::ZERO,
         served: 0,
     };
+
+    /// Bytes sent in it.
+    pub(super) fn served(&self) -> u64 {
+        self.served
+    }
 
     /// Since when the drive idles.
     pub(super) fn idle_since(&self) -> Instant {
@@ -130,7 +135,7 @@ impl Bfq {
             let crate::StreamId { index, generation } = queue.stream;
             let stream = table.streams.get_named(index, generation);
             let sends = stream.is_some_and(|s| s.state == State::Open && !s.is_throttled());
-            if !sends || queue.ties.users == 0 {
+            if !sends || queue.sharing.users == 0 {
                 return false;
             }
         }
@@ -161,7 +166,7 @@ impl Bfq {
             charged: charged * 512,
         });
         let keep = reason == Expiry::Preempted
-            && self.queue(q).ties.users > 0
+            && self.queue(q).sharing.users > 0
             && self.idling_keeps_guarantees(q);
         self.turn.queue = NIL;
         self.turn.idle_until = None;
@@ -219,7 +224,7 @@ impl Bfq {
         let q = e - self.groups;
         let queue = &mut self.queues[q as usize];
         queue.fifo_checked = false;
-        if (!queue.sync || queue.ties.is_shared) && queue.next != NIL {
+        if (!queue.sync || queue.sharing.is_shared) && queue.next != NIL {
             queue.stream = cx.table.requests[queue.next].request.stream;
         }
         let most = self.config.timeout_sync.times(queue.raising.turn_factor());
@@ -349,7 +354,7 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         queue.dispatched += 1;
         queue.raising.charged(charge);
-        self.order.sent(queue, request, now, &self.config);
+        self.order.sent(queue, request, now);
         self.queued -= u32::from(last);
         if self.cooperation.is_on {
             self.sent_among_cooperators(now, q, end);

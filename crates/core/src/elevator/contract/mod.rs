@@ -27,9 +27,9 @@ pub use config::{Config, Excess};
 use super::{Next, Schedule};
 use crate::contract::Class;
 use crate::cx::Cx;
-use crate::event::{Event, Events};
 use crate::flush::Flushes;
 use crate::list::{Links, List, NIL};
+use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Stage, Table};
 use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag, mutant};
@@ -93,8 +93,6 @@ pub(super) struct Elevator {
     awaited: Option<u32>,
     /// That stream as a driver knows it, as of the last choice.
     idles: Option<StreamId>,
-    /// Something was learned and not yet published.
-    learned: bool,
     /// The bound that was published last: whose, and its length.
     published: (u32, u64),
 }
@@ -123,7 +121,6 @@ impl Elevator {
             held: None,
             awaited: None,
             idles: None,
-            learned: false,
             published: (NIL, 0),
         }
     }
@@ -289,9 +286,6 @@ impl Schedule for Elevator {
         if self.queued == 0 {
             return Next::Nothing;
         }
-        if core::mem::take(&mut self.learned) {
-            self.sample(now, &mut cx.events);
-        }
         match self.choose(now, table, &mut cx.events) {
             Ok(offer) => {
                 self.take(now, offer, table);
@@ -414,28 +408,29 @@ impl Schedule for Elevator {
         self.reservations.wait_all(now, |g| shares.is_active(g));
     }
 
-    fn idles_for(&self) -> Option<StreamId> {
-        self.idles
+    fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
+        if let Some(stream) = self.idles
+            && wanted.has(Wanted::SERVICE)
+            && !cx.table.pieces.is_full()
+        {
+            take(Sample::Idling { stream });
+        }
+        if wanted.has(Wanted::DRIVE) {
+            let cost = |op| Span::from_nanos(self.model.cost(op, Place::Far, 64 << 10));
+            take(Sample::Drive {
+                read: cost(Op::Read),
+                write: cost(Op::Write),
+                away: Span::from_nanos(self.model.away()),
+                delay: Span::from_nanos(self.window.delay()),
+                hidden: Span::from_nanos(self.afterwork.left(cx.now, self.writes)),
+            });
+        }
     }
 }
 
 impl Elevator {
-    /// Publishes what has been learned.
-    #[inline(never)]
-    fn sample(&self, now: Instant, events: &mut Events) {
-        let cost = |op| Span::from_nanos(self.model.cost(op, Place::Far, 64 << 10));
-        events.publish(now, || Event::Learned {
-            read: cost(Op::Read),
-            write: cost(Op::Write),
-            away: Span::from_nanos(self.model.away()),
-            delay: Span::from_nanos(self.window.delay()),
-            hidden: Span::from_nanos(self.afterwork.left(now, self.writes)),
-        });
-    }
-
     /// A round of learning is over.
     fn learn(&mut self, now: Instant, round: cost::Round) {
-        self.learned = true;
         let telling = self.window.is_telling(round);
         if let Some(parallel) = self.window.is_parallel(round) {
             self.model.set_parallel(round.reads, parallel);

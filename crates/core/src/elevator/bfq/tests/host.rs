@@ -3,9 +3,10 @@
 
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, Layer, Output};
+use crate::sample::{Take, Wanted};
 use crate::shape::{DriveShape, Limits};
 use crate::{
-    Completion, Contract, Edit, Event, Flags, GroupId, Instant, Mask, Max, Op, Priority,
+    Completion, Contract, Edit, Event, Flags, GroupId, Instant, Listener, Mask, Max, Op, Priority,
     PriorityClass, Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
 };
 use std::collections::VecDeque;
@@ -92,6 +93,7 @@ struct State {
 
 pub(super) struct Host {
     pub(super) layer: Layer,
+    listener: Listener,
     pub(super) now: u64,
     clients: Vec<State>,
     drive: VecDeque<(u64, Tag)>,
@@ -155,9 +157,10 @@ impl Host {
             });
         }
         layer.change(Instant::ZERO, &edits).unwrap();
-        layer.listen(Mask::TURNS);
+        let listener = layer.listen(Mask::TURNS);
         Self {
             layer,
+            listener,
             now: 0,
             clients: Vec::new(),
             drive: VecDeque::new(),
@@ -255,8 +258,13 @@ impl Host {
 
     /// The turns since the last call.
     pub(super) fn turns(&mut self) -> Vec<(Instant, Event)> {
-        self.layer.drain(&mut self.events);
+        self.layer.drain(self.listener, &mut self.events);
         core::mem::take(&mut self.events)
+    }
+
+    /// How things stand.
+    pub(super) fn sample(&self, wanted: Wanted, take: &mut Take<'_>) {
+        self.layer.sample(wanted, take);
     }
 
     pub(super) fn instant(&self) -> Instant {

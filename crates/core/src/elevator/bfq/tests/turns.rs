@@ -4,7 +4,7 @@
 use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use super::plain;
 use crate::elevator::bfq::{Charge, Config};
-use crate::{Event, Flags, Op, PriorityClass, elevator};
+use crate::{Event, Flags, Op, PriorityClass, Sample, Wanted, elevator};
 use std::fmt::Write;
 use std::string::String;
 
@@ -316,4 +316,41 @@ fn a_share_changed_in_mid_turn_counts_from_the_next_turn_on() {
     let got = [0, 1].map(|i| host.bytes(clients[i]) - before[i]);
     let percent = got[1] * 100 / got[0];
     assert!((295..=305).contains(&percent), "{percent} %");
+}
+
+#[test]
+fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
+    let mut host = host(plain(), &GROUPS);
+    let [one, other] = [0, 1].map(|group| {
+        host.add(Client {
+            depth: 1,
+            ..STREAMER.of(group)
+        })
+    });
+    let (mut served, mut idled) = (0, 0);
+    for step in 1..200 {
+        host.run(step * SECOND / 1_000);
+        let mut serving = None;
+        let clients = [host.stream(one), host.stream(other)];
+        host.sample(Wanted::ALL, &mut |sample| match sample {
+            Sample::Serving {
+                stream,
+                served,
+                left,
+            } => {
+                assert!(clients.contains(&stream));
+                assert!(served > 0 || left > 0);
+                serving = Some(stream);
+            }
+            Sample::Idling { stream } => {
+                assert_eq!(serving, Some(stream));
+                idled += 1;
+            }
+            Sample::Weight { weight, raised, .. } => assert_eq!((weight, raised), (40, 1)),
+            other => panic!("{other:?}"),
+        });
+        served += u32::from(serving.is_some());
+    }
+    assert!(served > 100, "{served}");
+    assert!(idled > 0, "one request at a time is waited for");
 }

@@ -1,17 +1,7 @@
 //! What is learned of the drive.
 
 use super::*;
-use crate::event::{Event, Mask, Publish};
-
-/// The last of what was learned.
-#[derive(Default)]
-struct Last(Option<Event>);
-
-impl Publish for Last {
-    fn publish(&mut self, _now: Instant, event: Event) {
-        self.0 = Some(event);
-    }
-}
+use crate::sample::{Sample, Wanted};
 
 #[test]
 fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
@@ -23,13 +13,13 @@ fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
     };
     let clients = [READER; 4];
     let mut host = Host::new(elevator, pipe, &clients, 1);
-    host.layer.listen(Mask::LEARNED);
-    let mut last = Last::default();
     host.play(1);
-    host.layer.drain(&mut last);
-    let Some(Event::Learned {
+    let mut drive = None;
+    host.layer
+        .sample(Wanted::DRIVE, &mut |sample| drive = Some(sample));
+    let Some(Sample::Drive {
         read, delay, away, ..
-    }) = last.0
+    }) = drive
     else {
         panic!("nothing was learned");
     };

@@ -1,0 +1,4 @@
+//! What several elevators need.
+
+pub(crate) mod seek;
+pub(crate) mod think;

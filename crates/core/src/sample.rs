@@ -1,0 +1,92 @@
+//! What controllers and the elevator are doing at a time, for those who look: the simulator, plots, metrics.
+//!
+//! An event says that something was decided; a sample says how things stand. Looking changes nothing and leaves no trace in a record.
+
+use crate::id::{GroupId, StreamId};
+use crate::knobs::Kind;
+use crate::time::Span;
+
+/// Kinds of samples, as a set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted(u8);
+
+impl Wanted {
+    /// [`Sample::Serving`] and [`Sample::Idling`]: found at once, so that a driver may look after each poll.
+    pub const SERVICE: Self = Self(1);
+    /// [`Sample::Drive`]: found at once.
+    pub const DRIVE: Self = Self(2);
+    /// [`Sample::Held`], [`Sample::Depth`] and [`Sample::Weight`]: every group or stream is looked at.
+    pub const GROUPS: Self = Self(4);
+    /// Everything.
+    pub const ALL: Self = Self(7);
+
+    /// True if something of `other` is wanted.
+    #[inline]
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// How one thing stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Sample {
+    /// The elevator serves a stream for a while.
+    Serving {
+        /// Which stream.
+        stream: StreamId,
+        /// Bytes that it was served since its turn began.
+        served: u64,
+        /// Bytes that it may still be served in this turn.
+        left: u64,
+    },
+    /// The elevator keeps the drive for the next request of a stream: tags are free, and what other streams have in the elevator waits
+    /// on purpose. As of the last poll.
+    Idling {
+        /// For which stream.
+        stream: StreamId,
+    },
+    /// What the elevator has learned of the drive: drive time that pieces take up.
+    Drive {
+        /// A read of 64 KiB that does not go on where the drive is.
+        read: Span,
+        /// A write of 64 KiB, likewise.
+        write: Span,
+        /// What going elsewhere costs.
+        away: Span,
+        /// How long the drive takes for a piece beyond that: it works on many at a time.
+        delay: Span,
+        /// What it still has to do for requests that it has answered.
+        hidden: Span,
+    },
+    /// A controller holds requests of a group; groups of which it holds none are left out.
+    Held {
+        /// Which controller.
+        by: Kind,
+        /// Which group.
+        group: GroupId,
+        /// How many.
+        requests: u32,
+    },
+    /// `io.latency` counts a group's requests.
+    Depth {
+        /// Which group.
+        group: GroupId,
+        /// Requests that it may have in flight; `None`: any number.
+        depth: Option<u32>,
+        /// Requests that it has in flight.
+        in_flight: u32,
+    },
+    /// A stream that has something to send competes with this weight.
+    Weight {
+        /// Which stream.
+        stream: StreamId,
+        /// Its weight among the streams of its group.
+        weight: u32,
+        /// By how much that is multiplied now; 1: it is not.
+        raised: u32,
+    },
+}
+
+/// Who takes samples ([`Layer::sample`](crate::Layer::sample)).
+pub(crate) type Take<'a> = dyn FnMut(Sample) + 'a;
