@@ -2,8 +2,8 @@
 
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Event, Gauges, GroupId, Instant, Layer, Limits,
-    Mask, Max, Output, Priority, Publish, QueueId, ROOT, Request, SpaceId, StreamId, StreamSpec,
-    Tag, control, elevator,
+    Listener, Mask, Max, Output, Priority, Publish, QueueId, ROOT, Request, SpaceId, StreamId,
+    StreamSpec, Tag, control, elevator,
 };
 
 fn at(us: u64) -> Instant {
@@ -134,10 +134,10 @@ impl Publish for Charged {
     }
 }
 
-fn charged(layer: &mut Layer) -> (Vec<u64>, u64) {
-    let mut listener = Charged(Vec::new());
-    let lost = layer.drain(&mut listener);
-    (listener.0, lost)
+fn charged(layer: &mut Layer, listener: Listener) -> (Vec<u64>, u64) {
+    let mut out = Charged(Vec::new());
+    let lost = layer.drain(listener, &mut out);
+    (out.0, lost)
 }
 
 #[test]
@@ -149,11 +149,13 @@ fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
     let mut layer = layer(limits, 1, 32);
     let stream = open(&mut layer, ROOT);
     let mut ask = |mask, cookies: std::ops::Range<u64>| {
-        layer.listen(mask);
+        let listener = layer.listen(mask);
         let requests: Vec<_> = cookies.map(|cookie| read(stream, cookie)).collect();
         layer.submit(at(0), &requests).unwrap();
         sent(&mut layer, 0);
-        charged(&mut layer)
+        let heard = charged(&mut layer, listener);
+        layer.dismiss(listener);
+        heard
     };
     assert_eq!(ask(Mask::NONE, 0..2), (vec![], 0));
     assert_eq!(ask(Mask::LIMITS, 2..4), (vec![2, 3], 0));
