@@ -36,6 +36,40 @@ pub(crate) fn permitted() -> Permitted {
     })
 }
 
+/// Why buffers do not fit into memory, and what would; sizes in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{by} {} of memory; limits.arena = \"{}\" for each of {shards} shards and {} beside take {}: {}",
+    Size(*.permitted), Size(.limits.arena), Size(BESIDE), Size(*.taken), self.remedy()
+)]
+pub(crate) struct Shortage {
+    limits: Limits,
+    shards: u64,
+    permitted: u64,
+    /// What all of it takes.
+    taken: u64,
+    /// What is left for each arena, and what one needs.
+    rest: u64,
+    least: u64,
+    by: &'static str,
+}
+
+impl Shortage {
+    fn remedy(&self) -> String {
+        let rest = Size(self.rest);
+        if self.rest >= self.least {
+            return format!("write limits.arena = \"{rest}\" or less");
+        }
+        format!(
+            "with limits.request_size = \"{}\" and limits.connections = {} an arena takes at least {}: give the process more memory, \
+             or lower these and write limits.arena = \"{rest}\"",
+            Size(self.limits.request_size.into()),
+            self.limits.connections,
+            Size(self.least),
+        )
+    }
+}
+
 /// The size of each of so many shards' arenas where the process may have `permitted` bytes: what the limits say; less, but never
 /// less than they need, where nobody asked for so much (it is not `written`).
 ///
@@ -46,7 +80,7 @@ pub(crate) fn arena(
     written: bool,
     shards: u64,
     permitted: Permitted,
-) -> Result<u64, String> {
+) -> Result<u64, Shortage> {
     let Permitted {
         bytes: permitted,
         by,
@@ -60,25 +94,15 @@ pub(crate) fn arena(
     if !written && rest >= least {
         return Ok(rest);
     }
-    let fits = if rest >= least {
-        format!("write limits.arena = \"{}\" or less", Size(rest))
-    } else {
-        format!(
-            "with limits.request_size = \"{}\" and limits.connections = {} an arena takes at least {}: give the process more memory, \
-             or lower these and write limits.arena = \"{}\"",
-            Size(limits.request_size.into()),
-            limits.connections,
-            Size(least),
-            Size(rest)
-        )
-    };
-    Err(format!(
-        "{by} {} of memory; limits.arena = \"{}\" for each of {shards} shards and {} beside take {}: {fits}",
-        Size(permitted),
-        Size(limits.arena),
-        Size(BESIDE),
-        Size(taken),
-    ))
+    Err(Shortage {
+        limits: *limits,
+        shards,
+        permitted,
+        taken,
+        rest,
+        least,
+        by,
+    })
 }
 
 /// The smallest limit of the groups that `membership` (/proc/self/cgroup) names, and of those around them.
@@ -145,7 +169,7 @@ mod tests {
         };
         assert_eq!(sized(true, 2, 280), Ok(128 * MIB));
         assert_eq!(sized(false, 2, 200), Ok(88 * MIB));
-        let refused = sized(true, 2, 200).unwrap_err();
+        let refused = sized(true, 2, 200).unwrap_err().to_string();
         for sum in [
             "200MiB",
             "128MiB",
@@ -155,7 +179,7 @@ mod tests {
         ] {
             assert!(refused.contains(sum), "{sum}: {refused}");
         }
-        let refused = sized(false, 1, 64).unwrap_err();
+        let refused = sized(false, 1, 64).unwrap_err().to_string();
         for sum in ["64MiB", "at least 64MiB", "limits.arena = \"40MiB\""] {
             assert!(refused.contains(sum), "{sum}: {refused}");
         }
@@ -168,7 +192,7 @@ mod tests {
             arena: permitted.bytes,
             ..Limits::default()
         };
-        let refused = arena(&limits, true, 1, permitted).unwrap_err();
+        let refused = arena(&limits, true, 1, permitted).unwrap_err().to_string();
         assert!(refused.starts_with(permitted.by), "{refused}");
     }
 }

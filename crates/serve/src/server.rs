@@ -223,8 +223,9 @@ pub(crate) fn fitted(
         crate::memory::permitted(),
     );
     let mut fitted = config.clone();
-    fitted.limits.arena =
-        arena.map_err(|what| StartError::Config(config.problem("limits.arena", what, None)))?;
+    fitted.limits.arena = arena.map_err(|shortage| {
+        StartError::Config(config.problem("limits.arena", shortage.to_string(), None))
+    })?;
     if fitted.limits.arena < config.limits.arena {
         let arena = Size(fitted.limits.arena);
         tracing::warn!(

@@ -12,7 +12,7 @@ use tools::metrics::Metrics;
 use tools::raw::Raw;
 use tools::{Site, alone};
 use weir_config::Address;
-use weir_load::Rng;
+use weir_random::Rng;
 use weir_wire::nbd::Command;
 
 /// What the client is promised, bytes a second.

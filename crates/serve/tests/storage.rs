@@ -6,7 +6,7 @@ mod client;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_load::Rng;
+use weir_random::Rng;
 use weir_serve::{Options, Server, StartError};
 use weir_wire::nbd::{Command, CommandFlags};
 

@@ -14,7 +14,7 @@ use tools::{Site, Temp};
 use weir_config::Address;
 use weir_core::record::{Call, Reader, Recorder, Replay};
 use weir_core::{Outcome, Output};
-use weir_load::Rng;
+use weir_random::Rng;
 use weir_serve::Options;
 use weir_wire::nbd::Command;
 

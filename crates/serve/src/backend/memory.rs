@@ -285,6 +285,8 @@ fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, Range<usize>)
 
 #[cfg(test)]
 mod tests {
+    use weir_random::Rng;
+
     use super::*;
 
     #[test]
@@ -292,13 +294,8 @@ mod tests {
         let size = 5 * CHUNK as u64 + 1234;
         let mut memory = Memory::new(size, false);
         let mut model = vec![0u8; size as usize];
-        let mut state = 9u64;
-        let mut draw = |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut rng = Rng::new(9);
+        let mut draw = |below: u64| rng.range(0, below - 1);
         for round in 0..2_000u32 {
             let offset = draw(size);
             let length = 1 + draw((size - offset).min(2 * CHUNK as u64 + 9));

@@ -99,6 +99,8 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
+    use weir_random::Rng;
+
     use super::*;
 
     #[test]
@@ -123,13 +125,8 @@ mod tests {
     /// Against a model that looks at every pair: no two that conflict hold at a time, who could hold does, in order.
     #[test]
     fn nobody_is_forgotten_and_nobody_overtakes() {
-        let mut state = 1u64;
-        let mut draw = |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut rng = Rng::new(1);
+        let mut draw = |below: u64| rng.range(0, below - 1);
         for round in 0..200 {
             let mut ranges = Ranges::default();
             // In order of arrival: number, range, mode, held.

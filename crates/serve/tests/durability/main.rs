@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weir_load::Rng;
+use weir_random::Rng;
 use weir_serve::backend::Power;
 use weir_serve::{Options, Server};
 use weir_wire::nbd::{Command, CommandFlags};

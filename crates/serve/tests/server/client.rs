@@ -303,12 +303,6 @@ impl Client {
 
 /// Bytes that are different everywhere.
 pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as u8
-    };
-    (0..length).map(|_| next()).collect()
+    let mut rng = weir_random::Rng::new(seed);
+    (0..length).map(|_| rng.next_u64() as u8).collect()
 }

@@ -231,13 +231,8 @@ fn clients_that_come_and_go_in_the_middle_of_everything_leave_nothing_behind() {
 
 /// Sends a lot, reads some answers, and goes without a word.
 fn rude(client: &mut crate::client::Client, seed: u64) {
-    let mut state = seed;
-    let mut draw = |below: u64| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut rng = weir_random::Rng::new(seed);
+    let mut draw = |below: u64| rng.range(0, below - 1);
     let (count, mut sent) = (1 + draw(60), 0);
     for _ in 0..count {
         let (offset, length) = (draw(8 << 20), 1 + draw(200_000) as u32);

@@ -21,13 +21,8 @@ fn model(bench: &Bench, config: HandshakeConfig) {
     let mut client = bench.connect_with(config).unwrap();
     let size = client.session.size;
     let mut bytes = client.read(0, size as u32);
-    let mut state = 77u64;
-    let mut draw = |below: u64| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut rng = weir_random::Rng::new(77);
+    let mut draw = |below: u64| rng.range(0, below - 1);
     for round in 0..300 {
         let offset = draw(size - 1);
         let longest = if round % 30 == 0 { 4 << 20 } else { 20_000 };

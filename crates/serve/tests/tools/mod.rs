@@ -131,7 +131,7 @@ pub(crate) fn client_address(address: &Address) -> weir_client::Address {
 
 /// Bytes that differ from place to place and from seed to seed, and are no zeroes.
 pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
-    let mut rng = weir_load::Rng::new(seed);
+    let mut rng = weir_random::Rng::new(seed);
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
         bytes.extend_from_slice(&rng.range(0, u64::MAX).to_le_bytes());

@@ -8,17 +8,17 @@ use weir_uring::{AnyRing, Buf, Completion, Config, Ring, Segment};
 
 use super::super::{Allocation, Backend, Context, Data, Extents, Finished, Job, Prepare, Traits};
 
-/// Random numbers of a test: a linear congruence, its high bits.
+/// Random numbers of a test.
 #[derive(Clone, Debug)]
-pub(in crate::backend) struct Rng(pub(in crate::backend) u64);
+pub(in crate::backend) struct Rng(weir_random::Rng);
 
 impl Rng {
+    pub(in crate::backend) fn new(seed: u64) -> Self {
+        Self(weir_random::Rng::new(seed))
+    }
+
     pub(in crate::backend) fn below(&mut self, below: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
+        self.0.range(0, below - 1)
     }
 
     pub(in crate::backend) fn one_in(&mut self, chances: u64) -> bool {

@@ -252,7 +252,7 @@ fn ask(bench: &mut Bench, rng: &mut Rng, model: &mut [u8], start: usize, end: us
 fn whatever_happens_at_a_time_nothing_is_undone() {
     let mut busy = 0;
     for seed in 0..120 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let drawn = Drawn::draw(&mut rng);
         let (directory, rounds) = if seed < 4 {
             (Directory::new(), 3)
@@ -334,7 +334,7 @@ fn parts_of_one_block_are_written_at_the_same_time() {
 fn what_is_read_to_be_written_back_is_not_outdated() {
     let directory = Directory::in_memory();
     let mut bench = bench(&directory.options(65_536));
-    let mut rng = Rng(3);
+    let mut rng = Rng::new(3);
     for round in 1..=255u8 {
         let part = |rng: &mut Rng, bench: &mut Bench| {
             let data = bench.source(&[round; 10], |left| left).unwrap();

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weir_core::{Flags, Instant, Op, Span, StreamId, Tag, mutant};
+use weir_random::Rng;
 use weir_uring::{Completion, Ring};
 
 use super::workers::Workers;
@@ -129,7 +130,7 @@ impl Power {
             size,
             on: false,
             owner: 0,
-            random: seed,
+            random: Rng::new(seed),
             medium: Memory::new(size, false),
             versions: vec![0; (size / SECTOR) as usize],
             cache: Memory::new(size, false),
@@ -172,7 +173,7 @@ struct State {
     on: bool,
     /// Counts those who opened the drive: only the last has it.
     owner: u64,
-    random: u64,
+    random: Rng,
     /// What a cut leaves, and the number of the write that each sector of it comes from.
     medium: Memory,
     versions: Vec<u64>,
@@ -194,11 +195,7 @@ struct Write {
 
 impl State {
     fn below(&mut self, below: u64) -> u64 {
-        self.random = self
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % below
+        self.random.range(0, below - 1)
     }
 
     /// How long an operation takes.
@@ -264,13 +261,8 @@ impl State {
         self.on = false;
         // From a cut that loses all to one that loses nothing.
         let kept = self.below(5);
-        let mut random = self.below(u64::MAX);
-        let mut chance = |of: u64| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) % of
-        };
+        let mut random = Rng::new(self.random.next_u64());
+        let mut chance = |of: u64| random.range(0, of - 1);
         for (number, write) in std::mem::take(&mut self.unflushed) {
             let torn = chance(3) == 0;
             let keep = chance(4) < kept;

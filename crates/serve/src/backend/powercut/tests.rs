@@ -51,7 +51,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let drive = DriveShape {
             tags: 1 + rng.below(16) as u16,
             max_transfer: 4096,
