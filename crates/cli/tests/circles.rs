@@ -55,6 +55,17 @@ const NAMED: &[(&str, &[&str], &str)] = &[
         &["document", "nearest", "parameter"],
         "helpers for paths and names still stand in the rooms that use them",
     ),
+    (
+        "config",
+        &[
+            "scenario",
+            "scenario/fio",
+            "scenario/read",
+            "scenario/read/expect",
+            "scenario/script",
+        ],
+        "a script opens the readers that fill it, and what is expected stands in the room's door",
+    ),
 ];
 
 /// The name of a module: where it is below the crate's root.
