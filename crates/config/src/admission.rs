@@ -137,6 +137,36 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
     places.problem(&key, message, (!help.is_empty()).then_some(help))
 }
 
+/// What is wrong with a contract by itself, as the core sees it: the key, the text and the help.
+pub(crate) fn contradicted(contract: &Contract) -> Option<(&'static str, String, &'static str)> {
+    let config = Config {
+        limits: Limits {
+            groups: 2,
+            spaces: 1,
+            ..Limits::default()
+        },
+        drive: DriveShape::default(),
+        controllers: weir_core::control::Config::default(),
+        elevator: weir_core::elevator::Config::None,
+    };
+    let group = Edit::AddGroup {
+        id: GroupId(1),
+        parent: ROOT,
+        contract: *contract,
+    };
+    let refused = scratch(&config).ok()?.change(Instant::ZERO, &[group]);
+    let refusal = refused.err()?;
+    // What it needs of a drive and its policy is another matter.
+    let alone = matches!(
+        refusal,
+        Refusal::RealtimeWithoutMax(_)
+            | Refusal::IdleWithMin(_)
+            | Refusal::MinAboveMax(_)
+            | Refusal::TwoMins(_)
+    );
+    alone.then(|| contradiction(&refusal, contract))
+}
+
 /// What is wrong with a contract by itself: the key, the text and the help.
 fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, String, &'static str) {
     let min = if contract.min > 0 { "min" } else { "min_iops" };

@@ -93,9 +93,7 @@ Three readers that interleave, as one process of three reads each third 16 KiB o
     [[expect]]
     figure = \"bandwidth\"
     client = \"total\"
-    at_least = \"150%\"
-    beside = \"none\"
-    policies = [\"bfq\"]
+    at_least = \"20MB/s\"
 
 A file's cases are differences to it: `[case.writers.client.reader]` changes the client `reader` in the case `writers`, and
 `[[case.writers.client]]` adds one; a case does one or the other (a client that only some cases have can stand in the file with

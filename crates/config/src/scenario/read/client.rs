@@ -1,10 +1,10 @@
 //! A client, or several that do the same.
 
 use super::super::draft::{Client, Draft, names};
-use super::{HOUR, checked, first_of_contract, time, word};
+use super::{HOUR, checked, contract, first_of_contract, time, word};
 use crate::document::{Document, Entry, Table, quoted};
 use crate::key::CLIENT;
-use crate::read::{contract, knobs};
+use crate::read::knobs;
 use crate::scenario::{FILE_MOST as FILE, PAGE, REQUEST_MOST as REQUEST};
 use crate::units::Size as Bytes;
 use weir_core::{Contract, Flags, Priority, PriorityClass, Span};

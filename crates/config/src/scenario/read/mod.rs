@@ -9,13 +9,14 @@ pub(super) use tunables::tune;
 
 use super::draft::{CLIENTS, Draft, Facts, Group, Host};
 use super::{NrRequests, Path};
-use crate::document::{Document, Entry, Table, quoted};
+use crate::admission::contradicted;
+use crate::document::{Document, Entry, Table, join, quoted};
 use crate::key::{self, GROUP, HOST, PATH};
 use crate::nearest;
-use crate::read::{choice, contract, knobs};
+use crate::read::{choice, contract as read_contract, knobs};
 use std::ops::RangeInclusive;
-use weir_core::Span;
 use weir_core::elevator::Config as Elevator;
+use weir_core::{Contract, Span};
 
 const HOUR: Span = Span::from_secs(3600);
 
@@ -348,6 +349,22 @@ fn inner_groups<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft
             );
         }
     }
+}
+
+/// What a table promises, if it does not contradict itself.
+fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
+    let before = doc.found();
+    let contract = read_contract(doc, table);
+    if contract != Contract::DEFAULT
+        && doc.found() == before
+        && let Some((key, what, help)) = contradicted(&contract)
+    {
+        let span = table
+            .entry(key)
+            .map_or_else(|| table.span.clone(), |e| e.span);
+        doc.at(&span, &join(&table.path, key), what, help);
+    }
+    contract
 }
 
 /// Whether a table has a key of a contract.
