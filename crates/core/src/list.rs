@@ -155,6 +155,9 @@ mod tests {
                 (state >> 40) as usize % 2,
                 (state >> 50) % 4,
             );
+            if !links.contains(slot) {
+                assert_eq!(links.next(slot), None);
+            }
             if links.contains(slot) {
                 let which = usize::from(model[1].contains(&slot));
                 if act == 0 {

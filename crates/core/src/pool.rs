@@ -133,6 +133,7 @@ mod tests {
         let name = pool.generation(slot);
         assert_eq!(pool.get_named(slot, name), Some(&7));
         assert_eq!(pool.insert(8), None);
+        assert_eq!(pool.get_mut(slot), Some(&mut 7));
         pool.remove(slot);
         assert_eq!(pool.get_named(slot, name), None);
         assert_eq!(pool.get_mut(slot), None);

@@ -331,6 +331,28 @@ mod tests {
         for pair in sorted.windows(2) {
             assert_eq!(forest.prev(pair[1].2), Some(pair[0].2));
         }
+        for &(_, _, slot, _) in model {
+            let parent = forest.nodes[slot as usize].parent;
+            assert!(parent == NIL || priority(parent) > priority(slot));
+        }
+    }
+
+    #[test]
+    fn a_tree_that_grows_at_one_end_stays_flat() {
+        let mut forest = Sorted::new(4096);
+        let mut tree = Tree::EMPTY;
+        for slot in 0..4096 {
+            forest.insert(&mut tree, slot, u64::from(slot), 0);
+        }
+        let depth = |mut slot: u32| {
+            let mut depth = 0;
+            while slot != NIL {
+                (slot, depth) = (forest.nodes[slot as usize].parent, depth + 1);
+            }
+            depth
+        };
+        let deepest = (0..4096).map(depth).max().unwrap();
+        assert!(deepest <= 40, "{deepest} levels for 4096 slots");
     }
 
     #[test]

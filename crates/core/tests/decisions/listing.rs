@@ -77,35 +77,53 @@ fn sent(window: &[Decision]) -> String {
     text
 }
 
-/// FNV-1a over the decisions, folded to 32 bits.
-fn digest(window: &[Decision]) -> u32 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut add = |number: u64| {
+/// FNV-1a over numbers, folded to 32 bits.
+pub(crate) struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    pub(crate) fn add(&mut self, number: u64) {
         for byte in number.to_le_bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
-    };
+    }
+
+    pub(crate) fn all<const N: usize>(&mut self, numbers: [u64; N]) {
+        for number in numbers {
+            self.add(number);
+        }
+    }
+
+    pub(crate) fn value(&self) -> u32 {
+        (self.0 ^ self.0 >> 32) as u32
+    }
+}
+
+fn digest(window: &[Decision]) -> u32 {
+    let mut digest = Digest::default();
     for decision in window {
-        match decision {
+        let numbers = match decision {
             Decision::Sent(at, client, piece) => {
-                for number in [*at, *client as u64, piece.offset, u64::from(piece.length)] {
-                    add(number);
-                }
+                [*at, *client as u64, piece.offset, u64::from(piece.length)]
             }
             Decision::Answered(at, client, done) => {
                 let waits = done.waits;
-                for number in [
+                [
                     *at,
                     *client as u64,
                     waits.limit.as_nanos(),
                     waits.elevator.as_nanos(),
-                ] {
-                    add(number);
-                }
+                ]
             }
-        }
+        };
+        digest.all(numbers);
     }
-    (hash ^ hash >> 32) as u32
+    digest.value()
 }
 
 fn total(decisions: &[Decision], client: usize) -> String {

@@ -3,6 +3,7 @@
 //! A change of behaviour shows here first, as a diff to be read. `WEIR_BLESS=1 cargo test -p weir-core --test decisions` rewrites the
 //! tables in `tests/golden`.
 
+mod churn;
 mod client;
 mod drive;
 mod host;
@@ -11,14 +12,15 @@ mod scenes;
 
 use std::path::Path;
 
-/// Runs a scene and compares what was decided with its table.
-fn check(scene: &host::Scene) {
-    let found = listing::of(scene);
+use weir_core::elevator::{Config, bfq, contract};
+
+/// Compares what was decided with its table.
+fn check(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
-        .join(format!("{}.txt", scene.name));
+        .join(format!("{name}.txt"));
     if std::env::var_os("WEIR_BLESS").is_some() {
-        std::fs::write(&path, &found).unwrap();
+        std::fs::write(&path, found).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
     let line = found
@@ -40,7 +42,8 @@ macro_rules! tables {
     ($($scene:ident)*) => {
         $(#[test]
         fn $scene() {
-            check(&scenes::$scene());
+            let scene = scenes::$scene();
+            check(scene.name, &listing::of(&scene));
         })*
     };
 }
@@ -66,4 +69,18 @@ tables! {
     contract_disk_streams
     contract_disk_promises
     contract_tenants
+}
+
+#[test]
+fn churn() {
+    for (name, elevator) in [
+        ("churn-none", Config::None),
+        ("churn-bfq", Config::Bfq(bfq::Config::default())),
+        (
+            "churn-contract",
+            Config::Contract(contract::Config::default()),
+        ),
+    ] {
+        check(name, &churn::of(name, elevator));
+    }
 }
