@@ -6,8 +6,8 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_config::units::{Rate, Size};
-use weir_config::{Problem, Server, Storage, plan};
-use weir_core::{Capacity, Instant, Layer, Promised};
+use weir_config::{Problem, Server, Storage};
+use weir_core::{Capacity, Promised};
 use weir_report::{Column, Table};
 use weir_serve::backend::Found;
 use weir_serve::{Finding, Preflight, preflight};
@@ -74,13 +74,16 @@ fn summary(config: &Server) -> Result<String, Failure> {
         Column::number("of it"),
     ]);
     for drive in &config.drives {
-        let promised = promised(config, &drive.name)?;
+        let promised = weir_config::promised(config, drive);
+        let promised = promised.ok_or_else(|| {
+            Failure::Run(format!("drive {}: its contracts are refused", drive.name))
+        })?;
         let capacity = drive.capacity.map(|c| against(promised, c));
         let part = drive.capacity.map(|_| part(promised.millionths));
         let tenants = config.tenants.iter().filter(|t| t.drive == drive.name);
         table.row([
             drive.name.clone(),
-            drive.policy.name().to_owned(),
+            drive.policy.name.clone(),
             config.volumes_of(&drive.name).count().to_string(),
             tenants.count().to_string(),
             amount(promised),
@@ -143,16 +146,6 @@ fn about(bytes: u64) -> String {
         Some((name, shift)) => format!("{:.1}{name}", bytes as f64 / (1_u64 << shift) as f64),
         None => Size(bytes).to_string(),
     }
-}
-
-/// What a drive's contracts add up to, as the core counts it.
-fn promised(config: &Server, drive: &str) -> Result<Promised, Failure> {
-    let plan =
-        plan(config, drive).ok_or_else(|| Failure::Run(format!("there is no drive {drive}")))?;
-    let mut layer =
-        Layer::new(plan.config).map_err(|e| Failure::Run(format!("drive {drive}: {e}")))?;
-    let promised = layer.change(Instant::ZERO, &plan.edits);
-    promised.map_err(|e| Failure::Run(format!("drive {drive}: {e}")))
 }
 
 fn amount(promised: Promised) -> String {

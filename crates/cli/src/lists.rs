@@ -2,12 +2,6 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::policy::Policy;
-
-/// `weir policies`.
-pub(crate) fn policies() -> Result<(), Failure> {
-    list(Policy::ALL.map(|p| (p.name(), p.about())))
-}
 
 /// Names and what is to be said of them, one a line.
 pub(crate) fn list<'a>(lines: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Failure> {

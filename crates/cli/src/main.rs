@@ -14,7 +14,7 @@ mod leftovers;
 mod lists;
 mod log;
 mod output;
-mod policy;
+mod policies;
 mod progress;
 mod replay;
 mod scenario;
@@ -50,8 +50,8 @@ enum Command {
     Check(check::Options),
     /// Replay what `serve --record` wrote, and compare every decision
     Replay(replay::Options),
-    /// List the ways of sharing a drive
-    Policies,
+    /// List the ways of sharing a drive, or print one
+    Policies(policies::Options),
     /// List the modelled drives, show one, or fit one to what was published of it
     Drives(drives::Options),
     /// List what the demo and comparisons can play, or print one to begin from
@@ -78,7 +78,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Serve(options) => serve::run(options),
         Command::Check(options) => check::run(options),
         Command::Replay(options) => replay::run(options),
-        Command::Policies => lists::policies(),
+        Command::Policies(options) => policies::run(options),
         Command::Drives(options) => drives::run(options),
         Command::Scenarios(options) => scenario::run(options),
     }

@@ -134,6 +134,41 @@ fn drives() {
 }
 
 #[test]
+fn policies() {
+    let scratch = Scratch::new();
+    golden(
+        "policies",
+        &scratch,
+        &[
+            &["policies", "none"],
+            &["policies", "bfq"],
+            &["policies", "contract"],
+            &["policies", "io.max + bfq-linux + io.latency"],
+            &["policies", "bqf"],
+            &["policies", "nowhere.toml"],
+        ],
+    );
+    // What is printed is a policy; one that is another under the same name is refused.
+    let said = run(&scratch, &["policies", "bfq"]);
+    scratch.file("mine.toml", &said.out);
+    let again = run(&scratch, &["policies", "mine.toml"]);
+    assert_eq!((again.status, &again.out), (Some(0), &said.out));
+    scratch.file(
+        "mine.toml",
+        &said
+            .out
+            .replace("charge = \"service\"", "charge = \"linux\""),
+    );
+    let other = run(&scratch, &["policies", "mine.toml"]);
+    assert_eq!(other.status, Some(1));
+    assert!(
+        other.err.contains("give it a name of its own"),
+        "{}",
+        other.err
+    );
+}
+
+#[test]
 fn demo_refuses() {
     let scratch = Scratch::new();
     scratch.file("text", "not a device\n");

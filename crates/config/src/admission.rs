@@ -1,13 +1,14 @@
 //! Whether the drive can keep what its contracts promise: asked of the core itself, answered with names.
 
 use crate::check::promise_key;
-use crate::document::{Document, join};
+use crate::document::Document;
 use crate::measured::{self, rounded};
 use crate::places::Places;
-use crate::plan::{Member, Plan, plan};
+use crate::plan::{Member, Plan, plan, written_edits};
 use crate::problem::Problem;
 use crate::read::{Draft, path};
 use crate::server::{Drive, Server, is_promised};
+use crate::text::join;
 use crate::units::Rate;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -31,7 +32,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
     let Some(plan) = plan(&server, &drive.name) else {
         return;
     };
-    let mut edits = plan.edits.clone();
+    let mut edits = written_edits(&server, &plan);
     let mut layer = match scratch(&plan.config) {
         Ok(layer) => layer,
         Err(error) => {

@@ -1,16 +1,18 @@
 //! What tables say about each other: names that must exist, files that must differ, promises that must fit.
 
 use crate::admission;
-use crate::document::{Document, join, quoted};
+use crate::document::Document;
 use crate::nearest;
 use crate::plan::{PER_STREAM_RESERVED, streams};
+use crate::policy::{ClassKnob, Limit, Min, Policy, Target};
 use crate::problem::Problem;
 use crate::read::{Draft, path};
-use crate::server::{Cache, Drive, Policy, Server, Storage, Tenant, Volume, is_promised};
+use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, is_promised};
+use crate::text::{join, quoted};
 use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use weir_core::{Class, Contract};
+use weir_core::{Class, Contract, Knobs, Span};
 
 /// Most drives of one server.
 const DRIVES_MAX: usize = 1024;
@@ -72,31 +74,69 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
     true
 }
 
-/// What a file that is accepted says and the server will not do: promises under a policy that keeps none.
+/// What a file that is accepted says and the server will not do: parts of contracts that the drive's policy does not keep.
 pub fn warnings(server: &Server) -> Vec<Problem> {
     let contracts = server
         .tenants
         .iter()
-        .map(|t| ("tenant", &t.name, &t.drive, &t.contract));
+        .map(|t| ("tenant", &t.name, &t.drive, (&t.contract, t.knobs)));
     let volumes = server
         .volumes
         .iter()
-        .map(|v| ("volume", &v.name, &v.drive, &v.contract));
-    let contracts = contracts.chain(volumes).filter(|c| is_promised(c.3));
-    let warning = |(kind, name, drive, contract): (&str, &String, &String, &Contract)| {
-        let policy = &server.drive(drive)?.policy;
-        let what = match policy {
-            Policy::Contract(_) => return None,
-            Policy::None => {
-                "is not kept under policy \"none\", which serves first come, first served"
-            }
-            Policy::Bfq(_) => "is not kept under policy \"bfq\", which keeps shares only",
-        };
-        let key = join(&path(kind, name), promise_key(contract));
-        let help = "it counts against the capacity; policy \"contract\" would keep it".to_owned();
-        Some(server.places.problem(&key, what.to_owned(), Some(help)))
+        .map(|v| ("volume", &v.name, &v.drive, (&v.contract, v.knobs)));
+    let warnings = |(kind, name, drive, terms): (&str, &String, &String, (&Contract, Knobs))| {
+        let policy = server.drive(drive).map(|drive| &drive.policy);
+        let broken = policy.map_or_else(Vec::new, |policy| not_kept(policy, terms));
+        let at = path(kind, name);
+        let warning = broken
+            .into_iter()
+            .map(move |(key, what, help)| server.places.problem(&join(&at, key), what, Some(help)));
+        warning.collect::<Vec<_>>()
     };
-    contracts.filter_map(warning).collect()
+    contracts.chain(volumes).flat_map(warnings).collect()
+}
+
+/// The keys of a contract that a policy does not keep, what it does with them, and what would keep them.
+fn not_kept(
+    policy: &Policy,
+    (contract, knobs): (&Contract, Knobs),
+) -> Vec<(&'static str, String, String)> {
+    let name = quoted(&policy.name);
+    let does = |what: &str| format!("is not kept under policy {name}, which {what}");
+    let ignores = match &policy.elevator {
+        weir_core::elevator::Config::None => "serves first come, first served",
+        _ => "ignores it",
+    };
+    let keep = "it counts against the capacity; policy \"contract\" would keep it";
+    let mut all = Vec::new();
+    if contract.min > 0 || contract.min_iops > 0 {
+        let what = match policy.mapping.min {
+            Min::Kept => None,
+            Min::Weight if contract.min > 0 => Some("makes a weight of it"),
+            Min::Limit => Some("makes a limit of it"),
+            Min::Weight | Min::Ignored => Some(ignores),
+        };
+        let key = if contract.min > 0 { "min" } else { "min_iops" };
+        all.extend(what.map(|what| (key, does(what), keep.to_owned())));
+    }
+    if contract.class == Class::Realtime && policy.mapping.class == ClassKnob::Ignored {
+        all.push(("class", does(ignores), keep.to_owned()));
+    }
+    let with = |controller| {
+        let word = quoted(&format!("{} + {controller}", policy.word()));
+        if policy.is_from_file() {
+            format!("add {controller} to the controllers of its file")
+        } else {
+            format!("policy {word} would keep it")
+        }
+    };
+    if contract.max.is_limited() && policy.mapping.max == Limit::Ignored {
+        all.push(("max", does("has no io.max"), with("io.max")));
+    }
+    if knobs.latency > Span::ZERO && policy.mapping.latency == Target::Ignored {
+        all.push(("latency", does("has no io.latency"), with("io.latency")));
+    }
+    all
 }
 
 /// Drives and tenants that are named must exist, and a tenant's volumes lie on its drive.

@@ -4,6 +4,7 @@ use crate::key::{self, Shape};
 use crate::nearest;
 use crate::places::Places;
 use crate::problem::Problem;
+use crate::text::{join, quoted};
 use crate::units::{Rate, Size, Time, UnitError};
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
@@ -281,6 +282,25 @@ impl<'a> Entry<'a> {
         None
     }
 
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        doc: &mut Document<'_>,
+        choices: &[(&str, T)],
+    ) -> Option<T> {
+        let names: Vec<String> = choices.iter().map(|c| format!("\"{}\"", c.0)).collect();
+        let wanted = format!("one of {}", names.join(", "));
+        let word = self.text(doc, &wanted, "")?;
+        let found = choices.iter().find(|c| c.0 == word);
+        if found.is_none() {
+            let what = format!("{} is not {wanted}", quoted(word));
+            let near = nearest::name(word, choices.iter().map(|c| c.0));
+            let help = near.map_or_else(String::new, |n| format!("did you mean \"{n}\"?"));
+            doc.wrong(self, what, &help);
+        }
+        found.map(|c| c.1)
+    }
+
     /// `true` or `false`.
     pub(crate) fn boolean(&self, doc: &mut Document<'_>) -> Option<bool> {
         if let DeValue::Boolean(value) = self.value {
@@ -493,30 +513,5 @@ impl<'a> Entry<'a> {
             DeValue::Array(_) => "an array".to_owned(),
             DeValue::Table(_) => "a table".to_owned(),
         }
-    }
-}
-
-/// A string in quotes, shortened if it is long.
-pub(crate) fn quoted(text: &str) -> String {
-    const SHOWN: usize = 80;
-    if text.chars().nth(SHOWN).is_none() {
-        return format!("{text:?}");
-    }
-    let head: String = text.chars().take(SHOWN).collect();
-    format!("{head:?}...")
-}
-
-/// A key's path, quoted where TOML would have it.
-pub(crate) fn join(path: &str, key: &str) -> String {
-    let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    let key = if !key.is_empty() && key.bytes().all(bare) {
-        key.to_owned()
-    } else {
-        format!("{key:?}")
-    };
-    if path.is_empty() {
-        key
-    } else {
-        format!("{path}.{key}")
     }
 }

@@ -32,6 +32,7 @@ mod note;
 pub mod parameter;
 mod places;
 mod plan;
+pub mod policy;
 mod print;
 mod problem;
 pub mod profile;
@@ -40,18 +41,21 @@ mod reload;
 pub mod scenario;
 mod server;
 pub mod sheet;
+mod text;
+mod tunable;
 pub mod units;
 
 pub use admission::explain;
 pub use check::warnings;
 pub use listen::{Address, Id, Limits, Listen, Owner};
 pub use load::{load, load_again, parse};
-pub use note::notes;
+pub use note::{notes, promised};
 pub use plan::{Member, Plan, Slot, plan};
+pub use policy::Policy;
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
 pub use server::{
-    Cache, Drive, DriveLimits, Policy, Server, Storage, Tenant, Test, ThreadPriority, Volume,
+    Cache, Drive, DriveLimits, Server, Storage, Tenant, Test, ThreadPriority, Volume,
 };
 
 /// What a process permits a file to say.

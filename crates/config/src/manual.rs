@@ -3,7 +3,10 @@
 use crate::key::{self, Key, Shape, Usual};
 use crate::parameter::{KINDS, Kind, Parameter, Unit};
 use crate::scenario::fio;
+use crate::{policy, tunable};
 use std::fmt::Write as _;
+use weir_core::elevator;
+use weir_core::tunable::Tunable;
 
 /// The page, as Markdown.
 pub fn page() -> String {
@@ -15,6 +18,16 @@ pub fn page() -> String {
             heading(&mut page, "Contracts", about);
             keys(&mut page, key::CONTRACTS);
         }
+    }
+    page += POLICIES;
+    for policy in policy::all() {
+        let _ = writeln!(page, "- `\"{}\"`: {}", policy.name, policy.summary());
+    }
+    for shape in [&key::POLICY, &key::KNOBS, &key::DERIVED, &key::BUDGET] {
+        section(&mut page, shape);
+    }
+    for (kind, tunables) in tunable::tables() {
+        tuned(&mut page, kind, tunables);
     }
     page += MODELS;
     for kind in KINDS {
@@ -119,8 +132,8 @@ way round with `kb_base=1000`. Times are seconds where fio has seconds, and micr
 const INTRODUCTION: &str = "\
 # Every key
 
-This page is printed from the tables that the parser reads by (`crates/config/src/key`, `crates/config/src/parameter`), and a test keeps the
-two equal; `WEIR_BLESS=1 cargo test -p weir-config --test manual` prints it anew.
+This page is printed from the tables that the parser reads by (`crates/config/src/key`, `crates/config/src/parameter`, the
+core's tables of tunables), and a test keeps the two equal; `WEIR_BLESS=1 cargo test -p weir-config --test manual` prints it anew.
 
 Files are TOML. A number that has a unit is a string and says it:
 
@@ -135,6 +148,24 @@ A reload (SIGHUP) puts contracts, capacities, volumes and tenants that came, wen
 server runs, and a reload that would change it is refused.
 
 ## The server's file
+";
+
+const POLICIES: &str = "
+## Policies
+
+A policy says how a drive is shared: an elevator with its tunables, controllers before it, and what becomes of each part of a contract. The
+`policy` of a drive in the server's file, `--policy` of `weir demo` and `weir compare`, the simulator and the search mean the same by it. It is
+
+- a name: `weir policies` lists those that come with Weir, and `weir policies NAME` prints one, to be copied and changed;
+- a name with controllers behind it: `\"bfq + io.latency\"`. What the policy has anyway changes nothing: `\"bfq + io.max\"` is `\"bfq\"`;
+- the path of a policy's file, with a slash in it or `.toml` at its end.
+
+A server never refuses a contract because its drive's policy does not keep it: `weir check` and the server's log warn of each key that is not
+kept, and say what is done with it instead. A min counts against the capacity all the same. Only a drive whose min is `\"kept\"` keeps it:
+under `\"none\"` it does nothing, under `\"bfq\"` and `\"bfq-linux\"` it is a weight.
+
+Those that come with Weir:
+
 ";
 
 const MODELS: &str = "
@@ -195,6 +226,29 @@ fn keys(page: &mut String, keys: &[Key]) {
         let _ = writeln!(
             page,
             "| `{name}` | {kind} | {usual} | {about} | `{name} = {example}` |"
+        );
+    }
+}
+
+/// The tunables of an elevator.
+fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
+    let about = format!(
+        "Tunables of elevator `\"{0}\"`: in `[{0}]` of a policy's file, and beside `policy` of a drive in the server's file, where they are \
+         set for that drive alone. Linux's names where Linux has them; where Linux has plain numbers of milliseconds, KiB or sectors, units \
+         are written here.",
+        kind.name
+    );
+    heading(page, &format!("`{}`", tunable::called(kind)), &about);
+    *page += "\n| key | is | if left out | does | from |\n| --- | --- | --- | --- | --- |\n";
+    for tunable in tunables {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | `{}` | {} | {} |",
+            tunable.name,
+            tunable::bounds(tunable),
+            tunable::toml(tunable, tunable.default),
+            tunable.about,
+            tunable.source
         );
     }
 }

@@ -1,8 +1,8 @@
 //! What may have been meant by a name that does not exist.
 
-use crate::document::quoted;
 use crate::key::{self, Shape};
-use crate::parameter;
+use crate::text::quoted;
+use crate::{parameter, tunable};
 
 /// The candidate that is nearest to `word`, if any is near.
 pub(crate) fn name<'a>(
@@ -54,7 +54,13 @@ pub(crate) fn key(word: &str, called: &str, keys: &[&str], family: &[&Shape]) ->
     let others = family.iter().filter(|s| s.name != key::TEST.name);
     let others = others.map(|s| (s.name, s.names()));
     let models = parameter::KINDS.iter().map(|k| (k.called, k.keys()));
-    let others: Vec<_> = others.chain(models).collect();
+    let tunables =
+        tunable::tables().map(|(kind, all)| (tunable::called(kind), tunable::names(all)));
+    let tunables: Vec<_> = tunables.collect();
+    let tunables = tunables
+        .iter()
+        .map(|(called, keys)| (called.as_str(), keys.clone()));
+    let others: Vec<_> = others.chain(tunables).chain(models).collect();
     if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {
         return format!("\"{linux}\" belongs in {other}");
     }

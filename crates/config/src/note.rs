@@ -2,10 +2,10 @@
 
 use crate::admission::scratch;
 use crate::measured::rounded;
-use crate::plan::plan;
+use crate::plan::{plan, written_edits};
 use crate::problem::Problem;
 use crate::read::path;
-use crate::server::{Drive, Policy, Server};
+use crate::server::{Drive, Server};
 use crate::units::{Rate, Size};
 use weir_core::{Capacity, Instant, Op, Promised};
 use weir_drive::Config;
@@ -20,7 +20,7 @@ const SMALL: u64 = 4096;
 pub fn notes(server: &Server) -> Vec<Problem> {
     let drives = server.drives.iter();
     // Under another policy no promise is kept, which is a warning.
-    let drives = drives.filter(|d| matches!(d.policy, Policy::Contract(_)));
+    let drives = drives.filter(|d| d.policy.keeps_min());
     let of = |drive: &Drive| {
         let promised = promised(server, drive)?;
         let texts = [in_bytes(promised, drive), in_requests(promised, drive)];
@@ -158,9 +158,10 @@ fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static st
     })
 }
 
-/// What a drive's contracts add up to, as the core counts it.
-fn promised(server: &Server, drive: &Drive) -> Option<Promised> {
+/// What a drive's contracts add up to as they are written, whatever its policy makes of them.
+pub fn promised(server: &Server, drive: &Drive) -> Option<Promised> {
     let plan = plan(server, &drive.name)?;
     let mut layer = scratch(&plan.config).ok()?;
-    layer.change(Instant::ZERO, &plan.edits).ok()
+    let edits = written_edits(server, &plan);
+    layer.change(Instant::ZERO, &edits).ok()
 }

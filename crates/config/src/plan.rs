@@ -1,9 +1,10 @@
 //! What a drive's part of the file comes to for the core: its configuration, and slot numbers for names.
 
+use crate::policy::Setup;
 use crate::server::{Drive, Server, Tenant, Volume};
 use std::collections::BTreeMap;
 use std::iter;
-use weir_core::{Config, DriveShape, Edit, GroupId, Knobs, Limits, ROOT, SpaceId, control};
+use weir_core::{Config, DriveShape, Edit, GroupId, Knobs, Limits, ROOT, SpaceId};
 
 /// Live requests that every connection may have however full its drive is, or fewer if it may not have as many.
 pub(crate) const PER_STREAM_RESERVED: u32 = 4;
@@ -90,30 +91,50 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
         volumes,
         tenants,
     };
-    plan.edits = fresh_edits(server, &plan);
+    plan.edits = fresh_edits(server, &plan, &setup(server, drive));
     Some(plan)
 }
 
+/// The policy of a drive, set up for the contracts on it.
+pub(crate) fn setup(server: &Server, drive: &Drive) -> Setup {
+    let tenants = server.tenants.iter().filter(|t| t.drive == drive.name);
+    let contracts = tenants.map(|t| &t.contract);
+    let volumes = server.volumes_of(&drive.name).map(|v| &v.contract);
+    drive
+        .policy
+        .set_up(drive.capacity, contracts.chain(volumes))
+}
+
+/// What [`Plan::edits`] would be if the core were told of contracts as they are written: for admission, which counts what is promised
+/// whatever the policy makes of it.
+pub(crate) fn written_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
+    fresh_edits(server, plan, &Setup::written())
+}
+
 /// The edits that bring an empty layer to what the server says, in the plan's slots.
-pub(crate) fn fresh_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
+pub(crate) fn fresh_edits(server: &Server, plan: &Plan, setup: &Setup) -> Vec<Edit> {
     let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
     for tenant in server.tenants.iter().filter(|t| t.drive == plan.drive) {
-        edits.extend(add_tenant(plan, tenant));
+        edits.extend(add_tenant(plan, setup, tenant));
     }
     for volume in server.volumes_of(&plan.drive) {
-        edits.extend(add_volume(plan, volume));
+        edits.extend(add_volume(plan, setup, volume));
     }
     edits
 }
 
-pub(crate) fn add_tenant(plan: &Plan, tenant: &Tenant) -> impl Iterator<Item = Edit> {
+pub(crate) fn add_tenant(
+    plan: &Plan,
+    setup: &Setup,
+    tenant: &Tenant,
+) -> impl Iterator<Item = Edit> + use<> {
     let id = plan.tenants[&tenant.name];
     let group = Edit::AddGroup {
         id,
         parent: ROOT,
-        contract: tenant.contract,
+        contract: setup.contract(tenant.contract),
     };
-    iter::once(group).chain(set_knobs(id, tenant.knobs))
+    iter::once(group).chain(set_knobs(id, setup.knobs(tenant.knobs)))
 }
 
 /// The edit that sets the knobs of a group that has just come, if any is set.
@@ -121,20 +142,24 @@ fn set_knobs(id: GroupId, knobs: Knobs) -> Option<Edit> {
     (knobs != Knobs::NONE).then_some(Edit::SetKnobs { id, knobs })
 }
 
-pub(crate) fn add_volume(plan: &Plan, volume: &Volume) -> impl Iterator<Item = Edit> {
+pub(crate) fn add_volume(
+    plan: &Plan,
+    setup: &Setup,
+    volume: &Volume,
+) -> impl Iterator<Item = Edit> + use<> {
     let slot = plan.volumes[&volume.name];
     let parent = volume.tenant.as_ref().and_then(|t| plan.tenants.get(t));
     let group = Edit::AddGroup {
         id: slot.group,
         parent: parent.copied().unwrap_or(ROOT),
-        contract: volume.contract,
+        contract: setup.contract(volume.contract),
     };
     let space = volume.size.map(|size| Edit::SetSpace {
         id: slot.space,
         size: Some(size),
     });
     iter::once(group)
-        .chain(set_knobs(slot.group, volume.knobs))
+        .chain(set_knobs(slot.group, setup.knobs(volume.knobs)))
         .chain(space)
 }
 
@@ -146,6 +171,7 @@ pub(crate) fn streams(limits: &crate::Limits) -> u32 {
 /// The core's configuration.
 pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
     let per_stream = server.limits.requests_per_connection;
+    let setup = setup(server, drive);
     Config {
         limits: Limits {
             requests: drive.limits.requests,
@@ -164,7 +190,7 @@ pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
             rotational: drive.rotational,
             capacity: drive.capacity,
         },
-        controllers: control::Config::default(),
-        elevator: drive.policy.elevator(),
+        controllers: setup.controllers,
+        elevator: setup.elevator,
     }
 }

@@ -1,11 +1,13 @@
 //! A server written back as a file: every key that has a value, defaults included, in one order and in the shortest units.
 
 use crate::listen::{Id, Owner};
+use crate::policy::{Budget, Policy};
 use crate::profile;
-use crate::server::{Cache, Drive, Policy, Server, Storage, Volume};
+use crate::server::{Cache, Drive, Server, Storage, Volume};
+use crate::text::Quoted;
+use crate::tunable;
 use crate::units::{Rate, Size, Time};
 use std::fmt::{self, Display, Formatter, Write as _};
-use weir_core::elevator::{bfq, contract};
 use weir_core::{Class, Contract, Knobs, Max, Span};
 
 /// Prints a file that reads back as an equal server.
@@ -34,26 +36,9 @@ impl Display for Server {
     }
 }
 
-/// A string as TOML has it.
-pub(crate) struct Quoted<'a>(pub(crate) &'a str);
-
-impl Display for Quoted<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_char('"')?;
-        for c in self.0.chars() {
-            match c {
-                '"' | '\\' => write!(f, "\\{c}")?,
-                c if c.is_control() => write!(f, "\\u{:04X}", u32::from(c))?,
-                c => f.write_char(c)?,
-            }
-        }
-        f.write_char('"')
-    }
-}
-
 fn print_drive(f: &mut Formatter<'_>, drive: &Drive) -> fmt::Result {
     writeln!(f, "[drive.{}]", Quoted(&drive.name))?;
-    writeln!(f, "policy = \"{}\"", drive.policy.name())?;
+    writeln!(f, "policy = {}", Quoted(drive.policy.word()))?;
     if let Some(capacity) = drive.capacity {
         let (read, write) = (Rate(capacity.read), Rate(capacity.write));
         write!(f, "capacity = {{ read = \"{read}\", write = \"{write}\"")?;
@@ -83,58 +68,23 @@ fn print_drive(f: &mut Formatter<'_>, drive: &Drive) -> fmt::Result {
         "volumes = {}, tenants = {} }}",
         limits.volumes, limits.tenants
     )?;
-    match &drive.policy {
-        Policy::Bfq(config) => print_bfq(f, config)?,
-        Policy::Contract(config) => print_contract_tunables(f, config)?,
-        Policy::None => {}
-    }
+    print_tunables(f, &drive.policy)?;
     writeln!(f)
 }
 
-fn print_bfq(f: &mut Formatter<'_>, config: &bfq::Config) -> fmt::Result {
-    let time =
-        |f: &mut Formatter<'_>, key: &str, value| writeln!(f, "bfq.{key} = \"{}\"", Time(value));
-    time(f, "fifo_expire_sync", config.fifo_expire_sync)?;
-    time(f, "fifo_expire_async", config.fifo_expire_async)?;
-    time(f, "slice_idle", config.slice_idle)?;
-    time(f, "timeout_sync", config.timeout_sync)?;
-    let back_seek_max = Size(u64::from(config.back_seek_max) * 1024);
-    writeln!(f, "bfq.back_seek_max = \"{back_seek_max}\"")?;
-    writeln!(f, "bfq.back_seek_penalty = {}", config.back_seek_penalty)?;
-    let max_budget = Size(u64::from(config.max_budget) * 512);
-    writeln!(f, "bfq.max_budget = \"{max_budget}\"")?;
-    writeln!(f, "bfq.strict_guarantees = {}", config.strict_guarantees)?;
-    writeln!(
-        f,
-        "bfq.async_charge_factor = {}",
-        config.async_charge_factor
-    )?;
-    writeln!(f, "bfq.seeky_threshold = {}", config.seeky_threshold)?;
-    writeln!(f, "bfq.low_latency = {}", config.low_latency)?;
-    writeln!(f, "bfq.injection = {}", config.injection)?;
-    writeln!(f, "bfq.merge = {}", config.merge)?;
-    writeln!(f, "bfq.stable_merge = {}", config.stable_merge)?;
-    let charge = match config.charge {
-        bfq::Charge::Linux => "linux",
-        bfq::Charge::Service => "service",
+/// Every tunable but one that follows from the contracts.
+fn print_tunables(f: &mut Formatter<'_>, policy: &Policy) -> fmt::Result {
+    let Some(tuned) = policy.elevator.tuned() else {
+        return Ok(());
     };
-    writeln!(f, "bfq.charge = \"{charge}\"")
-}
-
-fn print_contract_tunables(f: &mut Formatter<'_>, config: &contract::Config) -> fmt::Result {
-    let excess = match config.excess {
-        contract::Excess::Time => "time",
-        contract::Excess::Bytes => "bytes",
-    };
-    writeln!(f, "contract.excess = \"{excess}\"")?;
-    writeln!(f, "contract.catch_up = \"{}\"", Time(config.catch_up))?;
-    writeln!(f, "contract.forget = \"{}\"", Time(config.forget))?;
-    writeln!(
-        f,
-        "contract.idle_class_timeout = \"{}\"",
-        Time(config.idle_class_timeout)
-    )?;
-    writeln!(f, "contract.bound_in_flight = {}", config.bound_in_flight)
+    let table = policy.elevator.kind().name;
+    for (place, tunable) in tuned.tunables().iter().enumerate() {
+        if policy.budget.is_none() || tunable.name != Budget::TUNABLE {
+            let value = tunable::toml(tunable, tuned.get(place));
+            writeln!(f, "{table}.{} = {value}", tunable.name)?;
+        }
+    }
+    Ok(())
 }
 
 fn print_listen(f: &mut Formatter<'_>, server: &Server) -> fmt::Result {

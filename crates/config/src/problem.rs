@@ -26,6 +26,17 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
+impl Problem {
+    /// Where it is and what is wrong, without the help: for another file that names this one.
+    pub(crate) fn located(&self) -> String {
+        let alone = Self {
+            help: None,
+            ..self.clone()
+        };
+        alone.to_string()
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.file.is_empty() {

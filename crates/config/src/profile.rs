@@ -6,13 +6,14 @@
 #![doc = include_str!("../profiles/scsi-debug.toml")]
 //! ```
 
-use crate::document::{Document, Table, quoted};
+use crate::document::{Document, Table};
 use crate::key::PROFILE;
 use crate::load::{text, whole};
 use crate::parameter::parameters;
-use crate::print::Quoted;
 use crate::problem::Problem;
 use crate::read;
+use crate::text::Quoted;
+use crate::text::quoted;
 use crate::{nearest, parameter};
 use std::fmt::Write as _;
 use std::path::Path;

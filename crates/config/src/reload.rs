@@ -1,11 +1,11 @@
 //! From a running server's file to the next one: what changes, or why it cannot.
 
-use crate::document::{join, quoted};
 use crate::listen::{Limits, Listen};
-use crate::plan::{Plan, Slot, add_tenant, add_volume, config, fresh_edits};
+use crate::plan::{Plan, Slot, add_tenant, add_volume, config, fresh_edits, setup};
 use crate::problem::Problem;
 use crate::read::path;
 use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume};
+use crate::text::{join, quoted};
 use crate::units::{Size, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -146,15 +146,22 @@ impl Fixed<'_> {
 
     fn drive(&mut self, was: &Drive, now: &Drive) {
         let at = path("drive", &now.name);
-        if was.policy.name() != now.policy.name() {
+        if was.policy.word() != now.policy.word() {
             let what = format!(
                 "cannot change from \"{}\" to \"{}\"",
-                was.policy.name(),
-                now.policy.name()
+                was.policy.word(),
+                now.policy.word()
             );
             self.refuse(&join(&at, "policy"), &what, RESTART);
         } else if was.policy != now.policy {
-            self.refuse(&join(&at, now.policy.name()), "cannot change", RESTART);
+            // The tunables beside it, or what its file says.
+            let tunables = join(&at, now.policy.elevator.kind().name);
+            let key = if self.new.is_written(&tunables) || self.old.is_written(&tunables) {
+                tunables
+            } else {
+                join(&at, "policy")
+            };
+            self.refuse(&key, "cannot change", RESTART);
         }
         if was.model == now.model {
             self.values(&at, &shape_values(was), &shape_values(now));
@@ -268,26 +275,17 @@ fn drive_reload(
         volumes,
         tenants,
     };
-    plan.edits = fresh_edits(new, &plan);
-    let gone: Vec<&String> = was
-        .volumes
-        .keys()
-        .filter(|v| !plan.volumes.contains_key(*v))
-        .collect();
-    let mut edits = Vec::new();
-    for name in &gone {
-        let slot = was.volumes[*name];
-        edits.push(Edit::SetSpace {
-            id: slot.space,
-            size: None,
-        });
-        edits.push(Edit::RemoveGroup(slot.group));
-    }
-    let tenants = was
-        .tenants
-        .iter()
-        .filter(|t| !plan.tenants.contains_key(t.0));
-    edits.extend(tenants.map(|t| Edit::RemoveGroup(*t.1)));
+    // What follows from the contracts is worked out when the drive starts.
+    plan.config.elevator = was.config.elevator.clone();
+    let now = setup(new, drive);
+    plan.edits = fresh_edits(new, &plan, &now);
+    // What is told of one contract may follow from others.
+    let before = old.drive(&drive.name).map(|drive| setup(old, drive));
+    let told = |contract, knobs| {
+        let before = before.as_ref()?;
+        Some((before.contract(contract), before.knobs(knobs)))
+    };
+    let (removed, mut edits) = removals(was, &plan);
     if old
         .drive(&drive.name)
         .is_some_and(|d| d.capacity != drive.capacity)
@@ -296,11 +294,14 @@ fn drive_reload(
     }
     for tenant in new.tenants.iter().filter(|t| t.drive == drive.name) {
         match old.tenant(&tenant.name) {
-            _ if !was.tenants.contains_key(&tenant.name) => edits.extend(add_tenant(&plan, tenant)),
+            _ if !was.tenants.contains_key(&tenant.name) => {
+                edits.extend(add_tenant(&plan, &now, tenant));
+            }
             before => {
-                let before = before.map(|b| (b.contract, b.knobs));
+                let before = before.and_then(|b| told(b.contract, b.knobs));
                 let id = plan.tenants[&tenant.name];
-                edits.extend(changed_terms(id, before, tenant.contract, tenant.knobs));
+                let terms = (now.contract(tenant.contract), now.knobs(tenant.knobs));
+                edits.extend(changed_terms(id, before, terms));
             }
         }
     }
@@ -308,27 +309,27 @@ fn drive_reload(
     for volume in new.volumes_of(&drive.name) {
         match old.volume(&volume.name) {
             _ if !was.volumes.contains_key(&volume.name) => {
-                edits.extend(add_volume(&plan, volume));
+                edits.extend(add_volume(&plan, &now, volume));
                 added.push(volume.name.clone());
             }
             before => {
-                let before = before.map(|b| (b.contract, b.knobs));
                 let id = plan.volumes[&volume.name].group;
-                let terms = changed_terms(id, before, volume.contract, volume.knobs);
-                let edits_before = edits.len();
-                edits.extend(terms);
-                if edits.len() > edits_before {
+                let terms = (now.contract(volume.contract), now.knobs(volume.knobs));
+                let told = before.and_then(|b| told(b.contract, b.knobs));
+                edits.extend(changed_terms(id, told, terms));
+                let written = (volume.contract, volume.knobs);
+                if before.is_none_or(|b| (b.contract, b.knobs) != written) {
                     changed.push(volume.name.clone());
                 }
             }
         }
     }
     Ok(DriveReload {
+        plan,
         edits,
         added,
-        removed: gone.into_iter().cloned().collect(),
+        removed,
         changed,
-        plan,
     })
 }
 
@@ -336,14 +337,31 @@ fn drive_reload(
 fn changed_terms(
     id: GroupId,
     before: Option<(Contract, Knobs)>,
-    contract: Contract,
-    knobs: Knobs,
+    (contract, knobs): (Contract, Knobs),
 ) -> impl Iterator<Item = Edit> {
     let other_contract = before.is_none_or(|b| b.0 != contract);
     let other_knobs = before.is_none_or(|b| b.1 != knobs);
     let contract = other_contract.then_some(Edit::SetContract { id, contract });
     let knobs = other_knobs.then_some(Edit::SetKnobs { id, knobs });
     contract.into_iter().chain(knobs)
+}
+
+/// The volumes that go, and the edits that remove them and the tenants that go.
+fn removals(was: &Plan, now: &Plan) -> (Vec<String>, Vec<Edit>) {
+    let volumes = was.volumes.iter();
+    let gone: Vec<_> = volumes.filter(|v| !now.volumes.contains_key(v.0)).collect();
+    let mut edits = Vec::new();
+    for (_, slot) in &gone {
+        edits.push(Edit::SetSpace {
+            id: slot.space,
+            size: None,
+        });
+        edits.push(Edit::RemoveGroup(slot.group));
+    }
+    let tenants = was.tenants.iter();
+    let tenants = tenants.filter(|t| !now.tenants.contains_key(t.0));
+    edits.extend(tenants.map(|t| Edit::RemoveGroup(*t.1)));
+    (gone.into_iter().map(|v| v.0.clone()).collect(), edits)
 }
 
 type Slots = (BTreeMap<String, Slot>, BTreeMap<String, GroupId>);

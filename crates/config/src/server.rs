@@ -1,11 +1,11 @@
 //! What the server's file says, as plain typed values.
 
-use crate::document::join;
 use crate::listen::{Limits, Listen};
 use crate::places::Places;
+use crate::policy::Policy;
 use crate::problem::Problem;
+use crate::text::join;
 use std::path::PathBuf;
-use weir_core::elevator::{self, bfq, contract};
 use weir_core::{Capacity, Contract, Knobs};
 
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
@@ -75,7 +75,7 @@ impl Server {
     }
 
     /// The volumes of a drive, by name.
-    pub fn volumes_of<'a>(&'a self, drive: &'a str) -> impl Iterator<Item = &'a Volume> {
+    pub fn volumes_of<'a>(&'a self, drive: &'a str) -> impl Iterator<Item = &'a Volume> + Clone {
         self.volumes.iter().filter(move |v| v.drive == drive)
     }
 }
@@ -115,44 +115,6 @@ pub struct DriveLimits {
     pub volumes: u32,
     /// Tenants it can have, likewise: 0 to 65536.
     pub tenants: u32,
-}
-
-/// How a drive is shared (`policy`).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Policy {
-    /// Keeps contracts: the default.
-    Contract(contract::Config),
-    /// First come, first served.
-    None,
-    /// Linux's Budget Fair Queueing, with its tunables.
-    Bfq(bfq::Config),
-}
-
-impl Policy {
-    /// Its name in the file.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Contract(_) => "contract",
-            Self::None => "none",
-            Self::Bfq(_) => "bfq",
-        }
-    }
-
-    /// The core's elevator for it.
-    pub fn elevator(&self) -> elevator::Config {
-        match self {
-            Self::Contract(config) => elevator::Config::Contract(*config),
-            Self::None => elevator::Config::None,
-            Self::Bfq(config) => elevator::Config::Bfq(config.clone()),
-        }
-    }
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self::Contract(contract::Config::default())
-    }
 }
 
 /// What a client sees as one disk: an NBD export (`[volume.NAME]`).

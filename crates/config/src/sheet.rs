@@ -8,12 +8,13 @@
 #![doc = include_str!("../sheets/plextor-px-256m5s.toml")]
 //! ```
 
-use crate::document::{Document, Entry, Table, quoted};
+use crate::document::{Document, Entry, Table};
 use crate::key::{FIGURE, FIT, PLAUSIBLE, SHEET};
 use crate::load::{text, whole};
 use crate::parameter::{self, Parameter};
 use crate::problem::Problem;
 use crate::profile::{self, Profile};
+use crate::text::quoted;
 use crate::units::{Rate, Time};
 use std::path::Path;
 use weir_drive::Config;

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_config::fuzz::scenario_text;
+use weir_config::policy;
 use weir_config::profile;
 use weir_config::scenario::{self, Choice, Script};
 use weir_core::elevator;
@@ -129,9 +130,9 @@ fn a_case_then_the_drive_then_the_policy_is_put_in() {
             policy,
             seconds: None,
         };
-        let mut tuned = elevator::Config::Bfq(elevator::bfq::Config::default());
+        let mut tuned = policy::find("bfq").expect("it comes with Weir");
         script.tune(&choice, &mut tuned).unwrap();
-        let elevator::Config::Bfq(bfq) = tuned else {
+        let elevator::Config::Bfq(bfq) = tuned.elevator else {
             panic!("another elevator")
         };
         assert_eq!(bfq.slice_idle.as_nanos(), idle, "{policy}");

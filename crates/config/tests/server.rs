@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use weir_config::policy;
 use weir_config::{
     Address, Cache, Id, Limits, Member, Options, Owner, Policy, Server, Storage, ThreadPriority,
     explain, load, load_again, parse, plan, warnings,
@@ -21,6 +22,10 @@ fn read(text: &str) -> Server {
     parse("", &format!("{listen}{text}"), &Options::default()).expect("accepted")
 }
 
+fn policy(name: &str) -> Policy {
+    policy::find(name).expect("it comes with Weir")
+}
+
 #[test]
 fn the_example_of_the_design() {
     let server = corpus("design.toml");
@@ -28,7 +33,7 @@ fn the_example_of_the_design() {
         panic!("{:?}", server.drives)
     };
     assert_eq!(drive.name, "fast");
-    assert_eq!(drive.policy, Policy::Bfq(bfq::Config::default()));
+    assert_eq!(drive.policy, policy("bfq"));
     let capacity = Capacity {
         read: 160_000_000,
         write: 120_000_000,
@@ -103,7 +108,8 @@ fn every_key_of_drives_arrives() {
         idle_class_timeout: Span::ZERO,
         bound_in_flight: false,
     };
-    assert_eq!(disk.policy, Policy::Contract(tuned));
+    assert_eq!(disk.policy.name, "contract");
+    assert_eq!(disk.policy.elevator, Elevator::Contract(tuned));
     let linux = server.drive("linux").unwrap();
     let tuned = bfq::Config {
         fifo_expire_sync: Span::from_millis(100),
@@ -122,13 +128,13 @@ fn every_key_of_drives_arrives() {
         stable_merge: true,
         charge: bfq::Charge::Service,
     };
-    assert_eq!(linux.policy, Policy::Bfq(tuned.clone()));
-    assert_eq!(linux.policy.elevator(), Elevator::Bfq(tuned));
+    assert_eq!(linux.policy.name, "bfq");
+    assert_eq!(linux.policy.elevator, Elevator::Bfq(tuned));
     let demo = weir_drive::Config::Null(weir_drive::null::Config::demo());
     assert_eq!(linux.model, Some(demo.clone()));
     assert_eq!(linux.capacity, demo.capacity());
     assert_eq!((linux.tags, linux.max_transfer), (32, 128 << 10));
-    assert_eq!(server.drive("plain").unwrap().policy, Policy::None);
+    assert_eq!(server.drive("plain").unwrap().policy, policy("none"));
 }
 
 #[test]
@@ -190,7 +196,7 @@ fn every_key_of_volumes_arrives() {
 fn what_is_left_out() {
     let server = read("[drive.d]\n[drive.disk]\nrotational = true\n");
     let drive = server.drive("d").unwrap();
-    assert_eq!(drive.policy, Policy::Contract(contract::Config::default()));
+    assert_eq!(drive.policy, policy("contract"));
     assert_eq!(drive.capacity, None);
     assert_eq!(
         (drive.queues, drive.tags, drive.max_transfer),
@@ -368,7 +374,7 @@ fn promises_that_a_policy_does_not_keep() {
             "13:12: tenant.t.min_iops: is not kept under policy \"none\", which serves first come, first served\n  {help}"
         ),
         format!(
-            "23:9: volume.b.class: is not kept under policy \"bfq\", which keeps shares only\n  {help}"
+            "23:9: volume.b.class: is not kept under policy \"bfq\", which ignores it\n  {help}"
         ),
     ];
     assert_eq!(texts, expected);

@@ -45,6 +45,7 @@ mod pool;
 pub mod record;
 mod refusal;
 mod request;
+pub mod rule;
 mod sample;
 mod shape;
 mod space;
@@ -53,6 +54,7 @@ mod table;
 mod time;
 mod tournament;
 mod tree;
+pub mod tunable;
 mod wake;
 
 pub use contract::{Capacity, Class, Contract, Max};

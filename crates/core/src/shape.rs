@@ -1,6 +1,8 @@
 //! What a layer is made for: the sizes of its tables, and its drive.
 
 use crate::contract::Capacity;
+use crate::rule::Broken;
+use crate::tunable::Allowed;
 use core::fmt;
 
 /// Sizes of every table. Nothing grows beyond them.
@@ -81,7 +83,16 @@ pub struct ConfigError {
     /// The field.
     pub field: &'static str,
     /// What is allowed.
-    pub allowed: &'static str,
+    pub allowed: Allowed,
+}
+
+impl From<Broken> for ConfigError {
+    fn from(broken: Broken) -> Self {
+        Self {
+            field: broken.field,
+            allowed: Allowed::Words(broken.allowed),
+        }
+    }
 }
 
 impl fmt::Display for ConfigError {

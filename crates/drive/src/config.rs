@@ -3,6 +3,8 @@
 use crate::{Drive, hdd, null, ssd, volume};
 use alloc::boxed::Box;
 use core::fmt;
+use weir_core::rule;
+pub(crate) use weir_core::rule::Rule;
 use weir_core::{Capacity, DriveShape};
 
 /// The closed set of drive models.
@@ -113,17 +115,11 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Whether the rule holds, the parameter, its value, and the permitted range.
-pub(crate) type Rule = (bool, &'static str, u64, &'static str);
-
 /// Returns the first rule that does not hold as an error.
 pub(crate) fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), ConfigError> {
-    match rules.into_iter().find(|rule| !rule.0) {
-        Some((_, key, value, allowed)) => Err(ConfigError {
-            key,
-            value,
-            allowed,
-        }),
-        None => Ok(()),
-    }
+    rule::check(rules).map_err(|broken| ConfigError {
+        key: broken.field,
+        value: broken.value,
+        allowed: broken.allowed,
+    })
 }

@@ -5,7 +5,7 @@ use weir_core::{Contract, Span};
 use weir_drive::Config;
 use weir_load::{Program, SyncMode};
 use weir_sim::Buffered;
-use weir_sim::scenario::{Control, FILE, Interferers, Reads, latency};
+use weir_sim::scenario::{COMPARED, FILE, Interferers, Reads, compared, latency};
 use weir_sim::{Adapter, NrRequests, Policy, Results, Run, Scenario};
 
 /// The queue depth meant by "peak" on a sheet; no data sheet uses more.
@@ -36,12 +36,12 @@ pub enum Figure {
     Access,
     /// One sequential read of 32 KiB at a time: latency in nanoseconds.
     OneAtATime,
-    /// The target's mean read latency in a case of the `latency` scenario, in nanoseconds.
-    Latency(Interferers, Control),
-    /// The target's mean read latency in a case of the `latency-sporadic` scenario, in nanoseconds.
-    Sporadic(Interferers, Control),
-    /// The total bandwidth in a case of the `latency` scenario, in bytes per second.
-    Total(Interferers, Control),
+    /// The target's mean read latency in a case of the `latency` scenario under a policy, in nanoseconds.
+    Latency(Interferers, &'static str),
+    /// The target's mean read latency in a case of the `latency-sporadic` scenario under a policy, in nanoseconds.
+    Sporadic(Interferers, &'static str),
+    /// The total bandwidth in a case of the `latency` scenario under a policy, in bytes per second.
+    Total(Interferers, &'static str),
 }
 
 /// The unit of a figure.
@@ -67,8 +67,8 @@ const PEAKS: [(&str, Figure); 8] = [
 impl Figure {
     /// Its name in sheets: `sequential-read`, `latency/readers/none`.
     pub fn name(self) -> String {
-        let case = |what, interferers: Interferers, control: Control| {
-            format!("{what}/{}/{}", interferers.name(), control.policy().name)
+        let case = |what, interferers: Interferers, policy: &str| {
+            format!("{what}/{}/{policy}", interferers.name())
         };
         match self {
             Self::Latency(i, c) => case("latency", i, c),
@@ -90,7 +90,7 @@ impl Figure {
     pub fn all() -> impl Iterator<Item = Self> {
         let cases = Interferers::ALL
             .into_iter()
-            .flat_map(|i| Control::ALL.map(|c| (i, c)));
+            .flat_map(|i| COMPARED.map(|c| (i, c)));
         let cases =
             cases.flat_map(|(i, c)| [Self::Latency(i, c), Self::Sporadic(i, c), Self::Total(i, c)]);
         PEAKS.iter().map(|p| p.1).chain(cases)
@@ -207,14 +207,15 @@ const ENOUGH: u64 = 30;
 fn play(
     drive: &Config,
     interferers: Interferers,
-    control: Control,
+    policy: &str,
     reads: Reads,
     repetitions_max: u32,
 ) -> Result<(f64, f64), Error> {
-    let scenario = latency(drive, interferers, control, reads, FILE);
+    let scenario = latency(drive, interferers, policy, reads, FILE);
+    let policy = compared(policy);
     let (mut count, mut sum, mut bytes, mut nanos) = (0u64, 0.0, 0u64, 0u64);
     for repetition in 0..repetitions_max {
-        let results = Run::new(&scenario, &control.policy(), repetition)?.run(|_| {})?;
+        let results = Run::new(&scenario, &policy, repetition)?.run(|_| {})?;
         let target = results.clients[0].meter.latency();
         count += target.count();
         sum += target.mean() * target.count() as f64;

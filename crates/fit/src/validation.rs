@@ -6,7 +6,7 @@ use crate::{Error, Figure, Measure, ensemble, parallel};
 use std::fmt::Write as _;
 use weir_config::sheet::Sheet;
 use weir_drive::Config;
-use weir_sim::scenario::{Control, Interferers};
+use weir_sim::scenario::{COMPARED, Interferers};
 
 /// An interval holds the figures of this percentage of sets; the outliers on either side are dropped.
 const INNER: f64 = 90.0;
@@ -27,8 +27,8 @@ pub struct Validation {
     /// The total bandwidth with readers and no control, relative to the sequential peak; `None` for a drive that the `latency`
     /// scenario is not about.
     pub share: Option<f64>,
-    /// The target's mean read latency in the sporadic pattern, in nanoseconds, for each case under each control.
-    pub sporadic: Vec<(Interferers, Control, f64)>,
+    /// The target's mean read latency in the sporadic pattern, in nanoseconds, for each case under each policy.
+    pub sporadic: Vec<(Interferers, &'static str, f64)>,
 }
 
 /// The interval of a figure over many sets.
@@ -102,14 +102,14 @@ impl Interval {
 }
 
 fn share(drive: &Config) -> Result<f64, Error> {
-    let total = Figure::Total(Interferers::Readers, Control::None).of(drive, 2)?;
+    let total = Figure::Total(Interferers::Readers, "none").of(drive, 2)?;
     Ok(total / Figure::SequentialRead.of(drive, 1)?)
 }
 
-fn sporadic(drive: &Config) -> Result<Vec<(Interferers, Control, f64)>, Error> {
+fn sporadic(drive: &Config) -> Result<Vec<(Interferers, &'static str, f64)>, Error> {
     let cases = Interferers::ALL
         .into_iter()
-        .flat_map(|i| Control::ALL.map(|c| (i, c)));
+        .flat_map(|i| COMPARED.map(|c| (i, c)));
     let mean = |(i, c)| Ok((i, c, Figure::Sporadic(i, c).of(drive, REPETITIONS)?));
     cases.map(mean).collect()
 }
@@ -209,7 +209,7 @@ fn ratios(text: &mut String, drives: &[Validation]) {
             continue;
         };
         for (interferers, published) in Interferers::ALL.into_iter().zip(published) {
-            let [none, io_latency, bfq] = Control::ALL.map(|c| Figure::Latency(interferers, c));
+            let [none, io_latency, bfq] = COMPARED.map(|c| Figure::Latency(interferers, c));
             let was = |f: Figure| {
                 drive
                     .rows

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use weir_core::Span;
+use weir_core::rule::{self, Broken, Rule};
 
 /// A client: its requests, its queue depth, its rate, and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -253,20 +254,9 @@ impl Program {
             ),
         ];
         let more = self.rules_of_place_and_time(max);
-        let mut rules = more.into_iter().chain(rules);
-        match rules.find(|rule| !rule.0) {
-            Some((_, key, value, allowed)) => Err(ProgramError {
-                key,
-                value,
-                allowed,
-            }),
-            None => Ok(()),
-        }
+        Ok(rule::check(more.into_iter().chain(rules))?)
     }
 }
-
-/// Whether the rule holds, the parameter, its value, and the permitted range.
-type Rule = (bool, &'static str, u64, &'static str);
 
 impl Program {
     /// The rules for files, zones and activity, with requests of up to `most` bytes.
@@ -349,6 +339,16 @@ pub struct ProgramError {
     pub value: u64,
     /// The permitted range.
     pub allowed: &'static str,
+}
+
+impl From<Broken> for ProgramError {
+    fn from(broken: Broken) -> Self {
+        Self {
+            key: broken.field,
+            value: broken.value,
+            allowed: broken.allowed,
+        }
+    }
 }
 
 impl fmt::Display for ProgramError {

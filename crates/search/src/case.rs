@@ -134,11 +134,12 @@ impl Case {
     /// The case as a scenario of the virtual host under `policy`: changes of contracts are translated as the contracts are.
     pub fn scenario(&self, policy: &Policy) -> Scenario {
         let mut scenario = self.untranslated();
+        let setup = scenario.set_up(policy);
         let changes = self.changes.iter().map(|change| Scheduled {
             at: change.at,
             action: Action::Change(vec![Edit::SetContract {
                 id: change.group,
-                contract: policy.translate(&scenario, change.contract),
+                contract: setup.contract(change.contract),
             }]),
         });
         scenario.actions = changes.collect();

@@ -4,6 +4,7 @@ use crate::case::{Case, Client};
 use crate::judge::{self, Judged};
 use crate::watch::Watch;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use weir_config::policy;
 use weir_core::{Class, Instant, Limits, Span};
 use weir_sim::{Auditors, Observer, Policy, Results, Run};
 
@@ -162,9 +163,12 @@ fn got(results: &Results) -> Vec<Got> {
 /// # Errors
 /// Why one of them failed.
 pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
-    let everybody = case.untranslated();
     let none = play(case, &Policy::none(), false)?;
-    let bfq = play(case, &Policy::bfq(&everybody), false)?;
+    let bfq = play(
+        case,
+        &policy::find("bfq").expect("it comes with Weir"),
+        false,
+    )?;
     let contract = play(case, &Policy::contract(), audited)?;
     Ok(Trial {
         alone: alone(case)?,

@@ -1,5 +1,6 @@
 //! The demo's scenario in virtual time: what each client gets under each policy.
 
+use weir_config::policy::find;
 use weir_core::Span;
 use weir_sim::{Policy, Results, Run, scenario};
 
@@ -8,8 +9,8 @@ fn main() -> Result<(), weir_sim::Error> {
     let scenario = scenario::demo(Span::from_secs(seconds.unwrap_or(10)));
     let policies = [
         Policy::none(),
-        Policy::bfq_linux(),
-        Policy::bfq(&scenario),
+        find("bfq-linux").unwrap(),
+        find("bfq").unwrap(),
         Policy::contract(),
     ];
     println!("policy      client        MB/s  worst s   mean us    p99 us  limited by");

@@ -1,7 +1,7 @@
 //! The `latency` scenario on drives of no particular make: `cargo run --release -p weir-sim --example latency [REPETITIONS]`.
 
 use weir_drive::Config;
-use weir_sim::scenario::{Control, FILE, Interferers, Reads, latency};
+use weir_sim::scenario::{COMPARED, FILE, Interferers, Reads, compared, latency};
 use weir_sim::{Error, Run};
 
 fn main() -> Result<(), Error> {
@@ -15,7 +15,7 @@ fn main() -> Result<(), Error> {
             Config::Hdd(weir_drive::hdd::Config::generic()),
         ] {
             for interferers in Interferers::ALL {
-                for control in Control::ALL {
+                for control in COMPARED {
                     for repetition in 0..repetitions.unwrap_or(1) {
                         let scenario = latency(&drive, interferers, control, reads, FILE);
                         play(&scenario, control, repetition)?;
@@ -27,8 +27,8 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-fn play(scenario: &weir_sim::Scenario, control: Control, repetition: u32) -> Result<(), Error> {
-    let results = Run::new(scenario, &control.policy(), repetition)?.run(|_| {})?;
+fn play(scenario: &weir_sim::Scenario, control: &str, repetition: u32) -> Result<(), Error> {
+    let results = Run::new(scenario, &compared(control), repetition)?.run(|_| {})?;
     let records = results.records(&[]);
     let (target, total) = (&records[0], &records[records.len() - 1]);
     let split = target.split_us.as_ref();

@@ -2,6 +2,7 @@
 //! `cargo run --release -p weir-sim --example speed [SECONDS [POLICY [SCENARIO]]]`.
 
 use rustix::time::{ClockId, clock_gettime};
+use weir_config::policy::find;
 use weir_core::{Contract, Span};
 use weir_drive::Config;
 use weir_sim::{Policy, Run, Scenario, scenario};
@@ -33,8 +34,8 @@ fn main() -> Result<(), weir_sim::Error> {
         }
         let policies = [
             Policy::none(),
-            Policy::bfq_linux(),
-            Policy::bfq(&scenario),
+            find("bfq-linux").unwrap(),
+            find("bfq").unwrap(),
             Policy::contract(),
         ];
         for policy in &policies {

@@ -32,7 +32,6 @@ mod host;
 mod observer;
 mod parts;
 mod path;
-mod policy;
 mod results;
 mod run;
 pub mod scenario;
@@ -41,9 +40,9 @@ mod timers;
 pub use alone::{Alone, alone};
 pub use error::Error;
 pub use observer::Auditors;
-pub use policy::Policy;
 pub use results::{ClientResult, Results};
 pub use run::{Progress, Run};
+pub use weir_config::Policy;
 pub use weir_config::scenario::{
     Action, Adapter, Advice, Buffered, ClientSpec, GroupSpec, Machine, NrRequests, Path, Scenario,
     Scheduled, Stall,

@@ -5,7 +5,7 @@ use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Output, Span, StreamId};
 use weir_drive::{Config, null, ssd};
 use weir_load::{Program, SyncMode};
-use weir_sim::scenario::{Control, Interferers, Reads, latency};
+use weir_sim::scenario::{COMPARED, Interferers, Reads, compared, latency};
 use weir_sim::{Auditors, Buffered, Observer, Policy, Results, Run, Scenario};
 
 const MIB: u64 = 1 << 20;
@@ -28,11 +28,11 @@ fn drives() -> [Config; 4] {
 }
 
 /// Every drive, interferers and control, the target reading all the time, for half a second.
-fn cases() -> Vec<(Scenario, Control)> {
+fn cases() -> Vec<(Scenario, &'static str)> {
     let mut cases = Vec::new();
     for drive in drives() {
         for interferers in Interferers::ALL {
-            for control in Control::ALL {
+            for control in COMPARED {
                 let reads = Reads::Continuous;
                 let mut scenario = latency(&drive, interferers, control, reads, FILE);
                 scenario.duration = Span::from_millis(500);
@@ -46,10 +46,10 @@ fn cases() -> Vec<(Scenario, Control)> {
 
 fn watched<'a>(
     scenario: &'a Scenario,
-    control: Control,
+    control: &str,
     observers: Vec<&'a mut dyn Observer>,
 ) -> Results {
-    let run = Run::observed(scenario, &control.policy(), 0, observers).unwrap();
+    let run = Run::observed(scenario, &compared(control), 0, observers).unwrap();
     run.run(|_| {}).unwrap()
 }
 
@@ -178,7 +178,7 @@ fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_driv
         client.buffered = Some(Buffered::default());
     }
     let mut watch = Watch::default();
-    let results = watched(&scenario, Control::None, vec![&mut watch]);
+    let results = watched(&scenario, "none", vec![&mut watch]);
     assert_eq!((watch.read.len(), watch.twice), (2 * 16 * 256, 0));
     // 16 MiB in windows of 128 KiB, and the smaller ones at the beginning.
     assert_eq!(results.counters.done, 2 * (128 + 3));
@@ -195,11 +195,11 @@ fn the_read_outstanding_at_the_end_is_waited_for_and_counted() {
     let scenario = latency(
         &drive,
         Interferers::Readers,
-        Control::None,
+        "none",
         Reads::Continuous,
         FILE,
     );
-    let results = watched(&scenario, Control::None, Vec::new());
+    let results = watched(&scenario, "none", Vec::new());
     let target = &results.clients[0];
     assert_eq!(target.issued, target.meter.requests());
     let over = scenario.warm_up + scenario.duration;
@@ -217,10 +217,10 @@ fn the_same_seed_gives_the_same_bytes() {
     for (mut scenario, control) in cases() {
         scenario.duration = Span::from_millis(100);
         let bytes = [0, 0, 1].map(|repetition| {
-            let config = Run::config(&scenario, &control.policy());
+            let config = Run::config(&scenario, &compared(control));
             let mut recorder = Recorder::new(&config);
             let observers: Vec<&mut dyn Observer> = vec![&mut recorder];
-            let run = Run::observed(&scenario, &control.policy(), repetition, observers).unwrap();
+            let run = Run::observed(&scenario, &compared(control), repetition, observers).unwrap();
             run.run(|_| {}).unwrap();
             recorder.bytes().to_vec()
         });
@@ -239,14 +239,14 @@ fn the_first_seeds_picture() {
     };
     let flash = Config::Ssd(ssd::Config::generic());
     // 16 MiB may overtake a read: 32 ms at the link's speed, and what is in the drive.
-    let none = mean(&flash, Interferers::Readers, Control::None);
-    let bfq = mean(&flash, Interferers::Readers, Control::Bfq);
+    let none = mean(&flash, Interferers::Readers, "none");
+    let bfq = mean(&flash, Interferers::Readers, "bfq");
     assert!((31_000..80_000).contains(&none), "{none} us");
     assert!(none > 50 * bfq, "{none} us and {bfq} us");
     // 500 ms may pass until a read of the disk is overdue.
     let disk = Config::Hdd(weir_drive::hdd::Config::generic());
-    let none = mean(&disk, Interferers::Readers, Control::None);
-    let bfq = mean(&disk, Interferers::Readers, Control::Bfq);
+    let none = mean(&disk, Interferers::Readers, "none");
+    let bfq = mean(&disk, Interferers::Readers, "bfq");
     assert!((300_000..800_000).contains(&none), "{none} us");
     assert!(none > 20 * bfq, "{none} us and {bfq} us");
 }
@@ -254,7 +254,7 @@ fn the_first_seeds_picture() {
 #[test]
 fn tags_follow_the_drive_and_the_elevator() {
     let drive = Config::Ssd(ssd::Config::generic());
-    let tags = |control: Control| {
+    let tags = |control: &str| {
         let scenario = latency(
             &drive,
             Interferers::Readers,
@@ -262,12 +262,12 @@ fn tags_follow_the_drive_and_the_elevator() {
             Reads::Continuous,
             FILE,
         );
-        let config = Run::config(&scenario, &control.policy());
+        let config = Run::config(&scenario, &compared(control));
         config.limits.scheduler_tags
     };
-    assert_eq!((tags(Control::None), tags(Control::Bfq)), (32, 64));
+    assert_eq!((tags("none"), tags("bfq")), (32, 64));
     let adapters = drives().map(|drive| {
-        let control = Control::None;
+        let control = "none";
         let scenario = latency(
             &drive,
             Interferers::Writers,

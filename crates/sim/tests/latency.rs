@@ -5,10 +5,11 @@
 //! 53 thousand without the target, too: who waits for a tag there is not served first come, first served, and a reader of depth 1
 //! seldom waits. So this is no referee of the controller.
 
+use weir_config::policy::find;
 use weir_core::{Contract, Limits, Span};
 use weir_drive::null;
 use weir_load::Program;
-use weir_sim::{Policy, Run, Scenario};
+use weir_sim::{Run, Scenario};
 
 const TAGS: u16 = 16;
 
@@ -33,7 +34,7 @@ fn rates(target: Span) -> Vec<u64> {
         scheduler_tags: TAGS.into(),
         ..scenario.limits()
     });
-    let run = Run::new(&scenario, &Policy::none(), 0).unwrap();
+    let run = Run::new(&scenario, &find("io.latency").unwrap(), 0).unwrap();
     let results = run.run(|_| {}).unwrap();
     let clients = results.clients.iter();
     clients.map(|c| c.meter.requests() / 12).collect()

@@ -1,5 +1,6 @@
 //! What Weir promises of its scenarios, in virtual time.
 
+use weir_config::policy::find;
 use weir_core::{Capacity, Span};
 use weir_measure::jain;
 use weir_measure::promise::Rate;
@@ -40,7 +41,7 @@ fn a_contract_is_kept_in_every_second_at_nine_tenths_of_the_total() {
 fn bfq_set_up_for_bandwidth_gives_the_target_its_min_at_seven_tenths_of_the_total() {
     let scenario = scenario::demo(Span::from_secs(4));
     let all = run(&scenario, &Policy::none()).total.bytes();
-    let results = run(&scenario, &Policy::bfq(&scenario));
+    let results = run(&scenario, &find("bfq").unwrap());
     let target = results.clients[0].meter.bytes();
     assert!(target >= 4 * MIN, "{target}");
     let total = results.total.bytes();
@@ -62,7 +63,7 @@ fn among_equals_nobody_is_idled_for() {
 #[test]
 fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
     let scenario = scenario::shares(Span::from_secs(10));
-    for policy in [Policy::contract(), Policy::bfq(&scenario)] {
+    for policy in [Policy::contract(), find("bfq").unwrap()] {
         let results = run(&scenario, &policy);
         let rate = |client: usize| results.clients[client].meter.bytes() / (1 << client);
         let normal: Vec<f64> = (0..4).map(|client| rate(client) as f64).collect();
@@ -90,12 +91,12 @@ fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
 /// One who reads 4 KiB at a time beside fifteen who write and sync each write, on a flash drive that a flush stops for a millisecond.
 #[test]
 fn a_contract_is_kept_beside_fifteen_who_sync() {
-    use scenario::{Control, Interferers, Reads, latency};
+    use scenario::{Interferers, Reads, compared, latency};
     let drive = weir_drive::Config::Ssd(weir_drive::ssd::Config {
         flush: Span::from_millis(1),
         ..weir_drive::ssd::Config::generic()
     });
-    let play = |control: Control| {
+    let play = |control: &str| {
         let file = 64 << 20;
         let writers = Interferers::Writers;
         let mut scenario = latency(&drive, writers, control, Reads::Continuous, file);
@@ -105,9 +106,9 @@ fn a_contract_is_kept_beside_fifteen_who_sync() {
             iops: 100_000,
             ..Capacity::NONE
         });
-        run(&scenario, &control.policy())
+        run(&scenario, &compared(control))
     };
-    let (none, kept) = (play(Control::None), play(Control::Contract));
+    let (none, kept) = (play("none"), play("contract"));
     assert_eq!(self::kept(&kept, 0), (2, 2));
     // Those who sync do not pay for it: more of them share each flush.
     let others = |results: &Results| results.total.bytes() - results.clients[0].meter.bytes();

@@ -4,7 +4,7 @@ use weir_core::{Contract, Priority, PriorityClass, Span};
 use weir_drive::{hdd, null, ssd};
 use weir_load::Program;
 use weir_measure::SplitUs;
-use weir_sim::scenario::{Control, Interferers, Reads, latency};
+use weir_sim::scenario::{COMPARED, Interferers, Reads, compared, latency};
 use weir_sim::{Policy, Results, Run, Scenario};
 
 const MIB: u64 = 1 << 20;
@@ -63,11 +63,7 @@ fn among_others_it_waits_in_the_drives_queue() {
 
 #[test]
 fn where_bfq_idles_for_one_the_other_waits_behind_it() {
-    let Policy { elevator, .. } = Control::Bfq.policy();
-    let bfq = Policy {
-        elevator,
-        ..Policy::none()
-    };
+    let bfq = compared("bfq");
     let results = streams(&[1, 1], &bfq);
     for client in 0..2 {
         // Each has one request at a time, so one is in the drive while the other waits.
@@ -85,9 +81,9 @@ fn parts_are_parts_on_every_drive_under_every_control() {
     ];
     for drive in drives {
         for interferers in Interferers::ALL {
-            for control in Control::ALL {
+            for control in COMPARED {
                 let scenario = latency(&drive, interferers, control, Reads::Continuous, 256 * MIB);
-                let run = Run::new(&scenario, &control.policy(), 0).unwrap();
+                let run = Run::new(&scenario, &compared(control), 0).unwrap();
                 for client in run.run(|_| {}).unwrap().clients {
                     let (split, latency) = (client.meter.split().mean_us(), client.meter.latency());
                     if latency.count() == 0 {
@@ -96,7 +92,7 @@ fn parts_are_parts_on_every_drive_under_every_control() {
                     let (idle, queue) = (split.idle.unwrap(), split.queue.unwrap());
                     assert!(idle <= split.elevator + 1e-6 && queue <= split.drive + 1e-6);
                     assert!(split.total() <= latency.mean() / 1e3 + 1e-6, "{split:?}");
-                    if control == Control::None {
+                    if control == "none" {
                         assert!(idle < 1e-9, "nobody idles: {split:?}");
                     }
                 }

@@ -1,5 +1,6 @@
 //! The same twice, to the byte; and no request lost, whatever the scenario.
 
+use weir_config::policy::find;
 use weir_core::record::{Call, Recorder, replay};
 use weir_core::{
     Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Layer, Limits, Max, ROOT, Span,
@@ -11,11 +12,11 @@ use weir_sim::{
     Run, Scenario, Scheduled, Stall, scenario,
 };
 
-fn policies(scenario: &Scenario) -> [Policy; 4] {
+fn policies() -> [Policy; 4] {
     [
         Policy::none(),
-        Policy::bfq_linux(),
-        Policy::bfq(scenario),
+        find("bfq-linux").unwrap(),
+        find("bfq").unwrap(),
         Policy::contract(),
     ]
 }
@@ -37,7 +38,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_repetition_others() {
             held: true,
         },
     }];
-    for policy in policies(&scenario) {
+    for policy in policies() {
         let (first, _) = recorded(&scenario, &policy, 0);
         assert!(
             first == recorded(&scenario, &policy, 0).0,
@@ -56,7 +57,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_repetition_others() {
 #[test]
 fn watching_changes_nothing() {
     let scenario = scenario::demo(Span::from_millis(50));
-    for policy in policies(&scenario) {
+    for policy in policies() {
         let alone = Run::new(&scenario, &policy, 0)
             .unwrap()
             .run(|_| {})
@@ -310,7 +311,7 @@ fn program(rng: &mut Rng) -> Program {
 fn whatever_the_scenario_every_request_is_answered_once() {
     for seed in 0..600 {
         let scenario = drawn(seed);
-        for policy in policies(&scenario) {
+        for policy in policies() {
             let mut order = Order::default();
             let mut auditors = Auditors::new();
             let observers: Vec<&mut dyn Observer> = vec![&mut order, &mut auditors];

@@ -1,7 +1,8 @@
 //! The plan of a run: a configuration, and the frequencies of events.
 
 use super::Source;
-use weir_core::elevator::{self, bfq, contract};
+use weir_core::elevator;
+use weir_core::tunable::Tuned;
 use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Knobs, Limits, Max, ROOT,
     SpaceId, Span, control,
@@ -154,56 +155,33 @@ fn drive(source: &mut impl Source) -> DriveShape {
     }
 }
 
+/// One of all elevators; its defaults as often as not.
 fn elevator(source: &mut impl Source) -> elevator::Config {
-    match source.below(3) {
-        0 => elevator::Config::None,
-        1 => elevator::Config::Contract(contract(source)),
-        _ => elevator::Config::Bfq(bfq(source)),
+    let kind = &elevator::KINDS[source.below(elevator::KINDS.len() as u64) as usize];
+    let mut config = (kind.default)();
+    if let Some(tuned) = config.tuned_mut()
+        && source.once_in(2)
+    {
+        tunables(source, tuned);
     }
+    config
 }
 
-/// Linux's defaults in half of the draws.
-fn bfq(source: &mut impl Source) -> bfq::Config {
-    if source.once_in(2) {
-        return bfq::Config::default();
+/// Draws tunables: each is at times as it is by default, at times the least that it may be, else of any order of magnitude up to well
+/// above its default.
+fn tunables(source: &mut impl Source, tuned: &mut dyn Tuned) {
+    const FEW: u64 = 64;
+    for (place, tunable) in tuned.tunables().iter().enumerate() {
+        let (least, most) = tunable.bounds;
+        let value = match most - least {
+            beyond if beyond < FEW => least + source.below(beyond + 1),
+            _ if source.once_in(4) => tunable.default,
+            _ if source.once_in(4) => least,
+            _ => source.magnitude(most.min(16 * tunable.default.max(1 << 16))),
+        };
+        tuned.set(place, value);
     }
-    let span = |source: &mut _, most| Span::from_nanos(Source::magnitude(source, most));
-    bfq::Config {
-        fifo_expire_sync: span(source, 1 << 30),
-        fifo_expire_async: span(source, 1 << 30),
-        back_seek_max: source.magnitude(1 << 24) as u32,
-        back_seek_penalty: 1 + source.below(4) as u32,
-        slice_idle: if source.once_in(3) {
-            Span::ZERO
-        } else {
-            span(source, 1 << 27)
-        },
-        max_budget: if source.once_in(2) {
-            0
-        } else {
-            source.magnitude(1 << 20) as u32
-        },
-        timeout_sync: span(source, 1 << 28),
-        strict_guarantees: source.once_in(4),
-        async_charge_factor: 1 + source.below(4) as u32,
-        seeky_threshold: source.below(33) as u32,
-        low_latency: source.once_in(2),
-        injection: !source.once_in(4),
-        merge: !source.once_in(4),
-        stable_merge: source.once_in(2),
-        charge: source.pick(&[bfq::Charge::Linux, bfq::Charge::Service]),
-    }
-    .bounded()
-}
-
-fn contract(source: &mut impl Source) -> contract::Config {
-    contract::Config {
-        excess: source.pick(&[contract::Excess::Time, contract::Excess::Bytes]),
-        catch_up: Span::from_nanos(source.magnitude(1_000_000_000)),
-        forget: Span::from_nanos(source.magnitude(1_000_000_000)),
-        idle_class_timeout: Span::from_nanos(source.magnitude(1_000_000_000)),
-        bound_in_flight: !source.once_in(4),
-    }
+    tuned.bound();
 }
 
 pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
@@ -247,10 +225,7 @@ pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
 
 /// A contract; under `bfq`, whose weights end at 1000, mostly with a share of no more than that.
 pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contract {
-    let share_max = match config.elevator {
-        elevator::Config::Bfq(_) => 1_000,
-        _ => 10_000,
-    };
+    let share_max = u64::from(config.elevator.share_max());
     let odd = source.once_in(64);
     let (min, min_iops) = match source.below(16) {
         0 => (source.magnitude(1 << 24), 0),

@@ -3,7 +3,6 @@
 use super::work::{Cell, Outcome, Plan};
 use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
-use crate::policy::Policy;
 use weir_config::scenario::{Asked, Expect, Figure, Script, Whose};
 use weir_measure::Record;
 use weir_report::{ComparedDrive, Fate};
@@ -46,7 +45,7 @@ pub(super) fn check(plan: &Plan, cells: &[Played]) -> Result<(), Failure> {
             .iter()
             .filter(|(c, _)| c.drive == cell.drive)
             .collect();
-        let name = cell.policy.name();
+        let name = &plan.policy(*cell).name;
         for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
             required += 1;
             let finding = found(plan, &here, *cell, outcomes, expect);
@@ -74,7 +73,7 @@ pub(super) fn check(plan: &Plan, cells: &[Played]) -> Result<(), Failure> {
 fn head(plan: &Plan, cell: Cell) -> String {
     let case = plan.case(cell);
     let case = case.map_or_else(String::new, |c| format!("{c}: "));
-    format!("{case}{}: ", cell.policy.name())
+    format!("{case}{}: ", plan.policy(cell).name)
 }
 
 /// The worst of all repetitions.
@@ -93,7 +92,7 @@ fn found(
     let all = (0..outcomes.len()).map(|at| {
         let same = cells.iter().filter(|(c, _)| c.case == cell.case);
         let others: Vec<(&str, &[Record])> = same
-            .map(|(c, runs)| (Policy::name(c.policy), &runs[at].records[..]))
+            .map(|(c, runs)| (plan.policy(*c).name.as_str(), &runs[at].records[..]))
             .collect();
         let run = Judged {
             script: &plan.script,
@@ -119,7 +118,7 @@ fn published(plan: &Plan, cells: &[&Played], drive: &str) -> Vec<String> {
         }
         let meant = cells.iter().filter(|(cell, _)| {
             let case = published.case.as_deref();
-            cell.policy.name() == published.policy
+            plan.policy(*cell).name == published.policy
                 && case.is_none_or(|c| plan.case(*cell) == Some(c))
         });
         for (cell, outcomes) in meant {

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
-use crate::policy::Policy;
+use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
 use crate::whole;
@@ -35,9 +35,10 @@ pub(crate) struct Options {
     /// A case of the scenario; may be given several times [default: all]
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<String>,
-    /// A policy; may be given several times [default: those that the scenario is about]
-    #[arg(long = "policy", value_name = "POLICY", value_enum)]
-    policies: Vec<Policy>,
+    /// A policy: one that `weir policies` lists, composed as "bfq + io.latency", or its file; may be given several times [default: those
+    /// that the scenario is about]
+    #[arg(long = "policy", value_name = "POLICY")]
+    policies: Vec<String>,
     /// Runs of each, with different random numbers, 1 to 10000 [default: what the scenario says, else 10]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: Option<u32>,
@@ -99,8 +100,8 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
     };
     let cases = cases(&script, &unique(&options.cases))?;
     let policies = match &options.policies[..] {
-        [] => policies(&script)?,
-        some => unique(some),
+        [] => policies::all(script.policies())?,
+        some => policies::all(some)?,
     };
     let drives = drives.iter().map(|name| Drive::find(name));
     let drives = drives.collect::<Result<Vec<_>, _>>()?;
@@ -137,16 +138,6 @@ fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<String>>, Failu
         [] => vec![None],
         some => some.iter().cloned().map(Some).collect(),
     })
-}
-
-/// The policies that a scenario is about.
-pub(crate) fn policies(script: &Script) -> Result<Vec<Policy>, Failure> {
-    let names = script.policies().iter();
-    let found = names.map(|name| {
-        let found = Policy::find(name);
-        found.ok_or_else(|| Failure::Usage(format!("there is no policy {name:?}")))
-    });
-    found.collect()
 }
 
 /// Each value once, in the order in which they come first.

@@ -6,7 +6,7 @@ use super::pooled::{Pooled, Split};
 use super::why::{self, Beside};
 use super::work::{Cell, Outcome, OverTime, Plan};
 use crate::failure::Failure;
-use crate::policy::Policy;
+use crate::policies::is_none;
 use weir_measure::{Record, TOTAL};
 use weir_report::number::figure;
 use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
@@ -62,7 +62,7 @@ fn one(
             let latency = (!pooled.latency.is_empty()).then(|| (&pooled.latency).into());
             ComparedCell {
                 case: plan.case(*cell).unwrap_or_default().to_owned(),
-                policy: cell.policy.name().into(),
+                policy: plan.policy(*cell).name.clone(),
                 requests: pooled.latency.count(),
                 latency_us: latency,
                 of_none: pooled.mean_us().zip(none).map(|(mine, none)| mine / none),
@@ -70,7 +70,7 @@ fn one(
                 total_mbps: pooled.total_mbps,
                 busy: pooled.busy,
                 parts_us: pooled.split.parts().to_vec(),
-                why: why::sentence(&plan.script, cell.policy, pooled, &beside),
+                why: why::sentence(&plan.script, plan.policy(*cell), pooled, &beside),
                 asked: Vec::new(),
                 over_time,
             }
@@ -92,14 +92,14 @@ fn one(
 
 /// What a case's cells are seen beside.
 fn beside<'a>(plan: &'a Plan, cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
-    let of = |policy| {
+    let of = |name: &str| {
         let mut same = cells.iter().filter(|(c, _)| c.case == cell.case);
-        let found = same.find(|(c, _)| c.policy == policy);
+        let found = same.find(|(c, _)| plan.policy(*c).name == name);
         found.map(|(_, pooled)| pooled)
     };
     Beside {
-        none: of(Policy::None),
-        bfq: of(Policy::Bfq),
+        none: of("none"),
+        bfq: of("bfq"),
         others: plan.case(cell).unwrap_or("others"),
     }
 }
@@ -111,8 +111,8 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
     let (mut each, mut verdicts) = (Vec::new(), Vec::new());
     for (cell, pooled) in cells.iter().filter(|(cell, _)| cell.case == case) {
         let beside = beside(plan, cells, *cell);
-        each.push(why::short(cell.policy, pooled, &beside));
-        let verdict = why::verdict(&plan.script, cell.policy, pooled, &beside);
+        each.push(why::short(plan.policy(*cell), pooled, &beside));
+        let verdict = why::verdict(&plan.script, plan.policy(*cell), pooled, &beside);
         verdicts.extend(verdict.map(|v| format!("{head}{v}")));
     }
     let mut lines = vec![format!("{head}{}.", each.join("; "))];
@@ -166,7 +166,7 @@ fn notes(plan: &Plan) -> Vec<String> {
         "Latency: mean and standard deviation of all requests of the target in {repetitions} taken together, so that a run with few of \
          them weighs by their number (n). In virtual time; drives are models."
     )];
-    if plan.policies.contains(&Policy::None) {
+    if plan.policies.iter().any(is_none) {
         let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";
         notes.push(beside.into());
     }

@@ -1,7 +1,8 @@
 //! Why it came out as it did, in words, from where the time of requests went.
 
 use super::pooled::{Pooled, Split};
-use crate::policy::Policy;
+use crate::policies::is_none;
+use weir_config::Policy;
 use weir_config::scenario::{Asked, Script};
 use weir_report::number::{duration, figure, percent, plain, short as digits};
 
@@ -18,8 +19,8 @@ pub(super) struct Beside<'a> {
 const NOTICEABLE: f64 = 0.02;
 
 /// In a few words: where the largest part of the target's time went, and what became of the others.
-pub(super) fn short(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> String {
-    let name = policy.name();
+pub(super) fn short(policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> String {
+    let name = &policy.name;
     let Some((part, place)) = main_part(&pooled.split) else {
         return format!("{name} no request was answered");
     };
@@ -33,7 +34,7 @@ pub(super) fn short(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Str
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match (&parts[..], policy) {
-        ([], Policy::None) => format!("{name} {share} {place}"),
+        ([], policy) if is_none(policy) => format!("{name} {share} {place}"),
         ([], _) => format!("{name} {share} {place} (others not held back)"),
         (some, _) => format!("{name} {share} {place} (others {})", some.join(", ")),
     }
@@ -42,7 +43,7 @@ pub(super) fn short(policy: Policy, pooled: &Pooled, beside: &Beside<'_>) -> Str
 /// In a sentence or two.
 pub(super) fn sentence(
     script: &Script,
-    policy: Policy,
+    policy: &Policy,
     pooled: &Pooled,
     beside: &Beside<'_>,
 ) -> String {
@@ -68,7 +69,7 @@ pub(super) fn sentence(
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match (&parts[..], policy) {
-        ([], Policy::None) => {}
+        ([], policy) if is_none(policy) => {}
         ([], _) => text.push(format!("The {others} are not held back.")),
         (some, _) => text.push(format!("The {others} {}.", some.join(" and "))),
     }
@@ -109,11 +110,11 @@ impl Fate {
 /// or it is not asked for under this policy.
 pub(super) fn verdict(
     script: &Script,
-    policy: Policy,
+    policy: &Policy,
     pooled: &Pooled,
     beside: &Beside<'_>,
 ) -> Option<String> {
-    let name = policy.name();
+    let name = &policy.name;
     let promises = script.expects().iter();
     let mut promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
     promises.find(|e| e.is_required(name))?;
@@ -160,6 +161,10 @@ mod tests {
     use crate::compare::pooled::Promise;
     use weir_measure::Histogram;
 
+    fn named(name: &str) -> Policy {
+        weir_config::policy::find(name).unwrap()
+    }
+
     fn pooled(target: Split, others: Split, target_mbps: f64, total_mbps: f64) -> Pooled {
         Pooled {
             latency: Histogram::new(),
@@ -205,28 +210,28 @@ mod tests {
             others: "readers",
         };
         assert_eq!(
-            short(Policy::None, &none, &beside),
+            short(&named("none"), &none, &beside),
             "none 97% in the drive's queue"
         );
-        let same = short(Policy::IoLatency, &none, &beside);
+        let same = short(&named("io.latency"), &none, &beside);
         assert_eq!(
             same,
             "io.latency 97% in the drive's queue (others not held back)"
         );
         let idle = "bfq 99% being served (others 80% waiting while BFQ idles, keep 10%)";
-        assert_eq!(short(Policy::Bfq, &bfq, &beside), idle);
+        assert_eq!(short(&named("bfq"), &bfq, &beside), idle);
         assert_eq!(
-            sentence(&latency(), Policy::None, &none, &beside),
+            sentence(&latency(), &named("none"), &none, &beside),
             "A request of the target takes 39.0 ms and is in the drive's queue for 97% of it, behind commands of the readers: 31.0 are \
              in the drive on average. All together get 500.1 MB/s; the drive is busy for 97% of the time."
         );
         assert_eq!(
-            sentence(&latency(), Policy::Bfq, &bfq, &beside),
+            sentence(&latency(), &named("bfq"), &bfq, &beside),
             "A request of the target takes 100 us and is being served for 99% of it. The readers wait while BFQ idles for 80% of their \
              time and get 10% of what they get under none. All together get 90.00 MB/s; the drive is busy for 97% of the time."
         );
         let nothing = pooled(Split::default(), queued(), 0.0, 500.0);
-        let said = short(Policy::None, &nothing, &beside);
+        let said = short(&named("none"), &nothing, &beside);
         assert_eq!(said, "none no request was answered");
     }
 
@@ -240,7 +245,7 @@ mod tests {
             others: "readers",
         };
         assert_eq!(
-            verdict(&latency(), Policy::Contract, &contract, &beside),
+            verdict(&latency(), &named("contract"), &contract, &beside),
             None
         );
         let promise = |kept, alone| Promise {
@@ -252,7 +257,7 @@ mod tests {
         let rest = "; the others get 500.0 MB/s, and 4.00 under bfq.";
         let got = "11.00 of 10 MB/s promised";
         let said =
-            |contract: &Pooled| verdict(&latency(), Policy::Contract, contract, &beside).unwrap();
+            |contract: &Pooled| verdict(&latency(), &named("contract"), contract, &beside).unwrap();
         contract.promise = Some(promise(true, 23.0));
         let kept = format!("contract: kept: {got} (9.90 in the worst second){rest}");
         assert_eq!(said(&contract), kept);
@@ -262,6 +267,6 @@ mod tests {
         contract.promise = Some(promise(false, 0.71));
         let limited = format!("contract: out of reach: {got}; alone it gets 0.71 MB/s{rest}");
         assert_eq!(said(&contract), limited);
-        assert_eq!(verdict(&latency(), Policy::Bfq, &contract, &beside), None);
+        assert_eq!(verdict(&latency(), &named("bfq"), &contract, &beside), None);
     }
 }

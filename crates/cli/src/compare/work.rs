@@ -3,10 +3,10 @@
 use super::drive::Drive;
 use crate::check;
 use crate::failure::Failure;
-use crate::policy::Policy;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Span;
 use weir_measure::{Course, Histogram, Record};
@@ -31,7 +31,7 @@ pub(super) struct Cell {
     /// Its place in the plan.
     pub(super) drive: usize,
     pub(super) case: usize,
-    pub(super) policy: Policy,
+    pub(super) policy: usize,
 }
 
 /// What came of a run.
@@ -66,12 +66,12 @@ impl Plan {
         let mut cells = Vec::new();
         for drive in 0..self.drives.len() {
             for case in 0..self.cases.len() {
-                let cell = |&policy| Cell {
+                let cell = |policy| Cell {
                     drive,
                     case,
                     policy,
                 };
-                cells.extend(self.policies.iter().map(cell));
+                cells.extend((0..self.policies.len()).map(cell));
             }
         }
         cells
@@ -82,20 +82,25 @@ impl Plan {
         self.cases[cell.case].as_deref()
     }
 
-    /// What a cell plays, and under what.
-    fn build(&self, cell: Cell) -> Result<(Scenario, weir_sim::Policy), Failure> {
+    /// A cell's policy, as it was chosen.
+    pub(super) fn policy(&self, cell: Cell) -> &Policy {
+        &self.policies[cell.policy]
+    }
+
+    /// What a cell plays, and under what: the policy with what the scenario states of it.
+    fn build(&self, cell: Cell) -> Result<(Scenario, Policy), Failure> {
         let drive = &self.drives[cell.drive];
         let choice = Choice {
             drive: &drive.config,
             capacity: drive.capacity(),
             case: self.case(cell),
-            policy: cell.policy.name(),
+            policy: &self.policy(cell).name,
             seconds: self.seconds,
         };
         let refuse = |problems: Vec<_>| check::refuse(&problems);
         let scenario = self.script.scenario(&choice).map_err(refuse)?;
-        let mut policy = cell.policy.build(&scenario);
-        let tuned = self.script.tune(&choice, &mut policy.elevator);
+        let mut policy = self.policy(cell).clone();
+        let tuned = self.script.tune(&choice, &mut policy);
         tuned.map_err(refuse)?;
         Ok((scenario, policy))
     }
@@ -162,7 +167,7 @@ impl Plan {
             "{} on {}{case}, {}: {}",
             self.script.name(),
             self.drives[cell.drive].name,
-            cell.policy.name(),
+            self.policy(cell).name,
             reason.to_string()
         ))
     }

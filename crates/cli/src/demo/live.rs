@@ -5,13 +5,12 @@ use super::storage::Storage;
 use super::{Priority, directory};
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
-use crate::policy::Policy;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_client::{Fleet, Member};
-use weir_config::{Address, Server as Config, ThreadPriority, profile};
+use weir_config::{Address, Policy, Server as Config, ThreadPriority, profile};
 use weir_measure::promise::{self, Rate, Terms};
 use weir_measure::{Meter, Place, Record, Run, SplitUs, TOTAL};
 use weir_serve::Server;
@@ -42,7 +41,7 @@ pub(crate) struct Live {
 /// Plays a scenario under a policy on a server of its own.
 pub(crate) fn play(
     stage: Stage<'_>,
-    policy: Policy,
+    policy: &Policy,
     mut progress: impl FnMut(Duration),
 ) -> Result<Live, Failure> {
     let directory = directory::private(stage.leftovers)?;
@@ -64,13 +63,13 @@ pub(crate) fn play(
     let mut meters = Vec::new();
     for (outcome, member) in outcomes.into_iter().zip(&fleet.members) {
         if let Some(error) = outcome.error {
-            let (name, policy) = (&member.name, policy.name());
+            let (name, policy) = (&member.name, &policy.name);
             return Err(Failure::Run(format!("{name} under {policy}: {error}")));
         }
         meters.push(outcome.meter);
     }
     Ok(Live {
-        policy,
+        policy: policy.clone(),
         meters,
         waits,
     })
@@ -90,7 +89,7 @@ pub(crate) fn records(
     let each = runs.iter().map(|run| {
         let mut records = run.records(stage, alone, &least);
         run.waits.busy(&mut records);
-        (run.policy, records)
+        (run.policy.clone(), records)
     });
     each.collect()
 }
@@ -147,8 +146,8 @@ impl Waits {
     }
 }
 
-/// A configuration of the server as one would write it: a volume for each client, and what the policy is told of its contract.
-fn config(stage: Stage<'_>, policy: Policy, socket: &Path) -> Result<Config, Failure> {
+/// A configuration of the server as one would write it: a volume for each client with its contract.
+fn config(stage: Stage<'_>, policy: &Policy, socket: &Path) -> Result<Config, Failure> {
     let Stage {
         scenario, storage, ..
     } = stage;
@@ -187,14 +186,13 @@ fn config(stage: Stage<'_>, policy: Policy, socket: &Path) -> Result<Config, Fai
         Priority::Normal => ThreadPriority::Normal,
         Priority::High => ThreadPriority::High,
     };
-    let built = policy.build(scenario);
     let drive = &mut config.drives[0];
-    drive.policy = elevator(&built.elevator);
+    drive.policy = policy.clone();
     drive.capacity = scenario.capacity;
     for (client, spec) in scenario.clients.iter().enumerate() {
         let volume = config.volumes.iter_mut().find(|v| v.name == spec.name);
         let volume = volume.expect("every client has a volume");
-        volume.contract = built.translate(scenario, scenario.contract(client));
+        volume.contract = scenario.contract(client);
         if let Storage::File(path) | Storage::Device(path) = storage {
             volume.size = None;
             volume.read_only = true;
@@ -205,16 +203,6 @@ fn config(stage: Stage<'_>, policy: Policy, socket: &Path) -> Result<Config, Fai
         }
     }
     Ok(config)
-}
-
-/// The server's word for an elevator.
-fn elevator(elevator: &weir_core::elevator::Config) -> weir_config::Policy {
-    use weir_core::elevator::Config;
-    match elevator {
-        Config::Bfq(config) => weir_config::Policy::Bfq(config.clone()),
-        Config::Contract(config) => weir_config::Policy::Contract(*config),
-        _ => weir_config::Policy::None,
-    }
 }
 
 fn fleet(scenario: &weir_sim::Scenario, socket: PathBuf) -> Fleet {
@@ -250,7 +238,7 @@ impl Live {
             scenario: scenario.name.clone(),
             drive: stage.storage.name(),
             case: scenario.case.clone(),
-            policy: self.policy.name().into(),
+            policy: self.policy.name.clone(),
             repeat: 0,
             place: Some(Place::Serve),
             seed: Some(weir_load::seed(&scenario.name, 0, 0)),

@@ -12,12 +12,11 @@ mod twin;
 use storage::Storage;
 
 use crate::check;
-use crate::compare;
 use crate::drive;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
-use crate::policy::Policy;
+use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
 use crate::whole;
@@ -25,6 +24,7 @@ use clap::{Args, ValueEnum};
 use report::Played;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Capacity;
 use weir_measure::{Record, to_line};
@@ -36,9 +36,10 @@ pub(crate) struct Options {
     /// Seconds measured under each policy, 1 to 3600 [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
-    /// A policy to compare; may be given several times [default: all that the scenario is about]
-    #[arg(long = "policy", value_name = "POLICY", value_enum)]
-    policies: Vec<Policy>,
+    /// A policy: one that `weir policies` lists, composed as "bfq + io.latency", or its file; may be given several times [default: those
+    /// that the scenario is about]
+    #[arg(long = "policy", value_name = "POLICY")]
+    policies: Vec<String>,
     /// What to play: a name (see `weir scenarios`), a scenario's file, or a job file of fio (.fio)
     #[arg(long, default_value = "contract", value_name = "SCENARIO")]
     scenario: String,
@@ -84,6 +85,10 @@ pub(crate) enum Priority {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let script = scenario::find(&options.scenario)?;
+    let policies = match &options.policies[..] {
+        [] => policies::all(script.policies())?,
+        some => policies::all(some)?,
+    };
     let storage = Storage::new(options)?;
     playable::check(&script, options.on)?;
     if options.html.as_os_str() == "-" {
@@ -105,7 +110,6 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         other => other,
     })?;
     let size = storage.prepare(&leftovers)?;
-    let policies = policies(options, &script)?;
     let mut progress = progress(options, &script, &policies, size.is_some())?;
     let scenario = scenario(options, &script, &storage, size, &leftovers, &mut progress)?;
     let played = Played {
@@ -201,33 +205,18 @@ fn play(
     };
     let (mut runs, mut live) = (Vec::new(), Vec::new());
     for (policy, number) in policies.iter().zip(1..) {
-        progress.name(policy.name(), &format!("{number} of {}", policies.len()));
+        progress.name(&policy.name, &format!("{number} of {}", policies.len()));
         match played.on {
             On::Sim => {
-                let records = twin::play(played, *policy, &alone, |passed| progress.set(passed))?;
-                runs.push((*policy, records));
+                let records = twin::play(played, policy, &alone, |passed| progress.set(passed))?;
+                runs.push((policy.clone(), records));
             }
-            On::Serve => live.push(live::play(stage, *policy, |passed| progress.set(passed))?),
+            On::Serve => live.push(live::play(stage, policy, |passed| progress.set(passed))?),
         }
         progress.next(each);
     }
     runs.extend(live::records(stage, &live, &alone));
     Ok(runs)
-}
-
-/// The policies asked for, each once, in the order in which they were asked for.
-fn policies(options: &Options, script: &Script) -> Result<Vec<Policy>, Failure> {
-    let asked = match &options.policies[..] {
-        [] => compare::policies(script)?,
-        some => some.to_vec(),
-    };
-    let mut policies = Vec::new();
-    for policy in asked {
-        if !policies.contains(&policy) {
-            policies.push(policy);
-        }
-    }
-    Ok(policies)
 }
 
 /// The records of all runs, a line each.

@@ -3,7 +3,8 @@
 use super::storage::Storage;
 use super::{On, Priority, best};
 use crate::judge::{self, Judged};
-use crate::policy::Policy;
+use crate::policies::is_none;
+use weir_config::Policy;
 use weir_config::scenario::Script;
 use weir_core::Span;
 use weir_drive::{Config, null};
@@ -23,9 +24,9 @@ pub(crate) struct Played<'a> {
 
 /// What is shown of the runs under each policy.
 pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> DemoReport {
-    let none = runs.iter().find(|r| r.0 == Policy::None);
+    let none = runs.iter().find(|r| is_none(&r.0));
     let all = none.and_then(|r| total(&r.1));
-    let others: Vec<_> = runs.iter().map(|r| (r.0.name(), &r.1[..])).collect();
+    let others: Vec<_> = runs.iter().map(|r| (r.0.name.as_str(), &r.1[..])).collect();
     let verdict = |records| {
         judge::verdict(Judged {
             script: played.script,
@@ -37,13 +38,13 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
     let verdicts: Vec<_> = runs.iter().map(|r| verdict(&r.1)).collect();
     let mut policies = Vec::new();
     for ((policy, records), (fate, mut verdict)) in runs.into_iter().zip(verdicts) {
-        if let (Some(all), Some(total), true) = (all, total(&records), policy != Policy::None) {
+        if let (Some(all), Some(total), true) = (all, total(&records), !is_none(&policy)) {
             let part = percent(total / all);
             verdict.extend([" All together got ", &part, " of what they got under none."]);
         }
         policies.push(PolicyResult {
-            policy: policy.name().into(),
-            about: policy.about().into(),
+            about: policy.summary().into(),
+            policy: policy.name,
             fate,
             verdict,
             drive_busy: judge::busy(&records),

@@ -4,13 +4,13 @@ use super::{On, Options, Priority, live};
 use crate::drives;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
-use crate::policy::Policy;
 use crate::progress::Progress;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_config::Policy;
 use weir_config::profile::Profile;
 use weir_core::{Capacity, Contract, Span};
 use weir_load::{Program, Region};
@@ -123,7 +123,7 @@ pub(crate) fn measure(
             leftovers,
             priority: Priority::Normal,
         };
-        let run = live::play(stage, Policy::None, |passed| progress.set(passed))?;
+        let run = live::play(stage, &Policy::none(), |passed| progress.set(passed))?;
         progress.next(half);
         let records = live::records(stage, &[run], &[]).into_iter();
         let total = records.flat_map(|r| r.1).find(|r| r.client == TOTAL);

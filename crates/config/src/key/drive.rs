@@ -9,10 +9,13 @@ pub(crate) const DRIVE: Shape = Shape {
     keys: &[&[
         Key {
             name: "policy",
-            kind: Kind::Word(&["contract", "none", "bfq"]),
+            kind: Kind::Text(
+                "a [policy](#policies) that `weir policies` lists; with controllers behind it, as `\"bfq + io.latency\"`; or a policy's \
+                 file, which has a slash or ends in `.toml` and is looked for beside this one",
+            ),
             usual: Usual::Value("\"contract\""),
-            about: "How the drive is shared. `\"contract\"` keeps promises, `\"none\"` is first come, first served, `\"bfq\"` is Linux's. \
-                    The `max` of a contract and its `latency` are kept under every policy.",
+            about: "How the drive is shared. A policy says what becomes of each part of a contract; `weir check` warns of what it does not \
+                    keep. The tunables of its elevator stand beside it, as `bfq = { ... }`.",
             example: "\"bfq\"",
         },
         Key {
@@ -67,20 +70,6 @@ pub(crate) const DRIVE: Shape = Shape {
             usual: Usual::Value("{}"),
             about: "Sizes of the drive's tables.",
             example: "{ volumes = 16 }",
-        },
-        Key {
-            name: "bfq",
-            kind: Kind::Table("`bfq = { ... }`"),
-            usual: Usual::Words("the defaults there"),
-            about: "Tunables of `policy = \"bfq\"`; an error under another policy.",
-            example: "{ slice_idle = \"4ms\" }",
-        },
-        Key {
-            name: "contract",
-            kind: Kind::Table("`contract = { ... }`"),
-            usual: Usual::Value("{}"),
-            about: "Tunables of `policy = \"contract\"`; an error under another policy.",
-            example: "{ excess = \"bytes\" }",
         },
     ]],
 };

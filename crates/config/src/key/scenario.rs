@@ -171,20 +171,6 @@ pub(crate) const VARIED: &[Key] = &[
         example: "{ latency = \"50us\" }",
     },
     Key {
-        name: "bfq",
-        kind: Kind::Table("`bfq = { ... }`, as the server's file has it"),
-        usual: Usual::Words("as the policy says"),
-        about: "Tunables of the elevator `bfq`.",
-        example: "{ charge = \"linux\" }",
-    },
-    Key {
-        name: "contract",
-        kind: Kind::Table("`contract = { ... }`, as the server's file has it"),
-        usual: Usual::Words("as the policy says"),
-        about: "Tunables of the elevator `contract`.",
-        example: "{ excess = \"bytes\" }",
-    },
-    Key {
         name: "group",
         kind: Kind::List("tables, one `[[group]]` for each"),
         usual: Usual::Value("[]"),

@@ -1,12 +1,13 @@
 //! The tables against the parser: what each key can be, what holds where it is left out, and that it is read at all.
 
 use super::*;
-use crate::{Options, Problem, parse, profile, sheet};
+use crate::{Options, Problem, parse, policy, profile, sheet};
 
 /// What reads a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum File {
     Server,
+    Policy,
     Profile,
     Sheet,
 }
@@ -51,6 +52,18 @@ const MODEL: &[(&str, &str)] = &[
     ("plausible.service", "{ from = \"1us\", to = \"1ms\" }"),
 ];
 
+const BFQ: &[(&str, &str)] = &[
+    ("name", "\"x\""),
+    ("about", "\"x\""),
+    ("elevator", "\"bfq\""),
+];
+const EVERYTHING: &[(&str, &str)] = &[
+    ("name", "\"x\""),
+    ("about", "\"x\""),
+    ("elevator", "\"contract\""),
+    ("controllers", "[\"io.max\", \"io.latency\"]"),
+];
+
 const PLACES: &[Place] = &[
     server(&ROOT, "", &[SOCKET, DISK]),
     server(&DRIVE, "drive.fast", &[SOCKET, DISK, NAMED]),
@@ -74,13 +87,21 @@ const PLACES: &[Place] = &[
     server(&VOLUME, "volume.alpha", VOLUME_LINES),
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
-    server(
-        &BFQ,
-        "drive.fast.bfq",
-        &[SOCKET, DISK, ("drive.fast.policy", "\"bfq\"")],
-    ),
-    server(&CONTRACT, "drive.fast.contract", &[SOCKET, DISK]),
     server(&TEST, "test", &[SOCKET, DISK]),
+    policy_file(&POLICY, "", BFQ),
+    policy_file(&KNOBS, "knobs", EVERYTHING),
+    policy_file(&DERIVED, "derived", BFQ),
+    policy_file(
+        &BUDGET,
+        "derived.max_budget",
+        &[
+            ("name", "\"x\""),
+            ("about", "\"x\""),
+            ("elevator", "\"bfq\""),
+            ("derived.max_budget.window", "\"1s\""),
+            ("derived.max_budget.percent", "10"),
+        ],
+    ),
     sheet(&PROFILE, File::Profile, ""),
     sheet(&SHEET, File::Sheet, ""),
     sheet(&FIT, File::Sheet, "fit.service"),
@@ -101,6 +122,19 @@ const fn server(
     }
 }
 
+const fn policy_file(
+    shape: &'static Shape,
+    path: &'static str,
+    lines: &'static [(&'static str, &'static str)],
+) -> Place {
+    Place {
+        shape,
+        file: File::Policy,
+        path,
+        lines,
+    }
+}
+
 const fn sheet(shape: &'static Shape, file: File, path: &'static str) -> Place {
     Place {
         shape,
@@ -113,7 +147,6 @@ const fn sheet(shape: &'static Shape, file: File, path: &'static str) -> Place {
 /// What a key needs beside it (path, value), or cannot have beside it (path, "").
 fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
     match (place.shape.name, key.name) {
-        ("[drive.NAME]", "bfq") => &[("drive.fast.policy", "\"bfq\"")],
         ("[drive.NAME]", "model") => &[("drive.fast.capacity", "")],
         ("[drive.NAME]", "queues") => &[("drive.fast.tags", "1")],
         ("[volume.NAME]" | "[tenant.NAME]", "min_iops") => &[(
@@ -141,7 +174,7 @@ fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
 
 impl Place {
     fn at(&self, key: &str) -> String {
-        crate::document::join(self.path, key)
+        crate::text::join(self.path, key)
     }
 
     /// The file with that value for the key; without the key if there is none.
@@ -192,6 +225,7 @@ impl Place {
         let allow_test = Options { allow_test: true };
         match self.file {
             File::Server => parse("", text, &allow_test).map(|s| s.to_string()),
+            File::Policy => policy::read(text, "").map(|p| policy::print(&p)),
             File::Profile => profile::read(&without_sheet(text), "").map(|p| format!("{p:?}")),
             File::Sheet => sheet::read(text, "").map(|s| format!("{s:?}")),
         }

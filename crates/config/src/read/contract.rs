@@ -1,6 +1,5 @@
 //! `min`, `min_iops`, `share`, `max`, `class`, `latency`: the keys of volumes and tenants alike.
 
-use super::choice;
 use crate::document::{Document, Entry, Table};
 use crate::key::MAX;
 use weir_core::{Class, Contract, Knobs, Max, Span};
@@ -33,7 +32,7 @@ pub(crate) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contrac
         contract.max = max(doc, &entry);
     }
     let class = table.entry("class");
-    if let Some(class) = class.and_then(|e| choice(doc, &e, CLASSES)) {
+    if let Some(class) = class.and_then(|e| e.choice(doc, CLASSES)) {
         contract.class = class;
     }
     contract

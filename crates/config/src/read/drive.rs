@@ -5,7 +5,9 @@ use crate::document::{Document, Entry, Table};
 use crate::key::{CAPACITY, DRIVE, DRIVE_LIMITS};
 use crate::listen::Limits;
 use crate::measured::{self, rounded};
-use crate::server::{Drive, DriveLimits, Policy};
+use crate::policy::Policy;
+use crate::server::{Drive, DriveLimits};
+use crate::tunable;
 use crate::units::Rate;
 use weir_core::{Capacity, DriveShape};
 
@@ -41,9 +43,16 @@ pub(super) fn drive<'a>(
         model: None,
         limits: drive_limits(doc, None, limits),
     };
-    let Some(table) = entry.table(doc, &DRIVE) else {
+    if !entry.is_table() {
+        // Says so.
+        let _ = entry.table(doc, &DRIVE);
+        return drive;
+    }
+    let Some(table) = entry.map(doc) else {
         return drive;
     };
+    let keys = tunable::and_tables(DRIVE.names());
+    doc.check_keys(&table, DRIVE.name, &keys);
     drive.policy = policy::policy(doc, &table);
     drive.capacity = table.entry("capacity").and_then(|e| capacity(doc, &e));
     shape(doc, &table, &mut drive);

@@ -1,8 +1,9 @@
 //! `[listen]` and `[limits]`.
 
-use crate::document::{Document, Entry, Table, quoted};
+use crate::document::{Document, Entry, Table};
 use crate::key::{LIMITS, LISTEN};
 use crate::listen::{Address, Id, Limits, Listen, Owner};
+use crate::text::quoted;
 use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;

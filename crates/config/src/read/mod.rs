@@ -8,16 +8,15 @@ mod policy;
 mod volume;
 
 use crate::Options;
-use crate::document::{Document, Entry, Table, join, quoted};
+use crate::document::{Document, Entry, Table};
 use crate::key::{ROOT, SERVER, TEST};
-use crate::nearest;
 use crate::server::{Server, Test, ThreadPriority};
+use crate::text::{join, quoted};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
 pub(crate) use contract::{contract, knobs};
 pub(crate) use model::drive;
-pub(crate) use policy::{bfq_tunables, contract_tunables};
 
 /// A server as far as it could be read.
 #[derive(Debug)]
@@ -99,7 +98,7 @@ fn priority<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> ThreadPriority {
     let table = root.entry("server").and_then(|e| e.table(doc, &SERVER));
     let entry = table.and_then(|table| table.entry("priority"));
     let choices = [ThreadPriority::Normal, ThreadPriority::High].map(|p| (p.name(), p));
-    let priority = entry.and_then(|e| choice(doc, &e, &choices));
+    let priority = entry.and_then(|e| e.choice(doc, &choices));
     priority.unwrap_or_default()
 }
 
@@ -124,25 +123,6 @@ fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test
         test.seed = seed;
     }
     test
-}
-
-/// One of a few words.
-pub(crate) fn choice<T: Copy>(
-    doc: &mut Document<'_>,
-    entry: &Entry<'_>,
-    choices: &[(&str, T)],
-) -> Option<T> {
-    let names: Vec<String> = choices.iter().map(|c| format!("\"{}\"", c.0)).collect();
-    let wanted = format!("one of {}", names.join(", "));
-    let word = entry.text(doc, &wanted, "")?;
-    let found = choices.iter().find(|c| c.0 == word);
-    if found.is_none() {
-        let what = format!("{} is not {wanted}", quoted(word));
-        let near = nearest::name(word, choices.iter().map(|c| c.0));
-        let help = near.map_or_else(String::new, |n| format!("did you mean \"{n}\"?"));
-        doc.wrong(entry, what, &help);
-    }
-    found.map(|c| c.1)
 }
 
 /// The path of a table of `[kind.NAME]`.

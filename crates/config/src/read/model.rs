@@ -1,7 +1,8 @@
 //! Drive models: by name, or a kind with its parameters.
 
-use crate::document::{Document, Entry, Table, join, quoted};
+use crate::document::{Document, Entry, Table};
 use crate::parameter::{KINDS, Kind, Parameter};
+use crate::text::{join, quoted};
 use crate::{nearest, profile};
 use weir_drive::Config;
 use weir_drive::volume::{self, Layout};
@@ -43,7 +44,7 @@ pub(crate) fn drive<'a>(
     let names: Vec<_> = KINDS.iter().map(|k| format!("\"{}\"", k.name)).collect();
     let help = format!("there are kind = {}", names.join(", "));
     let kind = doc.required(table, "kind", &help)?;
-    let kind = super::choice(doc, &kind, &kinds)?;
+    let kind = kind.choice(doc, &kinds)?;
     let mut keys = beside.to_vec();
     keys.push("kind");
     keys.extend(kind.keys());

@@ -1,9 +1,10 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Draft, choice, contract, drive, knobs, model};
-use crate::document::{Document, Entry, Table, quoted};
+use super::{Draft, contract, drive, knobs, model};
+use crate::document::{Document, Entry, Table};
 use crate::key::{TENANT, VOLUME};
 use crate::server::{Cache, Storage, Tenant, Volume, block};
+use crate::text::quoted;
 use std::path::PathBuf;
 use weir_core::{Contract, Knobs};
 
@@ -141,11 +142,7 @@ fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
 }
 
 fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option<Cache> {
-    let cache = choice(
-        doc,
-        entry,
-        &[("direct", Cache::Direct), ("host", Cache::Host)],
-    )?;
+    let cache = entry.choice(doc, &[("direct", Cache::Direct), ("host", Cache::Host)])?;
     if !matches!(storage, Storage::File(_) | Storage::Device(_)) {
         doc.wrong(entry, "is for files and devices", "remove it");
         return None;

@@ -22,9 +22,7 @@ const FILE_MOST: u64 = 1 << 50;
 
 pub use path::{Machine, Path, Stall};
 
-/// The policies that a file can name.
-pub(crate) const POLICIES: &[&str] = &["none", "io.latency", "bfq-linux", "bfq", "contract"];
-
+use crate::policy::{Policy, Setup};
 use weir_core::{
     Capacity, Contract, Edit, Flags, GroupId, Instant, Knobs, Limits, Priority, ROOT, SpaceId, Span,
 };
@@ -171,6 +169,12 @@ impl Scenario {
             awaits: None,
             limits: None,
         }
+    }
+
+    /// What the core is made from and told under a policy.
+    pub fn set_up(&self, policy: &Policy) -> Setup {
+        let contracts = self.groups.iter().map(|group| &group.contract);
+        policy.set_up(self.capacity, contracts)
     }
 
     /// Adds a client with a group below the root and a space of `size` bytes of its own. Returns it for further settings.

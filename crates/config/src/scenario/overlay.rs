@@ -1,7 +1,8 @@
 //! A file with differences put in.
 
-use crate::document::{Document, quoted};
+use crate::document::Document;
 use crate::nearest;
+use crate::text::quoted;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 

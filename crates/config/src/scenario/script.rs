@@ -4,14 +4,16 @@ use super::build::Choice;
 use super::draft::{Draft, Facts};
 use super::expect::{Expect, Published};
 use super::{Scenario, overlay, read as tables};
-use crate::document::{Document, Entry, Table, quoted};
+use crate::document::{Document, Entry, Table};
 use crate::key::{SCENARIO, SCENARIOS, VARIED};
 use crate::load::{tables as parsed, text as contents};
 use crate::nearest;
+use crate::policy::Policy;
 use crate::problem::Problem;
+use crate::text::quoted;
+use crate::tunable;
 use std::path::Path;
 use toml::de::DeTable;
-use weir_core::elevator::Config as Elevator;
 
 /// Longest file, bytes.
 const FILE_MAX: usize = 1 << 20;
@@ -232,7 +234,7 @@ type Chosen = [Option<String>; 3];
 impl Varied {
     /// Checks the keys of the file and of everything that differs.
     fn read<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Self {
-        doc.check_keys(root, SCENARIO.name, &SCENARIO.names());
+        doc.check_keys(root, SCENARIO.name, &tunable::and_tables(SCENARIO.names()));
         let mut varied = Self::default();
         for (kind, entry) in patches(doc, root, "case") {
             if tables::checked(doc, &entry, &kind).is_some() {
@@ -288,7 +290,7 @@ fn patches<'a>(doc: &mut Document<'a>, root: &Table<'a>, key: &str) -> Vec<(Stri
     let entries = table.iter().flat_map(Table::entries);
     let mut all: Vec<_> = entries.map(|(k, e)| (k.get_ref().to_string(), e)).collect();
     all.sort_by_key(|(_, entry)| entry.span.start);
-    let keys: Vec<&str> = VARIED.iter().map(|k| k.name).collect();
+    let keys = tunable::and_tables(VARIED.iter().map(|k| k.name).collect());
     for (name, entry) in &all {
         if let Some(table) = entry.map(doc) {
             doc.check_keys(&table, &format!("[{key}.{name}]"), &keys);
@@ -417,18 +419,18 @@ impl Script {
         &self.notes
     }
 
-    /// Sets the tunables of the policy's elevator that the file states.
+    /// Sets the tunables of the policy's elevator that the file states under it.
     ///
     /// # Errors
     /// As [`Self::scenario`].
-    pub fn tune(&self, choice: &Choice<'_>, elevator: &mut Elevator) -> Result<(), Vec<Problem>> {
+    pub fn tune(&self, choice: &Choice<'_>, policy: &mut Policy) -> Result<(), Vec<Problem>> {
         let Source::Toml(file, text) = &self.source else {
             return Ok(());
         };
         let (map, _) = DeTable::parse_recoverable(text);
         let (all, mut problems) = put_in(text, file, map.get_ref(), &choice.chosen());
         let mut doc = document(text, file);
-        tables::tune(&mut doc, &Table::root(&all), elevator);
+        tables::tune(&mut doc, &Table::root(&all), Some(policy));
         keep(&mut problems, doc.into_problems());
         if problems.is_empty() {
             Ok(())

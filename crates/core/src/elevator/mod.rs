@@ -10,13 +10,13 @@ use crate::cx::Cx;
 use crate::group::Edit;
 use crate::shape::ConfigError;
 use crate::table::Table;
+use crate::tunable::Tuned;
 use alloc::boxed::Box;
 use none::Fifo;
 pub(crate) use schedule::{Next, Schedule};
 
-/// Which elevator, with its parameters.
+/// Which elevator, with its tunables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Config {
     /// First come, first served.
     None,
@@ -24,6 +24,61 @@ pub enum Config {
     Bfq(bfq::Config),
     /// Keeps contracts: min, share, class, tenants.
     Contract(contract::Config),
+}
+
+/// An elevator as people choose it: by name.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its name; Linux's, where Linux has it. The table of its tunables in files is called the same.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// What stands for it in records. Never given to another.
+    pub code: u8,
+    /// It keeps the min of contracts.
+    pub keeps_min: bool,
+    /// It divides by the share of contracts; the largest that there may be.
+    pub share_max: Option<u16>,
+    /// It goes by the class of contracts.
+    pub keeps_class: bool,
+    /// It with the defaults of its tunables.
+    pub default: fn() -> Config,
+}
+
+/// Every elevator.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "none",
+        about: "first come, first served",
+        code: 0,
+        keeps_min: false,
+        share_max: None,
+        keeps_class: false,
+        default: || Config::None,
+    },
+    Kind {
+        name: "bfq",
+        about: "Linux's Budget Fair Queueing",
+        code: 1,
+        keeps_min: false,
+        share_max: Some(1_000),
+        keeps_class: false,
+        default: || Config::Bfq(bfq::Config::default()),
+    },
+    Kind {
+        name: "contract",
+        about: "keeps min, share and class of contracts",
+        code: 2,
+        keeps_min: true,
+        share_max: Some(10_000),
+        keeps_class: true,
+        default: || Config::Contract(contract::Config::default()),
+    },
+];
+
+/// The elevator of that name.
+pub fn find(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
 }
 
 /// The closed set of elevators. First come, first served is so little that a call through a table would double it.
@@ -101,24 +156,46 @@ impl AnyElevator {
 }
 
 impl Config {
+    /// Which elevator it is of.
+    pub fn kind(&self) -> &'static Kind {
+        let code = match self {
+            Self::None => 0,
+            Self::Bfq(_) => 1,
+            Self::Contract(_) => 2,
+        };
+        let kind = KINDS.iter().find(|kind| kind.code == code);
+        kind.expect("every elevator is in the list, as a test shows")
+    }
+
+    /// Its tunables, if it has any.
+    pub fn tuned(&self) -> Option<&dyn Tuned> {
+        match self {
+            Self::None => None,
+            Self::Bfq(config) => Some(config),
+            Self::Contract(config) => Some(config),
+        }
+    }
+
+    /// Likewise, to be set.
+    pub fn tuned_mut(&mut self) -> Option<&mut dyn Tuned> {
+        match self {
+            Self::None => None,
+            Self::Bfq(config) => Some(config),
+            Self::Contract(config) => Some(config),
+        }
+    }
+
     /// Checks the tunables.
     ///
     /// # Errors
     /// The first field outside the bounds that its documentation states, and the bounds.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        match self {
-            Self::None => Ok(()),
-            Self::Bfq(config) => config.validate(),
-            Self::Contract(config) => config.validate(),
-        }
+        self.tuned().map_or(Ok(()), <dyn Tuned>::validate)
     }
 
     /// The largest share a contract may have under this elevator.
-    pub(crate) fn share_max(&self) -> u16 {
-        match self {
-            Self::Bfq(_) => 1_000,
-            Self::None | Self::Contract(_) => 10_000,
-        }
+    pub fn share_max(&self) -> u16 {
+        self.kind().share_max.unwrap_or(10_000)
     }
 }
 
@@ -126,6 +203,60 @@ impl Config {
 mod tests {
     use super::*;
     use crate::{DriveShape, Layer, Limits, Span};
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn every_elevator_is_found_by_its_name_and_its_code() {
+        let codes: BTreeSet<u8> = KINDS.iter().map(|kind| kind.code).collect();
+        assert_eq!(codes.len(), KINDS.len());
+        for kind in KINDS {
+            assert_eq!((kind.default)().kind().name, kind.name);
+            assert_eq!(find(kind.name).map(|k| k.code), Some(kind.code));
+            assert_eq!((kind.default)().validate(), Ok(()));
+        }
+    }
+
+    /// Every number of a configuration is set by one tunable, and by one only; its default is the table's.
+    #[test]
+    fn each_tunable_sets_what_it_gets_and_nothing_else() {
+        for kind in KINDS {
+            let mut default = (kind.default)();
+            let Some(tuned) = default.tuned_mut() else {
+                continue;
+            };
+            let table = tuned.tunables();
+            let names: BTreeSet<&str> = table.iter().map(|t| t.name).collect();
+            assert_eq!(names.len(), table.len());
+            for (place, tunable) in table.iter().enumerate() {
+                assert_eq!(tuned.find(tunable.name), Some(place));
+                assert_eq!(tuned.get(place), tunable.default, "{}", tunable.name);
+                assert!(!tunable.about.is_empty() && !tunable.source.is_empty());
+                let value = u64::from(tunable.default == 0);
+                tuned.set(place, value);
+                for (other, tunable) in table.iter().enumerate() {
+                    let wanted = if other == place {
+                        value
+                    } else {
+                        tunable.default
+                    };
+                    assert_eq!(tuned.get(other), wanted, "{}", tunable.name);
+                }
+                tuned.set(place, tunable.default);
+                let (least, most) = tunable.bounds;
+                for (value, moved) in [(most.saturating_add(1), most), (u64::MAX, most)] {
+                    tuned.set(place, value);
+                    tuned.bound();
+                    assert_eq!(tuned.get(place), moved, "{}", tunable.name);
+                    tuned.set(place, tunable.default);
+                }
+                if let Some(less) = least.checked_sub(1) {
+                    tuned.set(place, less);
+                    assert_eq!(tuned.validate().unwrap_err().field, tunable.name);
+                    tuned.set(place, tunable.default);
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_layer_refuses_tunables_out_of_bounds() {

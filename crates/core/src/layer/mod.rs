@@ -15,6 +15,7 @@ use crate::elevator::{self, AnyElevator, Schedule};
 use crate::event::{Events, Listener, Mask, Publish};
 use crate::flush::Flushes;
 use crate::list::{Links, List};
+use crate::rule;
 use crate::sample::{Sample, Wanted};
 use crate::table::Table;
 use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Limits, Reject, StreamId};
@@ -271,48 +272,35 @@ impl Layer {
 fn check(config: &Config) -> Result<(), ConfigError> {
     let l = &config.limits;
     let d = &config.drive;
-    let rules = [
+    let table = |field, size: u32, power: u32, allowed| {
+        let holds = (1..=1 << power).contains(&size);
+        (holds, field, size.into(), allowed)
+    };
+    let some = |field, value: u32| (value >= 1, field, value.into(), "at least 1");
+    let reserved = l.streams.checked_mul(l.reserved);
+    rule::check([
+        table("limits.requests", l.requests, 24, "1 to 2^24"),
+        table("limits.streams", l.streams, 20, "1 to 2^20"),
+        table("limits.groups", l.groups, 20, "1 to 2^20"),
+        table("limits.spaces", l.spaces, 20, "1 to 2^20"),
+        some("limits.per_stream", l.per_stream),
         (
-            (1..=1 << 24).contains(&l.requests),
-            "limits.requests",
-            "1 to 2^24",
-        ),
-        (
-            (1..=1 << 20).contains(&l.streams),
-            "limits.streams",
-            "1 to 2^20",
-        ),
-        (
-            (1..=1 << 20).contains(&l.groups),
-            "limits.groups",
-            "1 to 2^20",
-        ),
-        (
-            (1..=1 << 20).contains(&l.spaces),
-            "limits.spaces",
-            "1 to 2^20",
-        ),
-        (l.per_stream >= 1, "limits.per_stream", "at least 1"),
-        (
-            l.streams
-                .checked_mul(l.reserved)
-                .is_some_and(|n| n <= l.requests),
+            reserved.is_some_and(|n| n <= l.requests),
             "limits.reserved",
+            l.reserved.into(),
             "at most limits.requests / limits.streams",
         ),
-        (l.scheduler_tags >= 1, "limits.scheduler_tags", "at least 1"),
-        (d.queues >= 1, "drive.queues", "at least 1"),
-        (d.tags >= 1, "drive.tags", "at least 1"),
+        some("limits.scheduler_tags", l.scheduler_tags),
+        some("drive.queues", d.queues.into()),
+        some("drive.tags", d.tags.into()),
         (
             d.max_transfer >= 4096 && d.max_transfer.is_multiple_of(512),
             "drive.max_transfer",
+            d.max_transfer.into(),
             "a multiple of 512, at least 4096",
         ),
-    ];
-    match rules.into_iter().find(|rule| !rule.0) {
-        Some((_, field, allowed)) => Err(ConfigError { field, allowed }),
-        None => config.elevator.validate(),
-    }
+    ])?;
+    config.elevator.validate()
 }
 
 #[cfg(test)]

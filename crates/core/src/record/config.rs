@@ -1,9 +1,9 @@
-//! What a layer is made from, as bytes. A new setting is added to its list here, at the place it has in its structure.
+//! What a layer is made from, as bytes. A new setting is added to its list here, at the place it has in its
+//! structure; tunables come from their own tables.
 
-use super::code::{Code, Input, Malformed, choices, settings, variants};
-use crate::control;
-use crate::elevator::{self, bfq, contract};
+use super::code::{Code, Input, Malformed, settings};
 use crate::{Capacity, Config, DriveShape, Limits};
+use crate::{control, elevator};
 use alloc::vec::Vec;
 
 settings! {
@@ -12,22 +12,40 @@ settings! {
     Limits { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
     DriveShape { queues, tags, max_transfer, rotational, capacity }
     Capacity { read, write, iops, read_iops, write_iops }
-    bfq::Config {
-        fifo_expire_sync, fifo_expire_async, back_seek_max, back_seek_penalty, slice_idle, max_budget, timeout_sync,
-        strict_guarantees, async_charge_factor, seeky_threshold, low_latency, injection, merge, stable_merge, charge,
+}
+
+/// An elevator is its code, then the number of its tunables and their values: what was written by a build with more or fewer of them is
+/// refused, not misread.
+impl Code for elevator::Config {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.kind().code);
+        if let Some(tuned) = self.tuned() {
+            let count = tuned.tunables().len();
+            count.put(out);
+            (0..count).for_each(|place| tuned.get(place).put(out));
+        }
     }
-    contract::Config { excess, catch_up, forget, idle_class_timeout, bound_in_flight }
-}
 
-variants! {
-    bfq::Charge { 0 = Linux, 1 = Service } "how bfq charges a turn"
-    contract::Excess { 0 = Time, 1 = Bytes } "what shares are measured in"
-}
-
-choices! {
-    elevator::Config {
-        0 = None {},
-        1 = Bfq { config: 0 },
-        2 = Contract { config: 0 },
-    } "an elevator this build of weir has"
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        let code = input.byte()?;
+        let Some(kind) = elevator::KINDS.iter().find(|kind| kind.code == code) else {
+            return input.malformed("before this, an elevator this build of weir has");
+        };
+        let mut config = (kind.default)();
+        if let Some(tuned) = config.tuned_mut() {
+            let count = tuned.tunables().len();
+            if usize::take(input)? != count {
+                return input
+                    .malformed("as many tunables of the elevator as this build of weir has");
+            }
+            for place in 0..count {
+                let value = u64::take(input)?;
+                tuned.set(place, value);
+                if tuned.get(place) != value {
+                    return input.malformed("before this, a value that the tunable can have");
+                }
+            }
+        }
+        Ok(config)
+    }
 }

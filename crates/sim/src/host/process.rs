@@ -455,15 +455,12 @@ fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
             "1 to 1000000000 ns (1 s)",
         ),
     ];
-    match rules.into_iter().find(|rule| !rule.0) {
-        Some((_, key, value, allowed)) => Err(Error::Buffered {
-            client: spec.name.clone(),
-            key,
-            value,
-            allowed,
-        }),
-        None => Ok(()),
-    }
+    weir_core::rule::check(rules).map_err(|broken| Error::Buffered {
+        client: spec.name.clone(),
+        key: broken.field,
+        value: broken.value,
+        allowed: broken.allowed,
+    })
 }
 
 #[cfg(test)]

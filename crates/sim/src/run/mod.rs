@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use weir_core::record::{Observed, Observer};
 use weir_core::{
-    Completion, Config, Cookie, Edit, GroupId, Instant, Knobs, Layer, Output, Promised, Refusal,
-    Request, SpaceId, Span, control,
+    Completion, Config, Cookie, DriveShape, Edit, GroupId, Instant, Knobs, Layer, Output, Promised,
+    Refusal, Request, SpaceId, Span,
 };
 use weir_drive::{Drive, Freezing};
 use weir_measure::{Level, Occupancy};
@@ -181,16 +181,20 @@ impl<'a> Run<'a> {
 
     /// The configuration of a run's layer: the header of a [`Recorder`](weir_core::record::Recorder) that observes it.
     pub fn config(scenario: &Scenario, policy: &Policy) -> Config {
-        let drive = Policy::shape(scenario);
+        let drive = DriveShape {
+            capacity: scenario.capacity,
+            ..scenario.drive.shape()
+        };
+        let setup = scenario.set_up(policy);
         let mut limits = scenario.limits();
-        if let Some(tags) = (scenario.adapter.nr_requests).tags(&drive, &policy.elevator) {
+        if let Some(tags) = (scenario.adapter.nr_requests).tags(&drive, &setup.elevator) {
             limits.scheduler_tags = tags;
         }
         Config {
             limits,
             drive,
-            controllers: control::Config::default(),
-            elevator: policy.elevator.clone(),
+            controllers: setup.controllers,
+            elevator: setup.elevator,
         }
     }
 
@@ -353,6 +357,7 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
 
 /// The first change of the layer: spaces and groups.
 fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
+    let setup = scenario.set_up(policy);
     let spaces = (0..)
         .zip(&scenario.spaces)
         .map(|(id, &size)| Edit::SetSpace {
@@ -364,14 +369,12 @@ fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
     let groups = groups.map(|(id, group)| Edit::AddGroup {
         id,
         parent: group.parent,
-        contract: policy.translate(scenario, group.contract),
+        contract: setup.contract(group.contract),
     });
     let knobs = ids.zip(&scenario.groups);
+    let knobs = knobs.map(|(id, group)| (id, setup.knobs(group.knobs)));
     let knobs = knobs
-        .filter(|(_, group)| group.knobs != Knobs::NONE)
-        .map(|(id, group)| Edit::SetKnobs {
-            id,
-            knobs: group.knobs,
-        });
+        .filter(|(_, knobs)| *knobs != Knobs::NONE)
+        .map(|(id, knobs)| Edit::SetKnobs { id, knobs });
     spaces.chain(groups).chain(knobs).collect()
 }

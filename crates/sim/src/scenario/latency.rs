@@ -5,8 +5,8 @@
 //! overwrite and call `fdatasync` after each write. BFQ without `low_latency`.
 
 use crate::{Policy, Scenario};
+use weir_config::policy;
 use weir_config::scenario::{Choice, find};
-use weir_core::elevator::{self, bfq};
 use weir_load::Region;
 
 /// Bytes of each process's file, where nothing else is asked for. The S suite takes what half the free space of the file system
@@ -14,7 +14,7 @@ use weir_load::Region;
 /// was.
 pub const FILE: u64 = 2000 << 20;
 
-/// Bytes a second that the target is promised under [`Control::Contract`].
+/// Bytes a second that the target is promised under `contract`.
 pub const PROMISE: u64 = 10_000_000;
 
 /// What the interferers do.
@@ -39,44 +39,24 @@ impl Interferers {
     }
 }
 
-/// How the target is protected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Control {
-    /// Not at all: no controller, no elevator.
-    None,
-    /// io.latency with a target of 10 us for the target's group, each process in a group of its own; no elevator.
-    IoLatency,
-    /// BFQ, all processes in the root group, the target in the real-time class.
-    Bfq,
-    /// Contracts: each process in a group of its own, with equal shares; the target is promised [`PROMISE`]. The scenario's capacity
-    /// must be stated.
-    Contract,
-}
+/// The policies of the comparison of 2019: no controller and no elevator; io.latency with a target of 10 us for the target's group, each
+/// process in a group of its own; BFQ, all processes in the root group, the target in the real-time class.
+///
+/// Under `contract` each process is in a group of its own, and the target is promised [`PROMISE`]; the scenario's capacity must be stated
+/// then.
+pub const COMPARED: [&str; 3] = ["none", "io.latency", "bfq"];
 
-impl Control {
-    /// Those of the comparison of 2019.
-    pub const ALL: [Self; 3] = [Self::None, Self::IoLatency, Self::Bfq];
-
-    /// As a policy.
-    pub fn policy(self) -> Policy {
-        let (name, elevator) = match self {
-            Self::None => ("none", elevator::Config::None),
-            Self::IoLatency => ("io.latency", elevator::Config::None),
-            Self::Bfq => {
-                let config = bfq::Config {
-                    low_latency: false,
-                    ..bfq::Config::default()
-                };
-                ("bfq", elevator::Config::Bfq(config))
-            }
-            Self::Contract => return Policy::contract(),
-        };
-        Policy {
-            name: name.into(),
-            elevator,
-            promises_as_weights: false,
-        }
-    }
+/// The policy of a name with what the scenario states of its tunables.
+///
+/// # Panics
+/// If no policy of that name comes with Weir.
+pub fn compared(policy: &str) -> Policy {
+    let mut chosen = policy::find(policy).expect("it comes with Weir");
+    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let script = find("latency").expect("it comes with Weir");
+    let tuned = script.tune(&choice(&drive, Interferers::Readers, policy), &mut chosen);
+    tuned.expect("what comes with Weir can be played");
+    chosen
 }
 
 /// How the target reads.
@@ -91,11 +71,11 @@ pub enum Reads {
 /// The `latency` scenario on `drive`, or `latency-sporadic`, with files of `file` bytes each (a multiple of 4096) one behind the
 /// other from the beginning of the drive, the target's first. What it is stands in its file (`weir scenarios latency`).
 ///
-/// Run it under [`Control::policy`] of the same `control`.
+/// Run it under [`compared`] of the same policy.
 pub fn latency(
     drive: &weir_drive::Config,
     interferers: Interferers,
-    control: Control,
+    policy: &str,
     reads: Reads,
     file: u64,
 ) -> Scenario {
@@ -103,13 +83,7 @@ pub fn latency(
         Reads::Continuous => "latency",
         Reads::Sporadic => "latency-sporadic",
     };
-    let choice = Choice {
-        drive,
-        capacity: drive.capacity(),
-        case: Some(interferers.name()),
-        policy: &control.policy().name,
-        seconds: None,
-    };
+    let choice = choice(drive, interferers, policy);
     let script = find(name).expect("it comes with Weir");
     let built = script.scenario(&choice);
     let mut scenario = built.expect("what comes with Weir can be played");
@@ -122,4 +96,18 @@ pub fn latency(
     }
     scenario.spaces.fill(file * count);
     scenario
+}
+
+fn choice<'a>(
+    drive: &'a weir_drive::Config,
+    interferers: Interferers,
+    policy: &'a str,
+) -> Choice<'a> {
+    Choice {
+        drive,
+        capacity: drive.capacity(),
+        case: Some(interferers.name()),
+        policy,
+        seconds: None,
+    }
 }

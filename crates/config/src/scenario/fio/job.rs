@@ -2,10 +2,11 @@
 
 use super::value::{base, bytes, count, flag, say, size, time};
 use super::{Line, Section};
-use crate::document::{Document, quoted};
+use crate::document::Document;
 use crate::nearest;
 use crate::scenario::draft::{Client, names};
 use crate::scenario::{FILE_MOST, PAGE, REQUEST_MOST};
+use crate::text::quoted;
 use std::ops::RangeInclusive;
 use weir_core::{Contract, Flags, Knobs, Priority, PriorityClass, Span};
 use weir_load::{Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};

@@ -1,7 +1,8 @@
 //! Values as fio writes them.
 
 use super::{Line, Section};
-use crate::document::{Document, quoted};
+use crate::document::Document;
+use crate::text::quoted;
 use std::ops::RangeInclusive;
 use weir_core::Span;
 

@@ -2,10 +2,11 @@
 
 use super::super::draft::{Client, Draft, names};
 use super::{HOUR, checked, contract, first_of_contract, time, word};
-use crate::document::{Document, Entry, Table, quoted};
+use crate::document::{Document, Entry, Table};
 use crate::key::CLIENT;
 use crate::read::knobs;
 use crate::scenario::{FILE_MOST as FILE, PAGE, REQUEST_MOST as REQUEST};
+use crate::text::quoted;
 use crate::units::Size as Bytes;
 use weir_core::{Contract, Flags, Priority, PriorityClass, Span};
 use weir_load::{
@@ -131,9 +132,7 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
         "randrw",
     ];
     let words = words.map(|w| (w, w));
-    let rw = rw
-        .and_then(|e| super::choice(doc, &e, &words))
-        .unwrap_or("read");
+    let rw = rw.and_then(|e| e.choice(doc, &words)).unwrap_or("read");
     let mix = table.entry("rwmixread");
     let mix = mix.and_then(|e| e.integer(doc, 0..=100));
     let random = rw.starts_with("rand");
@@ -504,7 +503,7 @@ fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &Client) {
         let span = table
             .entry(key)
             .map_or_else(|| table.span.clone(), |e| e.span);
-        let path = crate::document::join(&table.path, key);
+        let path = crate::text::join(&table.path, key);
         doc.at(
             &span,
             &path,

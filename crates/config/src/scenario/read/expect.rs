@@ -2,11 +2,12 @@
 
 use super::super::draft::Draft;
 use super::super::expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
-use super::{choice, named_client};
-use crate::document::{Document, Entry, Table, quoted};
+use super::named_client;
+use crate::document::{Document, Entry, Table};
 use crate::key::{EXPECT, PUBLISHED};
 use crate::nearest;
-use std::path::Path;
+use crate::policy;
+use crate::text::quoted;
 
 const HELP: &str = "write promise = \"all\", shares = \"5%\", max = \"2%\" or figure = \"p99\"";
 
@@ -77,7 +78,7 @@ fn bounds<'a>(
     table: &Table<'a>,
     draft: &Draft,
 ) -> Option<Bounds> {
-    let figure = choice(doc, &table.entry("figure")?, &Figure::ALL)?;
+    let figure = table.entry("figure")?.choice(doc, &Figure::ALL)?;
     let beside = table.entry("beside").and_then(|e| policy(doc, &e));
     let mut bound = |key| {
         let entry = table.entry(key)?;
@@ -166,17 +167,13 @@ fn policy<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Whether a policy's name is that of a file.
-fn is_file(name: &str) -> bool {
-    name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml")
-}
-
 /// Says so if there is no policy of a name, which is not a file's.
 pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) {
-    let names = crate::scenario::POLICIES;
-    if !names.contains(&name) && !is_file(name) {
-        let what = format!("there is no policy {}", quoted(name));
-        doc.wrong(entry, what, &nearest::help(name, names.iter().copied()));
+    if policy::is_file(name) {
+        return;
+    }
+    if let Err(unknown) = policy::find(name) {
+        doc.wrong(entry, unknown.what, &unknown.help);
     }
 }
 
@@ -205,7 +202,7 @@ fn one<'a>(
     let policy = doc.required(&table, "policy", "write policy = \"none\"");
     let policy = policy.and_then(|e| self::policy(doc, &e));
     let figure = doc.required(&table, "figure", "write figure = \"mean\"");
-    let figure = figure.and_then(|e| choice(doc, &e, &Figure::ALL));
+    let figure = figure.and_then(|e| e.choice(doc, &Figure::ALL));
     let value_entry = doc.required(&table, "value", "write value = \"38.7ms\"");
     let value = figure.and_then(|f| value(doc, &value_entry?, f));
     doc.required(&table, "source", "write source = \"a paper, page 7\"");

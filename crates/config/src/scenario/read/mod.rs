@@ -10,12 +10,12 @@ pub(super) use tunables::tune;
 use super::draft::{CLIENTS, Draft, Facts, Group, Host};
 use super::{NrRequests, Path};
 use crate::admission::contradicted;
-use crate::document::{Document, Entry, Table, join, quoted};
+use crate::document::{Document, Entry, Table};
 use crate::key::{self, GROUP, HOST, PATH};
 use crate::nearest;
-use crate::read::{choice, contract as read_contract, knobs};
+use crate::read::{contract as read_contract, knobs};
+use crate::text::{join, quoted};
 use std::ops::RangeInclusive;
-use weir_core::elevator::Config as Elevator;
 use weir_core::{Contract, Span};
 
 const HOUR: Span = Span::from_secs(3600);
@@ -41,7 +41,7 @@ const LATER: &[(&str, &str)] = &[
 /// Everything that depends on case, drive and policy.
 pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draft> {
     let before = doc.found();
-    tune(doc, root, &mut Elevator::None);
+    tune(doc, root, None);
     let groups = groups(doc, root);
     let grouped = word(
         doc,
@@ -147,7 +147,7 @@ fn word<'a, T: Copy>(
     without: T,
 ) -> T {
     let entry = table.entry(key);
-    let found = entry.and_then(|e| choice(doc, &e, words));
+    let found = entry.and_then(|e| e.choice(doc, words));
     found.unwrap_or(without)
 }
 
@@ -209,7 +209,7 @@ fn nr_requests<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<NrReques
         let each = entry.integer(doc, 1..=65_536)?;
         return Some(NrRequests::Each(each as u32));
     }
-    choice(doc, entry, &[("linux", NrRequests::Linux)])
+    entry.choice(doc, &[("linux", NrRequests::Linux)])
 }
 
 fn path<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Path> {

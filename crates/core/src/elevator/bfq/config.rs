@@ -1,81 +1,90 @@
 //! The tunables: Linux's names, units and defaults.
 
 use crate::elevator::common::seek::BackSeek;
+use crate::tunable::{Allowed, MS, SECOND, Unit, tunables, words};
 use crate::{ConfigError, Span};
 
-/// How a turn is charged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
-pub enum Charge {
-    /// By what was served, but a slow queue and one that ran out of time by the time it held the drive.
-    #[default]
-    Linux,
-    /// By what was served, always: shares are of bytes. Weir's own.
-    Service,
-}
-
-/// Tunables of `bfq`. A layer is not made with values outside the bounds named here: [`Config::validate`] says which they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// A synchronous request older than this is served before those nearer to the head. At most 60 s; default 125 ms.
-    pub fifo_expire_sync: Span,
-    /// An asynchronous request older than this likewise. At most 60 s; default 250 ms.
-    pub fifo_expire_async: Span,
-    /// A request up to this many KiB behind the head counts as near. At most 2^30; default 16384.
-    pub back_seek_max: u32,
-    /// Distances behind the head count this many times. 1 to 1000; default 2.
-    pub back_seek_penalty: u32,
-    /// How long the drive idles for the next request of the stream in service; microseconds count. Zero: never. At most 1 s;
-    /// default 8 ms. At least 8 ms under `strict_guarantees`.
-    pub slice_idle: Span,
-    /// The largest budget in sectors (512 bytes); 0: what the drive serves in `timeout_sync`, as measured. At most 2^31; default 0.
-    pub max_budget: u32,
-    /// The longest turn; whole milliseconds count. 1 ms to 60 s; default 125 ms.
-    pub timeout_sync: Span,
-    /// One request in the drive at a time, and always idle. Default false.
-    pub strict_guarantees: bool,
-    /// Sectors written asynchronously count this many times among equals. 1 to 100; default 3. A constant in Linux.
-    pub async_charge_factor: u32,
-    /// A queue is seeky if more of its last 32 requests than this were. At most 32; default 19. A constant in Linux.
-    pub seeky_threshold: u32,
-    /// Raises the weight of queues that start something or are soft real-time. Default true.
-    pub low_latency: bool,
-    /// Sends requests of others while the drive idles, as many as the stream in service hardly notices. Default true; always on in
-    /// Linux.
-    pub injection: bool,
-    /// Merges the queues of streams whose requests are near to each other, on drives that seek or do not queue. Default true; always
-    /// on in Linux.
-    pub merge: bool,
-    /// With `merge`: merges the queues of streams that start shortly after each other, for good, on flash too. Default false; always on
-    /// in Linux since 5.13, which is younger than the published measurements that Weir is held against.
-    pub stable_merge: bool,
-    /// How a turn is charged. Not in Linux, where it is always [`Charge::Linux`].
-    pub charge: Charge,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            fifo_expire_sync: Span::from_millis(125),
-            fifo_expire_async: Span::from_millis(250),
-            back_seek_max: 16 * 1024,
-            back_seek_penalty: 2,
-            slice_idle: Span::from_millis(8),
-            max_budget: 0,
-            timeout_sync: Span::from_millis(125),
-            strict_guarantees: false,
-            async_charge_factor: 3,
-            seeky_threshold: 19,
-            low_latency: true,
-            injection: true,
-            merge: true,
-            stable_merge: false,
-            charge: Charge::Linux,
-        }
+words! {
+    /// How a turn is charged.
+    pub enum Charge {
+        /// By what was served, but a slow queue and one that ran out of time by the time it held the drive.
+        Linux = "linux",
+        /// By what was served, always: shares are of bytes. Weir's own.
+        Service = "service",
     }
 }
 
-const LONGEST: Span = Span::from_secs(60);
 const STRICT_IDLE: Span = Span::from_millis(8);
+
+tunables! {
+    /// Tunables of `bfq`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
+    pub struct Config {
+        fifo_expire_sync: Span, Unit::Time, [0, 60 * SECOND], 125 * MS,
+            "A synchronous request older than this is served before those nearer to the head.",
+            "block/bfq-iosched.c: bfq_fifo_expire";
+        fifo_expire_async: Span, Unit::Time, [0, 60 * SECOND], 250 * MS,
+            "An asynchronous request older than this likewise.",
+            "block/bfq-iosched.c: bfq_fifo_expire";
+        back_seek_max: u32, Unit::Kib, [0, 1 << 30], 16 * 1024,
+            "A request up to so far behind the head counts as near.",
+            "block/bfq-iosched.c: bfq_back_max, bfq_choose_req";
+        back_seek_penalty: u32, Unit::Count, [1, 1000], 2,
+            "Distances behind the head count this many times.",
+            "block/bfq-iosched.c: bfq_back_penalty, bfq_choose_req";
+        slice_idle: Span, Unit::Time, [0, SECOND], 8 * MS,
+            "How long the drive idles for the next request of the stream in service; microseconds count. Zero: never. At least 8ms under \
+             `strict_guarantees`.",
+            "block/bfq-iosched.c: bfq_slice_idle, bfq_arm_slice_timer";
+        max_budget: u32, Unit::Sectors, [0, 1 << 31], 0,
+            "The largest budget. Zero: what the drive serves in `timeout_sync`, as measured.",
+            "block/bfq-iosched.c: bfq_max_budget_store, bfq_calc_max_budget";
+        timeout_sync: Span, Unit::Time, [MS, 60 * SECOND], 125 * MS,
+            "The longest turn; whole milliseconds count.",
+            "block/bfq-iosched.c: bfq_timeout, bfq_bfqq_budget_timeout";
+        strict_guarantees: bool, Unit::Flag, [0, 1], 0,
+            "One request in the drive at a time, and always idle.",
+            "block/bfq-iosched.c: bfq_strict_guarantees_store";
+        async_charge_factor: u32, Unit::Count, [1, 100], 3,
+            "Sectors written asynchronously count this many times among equals. A constant in Linux.",
+            "block/bfq-iosched.c: bfq_async_charge_factor";
+        seeky_threshold: u32, Unit::Count, [0, 32], 19,
+            "A queue is seeky if more of its last 32 requests than this were. A constant in Linux.",
+            "block/bfq-iosched.c: BFQQ_SEEKY";
+        low_latency: bool, Unit::Flag, [0, 1], 1,
+            "Raises the weight of queues that start something or are soft real-time.",
+            "block/bfq-iosched.c: bfq_low_latency_store, bfq_bfqq_handle_idle_busy_switch";
+        injection: bool, Unit::Flag, [0, 1], 1,
+            "Sends requests of others while the drive idles, as many as the stream in service hardly notices. Always on in Linux.",
+            "block/bfq-iosched.c: bfq_choose_bfqq_for_injection";
+        merge: bool, Unit::Flag, [0, 1], 1,
+            "Merges the queues of streams whose requests are near to each other, on drives that seek or do not queue. Always on in Linux.",
+            "block/bfq-iosched.c: bfq_setup_cooperator";
+        stable_merge: bool, Unit::Flag, [0, 1], 0,
+            "With `merge`: merges the queues of streams that start shortly after each other, for good, on flash too. Always on in Linux \
+             since 5.13, which is younger than the published measurements that Weir is held against.",
+            "block/bfq-iosched.c: bfq_do_or_sched_stable_merge";
+        charge: Charge, Unit::Word(Charge::WORDS), [0, 1], 0,
+            "How a turn is charged. `\"linux\"`: by what was served, but a slow queue and one that ran out of time by the time it held the \
+             drive. `\"service\"`: by what was served, always, so that shares are of bytes.",
+            "Weir's own; Linux's way: block/bfq-iosched.c, bfq_bfqq_expire";
+    }
+
+    fn validate_together(&self) -> Result<(), ConfigError> {
+        if self.strict_guarantees && self.slice_idle < STRICT_IDLE {
+            return Err(ConfigError {
+                field: "slice_idle",
+                allowed: Allowed::Words("at most 1 s, and at least 8 ms under strict_guarantees"),
+            });
+        }
+        Ok(())
+    }
+
+    fn bound_together(&mut self) {
+        if self.strict_guarantees {
+            self.slice_idle = self.slice_idle.max(STRICT_IDLE);
+        }
+    }
+}
 
 impl Config {
     /// What seeks backwards are worth; `back_seek_max` is in KiB.
@@ -84,87 +93,6 @@ impl Config {
         BackSeek {
             max: u64::from(self.back_seek_max) * 2,
             penalty: u64::from(self.back_seek_penalty),
-        }
-    }
-
-    /// Checks every bound.
-    ///
-    /// # Errors
-    /// The first field outside its bounds, and the bounds.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let bounded = self.bounded();
-        let rules = [
-            (
-                self.fifo_expire_sync == bounded.fifo_expire_sync,
-                "fifo_expire_sync",
-                "at most 60 s",
-            ),
-            (
-                self.fifo_expire_async == bounded.fifo_expire_async,
-                "fifo_expire_async",
-                "at most 60 s",
-            ),
-            (
-                self.back_seek_max == bounded.back_seek_max,
-                "back_seek_max",
-                "at most 2^30 KiB",
-            ),
-            (
-                self.back_seek_penalty == bounded.back_seek_penalty,
-                "back_seek_penalty",
-                "1 to 1000",
-            ),
-            (
-                self.slice_idle == bounded.slice_idle,
-                "slice_idle",
-                "at most 1 s, and at least 8 ms under strict_guarantees",
-            ),
-            (
-                self.max_budget == bounded.max_budget,
-                "max_budget",
-                "at most 2^31 sectors",
-            ),
-            (
-                self.timeout_sync == bounded.timeout_sync,
-                "timeout_sync",
-                "1 ms to 60 s",
-            ),
-            (
-                self.async_charge_factor == bounded.async_charge_factor,
-                "async_charge_factor",
-                "1 to 100",
-            ),
-            (
-                self.seeky_threshold == bounded.seeky_threshold,
-                "seeky_threshold",
-                "at most 32",
-            ),
-        ];
-        match rules.into_iter().find(|rule| !rule.0) {
-            Some((_, field, allowed)) => Err(ConfigError { field, allowed }),
-            None => Ok(()),
-        }
-    }
-
-    /// This with every value moved inside its bounds.
-    #[must_use]
-    pub fn bounded(&self) -> Self {
-        let least_idle = if self.strict_guarantees {
-            STRICT_IDLE
-        } else {
-            Span::ZERO
-        };
-        Self {
-            fifo_expire_sync: self.fifo_expire_sync.min(LONGEST),
-            fifo_expire_async: self.fifo_expire_async.min(LONGEST),
-            back_seek_max: self.back_seek_max.min(1 << 30),
-            back_seek_penalty: self.back_seek_penalty.clamp(1, 1000),
-            slice_idle: self.slice_idle.clamp(least_idle, Span::from_secs(1)),
-            max_budget: self.max_budget.min(1 << 31),
-            timeout_sync: self.timeout_sync.clamp(Span::from_millis(1), LONGEST),
-            async_charge_factor: self.async_charge_factor.clamp(1, 100),
-            seeky_threshold: self.seeky_threshold.min(32),
-            ..self.clone()
         }
     }
 }

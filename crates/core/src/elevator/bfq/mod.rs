@@ -96,7 +96,7 @@ pub(crate) struct Bfq {
 
 impl Bfq {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
-        let config = config.clone();
+        let config = *config;
         let rotational = table.shape.rotational;
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
         // Two synchronous ones for each stream, see `Members`, and an asynchronous one.

@@ -108,7 +108,7 @@ fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
     };
     for config in [plain(), windowed()] {
         for client in [STREAMER, RANDOM] {
-            let (mut host, clients) = limited(config.clone(), client);
+            let (mut host, clients) = limited(config, client);
             host.run(2 * SECOND);
             for rate in clients.map(|c| host.rate(c)) {
                 assert!((4_900..=5_100).contains(&rate), "{rate} kB/s");

@@ -1,0 +1,415 @@
+//! How a contract becomes the knobs of a group under a policy.
+
+use super::{Controller, Policy};
+use weir_core::{Capacity, Contract, Knobs, Max, Span, control, elevator};
+
+/// What becomes of a contract's min.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Min {
+    /// The elevator keeps it.
+    Kept,
+    /// A weight in proportion to it. Who has none beside one who has gets the smallest weight.
+    Weight,
+    /// The most that the group gets.
+    Limit,
+    /// Nothing, but that it counts against the capacity.
+    Ignored,
+}
+
+/// What becomes of a contract's share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
+    /// The elevator divides by it.
+    Weight,
+    /// All have the same.
+    Ignored,
+}
+
+/// What becomes of a contract's max.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// io.max keeps it.
+    Limit,
+    /// Nothing.
+    Ignored,
+}
+
+/// What becomes of a contract's class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClassKnob {
+    /// The elevator goes by it.
+    Kept,
+    /// Nothing.
+    Ignored,
+}
+
+/// What becomes of a contract's latency.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// It is the target of io.latency.
+    Target,
+    /// Nothing.
+    Ignored,
+}
+
+/// A knob as files have it: its words.
+pub(crate) trait Words: Copy + PartialEq + 'static {
+    /// Every value with its word.
+    const WORDS: &'static [(&'static str, Self)];
+
+    /// Its word.
+    fn word(self) -> &'static str {
+        let found = Self::WORDS.iter().find(|w| w.1 == self);
+        found.map_or("", |w| w.0)
+    }
+}
+
+impl Words for Min {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("kept", Self::Kept),
+        ("weight", Self::Weight),
+        ("limit", Self::Limit),
+        ("ignored", Self::Ignored),
+    ];
+}
+
+impl Words for Share {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("weight", Self::Weight), ("ignored", Self::Ignored)];
+}
+
+impl Words for Limit {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("limit", Self::Limit), ("ignored", Self::Ignored)];
+}
+
+impl Words for ClassKnob {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("kept", Self::Kept), ("ignored", Self::Ignored)];
+}
+
+impl Words for Target {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("target", Self::Target), ("ignored", Self::Ignored)];
+}
+
+/// What becomes of each part of a contract.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// Of its min.
+    pub min: Min,
+    /// Of its share.
+    pub share: Share,
+    /// Of its max.
+    pub max: Limit,
+    /// Of its class.
+    pub class: ClassKnob,
+    /// Of its latency.
+    pub latency: Target,
+}
+
+impl Mapping {
+    /// Everything that this elevator and these controllers can keep of a contract.
+    pub(crate) fn all(elevator: &elevator::Kind, controllers: &[Controller]) -> Self {
+        let mut knobs = Self {
+            min: if elevator.keeps_min {
+                Min::Kept
+            } else {
+                Min::Ignored
+            },
+            share: match elevator.share_max {
+                Some(_) => Share::Weight,
+                None => Share::Ignored,
+            },
+            max: Limit::Ignored,
+            class: if elevator.keeps_class {
+                ClassKnob::Kept
+            } else {
+                ClassKnob::Ignored
+            },
+            latency: Target::Ignored,
+        };
+        for controller in controllers {
+            knobs.serve(*controller);
+        }
+        knobs
+    }
+
+    /// Gives a controller that part of contracts that it is there for.
+    pub(crate) fn serve(&mut self, controller: Controller) {
+        match controller {
+            Controller::Max => self.max = Limit::Limit,
+            Controller::Latency => self.latency = Target::Target,
+        }
+    }
+}
+
+/// A budget that follows from what groups are promised: so small that within a window nobody is more than this part of its share of the
+/// drive short for want of a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// The window.
+    pub window: Span,
+    /// Hundredths of a share: 1 to 100.
+    pub percent: u64,
+}
+
+/// A policy set up for a drive and the contracts on it: what the core is made from and told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// The elevator, with the tunables that follow from contracts.
+    pub elevator: elevator::Config,
+    /// The controllers.
+    pub controllers: control::Config,
+    mapping: Mapping,
+    /// The largest weight.
+    weight_max: u16,
+    /// The largest min of all, bytes a second.
+    min_max: u64,
+}
+
+impl Policy {
+    /// Sets the policy up for a drive of this capacity and groups with these contracts.
+    pub fn set_up<'a>(
+        &self,
+        capacity: Option<Capacity>,
+        contracts: impl IntoIterator<Item = &'a Contract, IntoIter: Clone>,
+    ) -> Setup {
+        let contracts = contracts.into_iter();
+        let mut setup = Setup {
+            elevator: self.elevator.clone(),
+            controllers: control::Config {
+                max: self.controllers.contains(&Controller::Max),
+                latency: self.controllers.contains(&Controller::Latency),
+            },
+            mapping: self.mapping,
+            weight_max: self.elevator.share_max(),
+            min_max: contracts.clone().map(|c| c.min).max().unwrap_or(0),
+        };
+        let (mut all, mut least) = (0_u64, None);
+        for contract in contracts {
+            let weight = u64::from(setup.contract(*contract).share);
+            all += weight;
+            least = Some(least.map_or(weight, |least: u64| least.min(weight)));
+        }
+        if let (Some(budget), Some(capacity), Some(least)) = (self.budget, capacity, least) {
+            budget.set(&mut setup.elevator, capacity, least, all);
+        }
+        setup
+    }
+}
+
+impl Budget {
+    /// The tunable that it sets.
+    pub(crate) const TUNABLE: &'static str = "max_budget";
+
+    /// Half of what the smallest share may be short in the window: who comes just too late waits for a whole turn of another.
+    fn set(self, elevator: &mut elevator::Config, capacity: Capacity, least: u64, all: u64) {
+        const SECOND: u128 = 1_000_000_000;
+        let Some(tuned) = elevator.tuned_mut() else {
+            return;
+        };
+        let Some(place) = tuned.find(Self::TUNABLE) else {
+            return;
+        };
+        let tunable = &tuned.tunables()[place];
+        let rate = u128::from(capacity.read.min(capacity.write));
+        let share = rate * u128::from(least) / u128::from(all.max(1));
+        let window = u128::from(self.window.as_nanos());
+        let short = share.saturating_mul(window) / SECOND * u128::from(self.percent) / 100;
+        let unit = u128::from(tunable.unit.bytes().unwrap_or(1));
+        let budget = u64::try_from(short / 2 / unit).unwrap_or(u64::MAX);
+        // Zero would leave it to the elevator.
+        tuned.set(place, budget.clamp(1, tunable.bounds.1));
+    }
+}
+
+impl Setup {
+    /// One that tells contracts as they are written.
+    pub(crate) fn written() -> Self {
+        Self {
+            elevator: elevator::Config::None,
+            controllers: control::Config::default(),
+            mapping: Mapping {
+                min: Min::Kept,
+                share: Share::Weight,
+                max: Limit::Limit,
+                class: ClassKnob::Kept,
+                latency: Target::Target,
+            },
+            weight_max: u16::MAX,
+            min_max: 0,
+        }
+    }
+
+    /// What the core is told of a contract.
+    pub fn contract(&self, contract: Contract) -> Contract {
+        let mut told = contract;
+        if self.mapping.share == Share::Ignored && self.elevator.kind().share_max.is_some() {
+            told.share = Contract::DEFAULT.share;
+        }
+        if self.mapping.max == Limit::Ignored {
+            told.max = Max::NONE;
+        }
+        match self.mapping.min {
+            Min::Kept | Min::Ignored => {}
+            Min::Weight => {
+                told.share = self.weight(contract.min, told.share);
+                (told.min, told.min_iops) = (0, 0);
+            }
+            Min::Limit => {
+                lower(&mut told.max.bandwidth, contract.min);
+                lower(&mut told.max.iops, contract.min_iops);
+                (told.min, told.min_iops) = (0, 0);
+            }
+        }
+        told
+    }
+
+    /// What the core is told of the knobs of a group.
+    pub fn knobs(&self, knobs: Knobs) -> Knobs {
+        match self.mapping.latency {
+            Target::Target => knobs,
+            Target::Ignored => Knobs::NONE,
+        }
+    }
+
+    /// The weight of a group: in proportion to its min if anyone has one, else its share.
+    fn weight(&self, min: u64, share: u16) -> u16 {
+        if self.min_max == 0 {
+            return share.min(self.weight_max);
+        }
+        let weight = u128::from(min) * u128::from(self.weight_max) / u128::from(self.min_max);
+        weight.max(1) as u16
+    }
+}
+
+/// Makes `limit` no more than this, if this is more than nothing; a limit of zero is none.
+fn lower(limit: &mut u64, to: u64) {
+    if to > 0 && (*limit == 0 || *limit > to) {
+        *limit = to;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::find;
+
+    const DRIVE: Capacity = Capacity {
+        read: 250_000_000,
+        write: 250_000_000,
+        ..Capacity::NONE
+    };
+
+    fn min(min: u64) -> Contract {
+        Contract {
+            min,
+            ..Contract::DEFAULT
+        }
+    }
+
+    fn share(share: u16) -> Contract {
+        Contract {
+            share,
+            ..Contract::DEFAULT
+        }
+    }
+
+    fn weights(policy: &str, contracts: &[Contract]) -> Vec<u16> {
+        let setup = find(policy).unwrap().set_up(None, contracts);
+        let told = contracts.iter().map(|c| setup.contract(*c));
+        told.map(|c| c.share).collect()
+    }
+
+    #[test]
+    fn promises_become_weights_in_proportion() {
+        let contracts = [min(10_000_000), min(2_500_000), min(0)];
+        for policy in ["bfq", "bfq-linux"] {
+            assert_eq!(weights(policy, &contracts), [1_000, 250, 1]);
+            let setup = find(policy).unwrap().set_up(None, &contracts);
+            assert_eq!(setup.contract(contracts[0]).min, 0);
+        }
+        let setup = find("contract").unwrap().set_up(None, &contracts);
+        assert_eq!(setup.contract(contracts[0]), contracts[0]);
+    }
+
+    #[test]
+    fn without_promises_shares_are_weights() {
+        let contracts = [100, 200, 400, 800].map(share);
+        assert_eq!(weights("bfq", &contracts), [100, 200, 400, 800]);
+        assert_eq!(weights("bfq", &[share(5_000)]), [1_000]);
+        assert_eq!(weights("contract", &[share(5_000)]), [5_000]);
+    }
+
+    #[test]
+    fn a_budget_is_a_twentieth_of_the_smallest_share_of_a_second() {
+        let budget = |policy: &str, capacity, contracts: &[Contract]| {
+            let setup = find(policy).unwrap().set_up(capacity, contracts);
+            match setup.elevator {
+                elevator::Config::Bfq(config) => config.max_budget,
+                other => panic!("{other:?}"),
+            }
+        };
+        let equal = [min(10_000_000); 16];
+        // 250 MB/s over 16, over 20, in sectors.
+        assert_eq!(budget("bfq", Some(DRIVE), &equal), 1_525);
+        let shares = [100, 200, 400, 800].map(share);
+        assert_eq!(budget("bfq", Some(DRIVE), &shares), 1_627);
+        assert_eq!(budget("bfq", None, &equal), 0, "measured by BFQ itself");
+        assert_eq!(budget("bfq", Some(DRIVE), &[]), 0, "nobody is promised");
+        assert_eq!(budget("bfq-linux", Some(DRIVE), &equal), 0);
+        let slow = Capacity { read: 1, ..DRIVE };
+        assert_eq!(budget("bfq", Some(slow), &equal), 1, "zero means another");
+    }
+
+    #[test]
+    fn what_no_controller_is_there_for_is_not_told() {
+        let contract = Contract {
+            max: Max {
+                bandwidth: 5_000_000,
+                ..Max::NONE
+            },
+            ..Contract::DEFAULT
+        };
+        let told = |policy: &str| {
+            let setup = find(policy).unwrap().set_up(None, [&contract]);
+            let latency = Span::from_millis(1);
+            let knobs = setup.knobs(Knobs { latency });
+            assert!(setup.controllers.max, "{policy}");
+            assert_eq!(setup.controllers.latency, knobs != Knobs::NONE, "{policy}");
+            (setup.contract(contract), knobs.latency)
+        };
+        for (policy, latency) in [
+            ("none", 0),
+            ("bfq", 0),
+            ("io.latency", 1),
+            ("bfq + io.latency", 1),
+            ("contract", 1),
+        ] {
+            let told = told(policy);
+            assert_eq!(told, (contract, Span::from_millis(latency)), "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_min_can_be_a_limit() {
+        let mut policy = find("none").unwrap();
+        policy.mapping.min = Min::Limit;
+        let setup = policy.set_up(None, [&Contract::DEFAULT]);
+        let limit = |min, bandwidth| {
+            let told = setup.contract(Contract {
+                min,
+                max: Max {
+                    bandwidth,
+                    ..Max::NONE
+                },
+                ..Contract::DEFAULT
+            });
+            assert_eq!(told.min, 0);
+            told.max.bandwidth
+        };
+        assert_eq!((limit(5, 0), limit(5, 9), limit(5, 3)), (5, 5, 3));
+        assert_eq!((limit(0, 0), limit(0, 9)), (0, 9));
+    }
+}

@@ -1,0 +1,212 @@
+//! Policies: how a drive is shared. The server's file, the command line, the simulator and the search all mean this one thing.
+//!
+//! A policy is an elevator with its tunables, controllers, and what becomes of each part of a contract under it. It is a file:
+//!
+//! ```toml
+#![doc = include_str!("../../policies/bfq.toml")]
+//! ```
+//!
+//! or a word: the name of one that comes with Weir, or such a name with controllers, as `"bfq + io.latency"`.
+
+mod mapping;
+mod print;
+mod read;
+mod word;
+
+pub(crate) use mapping::Words;
+pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Setup, Share, Target};
+pub use print::print;
+pub use word::{Refused, Unknown, choose, find, is_file};
+
+use crate::document::{Document, Table};
+use crate::load::{text, whole};
+use crate::problem::Problem;
+use crate::tunable;
+use std::path::Path;
+use std::sync::LazyLock;
+use weir_core::elevator;
+
+/// A way of sharing a drive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// Its name in results: letters, digits, dots and dashes; with controllers behind it where it was composed.
+    pub name: String,
+    /// What it does in its first line; behind that what else is to be known.
+    pub about: String,
+    /// How it is chosen: by its name, as it was composed, or by the path of its file.
+    pub(crate) word: String,
+    /// The elevator with its tunables.
+    pub elevator: elevator::Config,
+    /// The controllers before it, each once, in the order of [`Controller::ALL`].
+    pub controllers: Vec<Controller>,
+    /// What becomes of contracts.
+    pub mapping: Mapping,
+    /// A largest budget that follows from the contracts, in place of the elevator's tunable.
+    pub budget: Option<Budget>,
+}
+
+/// A controller: it holds requests back before the elevator sees them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Controller {
+    /// `io.max`: nobody gets more than its max.
+    Max,
+    /// `io.latency`: who is beside a group that misses its latency target is held back.
+    Latency,
+}
+
+impl Controller {
+    /// All of them, in the order in which requests meet them.
+    pub const ALL: [Self; 2] = [Self::Max, Self::Latency];
+
+    /// Its name, as the file of a cgroup is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Max => "io.max",
+            Self::Latency => "io.latency",
+        }
+    }
+}
+
+/// Controllers and elevators of Linux that Weir does not have yet: refused by name.
+pub(crate) const MISSING_CONTROLLERS: &[&str] = &["io.low", "io.cost"];
+/// Likewise.
+pub(crate) const MISSING_ELEVATORS: &[&str] = &["mq-deadline", "kyber", "cfq"];
+
+impl Policy {
+    /// First come, first served.
+    pub fn none() -> Self {
+        named("none").expect("it comes with Weir, as its tests show")
+    }
+
+    /// Contracts are kept.
+    pub fn contract() -> Self {
+        named("contract").expect("it comes with Weir, as its tests show")
+    }
+
+    /// What it does, in a line.
+    pub fn summary(&self) -> &str {
+        self.about.lines().next().unwrap_or_default()
+    }
+
+    /// How it is chosen: by its name, as it was composed, or by the path of its file.
+    pub fn word(&self) -> &str {
+        &self.word
+    }
+
+    /// True if it was read from a file, which its word is the path of.
+    pub fn is_from_file(&self) -> bool {
+        is_file(&self.word)
+    }
+
+    /// True if the min of every contract that is admitted is kept.
+    pub fn keeps_min(&self) -> bool {
+        self.mapping.min == Min::Kept
+    }
+
+    /// True if its elevator or one of its controllers is called so.
+    pub fn uses(&self, name: &str) -> bool {
+        self.elevator.kind().name == name || self.controllers.iter().any(|c| c.name() == name)
+    }
+
+    /// Sets a tunable of its elevator if it is of that name and has it; else nothing changes. What is beyond its bounds is moved inside.
+    /// Returns whether there is such a tunable.
+    pub fn tune(&mut self, elevator: &str, tunable: &str, value: u64) -> bool {
+        if self.elevator.kind().name != elevator {
+            return false;
+        }
+        let Some(tuned) = self.elevator.tuned_mut() else {
+            return false;
+        };
+        let Some(place) = tuned.find(tunable) else {
+            return false;
+        };
+        tuned.set(place, value);
+        tuned.bound();
+        if tunable == Budget::TUNABLE {
+            self.budget = None;
+        }
+        true
+    }
+}
+
+impl Policy {
+    /// Sets the tunables that a table has. What is stated does not follow from contracts any more.
+    pub(crate) fn tune_from<'a>(&mut self, doc: &mut Document<'a>, table: &Table<'a>) {
+        if let Some(tuned) = self.elevator.tuned_mut() {
+            tunable::read(doc, table, tuned);
+        }
+        if table.entry(Budget::TUNABLE).is_some() {
+            self.budget = None;
+        }
+    }
+}
+
+/// What the server has where its file says nothing: contracts are kept.
+impl Default for Policy {
+    fn default() -> Self {
+        Self::contract()
+    }
+}
+
+/// The policies that come with Weir and their files.
+const BUILT_IN: &[(&str, &str)] = built_in! { "policies":
+    "none"
+    "bfq-linux"
+    "bfq"
+    "contract"
+    "io.latency"
+};
+
+/// Likewise, read.
+static READ: LazyLock<Vec<Policy>> = LazyLock::new(|| {
+    let all = BUILT_IN.iter().map(|(name, text)| {
+        let read = read(text, name);
+        read.expect("what comes with Weir can be read, as its tests show")
+    });
+    all.collect()
+});
+
+/// The names of the policies that come with Weir.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    BUILT_IN.iter().map(|b| b.0)
+}
+
+/// The file of a policy that comes with Weir.
+pub fn source(name: &str) -> Option<&'static str> {
+    BUILT_IN.iter().find(|b| b.0 == name).map(|b| b.1)
+}
+
+/// The policies that come with Weir.
+pub fn all() -> &'static [Policy] {
+    &READ
+}
+
+/// The policy of that name that comes with Weir.
+fn named(name: &str) -> Option<Policy> {
+    all().iter().find(|p| p.name == name).cloned()
+}
+
+/// Reads the text of a policy. `file` is its name in problems and may be empty.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file: an unknown key with the nearest known one, a value with what is permitted.
+pub fn read(text: &str, file: &str) -> Result<Policy, Vec<Problem>> {
+    whole(text, file, read::policy)
+}
+
+/// Reads a policy's file.
+///
+/// # Errors
+/// As [`read`], or it cannot be read at all, or its name is that of another policy that comes with Weir.
+pub fn load(path: &Path) -> Result<Policy, Vec<Problem>> {
+    let (file, text) = text(path)?;
+    let policy = whole(&text, &file, |doc, table| {
+        let policy = read::policy(doc, table)?;
+        read::name_is_free(doc, table, &policy);
+        Some(policy)
+    })?;
+    Ok(Policy {
+        word: file,
+        ..policy
+    })
+}

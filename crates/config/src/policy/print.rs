@@ -1,0 +1,106 @@
+//! A policy written as a file: to be read, and to be copied and changed.
+
+use super::{Budget, Controller, Policy, Words};
+use crate::text::Quoted;
+use crate::tunable;
+use crate::units::Time;
+use std::fmt::Write as _;
+
+/// Characters of a line of comment.
+const WIDTH: usize = 110;
+
+/// Prints a policy so that it reads back as an equal one, every tunable with what it does, what it can be and where it comes from.
+pub fn print(policy: &Policy) -> String {
+    // What was composed is no name.
+    let name = policy.name.replace(" + ", "-");
+    let mut text = format!("name = {}\n", Quoted(&name));
+    about(&mut text, &policy.about);
+    let kind = policy.elevator.kind();
+    let _ = writeln!(text, "elevator = {}", Quoted(kind.name));
+    let controllers = policy.controllers.iter();
+    let controllers: Vec<String> = controllers
+        .map(|c| Quoted(Controller::name(*c)).to_string())
+        .collect();
+    let _ = writeln!(text, "controllers = [{}]", controllers.join(", "));
+    knobs(&mut text, policy);
+    if let Some(tuned) = policy.elevator.tuned() {
+        let _ = writeln!(text, "\n[{}]", kind.name);
+        for (place, tunable) in tuned.tunables().iter().enumerate() {
+            let derived = policy.budget.is_some() && tunable.name == Budget::TUNABLE;
+            comment(&mut text, tunable.about);
+            let default = tunable::toml(tunable, tunable.default);
+            let facts = format!(
+                "{}; default {default}; {}.",
+                tunable::bounds(tunable),
+                tunable.source
+            );
+            comment(&mut text, &facts);
+            let mark = if derived { "# derived below: " } else { "" };
+            let value = tunable::toml(tunable, tuned.get(place));
+            let _ = writeln!(text, "{mark}{} = {value}", tunable.name);
+        }
+    }
+    if let Some(budget) = policy.budget {
+        text += "\n[derived]\n";
+        comment(
+            &mut text,
+            "So small that within the window nobody is more than so many hundredths of its share of the drive short for want of a turn.",
+        );
+        let _ = writeln!(
+            text,
+            "{} = {{ window = \"{}\", percent = {} }}",
+            Budget::TUNABLE,
+            Time(budget.window),
+            budget.percent
+        );
+    }
+    text
+}
+
+fn about(text: &mut String, about: &str) {
+    if !about.contains('\n') {
+        let _ = writeln!(text, "about = {}", Quoted(about));
+        return;
+    }
+    *text += "about = \"\"\"\n";
+    let lines: Vec<String> = about
+        .split('\n')
+        .map(|line| {
+            let quoted = Quoted(line).to_string();
+            quoted[1..quoted.len() - 1].to_owned()
+        })
+        .collect();
+    *text += &lines.join("\n");
+    *text += "\"\"\"\n";
+}
+
+fn knobs(text: &mut String, policy: &Policy) {
+    fn line<T: Words>(text: &mut String, key: &str, value: T) {
+        let words: Vec<&str> = T::WORDS.iter().map(|w| w.0).collect();
+        let assigned = format!("{key} = \"{}\"", value.word());
+        let _ = writeln!(text, "{assigned:20}  # {}", words.join(", "));
+    }
+    let knobs = &policy.mapping;
+    *text += "\n# What becomes of each part of a contract.\n[knobs]\n";
+    line(text, "min", knobs.min);
+    line(text, "share", knobs.share);
+    line(text, "max", knobs.max);
+    line(text, "class", knobs.class);
+    line(text, "latency", knobs.latency);
+}
+
+/// A text as lines of comment.
+fn comment(text: &mut String, words: &str) {
+    let mut line = String::from("#");
+    for word in words.split_whitespace() {
+        if line.len() + 1 + word.len() > WIDTH {
+            *text += &line;
+            *text += "\n";
+            line = String::from("#");
+        }
+        line += " ";
+        line += word;
+    }
+    *text += &line;
+    *text += "\n";
+}

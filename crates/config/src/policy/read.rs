@@ -1,0 +1,251 @@
+//! The file of a policy.
+
+use super::ClassKnob;
+use super::{Budget, Controller, Limit, MISSING_CONTROLLERS, MISSING_ELEVATORS, Mapping, Min};
+use super::{Policy, Share, Target, Words, named};
+use crate::document::{Document, Entry, Table};
+use crate::key::{BUDGET, DERIVED, KNOBS, POLICY};
+use crate::nearest;
+use crate::text::quoted;
+use crate::tunable;
+use weir_core::Span;
+use weir_core::elevator::{self, Kind};
+
+/// A policy from its table.
+pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Policy> {
+    let keys = tunable::and_tables(POLICY.names());
+    doc.check_keys(table, POLICY.name, &keys);
+    let name = name(doc, table);
+    let about = about(doc, table);
+    let help = "write elevator = \"bfq\", or another";
+    let kind = doc.required(table, "elevator", help);
+    let kind = kind.and_then(|e| elevator(doc, &e));
+    let controllers = table.entry("controllers");
+    let controllers = match &controllers {
+        Some(entry) => controllers_of(doc, entry),
+        None => Some(Vec::new()),
+    };
+    // What else there is, is held against these two.
+    let (kind, controllers) = (kind?, controllers?);
+    let mapping = mapping(doc, table, kind, &controllers);
+    let elevator = tunables(doc, table, kind);
+    let budget = derived(doc, table, kind);
+    Some(Policy {
+        word: name.clone().unwrap_or_default(),
+        name: name?,
+        about: about?,
+        elevator,
+        controllers,
+        mapping,
+        budget,
+    })
+}
+
+/// Says so if a policy has the name of one that comes with Weir and is another.
+pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &Policy) {
+    let Some(entry) = table.entry("name") else {
+        return;
+    };
+    let same = |other: &Policy| {
+        (&other.elevator, &other.controllers) == (&policy.elevator, &policy.controllers)
+            && (other.mapping, other.budget) == (policy.mapping, policy.budget)
+    };
+    if named(&policy.name).is_some_and(|other| !same(&other)) {
+        let what = format!(
+            "{} is the name of a policy that comes with Weir, and this is another",
+            quoted(&policy.name)
+        );
+        doc.wrong(&entry, what, "give it a name of its own");
+    }
+}
+
+fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
+    let entry = doc.required(table, "name", "write name = \"my-policy\"")?;
+    let name = entry.text(doc, "a text", "\"my-policy\"")?;
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    let first = name.as_bytes().first();
+    if name.len() > 64 || !name.bytes().all(inner) || !first.is_some_and(u8::is_ascii_alphanumeric)
+    {
+        let what = format!("{} is not a valid name", quoted(name));
+        let help = "a policy's name has 1 to 64 letters, digits, dots and dashes, and begins with a letter or digit";
+        doc.wrong(&entry, what, help);
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+fn about<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
+    let entry = doc.required(table, "about", "write about = \"what it does\"")?;
+    let about = entry.text(doc, "a text", "\"what it does\"")?;
+    if about.lines().next().is_none_or(str::is_empty) {
+        doc.wrong(&entry, "says nothing in its first line", "");
+        return None;
+    }
+    Some(about.to_owned())
+}
+
+fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Kind> {
+    let name = entry.text(doc, "an elevator", "\"bfq\"")?;
+    if let Some(kind) = elevator::find(name) {
+        return Some(kind);
+    }
+    let names = elevator::KINDS.iter().map(|kind| kind.name);
+    if MISSING_ELEVATORS.contains(&name) {
+        let names: Vec<String> = names.map(quoted).collect();
+        let help = format!("there are {}", names.join(", "));
+        doc.wrong(
+            entry,
+            format!("{} is not implemented yet", quoted(name)),
+            &help,
+        );
+    } else {
+        let help = nearest::help(name, names);
+        doc.wrong(
+            entry,
+            format!("there is no elevator {}", quoted(name)),
+            &help,
+        );
+    }
+    None
+}
+
+fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<Controller>> {
+    let before = doc.found();
+    let mut controllers = Vec::new();
+    for entry in entry.array(doc, "[\"io.max\"]")? {
+        let Some(name) = entry.text(doc, "a controller", "\"io.max\"") else {
+            continue;
+        };
+        let found = Controller::ALL.into_iter().find(|c| c.name() == name);
+        match found {
+            Some(controller) if controllers.contains(&controller) => {
+                let what = format!("{} is there twice", quoted(name));
+                doc.wrong(&entry, what, "remove one of the two");
+            }
+            Some(controller) => controllers.push(controller),
+            None => {
+                let names = Controller::ALL.map(Controller::name);
+                let (what, help) = if MISSING_CONTROLLERS.contains(&name) {
+                    let what = format!("{} is not implemented yet", quoted(name));
+                    (what, nearest::help("", names))
+                } else {
+                    let what = format!("there is no controller {}", quoted(name));
+                    (what, nearest::help(name, names))
+                };
+                doc.wrong(&entry, what, &help);
+            }
+        }
+    }
+    controllers.sort_unstable();
+    (doc.found() == before).then_some(controllers)
+}
+
+/// What becomes of contracts: what the file says, else everything that elevator and controllers can keep.
+fn mapping<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    kind: &Kind,
+    controllers: &[Controller],
+) -> Mapping {
+    let mut mapping = Mapping::all(kind, controllers);
+    let entry = table.entry("knobs");
+    let Some(table) = entry.and_then(|e| e.table(doc, &KNOBS)) else {
+        return mapping;
+    };
+    let has = |controller| controllers.contains(&controller);
+    let weights = kind.share_max.is_some();
+    let elevator = |what: &str| format!("elevator \"{}\" {what}", kind.name);
+    let io_max = || "io.max is not among the controllers".to_owned();
+    knob(doc, &table, "min", &mut mapping.min, |min| match min {
+        Min::Kept if !kind.keeps_min => Some(elevator("keeps none")),
+        Min::Weight if !weights => Some(elevator("has no weights")),
+        Min::Limit if !has(Controller::Max) => Some(io_max()),
+        _ => None,
+    });
+    knob(doc, &table, "share", &mut mapping.share, |share| {
+        (share == Share::Weight && !weights).then(|| elevator("has no weights"))
+    });
+    knob(doc, &table, "max", &mut mapping.max, |max| {
+        (max == Limit::Limit && !has(Controller::Max)).then(io_max)
+    });
+    knob(doc, &table, "class", &mut mapping.class, |class| {
+        (class == ClassKnob::Kept && !kind.keeps_class).then(|| elevator("has no classes"))
+    });
+    knob(doc, &table, "latency", &mut mapping.latency, |latency| {
+        (latency == Target::Target && !has(Controller::Latency))
+            .then(|| "io.latency is not among the controllers".to_owned())
+    });
+    mapping
+}
+
+/// One of a knob's words that makes sense: `senseless` says why it does not.
+fn knob<'a, T: Words>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    key: &str,
+    knob: &mut T,
+    senseless: impl Fn(T) -> Option<String>,
+) {
+    let Some(entry) = table.entry(key) else {
+        return;
+    };
+    let Some(value) = entry.choice(doc, T::WORDS) else {
+        return;
+    };
+    match senseless(value) {
+        None => *knob = value,
+        Some(why) => {
+            let possible = T::WORDS.iter().filter(|w| senseless(w.1).is_none());
+            let possible: Vec<String> = possible.map(|w| quoted(w.0)).collect();
+            let what = format!("cannot be {}: {why}", quoted(value.word()));
+            let help = format!("write {}", possible.join(" or "));
+            doc.wrong(&entry, what, &help);
+        }
+    }
+}
+
+/// The elevator with the tunables that the file sets. Those of another elevator have no place in it.
+fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> elevator::Config {
+    let mut config = (kind.default)();
+    for (other, _) in tunable::tables() {
+        let Some(entry) = table.entry(other.name) else {
+            continue;
+        };
+        let Some(table) = tunable::table(doc, &entry, other) else {
+            continue;
+        };
+        if other.name != kind.name {
+            let what = format!("has no effect with elevator \"{}\"", kind.name);
+            doc.wrong(&entry, what, "remove it, or choose the elevator it is for");
+        } else if let Some(tuned) = config.tuned_mut() {
+            tunable::read(doc, &table, tuned);
+        }
+    }
+    config
+}
+
+fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option<Budget> {
+    let derived = table.entry("derived")?.table(doc, &DERIVED)?;
+    let entry = derived.entry(Budget::TUNABLE)?;
+    if !tunable::of(kind).iter().any(|t| t.name == Budget::TUNABLE) {
+        let what = format!("elevator \"{}\" has no such tunable", kind.name);
+        doc.wrong(&entry, what, "remove it");
+        return None;
+    }
+    let stated = table.entry(kind.name).filter(Entry::is_table);
+    let stated = stated.and_then(|e| e.map(doc)?.entry(Budget::TUNABLE));
+    if stated.is_some() {
+        let what = format!("is stated in [{}], too", kind.name);
+        doc.wrong(&entry, what, "remove one of the two");
+    }
+    let budget = entry.table(doc, &BUDGET)?;
+    let window = doc.required(&budget, "window", "write window = \"1s\"")?;
+    let range = Span::from_millis(1)..=Span::from_secs(60);
+    let window = window.time_in(doc, range);
+    let percent = doc.required(&budget, "percent", "write percent = 10")?;
+    let percent = percent.integer(doc, 1..=100);
+    Some(Budget {
+        window: window?,
+        percent: percent?,
+    })
+}

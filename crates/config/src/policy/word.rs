@@ -1,0 +1,239 @@
+//! A policy in a word: `"bfq"`, `"bfq + io.latency"`, `"my.toml"`.
+
+use super::{
+    Controller, MISSING_CONTROLLERS, MISSING_ELEVATORS, Mapping, Policy, load, named, names,
+};
+use crate::nearest;
+use crate::problem::Problem;
+use crate::text::quoted;
+use std::fmt;
+use std::path::Path;
+use weir_core::elevator;
+
+/// A word that chooses no policy.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}; {help}")]
+pub struct Unknown {
+    /// What is wrong with it.
+    pub what: String,
+    /// What to write instead.
+    pub help: String,
+}
+
+/// Why a policy cannot be had.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// There is none of that name.
+    Word(Unknown),
+    /// Everything that is wrong with its file.
+    File(Vec<Problem>),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(unknown) => unknown.fmt(f),
+            Self::File(problems) => {
+                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
+        }
+    }
+}
+
+/// Whether a word names a file and not a policy that comes with Weir: it has a slash or ends in `.toml`.
+pub fn is_file(word: &str) -> bool {
+    word.contains('/') || Path::new(word).extension().is_some_and(|e| e == "toml")
+}
+
+/// The policy of a word, which may name a file; a relative name is one in `folder`.
+///
+/// # Errors
+/// There is no such policy, or something is wrong with the file.
+pub fn choose(word: &str, folder: &Path) -> Result<Policy, Refused> {
+    if is_file(word) {
+        return load(&folder.join(word)).map_err(Refused::File);
+    }
+    find(word).map_err(Refused::Word)
+}
+
+/// The policy of a name, or composed of a name and controllers. A controller serves the part of contracts that it is there for.
+///
+/// # Errors
+/// It is not known, or not implemented, or names no elevator or several.
+pub fn find(word: &str) -> Result<Policy, Unknown> {
+    let parts: Vec<&str> = word.split('+').map(str::trim).collect();
+    if let Some(part) = parts.iter().find(|part| !known().any(|k| k == **part)) {
+        return Err(unknown(part));
+    }
+    let mut policies = parts.iter().filter(|p| base(p).is_some());
+    let bases: Vec<&&str> = policies
+        .by_ref()
+        .filter(|p| controller(p).is_none())
+        .collect();
+    let missing =
+        |part: &&&str| MISSING_CONTROLLERS.contains(*part) || MISSING_ELEVATORS.contains(*part);
+    let elevators = bases.len()
+        + parts
+            .iter()
+            .filter(|p| MISSING_ELEVATORS.contains(p))
+            .count();
+    let composed = parts
+        .iter()
+        .find(|p| controller(p).is_some() && base(p).is_some());
+    let first = match (elevators, composed) {
+        (0, Some(policy)) => Some(policy),
+        (1, _) => bases.first().copied(),
+        _ => {
+            let what = format!(
+                "{} must name one elevator, and names {elevators}",
+                quoted(word)
+            );
+            return Err(Unknown {
+                what,
+                help: there_are(),
+            });
+        }
+    };
+    if let Some(part) = parts.iter().find(missing) {
+        return Err(missing_part(word, part));
+    }
+    let Some(mut policy) = first.and_then(|first| base(first)) else {
+        return Err(unknown(word));
+    };
+    for controller in parts.iter().filter_map(|part| controller(part)) {
+        if !policy.controllers.contains(&controller) {
+            policy.controllers.push(controller);
+            policy.mapping.serve(controller);
+            policy.name = format!("{} + {}", policy.name, controller.name());
+        }
+    }
+    policy.controllers.sort_unstable();
+    policy.word.clone_from(&policy.name);
+    Ok(policy)
+}
+
+/// The policy of that name, or what an elevator of that name keeps of contracts with io.max before it.
+fn base(name: &str) -> Option<Policy> {
+    named(name).or_else(|| {
+        let kind = elevator::find(name)?;
+        let controllers = vec![Controller::Max];
+        Some(Policy {
+            name: name.to_owned(),
+            about: kind.about.to_owned(),
+            word: name.to_owned(),
+            elevator: (kind.default)(),
+            mapping: Mapping::all(kind, &controllers),
+            controllers,
+            budget: None,
+        })
+    })
+}
+
+fn controller(name: &str) -> Option<Controller> {
+    Controller::ALL.into_iter().find(|c| c.name() == name)
+}
+
+/// Every part that a word may have, those that are not implemented among them.
+fn known() -> impl Iterator<Item = &'static str> {
+    names()
+        .chain(elevator::KINDS.iter().map(|kind| kind.name))
+        .chain(Controller::ALL.map(Controller::name))
+        .chain(MISSING_ELEVATORS.iter().copied())
+        .chain(MISSING_CONTROLLERS.iter().copied())
+}
+
+fn there_are() -> String {
+    let names: Vec<String> = names().map(quoted).collect();
+    let controllers: Vec<&str> = Controller::ALL.map(Controller::name).to_vec();
+    format!(
+        "there are {}, and controllers behind them: {}",
+        names.join(", "),
+        controllers.join(", ")
+    )
+}
+
+fn unknown(part: &str) -> Unknown {
+    let help = match nearest::name(part, known()) {
+        Some(near) => format!("did you mean \"{near}\"? {}", there_are()),
+        None => there_are(),
+    };
+    Unknown {
+        what: format!("there is no policy {}", quoted(part)),
+        help,
+    }
+}
+
+fn missing_part(word: &str, part: &str) -> Unknown {
+    let what = if word == part {
+        format!("{} is not implemented yet", quoted(word))
+    } else {
+        format!(
+            "{} of {} is not implemented yet",
+            quoted(part),
+            quoted(word)
+        )
+    };
+    Unknown {
+        what,
+        help: there_are(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Target;
+
+    #[test]
+    fn what_adds_nothing_is_the_same() {
+        for name in names() {
+            let policy = find(name).unwrap();
+            assert_eq!((policy.name.as_str(), policy.word()), (name, name));
+            assert_eq!(find(&format!("{name} + io.max")), Ok(policy.clone()));
+            assert_eq!(find(&format!("io.max+ {name}")), Ok(policy));
+        }
+    }
+
+    #[test]
+    fn a_controller_serves_its_part_of_contracts() {
+        let both = find("bfq + io.latency").unwrap();
+        assert_eq!(
+            (both.name.as_str(), both.word()),
+            ("bfq + io.latency", "bfq + io.latency")
+        );
+        assert_eq!(both.controllers, [Controller::Max, Controller::Latency]);
+        assert_eq!(both.mapping.latency, Target::Target);
+        let bfq = find("bfq").unwrap();
+        assert_eq!(both.elevator, bfq.elevator);
+        assert_eq!(both.budget, bfq.budget);
+        assert_eq!(find("io.latency + bfq"), Ok(both));
+        let same = find("none + io.latency").unwrap();
+        let named = find("io.latency").unwrap();
+        assert_eq!(
+            (same.elevator, same.mapping),
+            (named.elevator, named.mapping)
+        );
+    }
+
+    #[test]
+    fn wrong_words_have_a_remedy() {
+        let said = |word: &str| find(word).unwrap_err().to_string();
+        assert!(
+            said("bqf").starts_with(
+                "there is no policy \"bqf\"; did you mean \"bfq\"? there are \"none\", "
+            )
+        );
+        assert!(said("bfq + io.mx").contains("did you mean \"io.max\"?"));
+        assert!(said("kyber").starts_with("\"kyber\" is not implemented yet; there are "));
+        assert!(
+            said("bfq + io.cost")
+                .starts_with("\"io.cost\" of \"bfq + io.cost\" is not implemented yet; ")
+        );
+        assert!(said("io.max").starts_with("\"io.max\" must name one elevator, and names 0; "));
+        assert!(said("bfq + none").contains("names 2"));
+        assert!(said("kyber + none").contains("names 2"));
+        assert!(said("").starts_with("there is no policy \"\"; there are "));
+        assert!(said("bfq +").starts_with("there is no policy \"\"; "));
+    }
+}

@@ -1,0 +1,45 @@
+//! Texts in messages and files: what is quoted, and how the path of a key is written.
+
+use std::fmt::{self, Display, Formatter, Write as _};
+
+/// A string in quotes, shortened if it is long.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN: usize = 80;
+    if text.chars().nth(SHOWN).is_none() {
+        return format!("{text:?}");
+    }
+    let head: String = text.chars().take(SHOWN).collect();
+    format!("{head:?}...")
+}
+
+/// A key's path, quoted where TOML would have it.
+pub(crate) fn join(path: &str, key: &str) -> String {
+    let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    let key = if !key.is_empty() && key.bytes().all(bare) {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
+    };
+    if path.is_empty() {
+        key
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// A string as TOML has it.
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                c if c.is_control() => write!(f, "\\u{:04X}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('"')
+    }
+}

@@ -1,0 +1,165 @@
+//! Tunables of elevators in files: read, checked and printed by the core's tables.
+
+use crate::document::{Document, Entry, Table};
+use crate::units::{Size, Time};
+use weir_core::elevator::{self, Kind};
+use weir_core::tunable::{Tunable, Tuned, Unit};
+use weir_core::{ConfigError, Span};
+
+/// The tunables of an elevator; none if it has none.
+pub(crate) fn of(kind: &Kind) -> &'static [Tunable] {
+    (kind.default)().tuned().map_or(&[], Tuned::tunables)
+}
+
+/// The elevators that have tunables, with them.
+pub(crate) fn tables() -> impl Iterator<Item = (&'static Kind, &'static [Tunable])> {
+    let all = elevator::KINDS.iter().map(|kind| (kind, of(kind)));
+    all.filter(|(_, tunables)| !tunables.is_empty())
+}
+
+/// These keys and the names of the tables of elevators' tunables, which a table may have beside them.
+pub(crate) fn and_tables(mut keys: Vec<&'static str>) -> Vec<&'static str> {
+    keys.extend(tables().map(|(kind, _)| kind.name));
+    keys
+}
+
+/// How texts speak of the table of an elevator's tunables.
+pub(crate) fn called(kind: &Kind) -> String {
+    format!("{} = {{ ... }}", kind.name)
+}
+
+/// The names of tunables.
+pub(crate) fn names(tunables: &[Tunable]) -> Vec<&'static str> {
+    tunables.iter().map(|t| t.name).collect()
+}
+
+/// A value of a tunable, as TOML: `"8ms"`, `"16MiB"`, `3`, `true`, `"linux"`.
+pub(crate) fn toml(tunable: &Tunable, value: u64) -> String {
+    match (tunable.unit, tunable.unit.bytes()) {
+        (_, Some(bytes)) => format!("\"{}\"", Size(value.saturating_mul(bytes))),
+        (Unit::Time, _) => format!("\"{}\"", Time(Span::from_nanos(value))),
+        (Unit::Flag, _) => (value > 0).to_string(),
+        (Unit::Word(words), _) => {
+            let word = usize::try_from(value).ok().and_then(|at| words.get(at));
+            format!("\"{}\"", word.unwrap_or(&""))
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// What a tunable can be, with bounds and unit, in a few words of Markdown.
+pub(crate) fn bounds(tunable: &Tunable) -> String {
+    let (least, most) = tunable.bounds;
+    match (tunable.unit, tunable.unit.bytes()) {
+        (_, Some(bytes)) => format!(
+            "size, {} to {}, a multiple of {bytes} bytes",
+            Size(least * bytes),
+            Size(most * bytes)
+        ),
+        (Unit::Time, _) => {
+            let [least, most] = [least, most].map(|ns| Time(Span::from_nanos(ns)));
+            format!("time, {least} to {most}")
+        }
+        (Unit::Flag, _) => "`true` or `false`".to_owned(),
+        (Unit::Word(words), _) => {
+            let words: Vec<_> = words.iter().map(|w| format!("`\"{w}\"`")).collect();
+            words.join(", ")
+        }
+        _ => format!("whole number, {least} to {most}"),
+    }
+}
+
+/// The table of an elevator's tunables, its keys checked.
+pub(crate) fn table<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    kind: &Kind,
+) -> Option<Table<'a>> {
+    let tunables = of(kind);
+    if !entry.is_table() {
+        let first = &tunables[0];
+        let help = format!(
+            "write it as {} = {{ {} = {} }}",
+            kind.name,
+            first.name,
+            toml(first, first.default)
+        );
+        let what = format!("{} is not a table", entry.shown());
+        doc.wrong(entry, what, &help);
+        return None;
+    }
+    let table = entry.map(doc)?;
+    doc.check_keys(&table, &called(kind), &names(tunables));
+    Some(table)
+}
+
+/// Sets the tunables that a table has. Whatever cannot be is left as it was, and said.
+pub(crate) fn read<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mut dyn Tuned) {
+    let before = doc.found();
+    for (place, tunable) in tuned.tunables().iter().enumerate() {
+        let entry = table.entry(tunable.name);
+        if let Some(value) = entry.and_then(|e| value(doc, &e, tunable)) {
+            tuned.set(place, value);
+        }
+    }
+    if doc.found() > before {
+        return;
+    }
+    if let Err(error) = tuned.validate() {
+        outside(doc, table, error);
+    }
+}
+
+/// A value of a tunable within its bounds.
+fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunable) -> Option<u64> {
+    let (least, most) = tunable.bounds;
+    if let Some(bytes) = tunable.unit.bytes() {
+        let range = least * bytes..=most.saturating_mul(bytes);
+        return Some(entry.size_in(doc, range, bytes)? / bytes);
+    }
+    match tunable.unit {
+        Unit::Time => {
+            let range = Span::from_nanos(least)..=Span::from_nanos(most);
+            entry.time_in(doc, range).map(Span::as_nanos)
+        }
+        Unit::Flag => entry.boolean(doc).map(u64::from),
+        Unit::Word(words) => {
+            let choices: Vec<_> = words.iter().copied().zip(0..).collect();
+            entry.choice(doc, &choices)
+        }
+        Unit::Count | Unit::Kib | Unit::Sectors => entry.integer(doc, least..=most),
+    }
+}
+
+/// Keeps the problem that tunables break a rule between them.
+fn outside(doc: &mut Document<'_>, table: &Table<'_>, error: ConfigError) {
+    let Some(entry) = table.entry(error.field) else {
+        return doc.at(&table.span, &table.path, error, "");
+    };
+    let what = format!(
+        "{} is not permitted; it must be {}",
+        entry.shown(),
+        error.allowed
+    );
+    doc.wrong(&entry, what, "");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_as_people_write_them() {
+        let text = |name: &str, value| {
+            let mut all = tables().flat_map(|(_, tunables)| tunables);
+            toml(all.find(|t| t.name == name).unwrap(), value)
+        };
+        assert_eq!(text("slice_idle", 8_000_000), "\"8ms\"");
+        assert_eq!(text("back_seek_max", 16 << 10), "\"16MiB\"");
+        assert_eq!(text("max_budget", 8192), "\"4MiB\"");
+        assert_eq!(text("back_seek_penalty", 2), "2");
+        assert_eq!(text("low_latency", 1), "true");
+        assert_eq!(text("charge", 1), "\"service\"");
+        assert_eq!(text("excess", 0), "\"time\"");
+    }
+}
