@@ -133,7 +133,7 @@ pub(super) fn verdict(
         (None, false) => format!("not kept: {got}{worst}"),
     };
     let rest = |p: &Pooled| figure(p.total_mbps - p.target_mbps);
-    let bfq = beside.bfq.filter(|_| policy != Policy::Bfq);
+    let bfq = beside.bfq.filter(|_| policy.name != "bfq");
     let beside = bfq.map_or_else(String::new, |bfq| {
         let (mine, bfq) = (rest(pooled), rest(bfq));
         format!("; the others get {mine} MB/s, and {bfq} under bfq")
