@@ -13,6 +13,11 @@ use std::slice;
 const NAMED: &[(&str, &[&str], &str)] = &[
     (
         "core",
+        &["shape", "tunable"],
+        "an error of a configuration says what is allowed in a tunable's unit, and tables of tunables answer with such errors",
+    ),
+    (
+        "core",
         &[
             "elevator/bfq/inject",
             "elevator/bfq/merge",
@@ -43,16 +48,18 @@ const NAMED: &[(&str, &[&str], &str)] = &[
             "admission",
             "check",
             "load",
-            "print",
+            "plan",
+            "policy",
             "profile",
             "read",
             "read/model",
+            "server",
         ],
-        "helpers for paths and names still stand in the rooms that use them",
+        "a server's file names policies and drives, whose files are read, checked and printed by the same helpers",
     ),
     (
         "config",
-        &["document", "nearest", "parameter"],
+        &["document", "nearest", "parameter", "tunable"],
         "helpers for paths and names still stand in the rooms that use them",
     ),
     (
