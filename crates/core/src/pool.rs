@@ -144,5 +144,6 @@ mod tests {
         );
         assert_eq!(pool.insert(9), Some(slot));
         assert_eq!(pool.get_named(slot, name), None);
+        assert_eq!(pool.get_mut(slot), Some(&mut 9));
     }
 }

@@ -481,4 +481,9 @@ fn refusals_say_what_and_where() {
     }
     let times = (Instant::from_nanos(7), Span::from_micros(1));
     assert_eq!(format!("{times:?}"), "(7ns, 1000ns)");
+    assert_eq!(
+        Span::from_micros(3) - Span::from_micros(1),
+        Span::from_micros(2)
+    );
+    assert_eq!(Span::from_micros(1) - Span::from_micros(3), Span::ZERO);
 }

@@ -105,6 +105,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_pays_a_fraction_also_where_the_rate_changes_after_it() {
+        let mut bucket = Bucket::NONE;
+        bucket.set(at(0), 3, Span::ZERO);
+        bucket.take(at(0), 1);
+        let later = at(10_000_000_000);
+        bucket.set(later, 7, Span::ZERO);
+        for _ in 0..7 {
+            bucket.take(later, 1);
+        }
+        assert_eq!(bucket.ready(), at(11_000_000_000));
+    }
+
+    #[test]
     fn a_pause_earns_the_burst_and_no_more() {
         let mut bucket = Bucket::NONE;
         bucket.set(at(0), 1_000, Span::from_secs(1));

@@ -7,22 +7,36 @@ use std::num::NonZeroU64;
 use weir_core::{
     Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId,
     Instant, Knobs, Layer, Limits, Listener, Mask, Max, Op, Outcome, Output, Priority,
-    PriorityClass, Publish, ROOT, Request, Sample, SpaceId, Span, StreamId, StreamSpec, Tag, Wake,
-    Wanted, control, elevator,
+    PriorityClass, Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
+    elevator,
 };
 use weir_random::Rng;
 
-use crate::listing::Digest;
+use crate::listing::{Digest, sampled};
 
 /// Steps in a line, and lines in a table.
 const STEPS: u32 = 100;
 const LINES: u32 = 60;
 
+/// What is asked of which drive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything anywhere on a flash drive.
+    Anywhere,
+    /// Mostly parts of three files on a disk, each read and written by several in turns, and less at a time.
+    Files,
+}
+
 struct Churn {
+    kind: Kind,
+    /// Where the next part of each file is.
+    files: [u64; 3],
     rng: Rng,
     layer: Layer,
     now: u64,
-    streams: Vec<StreamId>,
+    /// Open streams with their groups, and live requests.
+    streams: Vec<(StreamId, GroupId)>,
+    live: Vec<(StreamId, u64)>,
     in_drive: Vec<Tag>,
     cookies: u64,
     listener: Option<Listener>,
@@ -30,8 +44,8 @@ struct Churn {
 }
 
 /// A line for every hundred steps: a digest of all that the layer said in them, and how things stand.
-pub(crate) fn of(name: &str, elevator: elevator::Config) -> String {
-    let mut churn = Churn::new(elevator);
+pub(crate) fn of(name: &str, elevator: elevator::Config, kind: Kind) -> String {
+    let mut churn = Churn::new(elevator, kind);
     let mut text = format!(
         "{name}\n\n  us      digest    accepted rejected dispatched   done  stray clamped\n"
     );
@@ -58,7 +72,7 @@ pub(crate) fn of(name: &str, elevator: elevator::Config) -> String {
 }
 
 impl Churn {
-    fn new(elevator: elevator::Config) -> Self {
+    fn new(elevator: elevator::Config, kind: Kind) -> Self {
         let limits = Limits {
             requests: 60,
             streams: 8,
@@ -73,8 +87,8 @@ impl Churn {
             queues: 2,
             tags: 4,
             max_transfer: 64 << 10,
+            rotational: kind == Kind::Files,
             capacity: Some(capacity(500_000_000)),
-            ..DriveShape::default()
         };
         let controllers = control::Config::default();
         let config = Config {
@@ -93,10 +107,13 @@ impl Churn {
         ];
         layer.change(Instant::ZERO, &edits).unwrap();
         Self {
+            kind,
+            files: [0, 256 << 20, 512 << 20],
             rng: Rng::new(7),
             layer,
             now: 0,
             streams: Vec::new(),
+            live: Vec::new(),
             in_drive: Vec::new(),
             cookies: 0,
             listener: None,
@@ -118,7 +135,7 @@ impl Churn {
             return None;
         }
         let which = self.below(self.streams.len() as u64);
-        Some(self.streams[which as usize])
+        Some(self.streams[which as usize].0)
     }
 
     fn step(&mut self) {
@@ -140,6 +157,7 @@ impl Churn {
             88..93 => self.change(now),
             93..95 => self.listen(),
             95 => self.sample(),
+            96 => self.tear_down(now),
             _ => {}
         }
         let mut out = Vec::new();
@@ -152,11 +170,17 @@ impl Churn {
 
     fn submit(&mut self, now: Instant) {
         let Some(stream) = self.stream() else { return };
-        let requests: Vec<_> = (0..=self.below(4)).map(|_| self.request(stream)).collect();
-        match self.layer.submit(now, &requests) {
-            Ok(()) => self.digest.add(99),
-            Err(rejected) => self.digest.add(rejected.accepted as u64),
-        }
+        let most = if self.kind == Kind::Files { 1 } else { 4 };
+        let requests: Vec<_> = (0..=self.below(most))
+            .map(|_| self.request(stream))
+            .collect();
+        let accepted = match self.layer.submit(now, &requests) {
+            Ok(()) => requests.len(),
+            Err(rejected) => rejected.accepted,
+        };
+        self.digest.add(accepted as u64);
+        let accepted = requests[..accepted].iter();
+        self.live.extend(accepted.map(|r| (stream, r.cookie)));
         let gauges = self.layer.gauges(stream).unwrap_or_default();
         self.digest.add(u64::from(gauges.live));
         self.digest.add(u64::from(gauges.limited));
@@ -172,12 +196,22 @@ impl Churn {
             18 => Op::Discard,
             _ => Op::WriteZeroes,
         };
-        let length = if self.rarely(5) {
+        let length: u64 = if self.rarely(5) {
             180 << 10
         } else {
             512 << self.below(8)
         };
         let outside = if self.rarely(60) { 1 << 30 } else { 0 };
+        let file = stream.slot() as usize % 3;
+        let offset = if op == Op::Flush {
+            0
+        } else if self.kind == Kind::Files && !self.rarely(8) {
+            let offset = self.files[file];
+            self.files[file] += length.next_multiple_of(4_096);
+            offset
+        } else {
+            self.below(2_000) * 4_096 + outside
+        };
         Request {
             stream,
             space: SpaceId(u32::from(self.rarely(4))),
@@ -187,11 +221,7 @@ impl Churn {
                 1 => Flags::FUA,
                 _ => Flags::NONE,
             },
-            offset: if op == Op::Flush {
-                0
-            } else {
-                self.below(2_000) * 4_096 + outside
-            },
+            offset,
             length: if op == Op::Flush { 0 } else { length as u32 },
             cookie: self.cookies,
         }
@@ -226,23 +256,42 @@ impl Churn {
     }
 
     fn cancel(&mut self, now: Instant) {
-        if let Some(stream) = self.stream() {
-            let cookie = self.cookies - self.below(40).min(self.cookies);
-            let found = self.layer.cancel(now, stream, cookie);
-            self.digest.add(u64::from(found));
+        if self.live.is_empty() {
+            return;
         }
+        let which = self.below(self.live.len() as u64) as usize;
+        let (stream, cookie) = self.live[which];
+        let cookie = if self.rarely(6) { cookie + 1 } else { cookie };
+        let found = self.layer.cancel(now, stream, cookie);
+        self.digest.add(u64::from(found));
     }
 
     fn close(&mut self, now: Instant) {
         if self.streams.len() > 2 {
             let which = self.below(self.streams.len() as u64) as usize;
-            let stream = self.streams.swap_remove(which);
-            self.layer.close(now, stream);
-            // Nothing can be asked of it any more.
-            let late = self.request(stream);
-            self.digest
-                .add(u64::from(self.layer.submit(now, &[late]).is_err()));
+            self.close_one(now, which);
         }
+    }
+
+    fn close_one(&mut self, now: Instant, which: usize) {
+        let (stream, _) = self.streams.swap_remove(which);
+        self.layer.close(now, stream);
+        // Nothing can be asked of it any more.
+        let late = self.request(stream);
+        let refused = self.layer.submit(now, &[late]).is_err();
+        self.digest.add(u64::from(refused));
+    }
+
+    /// A group loses its clients, which may take a while, and goes when they have gone.
+    fn tear_down(&mut self, now: Instant) {
+        let id = GroupId(1 + self.below(5) as u32);
+        while let Some(which) = self.streams.iter().position(|(_, group)| *group == id) {
+            self.close_one(now, which);
+        }
+        let gone = self.layer.change(now, &[Edit::RemoveGroup(id)]).is_ok();
+        self.digest.add(u64::from(gone));
+        let back = self.layer.change(now, &[add(id.0, GroupId(id.0 / 3))]);
+        self.digest.add(u64::from(back.is_ok()));
     }
 
     fn open(&mut self, now: Instant) {
@@ -256,7 +305,7 @@ impl Churn {
         let priority = Priority { class, level };
         let opened = self.layer.open(now, StreamSpec { group, priority });
         self.digest.add(u64::from(opened.is_ok()));
-        self.streams.extend(opened);
+        self.streams.extend(opened.map(|stream| (stream, group)));
     }
 
     fn change(&mut self, now: Instant) {
@@ -337,6 +386,7 @@ impl Churn {
                     .add(u64::from(piece.tag.0) << 16 | u64::from(piece.queue.0));
             }
             Output::Done(done) => {
+                self.live.retain(|live| *live != (done.stream, done.cookie));
                 let outcome = match done.outcome {
                     Outcome::Ok => 1,
                     Outcome::Error(code) => 100 + u64::from(code),
@@ -364,36 +414,9 @@ impl Churn {
 
     /// Everything that can be sampled.
     fn sample(&mut self) {
-        let digest = &mut self.digest;
-        self.layer.sample(Wanted::ALL, &mut |sample| match sample {
-            Sample::Serving {
-                stream,
-                served,
-                left,
-            } => digest.all([stream.slot().into(), served, left]),
-            Sample::Idling { stream } => digest.add(stream.slot().into()),
-            Sample::Drive {
-                read,
-                write,
-                away,
-                delay,
-                hidden,
-            } => digest.all([read, write, away, delay, hidden].map(Span::as_nanos)),
-            Sample::Held {
-                group, requests, ..
-            } => digest.all([group.0, requests].map(u64::from)),
-            Sample::Depth {
-                group,
-                depth,
-                in_flight,
-            } => digest.all([group.0, depth.unwrap_or(0), in_flight].map(u64::from)),
-            Sample::Weight {
-                stream,
-                weight,
-                raised,
-            } => digest.all([stream.slot(), weight, raised].map(u64::from)),
-            _ => digest.add(1),
-        });
+        for number in sampled(&self.layer) {
+            self.digest.add(number);
+        }
     }
 }
 

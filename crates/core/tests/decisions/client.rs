@@ -11,6 +11,8 @@ pub(crate) enum Place {
     Every(u64),
     /// Anywhere in its file.
     Random,
+    /// `Every(of)` for `each` requests, then `Random` for as many, and so on.
+    Alternately { of: u64, each: u64 },
 }
 
 /// What a client does.
@@ -88,11 +90,13 @@ impl Client {
             return (Op::Flush, 0, 0);
         }
         let pieces = FILE / u64::from(self.length);
+        // Knuth's multiplier for linear congruences, and its upper bits.
+        let random = (n + 1).wrapping_mul(6_364_136_223_846_793_005) >> 33;
         let piece = match self.place {
             Place::Sequential => n,
             Place::Every(of) => n * of,
-            // Knuth's multiplier for linear congruences, and its upper bits.
-            Place::Random => (n + 1).wrapping_mul(6_364_136_223_846_793_005) >> 33,
+            Place::Alternately { of, each } if (n / each).is_multiple_of(2) => n * of,
+            Place::Alternately { .. } | Place::Random => random,
         };
         let offset = self.base + piece % pieces * u64::from(self.length);
         (self.op, offset, self.length)

@@ -9,6 +9,7 @@ use weir_core::{
 
 use crate::client::Client;
 use crate::drive::{Drive, Kind, SIZE};
+use crate::listing::sampled;
 
 /// A drive, a policy, and who does what.
 pub(crate) struct Scene {
@@ -16,6 +17,7 @@ pub(crate) struct Scene {
     pub(crate) says: &'static str,
     pub(crate) drive: Kind,
     pub(crate) shape: DriveShape,
+    pub(crate) limits: Limits,
     pub(crate) elevator: elevator::Config,
     /// Number, parent, contract and target for latency of each group.
     pub(crate) groups: Vec<(u32, GroupId, Contract, Span)>,
@@ -27,7 +29,12 @@ pub(crate) struct Scene {
 pub(crate) enum Decision {
     Sent(u64, usize, Dispatch),
     Answered(u64, usize, Done),
+    /// What could be sampled.
+    Sampled(u64, Vec<u64>),
 }
+
+/// Nanoseconds between two samples.
+const SAMPLE_EVERY: u64 = 5_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
@@ -50,6 +57,7 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
     let mut layer = layer(scene);
     let mut drive = Drive::new(scene.drive);
     let mut host = Host::new(scene, &mut layer);
+    let mut sample_at = 0;
     while let Some(now) = host.due.first().map(|due| due.0) {
         if now >= scene.millis * 1_000_000 {
             break;
@@ -73,6 +81,10 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
         }
         let mut out = Vec::new();
         let wake = layer.poll(at, &mut out);
+        if now >= sample_at {
+            sample_at = now + SAMPLE_EVERY;
+            host.decisions.push(Decision::Sampled(now, sampled(&layer)));
+        }
         for output in out {
             host.take(now, output, &mut drive);
         }
@@ -85,7 +97,7 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
 
 fn layer(scene: &Scene) -> Layer {
     let config = Config {
-        limits: Limits::default(),
+        limits: scene.limits,
         drive: scene.shape,
         controllers: control::Config::default(),
         elevator: scene.elevator.clone(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_core::Op;
+use weir_core::{Layer, Op, Sample, Span, Wanted};
 
 use crate::host::{Decision, Scene, run};
 
@@ -11,7 +11,7 @@ const LINE: u64 = 20;
 const WIDTH: usize = 110;
 
 /// A line for every 20 ms: what was sent (client, operation, KiB, how many alike in a row), and a digest of all decisions in them: who,
-/// when to the nanosecond, what, where. Then what each client got.
+/// when to the nanosecond, what, where, and of what can be sampled. Then what each client got.
 pub(crate) fn of(scene: &Scene) -> String {
     let decisions = run(scene);
     let mut text = format!("{}\n{}\n\n  ms  digest    sent\n", scene.name, scene.says);
@@ -36,7 +36,7 @@ pub(crate) fn of(scene: &Scene) -> String {
 
 fn when(decision: &Decision) -> u64 {
     match decision {
-        Decision::Sent(at, ..) | Decision::Answered(at, ..) => *at,
+        Decision::Sent(at, ..) | Decision::Answered(at, ..) | Decision::Sampled(at, _) => *at,
     }
 }
 
@@ -104,10 +104,51 @@ impl Digest {
     }
 }
 
+/// Everything that can be sampled, as numbers.
+pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    layer.sample(Wanted::ALL, &mut |sample| match sample {
+        Sample::Serving {
+            stream,
+            served,
+            left,
+        } => numbers.extend([stream.slot().into(), served, left]),
+        Sample::Idling { stream } => numbers.push(stream.slot().into()),
+        Sample::Drive {
+            read,
+            write,
+            away,
+            delay,
+            hidden,
+        } => numbers.extend([read, write, away, delay, hidden].map(Span::as_nanos)),
+        Sample::Held {
+            group, requests, ..
+        } => numbers.extend([group.0, requests].map(u64::from)),
+        Sample::Depth {
+            group,
+            depth,
+            in_flight,
+        } => numbers.extend([group.0, depth.unwrap_or(0), in_flight].map(u64::from)),
+        Sample::Weight {
+            stream,
+            weight,
+            raised,
+        } => numbers.extend([stream.slot(), weight, raised].map(u64::from)),
+        _ => numbers.push(1),
+    });
+    numbers
+}
+
 fn digest(window: &[Decision]) -> u32 {
     let mut digest = Digest::default();
     for decision in window {
         let numbers = match decision {
+            Decision::Sampled(_, numbers) => {
+                for number in numbers {
+                    digest.add(*number);
+                }
+                continue;
+            }
             Decision::Sent(at, client, piece) => {
                 [*at, *client as u64, piece.offset, u64::from(piece.length)]
             }

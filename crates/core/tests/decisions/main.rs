@@ -52,10 +52,14 @@ tables! {
     none_flash
     max_levels
     latency_target
+    latency_delays
     bfq_disk_mix
     bfq_disk_thinkers
     bfq_disk_interleaved
     bfq_disk_random
+    bfq_disk_alternate
+    bfq_disk_together
+    bfq_flash_together
     bfq_flash_newcomers
     bfq_flash_burst
     bfq_flash_player
@@ -68,19 +72,21 @@ tables! {
     contract_flash_overpromised
     contract_disk_streams
     contract_disk_promises
+    contract_disk_late
     contract_tenants
 }
 
 #[test]
 fn churn() {
-    for (name, elevator) in [
-        ("churn-none", Config::None),
-        ("churn-bfq", Config::Bfq(bfq::Config::default())),
-        (
-            "churn-contract",
-            Config::Contract(contract::Config::default()),
-        ),
+    let bfq = || Config::Bfq(bfq::Config::default());
+    let contract = || Config::Contract(contract::Config::default());
+    for (name, elevator, kind) in [
+        ("churn-none", Config::None, churn::Kind::Anywhere),
+        ("churn-bfq", bfq(), churn::Kind::Anywhere),
+        ("churn-bfq-files", bfq(), churn::Kind::Files),
+        ("churn-contract", contract(), churn::Kind::Anywhere),
+        ("churn-contract-files", contract(), churn::Kind::Files),
     ] {
-        check(name, &churn::of(name, elevator));
+        check(name, &churn::of(name, elevator, kind));
     }
 }

@@ -2,7 +2,8 @@
 
 use weir_core::elevator::{self, bfq, contract};
 use weir_core::{
-    Capacity, Class, Contract, DriveShape, Flags, GroupId, Max, Priority, PriorityClass, ROOT, Span,
+    Capacity, Class, Contract, DriveShape, Flags, GroupId, Limits, Max, Op, Priority,
+    PriorityClass, ROOT, Span,
 };
 
 use crate::client::{Client, Place, RANDOM, READER, WRITER};
@@ -54,6 +55,7 @@ fn scene(name: &'static str, says: &'static str, elevator: elevator::Config) -> 
         says,
         drive: Kind::Flash,
         shape: flash(500_000_000),
+        limits: Limits::default(),
         elevator,
         groups: Vec::new(),
         clients: Vec::new(),
@@ -171,6 +173,57 @@ pub(crate) fn latency_target() -> Scene {
         ..scene(
             "latency-target",
             "none with io.latency: a is to be answered within 400 us, b within 20 ms, c whenever",
+            elevator::Config::None,
+        )
+    }
+}
+
+pub(crate) fn latency_delays() -> Scene {
+    let few = Limits {
+        requests: 48,
+        streams: 8,
+        per_stream: 24,
+        reserved: 0,
+        scheduler_tags: 16,
+        ..Limits::default()
+    };
+    Scene {
+        drive: Kind::SlowFlash,
+        limits: few,
+        groups: vec![
+            (1, ROOT, FREE, Span::from_micros(900)),
+            group(2, FREE),
+            (3, G2, FREE, Span::from_millis(30)),
+            (4, G2, FREE, Span::ZERO),
+        ],
+        clients: vec![
+            Client {
+                think: 200,
+                ..RANDOM.of(G1, 0)
+            },
+            Client {
+                depth: 4,
+                until: 4_000,
+                ..RANDOM.of(G3, 1)
+            },
+            Client {
+                depth: 12,
+                until: 2_500,
+                ..WRITER.of(G4, 2)
+            },
+            // What a file system must do is never held: its group is made to pause for it later.
+            Client {
+                depth: 2,
+                flags: Flags::META,
+                length: 32 << 10,
+                until: 3_000,
+                ..WRITER.of(G4, 3)
+            },
+        ],
+        millis: 6_000,
+        ..scene(
+            "latency-delays",
+            "none with io.latency: a misses 900 us until c and d, d's metadata aside, are down to one request and pause",
             elevator::Config::None,
         )
     }
@@ -334,6 +387,110 @@ pub(crate) fn bfq_disk_random() -> Scene {
             "bfq on a disk: random readers of weights 100, 200 and 400, the third with pauses; a writer begins at 900 ms",
             "bfq-disk-random",
             |c| c.stable_merge = false,
+        )
+    }
+}
+
+pub(crate) fn bfq_disk_alternate() -> Scene {
+    let half = |n: u64, each| Client {
+        place: Place::Alternately { of: 2, each },
+        base: n << 16,
+        ..READER
+    };
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        clients: vec![
+            half(0, 400),
+            half(1, 300),
+            Client {
+                from: 300,
+                until: 1_800,
+                ..RANDOM.of(ROOT, 8)
+            },
+            Client {
+                from: 700,
+                until: 1_500,
+                ..WRITER.of(ROOT, 12)
+            },
+            // A start of many at once, while the two above are apart.
+            Client {
+                from: 1_000,
+                ..READER.of(ROOT, 4)
+            },
+            Client {
+                from: 1_001,
+                think: 2_000,
+                ..READER.of(ROOT, 5)
+            },
+            Client {
+                from: 1_002,
+                ..RANDOM.of(ROOT, 6)
+            },
+        ],
+        millis: 3_000,
+        ..bfq(
+            "bfq on a disk: a and b read one file between them, then go their own ways, and meet again; others come and go",
+            "bfq-disk-alternate",
+            |_| {},
+        )
+    }
+}
+
+/// One, and several that start soon after each other, in two series.
+fn together() -> Vec<Client> {
+    let first = Priority {
+        level: 0,
+        ..Priority::default()
+    };
+    let reader = Client { depth: 4, ..RANDOM };
+    let mut clients = vec![reader.of(ROOT, 0)];
+    for (n, from) in [
+        (1, 300),
+        (2, 330),
+        (3, 500),
+        (4, 690),
+        (5, 1_300),
+        (6, 1_400),
+    ] {
+        clients.push(Client {
+            priority: first,
+            from,
+            think: 100 * (n % 3),
+            until: from + 1_500,
+            ..reader.of(ROOT, n)
+        });
+    }
+    clients
+}
+
+pub(crate) fn bfq_flash_together() -> Scene {
+    Scene {
+        drive: Kind::SlowFlash,
+        shape: DriveShape {
+            tags: 8,
+            ..DriveShape::default()
+        },
+        clients: together(),
+        millis: 2_400,
+        ..bfq(
+            "bfq on slow flash: those who start soon after each other have one queue for good",
+            "bfq-flash-together",
+            |c| c.low_latency = false,
+        )
+    }
+}
+
+pub(crate) fn bfq_disk_together() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        clients: together(),
+        millis: 3_500,
+        ..bfq(
+            "bfq on a disk: the same, but later, once idling for them is known not to pay",
+            "bfq-disk-together",
+            |c| c.strict_guarantees = true,
         )
     }
 }
@@ -768,6 +925,72 @@ pub(crate) fn contract_disk_promises() -> Scene {
         ..contract(
             "contract on a disk: 8 and 4 MB/s are promised beside a writer and a random reader",
             "contract-disk-promises",
+        )
+    }
+}
+
+pub(crate) fn contract_disk_late() -> Scene {
+    let realtime = Contract {
+        class: Class::Realtime,
+        max: Max {
+            iops: 20,
+            ..Max::NONE
+        },
+        ..FREE
+    };
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(Some(10_000_000)),
+        groups: vec![
+            group(1, min(2_000_000)),
+            group(
+                2,
+                Contract {
+                    min_iops: 15,
+                    ..FREE
+                },
+            ),
+            group(3, realtime),
+            group(
+                4,
+                Contract {
+                    class: Class::Idle,
+                    ..FREE
+                },
+            ),
+            group(5, share(300)),
+        ],
+        clients: vec![
+            Client {
+                think: 8_000,
+                ..READER.of(G1, 0)
+            },
+            Client {
+                depth: 2,
+                flush_every: 20,
+                op: Op::Write,
+                ..RANDOM.of(G2, 4)
+            },
+            Client {
+                think: 40_000,
+                ..RANDOM.of(G3, 8)
+            },
+            Client {
+                depth: 2,
+                ..READER.of(G4, 10)
+            },
+            Client {
+                length: 1 << 20,
+                depth: 4,
+                from: 300,
+                until: 2_000,
+                ..READER.of(GroupId(5), 12)
+            },
+        ],
+        millis: 3_000,
+        ..contract(
+            "contract on a disk: mins in bytes and requests, realtime and idle, beside reads of 1 MiB from 0.3 to 2 s",
+            "contract-disk-late",
         )
     }
 }

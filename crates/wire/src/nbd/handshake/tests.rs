@@ -368,9 +368,9 @@ impl Exports for Listening {
 fn what_is_denied_is_told_to_the_server_too() {
     let options = [
         option(OPT_STARTTLS, &[]),
-        option(77, &[]),
         option(OPT_GO, &info("gamma", &[])),
         option(OPT_INFO, &info("alpha", &[])),
+        option(77, &[]),
     ];
     let input = [&FIXED[..], &options.concat()].concat();
     let exports = Listening::default();
