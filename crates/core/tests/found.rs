@@ -1,9 +1,9 @@
 //! What the auditors have found, each as the shortest run that shows it.
 
 use weir_core::{
-    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Limits, Max,
-    Op, Outcome, Output, Priority, ROOT, Reject, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
-    Waits, control, elevator,
+    Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant,
+    Layer, Limits, Max, Op, Outcome, Output, Priority, ROOT, Reject, Request, SpaceId, Span,
+    StreamId, StreamSpec, Tag, Waits, control, elevator,
 };
 
 fn at(us: u64) -> Instant {
@@ -255,4 +255,71 @@ fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_t
     assert!(!poll(&mut layer, 0).contains(&Output::Pause(s)));
     layer.submit(at(0), &requests[6..]).unwrap();
     assert!(poll(&mut layer, 0).contains(&Output::Pause(s)));
+}
+
+/// A promised client waits three seconds for the drive, then a realtime client comes: how many requests of the promised one go while
+/// the realtime one has something to send?
+fn passed_a_realtime_client(edits: &[Edit]) -> usize {
+    let config = Config {
+        limits: Limits::default(),
+        drive: DriveShape {
+            tags: 1,
+            ..DriveShape::default()
+        },
+        controllers: control::Config::default(),
+        elevator: elevator::Config::Contract(elevator::contract::Config::default()),
+    };
+    let mut layer = Layer::new(config).unwrap();
+    let space = Edit::SetSpace {
+        id: SpaceId(0),
+        size: Some(1 << 30),
+    };
+    let capacity = Edit::SetCapacity(Some(Capacity {
+        read: 1 << 30,
+        write: 1 << 30,
+        iops: 10_000_000,
+        ..Capacity::NONE
+    }));
+    layer.change(at(0), &[space, capacity]).unwrap();
+    layer.change(at(0), edits).unwrap();
+    let [promised, realtime] = [1, 2].map(|group| open(&mut layer, GroupId(group)));
+    let requests: Vec<_> = (0..60).map(|n| read(promised, n, 4096)).collect();
+    layer.submit(at(0), &requests).unwrap();
+    assert_eq!(sent(&poll(&mut layer, 0)), [0]);
+    let requests: Vec<_> = (100..140).map(|n| read(realtime, n, 4096)).collect();
+    layer.submit(at(3_000_000), &requests).unwrap();
+    let mut passed = 0;
+    for us in 3_000_001.. {
+        layer.complete(at(us), &[Completion::ok(Tag(0))]);
+        let sent = sent(&poll(&mut layer, us));
+        passed += sent.iter().filter(|&&n| n < 100).count();
+        if sent == [139] {
+            break;
+        }
+    }
+    passed
+}
+
+#[test]
+fn a_realtime_client_does_not_make_good_what_a_promise_lost_long_ago() {
+    let group = |id, contract| Edit::AddGroup {
+        id: GroupId(id),
+        parent: ROOT,
+        contract,
+    };
+    let promised = Contract {
+        min_iops: 5,
+        ..Contract::DEFAULT
+    };
+    let realtime = Contract {
+        class: Class::Realtime,
+        max: Max {
+            iops: 1_000_000,
+            ..Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    // A tenth of a second is made good, which is less than a request.
+    let passed = passed_a_realtime_client(&[group(1, promised), group(2, realtime)]);
+    assert!((1..=2).contains(&passed), "{passed}");
 }

@@ -192,14 +192,18 @@ impl Reservations {
 
     /// Of the reservations that are behind, the one with the earliest deadline.
     pub(in super::super) fn behind(&mut self, now: Instant) -> Option<u32> {
+        // While a realtime client waits, what others fell behind by longer ago is not made good at its cost.
+        let may_reset = self.urgent.first().is_none();
         if self.behind.is_empty() {
-            self.late = Span::ZERO;
+            if may_reset {
+                self.late = Span::ZERO;
+            }
             return None;
         }
         let at = |late| now.back(late).as_nanos();
         let found = self.waiting.first_eligible(&self.behind, at(self.late));
         let Some(group) = found else {
-            if self.late == Span::ZERO {
+            if self.late == Span::ZERO || !may_reset {
                 return None;
             }
             // All promises are kept again, or no one asks.

@@ -194,6 +194,7 @@ impl Reservations {
     fn set_one(&mut self, now: Instant, slot: u32, contract: Option<&Contract>) {
         let reserved = contract.map(Contract::reserved).unwrap_or_default();
         let realtime = contract.is_some_and(|c| c.class == Class::Realtime);
+        let due = now.back(self.late);
         let r = &mut self.table[slot as usize];
         let existed = r.exists();
         let before = (r.bytes, r.iops, r.realtime);
@@ -212,10 +213,10 @@ impl Reservations {
             self.wait_no_more(slot);
             self.table[slot as usize] = NOTHING;
         } else if !existed && exists {
-            (r.kept, r.idle_since) = (now, now);
+            (r.kept, r.idle_since) = (due, now);
         } else if changed && exists {
             // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
-            r.kept = now;
+            r.kept = due;
             let waits = self.waiting.contains(slot) || self.urgent.get(slot).is_some();
             self.unbind(slot);
             self.wait_no_more(slot);
