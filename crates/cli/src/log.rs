@@ -19,12 +19,12 @@ pub(crate) enum Level {
 /// The environment's word where the command line has none.
 const VARIABLE: &str = "WEIR_LOG";
 
-/// Logs from here on to standard error: what was asked for, or what the environment says, or the usual.
-pub(crate) fn start(asked: Option<Level>, usual: Level) -> Result<(), Failure> {
+/// Logs from here on to standard error: what was asked for, or what the environment says, or the default.
+pub(crate) fn start(asked: Option<Level>, default: Level) -> Result<(), Failure> {
     let level = match (asked, std::env::var_os(VARIABLE)) {
         (Some(level), _) => level,
         (None, Some(text)) if !text.is_empty() => named(&text.to_string_lossy())?,
-        _ => usual,
+        _ => default,
     };
     tracing_subscriber::fmt()
         .with_writer(Lines::default)

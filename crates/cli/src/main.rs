@@ -67,11 +67,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let usual = match arguments.command {
+    let default = match arguments.command {
         Command::Serve(_) => log::Level::Info,
         _ => log::Level::Warn,
     };
-    log::start(arguments.log, usual)?;
+    log::start(arguments.log, default)?;
     match &arguments.command {
         Command::Demo(options) => demo::run(options),
         Command::Compare(options) => compare::run(options),

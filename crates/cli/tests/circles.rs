@@ -13,11 +13,6 @@ use std::slice;
 const NAMED: &[(&str, &[&str], &str)] = &[
     (
         "core",
-        &["shape", "tunable"],
-        "an error of a configuration says what is allowed in a tunable's unit, and tables of tunables answer with such errors",
-    ),
-    (
-        "core",
         &[
             "elevator/bfq/inject",
             "elevator/bfq/merge",
@@ -41,37 +36,6 @@ const NAMED: &[(&str, &[&str], &str)] = &[
             "elevator/contract/window",
         ],
         "parts of one elevator, not yet in layers",
-    ),
-    (
-        "config",
-        &[
-            "admission",
-            "check",
-            "load",
-            "plan",
-            "policy",
-            "profile",
-            "read",
-            "read/model",
-            "server",
-        ],
-        "a server's file names policies and drives, whose files are read, checked and printed by the same helpers",
-    ),
-    (
-        "config",
-        &["document", "nearest", "parameter", "tunable"],
-        "helpers for paths and names still stand in the rooms that use them",
-    ),
-    (
-        "config",
-        &[
-            "scenario",
-            "scenario/fio",
-            "scenario/read",
-            "scenario/read/expect",
-            "scenario/script",
-        ],
-        "a script opens the readers that fill it, and what is expected stands in the room's door",
     ),
 ];
 

@@ -1,14 +1,13 @@
 //! Whether the drive can keep what its contracts promise: asked of the core itself, answered with names.
 
-use crate::check::promise_key;
 use crate::document::Document;
 use crate::measured::{self, rounded};
 use crate::places::Places;
 use crate::plan::{Member, Plan, plan, written_edits};
 use crate::problem::Problem;
-use crate::read::{Draft, path};
-use crate::server::{Drive, Server, is_promised};
-use crate::text::join;
+use crate::read::Draft;
+use crate::server::{Drive, Server, is_promised, promise_key};
+use crate::text::{join, path};
 use crate::units::Rate;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -104,7 +103,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         }
         Refusal::CapacityUnknown(id) => {
             let (path, contract) = member(server, plan, *id);
-            let drive = crate::read::path("drive", &plan.drive);
+            let drive = crate::text::path("drive", &plan.drive);
             let iops = if reserved(&contract).iops > 0 {
                 ", iops = 5000"
             } else {

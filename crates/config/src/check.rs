@@ -6,9 +6,9 @@ use crate::nearest;
 use crate::plan::{PER_STREAM_RESERVED, streams};
 use crate::policy::{ClassKnob, Limit, Min, Policy, Target};
 use crate::problem::Problem;
-use crate::read::{Draft, path};
-use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, is_promised};
-use crate::text::{join, quoted};
+use crate::read::Draft;
+use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, is_promised, promise_key};
+use crate::text::{join, path, quoted};
 use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -251,15 +251,6 @@ fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
     };
     let help = "use cache = \"direct\", or promise nothing".to_owned();
     doc.keep(doc.places.problem(&key, what, Some(help)));
-}
-
-/// The key that makes a contract a promise.
-pub(crate) fn promise_key(contract: &Contract) -> &'static str {
-    match contract {
-        c if c.class == Class::Realtime => "class",
-        c if c.min > 0 => "min",
-        _ => "min_iops",
-    }
 }
 
 /// True if the drive's tables have room for its volumes, tenants and connections.

@@ -1,5 +1,6 @@
 //! A TOML file on its way to values: what is read is checked, and everything wrong is kept with its place.
 
+use crate::elsewhere;
 use crate::key::{self, Shape};
 use crate::nearest;
 use crate::places::Places;
@@ -90,8 +91,8 @@ impl<'a> Document<'a> {
         });
     }
 
-    /// Keeps a problem with an entry.
-    pub(crate) fn wrong(&mut self, entry: &Entry<'_>, what: impl Display, help: &str) {
+    /// Reports a problem with an entry.
+    pub(crate) fn report(&mut self, entry: &Entry<'_>, what: impl Display, help: &str) {
         self.at(&entry.span, &entry.path, what, help);
     }
 
@@ -149,7 +150,7 @@ impl<'a> Document<'a> {
                 let place = self.place(value.span().start);
                 self.places.keys.insert(path, place);
             } else if self.keeps() {
-                let help = nearest::key(name, called, keys, self.family);
+                let help = elsewhere::help(name, called, keys, self.family);
                 self.at(&key.span(), &path, "unknown key", &help);
             } else {
                 self.found += 1;
@@ -212,7 +213,7 @@ impl<'a> Entry<'a> {
         if !self.is_table() {
             let what = format_args!("{} is not a table", self.shown());
             let help = self.table_help(shape, doc.family);
-            doc.wrong(self, what, &help);
+            doc.report(self, what, &help);
             return None;
         }
         let table = self.map(doc)?;
@@ -233,7 +234,7 @@ impl<'a> Entry<'a> {
     pub(crate) fn names(&self, doc: &mut Document<'a>, kind: &str) -> Option<Table<'a>> {
         let DeValue::Table(_) = self.value else {
             let help = format!("write one [{kind}.NAME] for each");
-            doc.wrong(self, format_args!("{} is not a table", self.shown()), &help);
+            doc.report(self, format_args!("{} is not a table", self.shown()), &help);
             return None;
         };
         self.map(doc)
@@ -296,7 +297,7 @@ impl<'a> Entry<'a> {
             let what = format!("{} is not {wanted}", quoted(word));
             let near = nearest::name(word, choices.iter().map(|c| c.0));
             let help = near.map_or_else(String::new, |n| format!("did you mean \"{n}\"?"));
-            doc.wrong(self, what, &help);
+            doc.report(self, what, &help);
         }
         found.map(|c| c.1)
     }
@@ -336,7 +337,7 @@ impl<'a> Entry<'a> {
             match self.bare() {
                 Some(bare) => {
                     let help = format!("write {bare}, without quotes or commas");
-                    doc.wrong(
+                    doc.report(
                         self,
                         format_args!("{} is not {wanted}", self.shown()),
                         &help,
@@ -350,7 +351,7 @@ impl<'a> Entry<'a> {
         let value = value.ok().filter(|v| range.contains(v));
         if value.is_none() {
             let what = format!("must be between {low} and {high}, not {integer}");
-            doc.wrong(self, what, "");
+            doc.report(self, what, "");
         }
         value
     }
@@ -388,7 +389,7 @@ impl<'a> Entry<'a> {
     /// Keeps the problem that a value of the right type is not permitted.
     pub(crate) fn not_permitted(&self, doc: &mut Document<'_>, allowed: &str) {
         let what = format!("{} is not permitted; it must be {allowed}", self.shown());
-        doc.wrong(self, what, "");
+        doc.report(self, what, "");
     }
 
     /// A number of bytes.
@@ -405,7 +406,7 @@ impl<'a> Entry<'a> {
     pub(crate) fn rate(&self, doc: &mut Document<'_>) -> Option<u64> {
         let rate = self.any_rate(doc)?;
         if rate == 0 {
-            doc.wrong(self, "must be more than zero", "leave the key out for none");
+            doc.report(self, "must be more than zero", "leave the key out for none");
             return None;
         }
         Some(rate)
@@ -427,7 +428,7 @@ impl<'a> Entry<'a> {
             return Some(time);
         }
         let (low, high) = (Time(*range.start()), Time(*range.end()));
-        doc.wrong(
+        doc.report(
             self,
             format_args!("must be between {low} and {high}, not {}", self.shown()),
             "",
@@ -445,7 +446,7 @@ impl<'a> Entry<'a> {
         let size = self.size(doc)?;
         if !range.contains(&size) {
             let (low, high) = (Size(*range.start()), Size(*range.end()));
-            doc.wrong(
+            doc.report(
                 self,
                 format_args!("must be between {low} and {high}, not {}", self.shown()),
                 "",
@@ -460,7 +461,7 @@ impl<'a> Entry<'a> {
             let near: Vec<String> = near.map(|size| format!("\"{}\"", Size(size))).collect();
             let help = format!("write {}", near.join(" or "));
             let what = format!("{} is not a multiple of {unit} bytes", self.shown());
-            doc.wrong(self, what, &help);
+            doc.report(self, what, &help);
             return None;
         }
         Some(size)
@@ -478,14 +479,14 @@ impl<'a> Entry<'a> {
             let error = text.parse::<T>().err();
             let help = error.map_or_else(String::new, |e| e.help);
             let what = format!("{text} has no unit; it must be {wanted} as a string, as {example}");
-            doc.wrong(self, what, &help);
+            doc.report(self, what, &help);
             return None;
         }
         let text = self.text(doc, wanted, example)?;
         match text.parse() {
             Ok(value) => Some(value),
             Err(error) => {
-                doc.wrong(self, &error, &error.help);
+                doc.report(self, &error, &error.help);
                 None
             }
         }
@@ -499,7 +500,7 @@ impl<'a> Entry<'a> {
             format!(", as {example}")
         };
         let what = format!("{} is not {wanted}{example}", self.shown());
-        doc.wrong(self, what, "");
+        doc.report(self, what, "");
     }
 
     /// The value in a text about it.

@@ -21,6 +21,8 @@ macro_rules! built_in {
 mod admission;
 mod check;
 mod document;
+mod elsewhere;
+mod file;
 pub mod fuzz;
 mod key;
 mod listen;
@@ -44,6 +46,7 @@ pub mod sheet;
 mod text;
 mod tunable;
 pub mod units;
+mod value;
 
 pub use admission::explain;
 pub use check::warnings;

@@ -1,6 +1,6 @@
 //! `docs/configuration.md`: every key of the files that people write, printed from the tables that the parser reads by.
 
-use crate::key::{self, Key, Shape, Usual};
+use crate::key::{self, Absent, Key, Shape};
 use crate::parameter::{KINDS, Kind, Parameter, Unit};
 use crate::scenario::fio;
 use crate::{policy, tunable};
@@ -212,20 +212,20 @@ fn heading(page: &mut String, name: &str, about: &str) {
 fn keys(page: &mut String, keys: &[Key]) {
     *page += "\n| key | is | if left out | does | example |\n| --- | --- | --- | --- | --- |\n";
     for key in keys {
-        let usual = match key.usual {
-            Usual::Needed => "needed".to_owned(),
-            Usual::Value("[]") => "none".to_owned(),
-            Usual::Value("{}") => match key.kind {
+        let default = match key.default {
+            Absent::Needed => "needed".to_owned(),
+            Absent::Value("[]") => "none".to_owned(),
+            Absent::Value("{}") => match key.kind {
                 key::Kind::Table(names) if names.starts_with("one ") => "none".to_owned(),
                 _ => "the defaults there".to_owned(),
             },
-            Usual::Value(value) => format!("`{value}`"),
-            Usual::Words(words) => words.to_owned(),
+            Absent::Value(value) => format!("`{value}`"),
+            Absent::Words(words) => words.to_owned(),
         };
         let (name, kind, about, example) = (key.name, key.kind.text(), key.about, key.example);
         let _ = writeln!(
             page,
-            "| `{name}` | {kind} | {usual} | {about} | `{name} = {example}` |"
+            "| `{name}` | {kind} | {default} | {about} | `{name} = {example}` |"
         );
     }
 }
@@ -264,7 +264,7 @@ fn model(page: &mut String, kind: &Kind) {
     *page += "\n| key | is | permitted | if left out | does | example |\n| --- | --- | --- | --- | --- | --- |\n";
     for parameter in kind.parameters {
         let Parameter { key, about, .. } = parameter;
-        let usual = parameter.usual.map_or_else(
+        let default = parameter.default.map_or_else(
             || "needed".to_owned(),
             |u| format!("`{}`", parameter.toml(u)),
         );
@@ -276,7 +276,7 @@ fn model(page: &mut String, kind: &Kind) {
         let example = parameter.toml(parameter.get(&generic));
         let _ = writeln!(
             page,
-            "| `{key}` | {is} | {allowed} | {usual} | {about} | `{key} = {example}` |"
+            "| `{key}` | {is} | {allowed} | {default} | {about} | `{key} = {example}` |"
         );
     }
     if kind.has_members {

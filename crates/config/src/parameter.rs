@@ -6,7 +6,6 @@
 
 mod tables;
 
-use crate::document::{Document, Entry};
 use crate::units::{Rate, Size, Time};
 use std::fmt;
 use weir_core::Span;
@@ -46,7 +45,7 @@ pub struct Parameter {
     /// What it is, in a few words.
     pub about: &'static str,
     /// What it is where a profile does not say it; `None` if a profile has to.
-    pub usual: Option<u64>,
+    pub default: Option<u64>,
     get: fn(&Config) -> u64,
     set: fn(&mut Config, u64),
 }
@@ -87,24 +86,6 @@ impl Parameter {
         match self.unit {
             Unit::Bytes | Unit::Rate | Unit::Time => format!("\"{}\"", self.text(value)),
             _ => self.text(value),
-        }
-    }
-
-    /// Reads a value of it for a drive. Whether it is permitted there is seen later.
-    pub(crate) fn read(
-        &self,
-        doc: &mut Document<'_>,
-        entry: &Entry<'_>,
-        drive: &Config,
-    ) -> Option<u64> {
-        match self.unit {
-            Unit::Bytes => entry.size(doc),
-            Unit::Rate => entry.any_rate(doc),
-            Unit::Time => entry.time(doc).map(Span::as_nanos),
-            Unit::Bool => entry.boolean(doc).map(u64::from),
-            Unit::Count | Unit::PerMinute | Unit::Pages | Unit::PerMille | Unit::Percent => {
-                entry.whole(doc, || self.allowed(drive))
-            }
         }
     }
 }

@@ -3,9 +3,8 @@
 use crate::listen::{Limits, Listen};
 use crate::plan::{Plan, Slot, add_tenant, add_volume, config, fresh_edits, setup};
 use crate::problem::Problem;
-use crate::read::path;
 use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume};
-use crate::text::{join, quoted};
+use crate::text::{join, path, quoted};
 use crate::units::{Size, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -54,7 +54,7 @@ impl Server {
         &self.places.file
     }
 
-    /// True if a key (as `limits.arena`) stands in the file; otherwise its value is the usual one.
+    /// True if a key (as `limits.arena`) stands in the file; otherwise its value is the default.
     pub fn is_written(&self, key: &str) -> bool {
         self.places.keys.contains_key(key)
     }
@@ -155,6 +155,15 @@ impl Volume {
 /// True if the contract promises something: a min, or a realtime class.
 pub(crate) fn is_promised(contract: &Contract) -> bool {
     contract.min > 0 || contract.min_iops > 0 || contract.class == weir_core::Class::Realtime
+}
+
+/// The key that makes a contract a promise.
+pub(crate) fn promise_key(contract: &Contract) -> &'static str {
+    match contract {
+        c if c.class == weir_core::Class::Realtime => "class",
+        c if c.min > 0 => "min",
+        _ => "min_iops",
+    }
 }
 
 /// What a volume's size must be a multiple of.

@@ -9,13 +9,14 @@
 //! ```
 
 use crate::document::{Document, Entry, Table};
+use crate::file::{text, whole};
 use crate::key::{FIGURE, FIT, PLAUSIBLE, SHEET};
-use crate::load::{text, whole};
 use crate::parameter::{self, Parameter};
 use crate::problem::Problem;
 use crate::profile::{self, Profile};
 use crate::text::quoted;
 use crate::units::{Rate, Time};
+use crate::value;
 use std::path::Path;
 use weir_drive::Config;
 
@@ -184,7 +185,7 @@ fn range<'a>(
     let mut end = |key| {
         let help = format!("write {key} = {}", parameter.toml(parameter.get(drive)));
         let entry = doc.required(table, key, &help)?;
-        let value = parameter.read(doc, &entry, drive)?;
+        let value = value::parameter(parameter, doc, &entry, drive)?;
         let mut tried = drive.clone();
         parameter.set(&mut tried, value);
         match tried.validate() {
@@ -203,7 +204,7 @@ fn range<'a>(
             parameter.text(from),
             parameter.text(to)
         );
-        doc.wrong(
+        doc.report(
             &last,
             what,
             "a range begins above zero and ends behind its beginning",
@@ -238,7 +239,7 @@ fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published>
         .map(|Time(time)| (time.as_nanos() as f64, true));
     let Some((value, is_time)) = rate.ok().or_else(|| time.ok()).filter(|v| v.0 > 0.0) else {
         let what = format!("{} is neither a rate nor a time", quoted(value));
-        doc.wrong(&entry, what, "write it as \"515MB/s\" or \"39ms\"");
+        doc.report(&entry, what, "write it as \"515MB/s\" or \"39ms\"");
         return None;
     };
     Some(Published {

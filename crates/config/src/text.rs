@@ -27,6 +27,11 @@ pub(crate) fn join(path: &str, key: &str) -> String {
     }
 }
 
+/// The path of a table of `[kind.NAME]`.
+pub(crate) fn path(kind: &str, name: &str) -> String {
+    join(kind, name)
+}
+
 /// A string as TOML has it.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 

@@ -1,10 +1,9 @@
-//! Tunables of elevators in files: read, checked and printed by the core's tables.
+//! Tunables of elevators, by the core's tables: what they are called, what they can be, how they are printed.
 
-use crate::document::{Document, Entry, Table};
 use crate::units::{Size, Time};
+use weir_core::Span;
 use weir_core::elevator::{self, Kind};
 use weir_core::tunable::{Tunable, Tuned, Unit};
-use weir_core::{ConfigError, Span};
 
 /// The tunables of an elevator; none if it has none.
 pub(crate) fn of(kind: &Kind) -> &'static [Tunable] {
@@ -67,81 +66,6 @@ pub(crate) fn bounds(tunable: &Tunable) -> String {
         }
         _ => format!("whole number, {least} to {most}"),
     }
-}
-
-/// The table of an elevator's tunables, its keys checked.
-pub(crate) fn table<'a>(
-    doc: &mut Document<'a>,
-    entry: &Entry<'a>,
-    kind: &Kind,
-) -> Option<Table<'a>> {
-    let tunables = of(kind);
-    if !entry.is_table() {
-        let first = &tunables[0];
-        let help = format!(
-            "write it as {} = {{ {} = {} }}",
-            kind.name,
-            first.name,
-            toml(first, first.default)
-        );
-        let what = format!("{} is not a table", entry.shown());
-        doc.wrong(entry, what, &help);
-        return None;
-    }
-    let table = entry.map(doc)?;
-    doc.check_keys(&table, &called(kind), &names(tunables));
-    Some(table)
-}
-
-/// Sets the tunables that a table has. Whatever cannot be is left as it was, and said.
-pub(crate) fn read<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mut dyn Tuned) {
-    let before = doc.found();
-    for (place, tunable) in tuned.tunables().iter().enumerate() {
-        let entry = table.entry(tunable.name);
-        if let Some(value) = entry.and_then(|e| value(doc, &e, tunable)) {
-            tuned.set(place, value);
-        }
-    }
-    if doc.found() > before {
-        return;
-    }
-    if let Err(error) = tuned.validate() {
-        outside(doc, table, error);
-    }
-}
-
-/// A value of a tunable within its bounds.
-fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunable) -> Option<u64> {
-    let (least, most) = tunable.bounds;
-    if let Some(bytes) = tunable.unit.bytes() {
-        let range = least * bytes..=most.saturating_mul(bytes);
-        return Some(entry.size_in(doc, range, bytes)? / bytes);
-    }
-    match tunable.unit {
-        Unit::Time => {
-            let range = Span::from_nanos(least)..=Span::from_nanos(most);
-            entry.time_in(doc, range).map(Span::as_nanos)
-        }
-        Unit::Flag => entry.boolean(doc).map(u64::from),
-        Unit::Word(words) => {
-            let choices: Vec<_> = words.iter().copied().zip(0..).collect();
-            entry.choice(doc, &choices)
-        }
-        Unit::Count | Unit::Kib | Unit::Sectors => entry.integer(doc, least..=most),
-    }
-}
-
-/// Keeps the problem that tunables break a rule between them.
-fn outside(doc: &mut Document<'_>, table: &Table<'_>, error: ConfigError) {
-    let Some(entry) = table.entry(error.field) else {
-        return doc.at(&table.span, &table.path, error, "");
-    };
-    let what = format!(
-        "{} is not permitted; it must be {}",
-        entry.shown(),
-        error.allowed
-    );
-    doc.wrong(&entry, what, "");
 }
 
 #[cfg(test)]

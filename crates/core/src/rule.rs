@@ -1,5 +1,7 @@
 //! Rules that the fields of a configuration must follow, checked in one way everywhere.
 
+use core::fmt;
+
 /// Whether a rule holds, the field that it is about, the field's value, and what is allowed.
 pub type Rule = (bool, &'static str, u64, &'static str);
 
@@ -29,6 +31,101 @@ pub fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), Broken> {
         None => Ok(()),
     }
 }
+
+/// What a number of a configuration counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// KiB: 1024 bytes.
+    Kib,
+    /// Sectors of 512 bytes.
+    Sectors,
+    /// A plain number.
+    Count,
+    /// 1 for true, 0 for false.
+    Flag,
+    /// The place of one of these words.
+    Word(&'static [&'static str]),
+}
+
+impl Unit {
+    /// Bytes that the number 1 stands for, where it is a size.
+    pub const fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Kib => Some(1024),
+            Self::Sectors => Some(512),
+            Self::Time | Self::Count | Self::Flag | Self::Word(_) => None,
+        }
+    }
+}
+
+/// What is allowed of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allowed {
+    /// These words say it.
+    Words(&'static str),
+    /// A number from the one to the other.
+    Between(Unit, u64, u64),
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Words(words) => f.write_str(words),
+            Self::Between(Unit::Flag, ..) => f.write_str("0 or 1"),
+            Self::Between(unit, least, most) => {
+                if least == 0 {
+                    f.write_str("at most ")?;
+                } else {
+                    number(f, unit, least)?;
+                    f.write_str(" to ")?;
+                }
+                number(f, unit, most)
+            }
+        }
+    }
+}
+
+/// A number with its unit.
+fn number(f: &mut fmt::Formatter<'_>, unit: Unit, value: u64) -> fmt::Result {
+    match unit {
+        Unit::Time => match value {
+            v if v.is_multiple_of(1_000_000_000) => write!(f, "{} s", v / 1_000_000_000),
+            v if v.is_multiple_of(1_000_000) => write!(f, "{} ms", v / 1_000_000),
+            v => write!(f, "{v} ns"),
+        },
+        Unit::Kib => write!(f, "{value} KiB"),
+        Unit::Sectors => write!(f, "{value} sectors"),
+        Unit::Count | Unit::Flag | Unit::Word(_) => write!(f, "{value}"),
+    }
+}
+
+/// Why a [`Config`](crate::Config) makes no layer: the field and what it must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConfigError {
+    /// The field.
+    pub field: &'static str,
+    /// What is allowed.
+    pub allowed: Allowed,
+}
+
+impl From<Broken> for ConfigError {
+    fn from(broken: Broken) -> Self {
+        Self {
+            field: broken.field,
+            allowed: Allowed::Words(broken.allowed),
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} must be {}", self.field, self.allowed)
+    }
+}
+
+impl core::error::Error for ConfigError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,6 @@
 //! What a layer is made for: the sizes of its tables, and its drive.
 
 use crate::contract::Capacity;
-use crate::rule::Broken;
-use crate::tunable::Allowed;
-use core::fmt;
 
 /// Sizes of every table. Nothing grows beyond them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,29 +73,3 @@ impl Default for DriveShape {
         }
     }
 }
-
-/// Why a [`Config`](crate::Config) makes no layer: the field and what it must be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConfigError {
-    /// The field.
-    pub field: &'static str,
-    /// What is allowed.
-    pub allowed: Allowed,
-}
-
-impl From<Broken> for ConfigError {
-    fn from(broken: Broken) -> Self {
-        Self {
-            field: broken.field,
-            allowed: Allowed::Words(broken.allowed),
-        }
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} must be {}", self.field, self.allowed)
-    }
-}
-
-impl core::error::Error for ConfigError {}

@@ -4,41 +4,15 @@
 //! default, what it does and where that comes from. Checking, reading and printing files, the bytes of records, random draws of
 //! auditors and the documents all go by the table.
 
-use crate::{ConfigError, Span};
-use core::fmt;
+pub use crate::rule::{Allowed, Unit};
+
+use crate::rule::ConfigError;
+use crate::time::Span;
 
 /// Nanoseconds, for bounds and defaults of times.
 pub(crate) const MS: u64 = 1_000_000;
 /// Likewise.
 pub(crate) const SECOND: u64 = 1_000 * MS;
-
-/// What a tunable's number counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unit {
-    /// Nanoseconds.
-    Time,
-    /// KiB: 1024 bytes.
-    Kib,
-    /// Sectors of 512 bytes.
-    Sectors,
-    /// A plain number.
-    Count,
-    /// 1 for true, 0 for false.
-    Flag,
-    /// The place of one of these words.
-    Word(&'static [&'static str]),
-}
-
-impl Unit {
-    /// Bytes that the number 1 stands for, where it is a size.
-    pub const fn bytes(self) -> Option<u64> {
-        match self {
-            Self::Kib => Some(1024),
-            Self::Sectors => Some(512),
-            Self::Time | Self::Count | Self::Flag | Self::Word(_) => None,
-        }
-    }
-}
 
 /// One tunable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,47 +31,6 @@ pub struct Tunable {
     pub source: &'static str,
 }
 
-/// What is allowed of a field.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Allowed {
-    /// These words say it.
-    Words(&'static str),
-    /// A number from the one to the other.
-    Between(Unit, u64, u64),
-}
-
-impl fmt::Display for Allowed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Words(words) => f.write_str(words),
-            Self::Between(Unit::Flag, ..) => f.write_str("0 or 1"),
-            Self::Between(unit, least, most) => {
-                if least == 0 {
-                    f.write_str("at most ")?;
-                } else {
-                    number(f, unit, least)?;
-                    f.write_str(" to ")?;
-                }
-                number(f, unit, most)
-            }
-        }
-    }
-}
-
-/// A number with its unit.
-fn number(f: &mut fmt::Formatter<'_>, unit: Unit, value: u64) -> fmt::Result {
-    match unit {
-        Unit::Time => match value {
-            v if v.is_multiple_of(SECOND) => write!(f, "{} s", v / SECOND),
-            v if v.is_multiple_of(MS) => write!(f, "{} ms", v / MS),
-            v => write!(f, "{v} ns"),
-        },
-        Unit::Kib => write!(f, "{value} KiB"),
-        Unit::Sectors => write!(f, "{value} sectors"),
-        Unit::Count | Unit::Flag | Unit::Word(_) => write!(f, "{value}"),
-    }
-}
-
 /// Something with tunables: the configuration of an elevator or a controller. Tunables go by their place in the table.
 pub trait Tuned {
     /// The table.
@@ -110,7 +43,7 @@ pub trait Tuned {
     fn get(&self, place: usize) -> u64;
 
     /// Sets a tunable. What is more than its field can hold becomes the largest that it can; whether it is allowed is for
-    /// `<dyn Tuned>::validate` to say.
+    /// [`validate`](Tuned::validate) to say.
     ///
     /// # Panics
     /// If the table has no such place.

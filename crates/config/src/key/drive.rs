@@ -1,6 +1,6 @@
 //! `[drive.NAME]`.
 
-use super::{Key, Kind, Shape, Usual};
+use super::{Absent, Key, Kind, Shape};
 
 pub(crate) const DRIVE: Shape = Shape {
     name: "[drive.NAME]",
@@ -13,7 +13,7 @@ pub(crate) const DRIVE: Shape = Shape {
                 "a [policy](#policies) that `weir policies` lists; with controllers behind it, as `\"bfq + io.latency\"`; or a policy's \
                  file, which has a slash or ends in `.toml` and is looked for beside this one",
             ),
-            usual: Usual::Value("\"contract\""),
+            default: Absent::Value("\"contract\""),
             about: "How the drive is shared. A policy says what becomes of each part of a contract; `weir check` warns of what it does not \
                     keep. The tunables of its elevator stand beside it, as `bfq = { ... }`.",
             example: "\"bfq\"",
@@ -21,7 +21,7 @@ pub(crate) const DRIVE: Shape = Shape {
         Key {
             name: "capacity",
             kind: Kind::Table("`capacity = { ... }`"),
-            usual: Usual::Words(
+            default: Absent::Words(
                 "unknown: nothing can be promised; a model's is found by running the model",
             ),
             about: "What the drive does at the least. Promises are admitted up to nine tenths of it.",
@@ -30,28 +30,28 @@ pub(crate) const DRIVE: Shape = Shape {
         Key {
             name: "queues",
             kind: Kind::Count(1, 1024),
-            usual: Usual::Value("1"),
+            default: Absent::Value("1"),
             about: "Hardware queues. `queues` times `tags` is at most 65536.",
             example: "4",
         },
         Key {
             name: "tags",
             kind: Kind::Count(1, 4096),
-            usual: Usual::Value("32"),
+            default: Absent::Value("32"),
             about: "Requests that each queue takes at a time.",
             example: "64",
         },
         Key {
             name: "max_transfer",
             kind: Kind::Size(4096, 1 << 30, 512),
-            usual: Usual::Words("`\"128KiB\"`; `\"1280KiB\"` where `rotational` is true"),
+            default: Absent::Words("`\"128KiB\"`; `\"1280KiB\"` where `rotational` is true"),
             about: "Bytes that the drive takes in one command. Longer requests are split.",
             example: "\"1MiB\"",
         },
         Key {
             name: "rotational",
             kind: Kind::Flag,
-            usual: Usual::Value("false"),
+            default: Absent::Value("false"),
             about: "True for a disk: it seeks.",
             example: "true",
         },
@@ -60,14 +60,14 @@ pub(crate) const DRIVE: Shape = Shape {
             kind: Kind::Other(
                 "string: a drive that `weir drives` lists; or a table: a [model](#models)",
             ),
-            usual: Usual::Words("none: the volumes' files and devices are the drive"),
+            default: Absent::Words("none: the volumes' files and devices are the drive"),
             about: "The drive is a timing model. Its volumes hold their data in memory, and the model says when a request is over.",
             example: "\"plextor-px-256m5s\"",
         },
         Key {
             name: "limits",
             kind: Kind::Table("`[drive.NAME.limits]`"),
-            usual: Usual::Value("{}"),
+            default: Absent::Value("{}"),
             about: "Sizes of the drive's tables.",
             example: "{ volumes = 16 }",
         },
@@ -84,35 +84,35 @@ pub(crate) const CAPACITY: Shape = Shape {
         Key {
             name: "read",
             kind: Kind::Rate,
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "Bytes a second read in sequence.",
             example: "\"160MB/s\"",
         },
         Key {
             name: "write",
             kind: Kind::Rate,
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "Bytes a second written in sequence.",
             example: "\"120MB/s\"",
         },
         Key {
             name: "iops",
             kind: Kind::Count(1, IOPS_MAX),
-            usual: Usual::Words("not stated"),
+            default: Absent::Words("not stated"),
             about: "Requests a second of any kind, of 4 KiB at random places.",
             example: "20000",
         },
         Key {
             name: "read_iops",
             kind: Kind::Count(1, IOPS_MAX),
-            usual: Usual::Words("not stated"),
+            default: Absent::Words("not stated"),
             about: "Reads a second, of 4 KiB at random places.",
             example: "30000",
         },
         Key {
             name: "write_iops",
             kind: Kind::Count(1, IOPS_MAX),
-            usual: Usual::Words("not stated"),
+            default: Absent::Words("not stated"),
             about: "Writes a second, of 4 KiB at random places.",
             example: "20000",
         },
@@ -126,7 +126,7 @@ pub(crate) const DRIVE_LIMITS: Shape = Shape {
         Key {
             name: "requests",
             kind: Kind::Count(2, 1 << 20),
-            usual: Usual::Words("sixteen times `limits.connections`, 4096 at the least"),
+            default: Absent::Words("sixteen times `limits.connections`, 4096 at the least"),
             about: "Live requests of all connections together: at least eight for each of `limits.connections`, or twice \
                     `limits.requests_per_connection` where that is less.",
             example: "8192",
@@ -134,21 +134,21 @@ pub(crate) const DRIVE_LIMITS: Shape = Shape {
         Key {
             name: "scheduler_tags",
             kind: Kind::Count(1, 1 << 20),
-            usual: Usual::Words("as `requests`"),
+            default: Absent::Words("as `requests`"),
             about: "Requests in the elevator and the drive together (Linux: `nr_requests`).",
             example: "512",
         },
         Key {
             name: "volumes",
             kind: Kind::Count(1, 65_536),
-            usual: Usual::Value("1024"),
+            default: Absent::Value("1024"),
             about: "Volumes that the drive can have, those that come by reload included.",
             example: "16",
         },
         Key {
             name: "tenants",
             kind: Kind::Count(0, 65_536),
-            usual: Usual::Value("256"),
+            default: Absent::Value("256"),
             about: "Tenants that the drive can have, those that come by reload included.",
             example: "4",
         },

@@ -43,7 +43,7 @@ pub(crate) struct Shape {
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    pub(crate) usual: Usual,
+    pub(crate) default: Absent,
     /// What it does, in a sentence or more of Markdown.
     pub(crate) about: &'static str,
     /// A value that it can have, as TOML.
@@ -77,7 +77,7 @@ pub(crate) enum Kind {
 
 /// What holds where a key is left out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Usual {
+pub(crate) enum Absent {
     /// It cannot be left out.
     Needed,
     /// As if this stood there, as TOML.

@@ -1,6 +1,6 @@
 //! The keys of a policy's file. Tunables have tables of their own, in the core.
 
-use super::{Key, Kind, Shape, Usual};
+use super::{Absent, Key, Kind, Shape};
 use weir_core::Span;
 
 pub(crate) const POLICY: Shape = Shape {
@@ -11,42 +11,42 @@ pub(crate) const POLICY: Shape = Shape {
         Key {
             name: "name",
             kind: Kind::Text("letters, digits, dots and dashes"),
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "Its name in results. Not that of a policy that comes with Weir, unless it is the same.",
             example: "\"my-policy\"",
         },
         Key {
             name: "about",
             kind: Kind::Text("text"),
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "What it does in its first line; behind that what else is to be known.",
             example: "\"what it does\"",
         },
         Key {
             name: "elevator",
             kind: Kind::Text("`\"none\"`, `\"bfq\"` or `\"contract\"`"),
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "What chooses the request that goes to the drive next.",
             example: "\"bfq\"",
         },
         Key {
             name: "controllers",
             kind: Kind::List("names: `\"io.max\"`, `\"io.latency\"`"),
-            usual: Usual::Value("[]"),
+            default: Absent::Value("[]"),
             about: "What holds requests back before the elevator sees them.",
             example: "[\"io.max\"]",
         },
         Key {
             name: "knobs",
             kind: Kind::Table("`[knobs]`"),
-            usual: Usual::Words("everything that elevator and controllers can keep"),
+            default: Absent::Words("everything that elevator and controllers can keep"),
             about: "What becomes of each part of a contract.",
             example: "{ min = \"weight\" }",
         },
         Key {
             name: "derived",
             kind: Kind::Table("`[derived]`"),
-            usual: Usual::Words("none"),
+            default: Absent::Words("none"),
             about: "Tunables that follow from the contracts.",
             example: "{ max_budget = { window = \"1s\", percent = 10 } }",
         },
@@ -60,7 +60,7 @@ pub(crate) const KNOBS: Shape = Shape {
         Key {
             name: "min",
             kind: Kind::Word(&["kept", "weight", "limit", "ignored"]),
-            usual: Usual::Words("`\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`"),
+            default: Absent::Words("`\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`"),
             about: "`\"kept\"`: the elevator keeps it. `\"weight\"`: it is a weight in proportion; who has none beside one who has gets the \
                     smallest weight, and `min_iops` has none. `\"limit\"`: nobody gets more than it. `\"ignored\"`: nothing, but that it \
                     counts against the capacity.",
@@ -69,28 +69,28 @@ pub(crate) const KNOBS: Shape = Shape {
         Key {
             name: "share",
             kind: Kind::Word(&["weight", "ignored"]),
-            usual: Usual::Words("`\"weight\"` with an elevator that has weights"),
+            default: Absent::Words("`\"weight\"` with an elevator that has weights"),
             about: "`\"weight\"`: the elevator divides by it. `\"ignored\"`: all are alike.",
             example: "\"weight\"",
         },
         Key {
             name: "max",
             kind: Kind::Word(&["limit", "ignored"]),
-            usual: Usual::Words("`\"limit\"` with controller `\"io.max\"`"),
+            default: Absent::Words("`\"limit\"` with controller `\"io.max\"`"),
             about: "`\"limit\"`: io.max keeps it.",
             example: "\"limit\"",
         },
         Key {
             name: "class",
             kind: Kind::Word(&["kept", "ignored"]),
-            usual: Usual::Words("`\"kept\"` with elevator `\"contract\"`"),
+            default: Absent::Words("`\"kept\"` with elevator `\"contract\"`"),
             about: "`\"kept\"`: the elevator goes by it.",
             example: "\"ignored\"",
         },
         Key {
             name: "latency",
             kind: Kind::Word(&["target", "ignored"]),
-            usual: Usual::Words("`\"target\"` with controller `\"io.latency\"`"),
+            default: Absent::Words("`\"target\"` with controller `\"io.latency\"`"),
             about: "`\"target\"`: it is the target of io.latency.",
             example: "\"ignored\"",
         },
@@ -103,7 +103,7 @@ pub(crate) const DERIVED: Shape = Shape {
     keys: &[&[Key {
         name: "max_budget",
         kind: Kind::Table("`max_budget = { ... }`"),
-        usual: Usual::Words("as stated among the elevator's tunables"),
+        default: Absent::Words("as stated among the elevator's tunables"),
         about: "The largest budget: half of what the smallest share may be short in a window.",
         example: "{ window = \"1s\", percent = 10 }",
     }]],
@@ -117,14 +117,14 @@ pub(crate) const BUDGET: Shape = Shape {
         Key {
             name: "window",
             kind: Kind::Time(Span::from_millis(1), Span::from_secs(60)),
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "The window.",
             example: "\"1s\"",
         },
         Key {
             name: "percent",
             kind: Kind::Count(1, 100),
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "Hundredths of a share.",
             example: "10",
         },

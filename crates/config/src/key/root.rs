@@ -1,6 +1,6 @@
 //! The outermost table, `[server]` and `[test]`.
 
-use super::{Key, Kind, Shape, Usual};
+use super::{Absent, Key, Kind, Shape};
 
 pub(crate) const ROOT: Shape = Shape {
     name: "the file",
@@ -9,49 +9,49 @@ pub(crate) const ROOT: Shape = Shape {
         Key {
             name: "drive",
             kind: Kind::Table("one `[drive.NAME]` for each drive"),
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "What shares one physical drive is one scheduling domain: a drive.",
             example: "{ fast = {} }",
         },
         Key {
             name: "listen",
             kind: Kind::Table("`[listen]`"),
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "Where clients connect.",
             example: "{ nbd = [\"unix:/run/weir/nbd.sock\"] }",
         },
         Key {
             name: "limits",
             kind: Kind::Table("`[limits]`"),
-            usual: Usual::Value("{}"),
+            default: Absent::Value("{}"),
             about: "What connections may take.",
             example: "{ connections = 64 }",
         },
         Key {
             name: "server",
             kind: Kind::Table("`[server]`"),
-            usual: Usual::Value("{}"),
+            default: Absent::Value("{}"),
             about: "What concerns the server's process.",
             example: "{ priority = \"high\" }",
         },
         Key {
             name: "volume",
             kind: Kind::Table("one `[volume.NAME]` for each volume"),
-            usual: Usual::Value("{}"),
+            default: Absent::Value("{}"),
             about: "What clients see as disks. There may be none yet: a reload can add them.",
             example: "{ alpha = { drive = \"fast\", memory = true, size = \"1GiB\" } }",
         },
         Key {
             name: "tenant",
             kind: Kind::Table("one `[tenant.NAME]` for each tenant"),
-            usual: Usual::Value("{}"),
+            default: Absent::Value("{}"),
             about: "Groups over several volumes of one drive.",
             example: "{ acme = { drive = \"fast\" } }",
         },
         Key {
             name: "test",
             kind: Kind::Table("`[test]`"),
-            usual: Usual::Value("{}"),
+            default: Absent::Value("{}"),
             about: "What only tests of the server itself switch on; `weir serve` and `weir check` refuse it.",
             example: "{ seed = 1 }",
         },
@@ -64,7 +64,7 @@ pub(crate) const SERVER: Shape = Shape {
     keys: &[&[Key {
         name: "priority",
         kind: Kind::Word(&["normal", "high"]),
-        usual: Usual::Value("\"normal\""),
+        default: Absent::Value("\"normal\""),
         about: "How the threads that serve drives stand to those of other programs. `\"high\"` runs them at nice -10, which takes \
                 `CAP_SYS_NICE` or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a unit of systemd); without, the log says so and the server \
                 serves as usual.",
@@ -79,14 +79,14 @@ pub(crate) const TEST: Shape = Shape {
         Key {
             name: "power_cut",
             kind: Kind::Flag,
-            usual: Usual::Value("false"),
+            default: Absent::Value("false"),
             about: "Writes that were not flushed stay in the process, and a cut loses any subset of them in any order.",
             example: "true",
         },
         Key {
             name: "seed",
             kind: Kind::Count(0, i64::MAX as u64),
-            usual: Usual::Value("0"),
+            default: Absent::Value("0"),
             about: "Seed of what a cut loses.",
             example: "7",
         },

@@ -198,7 +198,7 @@ impl Place {
                     let own = if k.name == key.name {
                         value
                     } else {
-                        matches!(k.usual, Usual::Needed).then_some(k.example)
+                        matches!(k.default, Absent::Needed).then_some(k.example)
                     };
                     Some(format!("{} = {}", k.name, own?))
                 });
@@ -292,7 +292,7 @@ fn no_other_key_is_accepted() {
         let key = Key {
             name: "zzzzzz",
             kind: Kind::Flag,
-            usual: Usual::Value("false"),
+            default: Absent::Value("false"),
             about: "",
             example: "true",
         };
@@ -319,24 +319,24 @@ fn what_is_left_out_is_as_the_table_says() {
     each(|place, key| {
         let at = place.at(key.name);
         let without = place.text(key, None);
-        match (key.usual, place.read(&without)) {
-            (Usual::Needed, Ok(_)) => panic!("{at} can be left out"),
-            (Usual::Needed, Err(problems)) => {
+        match (key.default, place.read(&without)) {
+            (Absent::Needed, Ok(_)) => panic!("{at} can be left out"),
+            (Absent::Needed, Err(problems)) => {
                 assert!(
                     problems.iter().any(|p| p.key.starts_with(&at)),
                     "{at}: {problems:#?}"
                 );
             }
             // What has no size of its own needs one, and what can hold nothing nothing else.
-            (Usual::Words(_), Err(_)) => {
+            (Absent::Words(_), Err(_)) => {
                 assert!(
                     ["size", "file", "device", "memory", "model"].contains(&key.name)
                         || place.shape.name == MAX.name,
                     "{at}"
                 );
             }
-            (Usual::Value(_), Err(problems)) => panic!("{at}: {problems:#?}"),
-            (Usual::Value(value), Ok(without)) => {
+            (Absent::Value(_), Err(problems)) => panic!("{at}: {problems:#?}"),
+            (Absent::Value(value), Ok(without)) => {
                 let text = place.text(key, Some(value));
                 let with = place.read(&text).unwrap_or_else(|p| panic!("{at}: {p:#?}"));
                 assert_eq!(
@@ -344,7 +344,7 @@ fn what_is_left_out_is_as_the_table_says() {
                     "{at} = {value} is not what holds where it is left out"
                 );
             }
-            (Usual::Words(_), Ok(_)) => {}
+            (Absent::Words(_), Ok(_)) => {}
         }
     });
 }

@@ -1,6 +1,6 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Key, Kind, Shape, Usual, contract};
+use super::{Absent, Key, Kind, Shape, contract};
 
 pub(crate) const VOLUME: Shape = Shape {
     name: "[volume.NAME]",
@@ -11,14 +11,14 @@ pub(crate) const VOLUME: Shape = Shape {
             Key {
                 name: "drive",
                 kind: Kind::Text("the NAME of a `[drive.NAME]`"),
-                usual: Usual::Needed,
+                default: Absent::Needed,
                 about: "The drive that the volume lies on.",
                 example: "\"fast\"",
             },
             Key {
                 name: "file",
                 kind: Kind::Text("an absolute path"),
-                usual: Usual::Words("none"),
+                default: Absent::Words("none"),
                 about: "A regular file holds the data. It is created if it is not there, and then needs a `size`; it is preallocated if \
                         something is promised. Its directory must exist.",
                 example: "\"/var/lib/weir/alpha.img\"",
@@ -26,42 +26,42 @@ pub(crate) const VOLUME: Shape = Shape {
             Key {
                 name: "device",
                 kind: Kind::Text("an absolute path"),
-                usual: Usual::Words("none"),
+                default: Absent::Words("none"),
                 about: "A block device holds the data.",
                 example: "\"/dev/disk/by-id/beta\"",
             },
             Key {
                 name: "memory",
                 kind: Kind::Other("`true`"),
-                usual: Usual::Words("none"),
+                default: Absent::Words("none"),
                 about: "Memory holds the data, zeroes at first.",
                 example: "true",
             },
             Key {
                 name: "model",
                 kind: Kind::Other("as `model` of a drive"),
-                usual: Usual::Words("none"),
+                default: Absent::Words("none"),
                 about: "The drive that the volume lies on is this model. All volumes of one drive have one model.",
                 example: "\"demo\"",
             },
             Key {
                 name: "size",
                 kind: Kind::Size(512, 4096 << 50, 512),
-                usual: Usual::Words("as large as the file or the device is; needed for others"),
+                default: Absent::Words("as large as the file or the device is; needed for others"),
                 about: "Its size; a multiple of 4096 bytes for files and devices, unless `cache` is `\"host\"`.",
                 example: "\"8GiB\"",
             },
             Key {
                 name: "read_only",
                 kind: Kind::Flag,
-                usual: Usual::Value("false"),
+                default: Absent::Value("false"),
                 about: "Writes are refused.",
                 example: "true",
             },
             Key {
                 name: "cache",
                 kind: Kind::Word(&["direct", "host"]),
-                usual: Usual::Value("\"direct\""),
+                default: Absent::Value("\"direct\""),
                 about: "`\"direct\"` opens the file past the host's page cache. `\"host\"` is for files only, and such a volume can be promised \
                         nothing.",
                 example: "\"host\"",
@@ -69,7 +69,7 @@ pub(crate) const VOLUME: Shape = Shape {
             Key {
                 name: "tenant",
                 kind: Kind::Text("the NAME of a `[tenant.NAME]`"),
-                usual: Usual::Words("none: a group of its own"),
+                default: Absent::Words("none: a group of its own"),
                 about: "The tenant whose group it belongs to, of the same drive.",
                 example: "\"acme\"",
             },
@@ -85,7 +85,7 @@ pub(crate) const TENANT: Shape = Shape {
         &[Key {
             name: "drive",
             kind: Kind::Text("the NAME of a `[drive.NAME]`"),
-            usual: Usual::Needed,
+            default: Absent::Needed,
             about: "The drive that its volumes lie on.",
             example: "\"fast\"",
         }],

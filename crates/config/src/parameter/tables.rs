@@ -47,12 +47,12 @@ impl Number for bool {
 
 /// `key: unit, [field], what it is` for each parameter of a kind; `= value` behind the key if it may be left out.
 macro_rules! parameters {
-    ($kind:ident: $($key:literal $(= $usual:literal)?: $unit:ident, [$($field:tt)+], $about:literal;)*) => {
+    ($kind:ident: $($key:literal $(= $default:literal)?: $unit:ident, [$($field:tt)+], $about:literal;)*) => {
         &[$(Parameter {
             key: $key,
             unit: Unit::$unit,
             about: $about,
-            usual: parameters!(@usual $($usual)?),
+            default: parameters!(@default $($default)?),
             get: |drive| match drive {
                 Config::$kind(c) => Number::get(c $($field)+),
                 other => panic!("{} is no parameter of {}", $key, other.name()),
@@ -63,8 +63,8 @@ macro_rules! parameters {
             },
         }),*]
     };
-    (@usual $usual:literal) => { Some($usual) };
-    (@usual) => { None };
+    (@default $default:literal) => { Some($default) };
+    (@default) => { None };
 }
 
 pub(super) const NULL: &[Parameter] = parameters! { Null:
@@ -129,7 +129,7 @@ pub(super) const STRIPE: &[Parameter] = &[Parameter {
     key: "chunk",
     unit: Unit::Bytes,
     about: "bytes of each member, then of the next one",
-    usual: Some(64 << 10),
+    default: Some(64 << 10),
     get: |drive| match stripe(drive) {
         Some(chunk) => *chunk,
         None => panic!("chunk is no parameter of {}", drive.name()),

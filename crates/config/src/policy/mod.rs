@@ -19,9 +19,9 @@ pub use print::print;
 pub use word::{Refused, Unknown, choose, find, is_file};
 
 use crate::document::{Document, Table};
-use crate::load::{text, whole};
+use crate::file::{text, whole};
 use crate::problem::Problem;
-use crate::tunable;
+use crate::value;
 use std::path::Path;
 use std::sync::LazyLock;
 use weir_core::elevator;
@@ -133,7 +133,7 @@ impl Policy {
     /// Sets the tunables that a table has. What is stated does not follow from contracts any more.
     pub(crate) fn tune_from<'a>(&mut self, doc: &mut Document<'a>, table: &Table<'a>) {
         if let Some(tuned) = self.elevator.tuned_mut() {
-            tunable::read(doc, table, tuned);
+            value::tunables(doc, table, tuned);
         }
         if table.entry(Budget::TUNABLE).is_some() {
             self.budget = None;

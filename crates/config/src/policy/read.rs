@@ -8,6 +8,7 @@ use crate::key::{BUDGET, DERIVED, KNOBS, POLICY};
 use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
+use crate::value;
 use weir_core::Span;
 use weir_core::elevator::{self, Kind};
 
@@ -55,7 +56,7 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &P
             "{} is the name of a policy that comes with Weir, and this is another",
             quoted(&policy.name)
         );
-        doc.wrong(&entry, what, "give it a name of its own");
+        doc.report(&entry, what, "give it a name of its own");
     }
 }
 
@@ -68,7 +69,7 @@ fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
     {
         let what = format!("{} is not a valid name", quoted(name));
         let help = "a policy's name has 1 to 64 letters, digits, dots and dashes, and begins with a letter or digit";
-        doc.wrong(&entry, what, help);
+        doc.report(&entry, what, help);
         return None;
     }
     Some(name.to_owned())
@@ -78,7 +79,7 @@ fn about<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
     let entry = doc.required(table, "about", "write about = \"what it does\"")?;
     let about = entry.text(doc, "a text", "\"what it does\"")?;
     if about.lines().next().is_none_or(str::is_empty) {
-        doc.wrong(&entry, "says nothing in its first line", "");
+        doc.report(&entry, "says nothing in its first line", "");
         return None;
     }
     Some(about.to_owned())
@@ -93,14 +94,14 @@ fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Ki
     if MISSING_ELEVATORS.contains(&name) {
         let names: Vec<String> = names.map(quoted).collect();
         let help = format!("there are {}", names.join(", "));
-        doc.wrong(
+        doc.report(
             entry,
             format!("{} is not implemented yet", quoted(name)),
             &help,
         );
     } else {
         let help = nearest::help(name, names);
-        doc.wrong(
+        doc.report(
             entry,
             format!("there is no elevator {}", quoted(name)),
             &help,
@@ -120,7 +121,7 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
         match found {
             Some(controller) if controllers.contains(&controller) => {
                 let what = format!("{} is there twice", quoted(name));
-                doc.wrong(&entry, what, "remove one of the two");
+                doc.report(&entry, what, "remove one of the two");
             }
             Some(controller) => controllers.push(controller),
             None => {
@@ -132,7 +133,7 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
                     let what = format!("there is no controller {}", quoted(name));
                     (what, nearest::help(name, names))
                 };
-                doc.wrong(&entry, what, &help);
+                doc.report(&entry, what, &help);
             }
         }
     }
@@ -199,7 +200,7 @@ fn knob<'a, T: Words>(
             let possible: Vec<String> = possible.map(|w| quoted(w.0)).collect();
             let what = format!("cannot be {}: {why}", quoted(value.word()));
             let help = format!("write {}", possible.join(" or "));
-            doc.wrong(&entry, what, &help);
+            doc.report(&entry, what, &help);
         }
     }
 }
@@ -211,14 +212,14 @@ fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> eleva
         let Some(entry) = table.entry(other.name) else {
             continue;
         };
-        let Some(table) = tunable::table(doc, &entry, other) else {
+        let Some(table) = value::tunable_table(doc, &entry, other) else {
             continue;
         };
         if other.name != kind.name {
             let what = format!("has no effect with elevator \"{}\"", kind.name);
-            doc.wrong(&entry, what, "remove it, or choose the elevator it is for");
+            doc.report(&entry, what, "remove it, or choose the elevator it is for");
         } else if let Some(tuned) = config.tuned_mut() {
-            tunable::read(doc, &table, tuned);
+            value::tunables(doc, &table, tuned);
         }
     }
     config
@@ -229,14 +230,14 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
     let entry = derived.entry(Budget::TUNABLE)?;
     if !tunable::of(kind).iter().any(|t| t.name == Budget::TUNABLE) {
         let what = format!("elevator \"{}\" has no such tunable", kind.name);
-        doc.wrong(&entry, what, "remove it");
+        doc.report(&entry, what, "remove it");
         return None;
     }
     let stated = table.entry(kind.name).filter(Entry::is_table);
     let stated = stated.and_then(|e| e.map(doc)?.entry(Budget::TUNABLE));
     if stated.is_some() {
         let what = format!("is stated in [{}], too", kind.name);
-        doc.wrong(&entry, what, "remove one of the two");
+        doc.report(&entry, what, "remove one of the two");
     }
     let budget = entry.table(doc, &BUDGET)?;
     let window = doc.required(&budget, "window", "write window = \"1s\"")?;

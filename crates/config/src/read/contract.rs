@@ -67,7 +67,7 @@ fn max<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Max {
     }
     if !max.is_limited() && doc.found() == before {
         let help = "give a rate as bandwidth = \"50MB/s\" or iops = 5000, or remove max";
-        doc.wrong(entry, "limits nothing", help);
+        doc.report(entry, "limits nothing", help);
     }
     max
 }

@@ -1,12 +1,14 @@
 //! `[drive.NAME]`.
 
-use super::{model, policy};
+use super::policy;
 use crate::document::{Document, Entry, Table};
 use crate::key::{CAPACITY, DRIVE, DRIVE_LIMITS};
 use crate::listen::Limits;
 use crate::measured::{self, rounded};
 use crate::policy::Policy;
+use crate::profile;
 use crate::server::{Drive, DriveLimits};
+use crate::text::path;
 use crate::tunable;
 use crate::units::Rate;
 use weir_core::{Capacity, DriveShape};
@@ -60,7 +62,7 @@ pub(super) fn drive<'a>(
         .entry("limits")
         .and_then(|e| e.table(doc, &DRIVE_LIMITS));
     drive.limits = drive_limits(doc, own.as_ref(), limits);
-    if let Some(model) = table.entry("model").and_then(|e| model::model(doc, &e)) {
+    if let Some(model) = table.entry("model").and_then(|e| profile::model(doc, &e)) {
         set_model(doc, &mut drive, model);
     }
     drive
@@ -68,7 +70,7 @@ pub(super) fn drive<'a>(
 
 /// The drive is this model: its shape and, unless stated, its capacity are the model's. What is stated must be possible.
 pub(super) fn set_model(doc: &mut Document<'_>, drive: &mut Drive, model: weir_drive::Config) {
-    let path = super::path("drive", &drive.name);
+    let path = path("drive", &drive.name);
     for key in SHAPE_KEYS {
         let path = format!("{path}.{key}");
         if doc.places.keys.contains_key(&path) {
@@ -188,8 +190,8 @@ fn drive_limits<'a>(
     let tags = count("scheduler_tags", 1..=REQUESTS_MAX);
     let volumes = count("volumes", 1..=SLOTS_MAX);
     let tenants = count("tenants", 0..=SLOTS_MAX);
-    let usual = limits.connections.saturating_mul(16).max(4096);
-    let requests = requests.map_or(usual, |n| n as u32);
+    let default = limits.connections.saturating_mul(16).max(4096);
+    let requests = requests.map_or(default, |n| n as u32);
     DriveLimits {
         requests,
         scheduler_tags: tags.map_or(requests, |n| n as u32),

@@ -47,7 +47,7 @@ fn sockets<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &mut Listen) {
     for entry in [&mode, &owner].into_iter().flatten() {
         if !any && !listen.nbd.is_empty() {
             let help = "remove it, or listen at \"unix:/path\"";
-            doc.wrong(
+            doc.report(
                 entry,
                 "is for Unix sockets, and no address of nbd is one",
                 help,
@@ -69,14 +69,14 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
     };
     if elements.is_empty() {
         let help = format!("write it as {EXAMPLE}");
-        doc.wrong(entry, "must have at least one address", &help);
+        doc.report(entry, "must have at least one address", &help);
     }
     if elements.len() > LISTENERS_MAX {
         let what = format!(
             "has {} addresses; at most {LISTENERS_MAX} are permitted",
             elements.len()
         );
-        doc.wrong(entry, what, "");
+        doc.report(entry, what, "");
     }
     for element in elements.iter().take(LISTENERS_MAX) {
         doc.note(element);
@@ -86,7 +86,7 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
         let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
         if all.contains(&address) && !any_port {
             let what = format!("duplicate address {}", element.shown());
-            doc.wrong(element, what, "remove one of the two");
+            doc.report(element, what, "remove one of the two");
             continue;
         }
         all.push(address);
@@ -101,7 +101,7 @@ fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<
     };
     if !path.starts_with('/') || path.contains('\0') || path.ends_with('/') {
         let help = "the path begins with \"/\" and names the socket";
-        doc.wrong(
+        doc.report(
             entry,
             format!("{} is not a valid path of a socket", quoted(path)),
             help,
@@ -113,7 +113,7 @@ fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<
             "the path has {} bytes; a socket's has at most {SOCKET_PATH_MAX}",
             path.len()
         );
-        doc.wrong(entry, what, "");
+        doc.report(entry, what, "");
         return None;
     }
     Some(Address::Unix(PathBuf::from(path)))
@@ -137,7 +137,7 @@ fn tcp(
     };
     let Some(address) = parsed else {
         let help = address_help(text);
-        doc.wrong(
+        doc.report(
             entry,
             format!("{} is not an address and a port", quoted(text)),
             &help,
@@ -150,7 +150,7 @@ fn tcp(
             quoted(text)
         );
         let help = "write insecure = true beside it if that is meant; else listen at \"127.0.0.1\" or a Unix socket";
-        doc.wrong(entry, what, help);
+        doc.report(entry, what, help);
         return None;
     }
     Some(address)
@@ -190,7 +190,7 @@ fn metrics_address(
 ) -> Option<SocketAddr> {
     let text = entry.text(doc, "an address", "\"127.0.0.1:9809\"")?;
     if text.starts_with("unix:") {
-        doc.wrong(
+        doc.report(
             entry,
             "metrics are served over TCP",
             "write it as \"127.0.0.1:9809\"",
@@ -200,7 +200,7 @@ fn metrics_address(
     let address = tcp(doc, entry, text, listen.insecure)?;
     if address.port() != 0 && listen.nbd.contains(&Address::Tcp(address)) {
         let what = format!("{} is taken by nbd", quoted(text));
-        doc.wrong(entry, what, "give the metrics a port of their own");
+        doc.report(entry, what, "give the metrics a port of their own");
         return None;
     }
     Some(address)
@@ -212,7 +212,7 @@ fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
     let mode =
         mode.filter(|m| *m <= 0o777 && (3..=4).contains(&text.len()) && !text.starts_with('+'));
     if mode.is_none() {
-        doc.wrong(
+        doc.report(
             entry,
             format!(
                 "{} is not an octal mode, \"0000\" to \"0777\"",
@@ -239,7 +239,7 @@ fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
     };
     if owner == Owner::default() || odd(user) || odd(group) {
         let help = "write it as \"user:group\", \"user\" or \":group\", by name or number";
-        doc.wrong(
+        doc.report(
             entry,
             format!("{} is not a valid owner", quoted(text)),
             help,
@@ -296,7 +296,7 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
         && doc.found() == before
         && limits.arena < needed
     {
-        doc.wrong(
+        doc.report(
             &entry,
             format!(
                 "an arena of {} is too little for {} connections",
@@ -321,7 +321,7 @@ const REQUEST_SIZE_MAX: u64 = 32 << 20;
 fn request_size(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
     let size = entry.size_in(doc, REQUEST_SIZE_MIN..=REQUEST_SIZE_MAX, 1)?;
     if !size.is_power_of_two() {
-        doc.wrong(
+        doc.report(
             entry,
             format!("{} is not a power of two", entry.shown()),
             "write it as \"32MiB\"",

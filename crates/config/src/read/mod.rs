@@ -3,7 +3,6 @@
 mod contract;
 mod drive;
 mod listen;
-mod model;
 mod policy;
 mod volume;
 
@@ -11,12 +10,11 @@ use crate::Options;
 use crate::document::{Document, Entry, Table};
 use crate::key::{ROOT, SERVER, TEST};
 use crate::server::{Server, Test, ThreadPriority};
-use crate::text::{join, quoted};
+use crate::text::quoted;
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
 pub(crate) use contract::{contract, knobs};
-pub(crate) use model::drive;
 
 /// A server as far as it could be read.
 #[derive(Debug)]
@@ -81,7 +79,7 @@ fn named<'a, T>(
         if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
             let what = format!("{} is not a valid name", quoted(name));
             let help = "a name has 1 to 255 bytes and no control characters";
-            doc.wrong(&entry, what, help);
+            doc.report(&entry, what, help);
         }
         all.push(read(doc, name, &entry));
         if doc.found() > before {
@@ -109,7 +107,7 @@ fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test
     };
     if !options.allow_test {
         let what = "is for tests of the server itself, which lose data on purpose";
-        doc.wrong(&entry, what, "remove the table");
+        doc.report(&entry, what, "remove the table");
         return test;
     }
     let Some(table) = entry.table(doc, &TEST) else {
@@ -123,9 +121,4 @@ fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test
         test.seed = seed;
     }
     test
-}
-
-/// The path of a table of `[kind.NAME]`.
-pub(crate) fn path(kind: &str, name: &str) -> String {
-    join(kind, name)
 }

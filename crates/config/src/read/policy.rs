@@ -3,6 +3,7 @@
 use crate::document::{Document, Entry, Table};
 use crate::policy::{self, Policy, Refused};
 use crate::tunable;
+use crate::value;
 use std::path::{Path, PathBuf};
 
 /// The policy of a drive with its tunables; the default where it is not given or cannot be read.
@@ -17,7 +18,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
         let Some(entry) = drive.entry(kind.name) else {
             continue;
         };
-        let Some(table) = tunable::table(doc, &entry, kind) else {
+        let Some(table) = value::tunable_table(doc, &entry, kind) else {
             continue;
         };
         // Otherwise nobody knows which policy was meant.
@@ -28,7 +29,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
             policy.tune_from(doc, &table);
         } else {
             let what = format!("has no effect under policy \"{}\"", policy.name);
-            doc.wrong(&entry, what, "remove it, or choose the policy it is for");
+            doc.report(&entry, what, "remove it, or choose the policy it is for");
         }
     }
     policy
@@ -42,12 +43,12 @@ fn chosen<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Policy> {
     match policy::choose(word, &folder) {
         Ok(policy) => Some(policy),
         Err(Refused::Word(unknown)) => {
-            doc.wrong(entry, unknown.what, &unknown.help);
+            doc.report(entry, unknown.what, &unknown.help);
             None
         }
         Err(Refused::File(problems)) => {
             for problem in problems {
-                doc.wrong(
+                doc.report(
                     entry,
                     problem.located(),
                     problem.help.as_deref().unwrap_or_default(),

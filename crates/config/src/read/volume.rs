@@ -1,10 +1,11 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Draft, contract, drive, knobs, model};
+use super::{Draft, contract, drive, knobs};
 use crate::document::{Document, Entry, Table};
 use crate::key::{TENANT, VOLUME};
+use crate::profile;
 use crate::server::{Cache, Storage, Tenant, Volume, block};
-use crate::text::quoted;
+use crate::text::{path, quoted};
 use std::path::PathBuf;
 use weir_core::{Contract, Knobs};
 
@@ -100,7 +101,7 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
         [first, second, ..] => {
             let key = |entry: &Entry<'_>| entry.path.rsplit('.').next().unwrap_or("").to_owned();
             let help = format!("remove {} or {}", key(first), key(second));
-            doc.wrong(second, "a volume has one storage", &help);
+            doc.report(second, "a volume has one storage", &help);
             return false;
         }
     };
@@ -112,7 +113,7 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
     } else if table.entry("memory").is_some() {
         match entry.boolean(doc) {
             Some(false) => {
-                doc.wrong(
+                doc.report(
                     entry,
                     "can only be true",
                     "leave it out for another storage",
@@ -122,7 +123,7 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
             value => value.map(|_| Storage::Memory),
         }
     } else {
-        unsettled.model = Some((entry.clone(), model::model(doc, entry)));
+        unsettled.model = Some((entry.clone(), profile::model(doc, entry)));
         Some(Storage::Model)
     };
     let known = storage.is_some();
@@ -135,7 +136,7 @@ fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
     if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
         let what = format!("{} is not an absolute path", quoted(text));
         let help = "write it from \"/\" on: the server may be started anywhere";
-        doc.wrong(entry, what, help);
+        doc.report(entry, what, help);
         return None;
     }
     Some(PathBuf::from(text))
@@ -144,12 +145,12 @@ fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
 fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option<Cache> {
     let cache = entry.choice(doc, &[("direct", Cache::Direct), ("host", Cache::Host)])?;
     if !matches!(storage, Storage::File(_) | Storage::Device(_)) {
-        doc.wrong(entry, "is for files and devices", "remove it");
+        doc.report(entry, "is for files and devices", "remove it");
         return None;
     }
     if matches!(storage, Storage::Device(_)) && cache == Cache::Host {
         let what = "\"host\" is for files: a device is always read and written past the page cache";
-        doc.wrong(entry, what, "remove it");
+        doc.report(entry, what, "remove it");
         return None;
     }
     Some(cache)
@@ -190,7 +191,7 @@ pub(super) fn settle(
             None => drive::set_model(doc, on, model.clone()),
             Some(other) if other != model => {
                 let what = format!("drive.{} is another model already", on.name);
-                doc.wrong(entry, what, "what lies on one drive has one model");
+                doc.report(entry, what, "what lies on one drive has one model");
                 draft.broken.insert(u.path.clone());
             }
             Some(_) => {}
@@ -208,7 +209,7 @@ pub(super) fn settle(
                 let what = "is missing".to_owned();
                 doc.keep(doc.places.problem(&at, what, Some(SIZE_HELP.to_owned())));
             }
-            None if on.model.is_none() && draft.is_sound(&super::path("drive", &on.name)) => {
+            None if on.model.is_none() && draft.is_sound(&path("drive", &on.name)) => {
                 let what = "nothing holds its data".to_owned();
                 doc.keep(
                     doc.places
@@ -220,7 +221,7 @@ pub(super) fn settle(
                     "drive.{} is a model, whose volumes hold their data in memory",
                     on.name
                 );
-                doc.wrong(entry, what, "remove it, or put the volume on another drive");
+                doc.report(entry, what, "remove it, or put the volume on another drive");
             }
             _ => {}
         }

@@ -5,6 +5,7 @@ mod draft;
 mod expect;
 pub(crate) mod fio;
 mod host;
+mod open;
 mod overlay;
 mod path;
 mod read;
@@ -12,7 +13,8 @@ mod script;
 
 pub use build::Choice;
 pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
-pub use script::{Script, Unknown, find, load, names, parse, read, source};
+pub use open::{Unknown, find, load, names, parse, source};
+pub use script::{Script, read};
 
 pub use host::{Adapter, Advice, Buffered, NrRequests, PAGE};
 

@@ -8,7 +8,7 @@ mod schedule;
 
 use crate::cx::Cx;
 use crate::group::Edit;
-use crate::shape::ConfigError;
+use crate::rule::ConfigError;
 use crate::table::Table;
 use crate::tunable::Tuned;
 use alloc::boxed::Box;

@@ -439,14 +439,14 @@ fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, le
 fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {
     let class = count(doc, section, "prioclass", 0..=3);
     let level = count(doc, section, "prio", 0..=7);
-    let usual = Priority::default();
+    let default = Priority::default();
     Priority {
         class: match class {
             Some(1) => PriorityClass::Realtime,
             Some(3) => PriorityClass::Idle,
-            _ => usual.class,
+            _ => default.class,
         },
-        level: level.map_or(usual.level, |l| l as u8),
+        level: level.map_or(default.level, |l| l as u8),
     }
 }
 

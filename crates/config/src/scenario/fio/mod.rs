@@ -9,9 +9,8 @@ mod value;
 
 pub(crate) use option::{noted_options, read_options, refused_options};
 
-use super::Script;
 use super::draft::{CLIENTS, Draft, Facts, Host};
-use super::script::stem;
+use super::script::{Script, stem};
 use super::{NrRequests, Path};
 use crate::document::Document;
 use crate::key::SCENARIOS;

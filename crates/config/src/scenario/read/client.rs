@@ -95,7 +95,7 @@ fn own_contract<'a>(
                 "write grouping = \"each\", or put the client into a [[group]]",
             )
         };
-        doc.wrong(&entry, what, help);
+        doc.report(&entry, what, help);
     }
     contract(doc, table)
 }
@@ -114,7 +114,7 @@ fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(
     if end > FILE {
         let entry = table.entry("size")?;
         let what = format!("the file would be longer than {}", Bytes(FILE));
-        doc.wrong(&entry, what, "take less, or a smaller offset");
+        doc.report(&entry, what, "take less, or a smaller offset");
     }
     Some((size, offset, increment))
 }
@@ -151,7 +151,7 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
             "write rw = \"rw\""
         };
         let what = format!("means nothing with rw = \"{rw}\"");
-        doc.wrong(&entry, what, help);
+        doc.report(&entry, what, help);
     }
     let bs = table.entry("bs");
     // What is wrong with it was said; the rest is looked at all the same.
@@ -202,7 +202,7 @@ fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Patte
     let again = flag(doc, table, "norandommap");
     for key in ["random_distribution", "norandommap"] {
         if let Some(entry) = table.entry(key).filter(|_| !random) {
-            doc.wrong(
+            doc.report(
                 &entry,
                 "means nothing to a client that goes in sequence",
                 "write rw = \"randread\" or leave it out",
@@ -222,7 +222,7 @@ fn zones<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Zones> {
     let size = size.and_then(|e| e.size_in(doc, 1..=FILE, 1));
     let skip = table.entry("zoneskip");
     if let Some(entry) = skip.as_ref().filter(|_| table.entry("zonesize").is_none()) {
-        doc.wrong(
+        doc.report(
             entry,
             "means nothing without zonesize",
             "write zonesize = \"16KiB\"",
@@ -240,7 +240,7 @@ fn activity<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Activity> {
     let off = time(doc, table, "off", NANO..=HOUR);
     for (key, other) in [("on", "off"), ("off", "on")] {
         if let Some(entry) = table.entry(key).filter(|_| table.entry(other).is_none()) {
-            doc.wrong(
+            doc.report(
                 &entry,
                 format!("means nothing without {other}"),
                 &format!("write {other} = \"1s\""),
@@ -260,7 +260,7 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
             continue;
         };
         if let Some(first) = first {
-            doc.wrong(
+            doc.report(
                 &entry,
                 format!("stands beside {first}"),
                 "leave one of the two",
@@ -291,10 +291,10 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival
         .and_then(|e| e.integer(doc, 1..=1_000_000_000));
     let think = time(doc, table, "thinktime", Span::ZERO..=HOUR);
     if let (Some(entry), Some(_)) = (&iops, &rate) {
-        doc.wrong(entry, "stands beside rate", "leave one of the two");
+        doc.report(entry, "stands beside rate", "leave one of the two");
     }
     if let (Some(entry), true) = (table.entry("thinktime"), rate.is_some() || iops.is_some()) {
-        doc.wrong(
+        doc.report(
             &entry,
             "stands beside a rate",
             "with a rate requests come whatever the answers: leave one of the two",
@@ -304,7 +304,7 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival
         .entry("rate_process")
         .filter(|_| rate.is_none() && iops.is_none())
     {
-        doc.wrong(
+        doc.report(
             &entry,
             "means nothing without a rate",
             "write rate_iops = 200",
@@ -317,7 +317,7 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival
         }
         (Some(_), ..) => {
             if let Some(entry) = &rate {
-                doc.wrong(
+                doc.report(
                     entry,
                     "takes a bs that is always the same",
                     "write rate_iops = 200",
@@ -354,7 +354,7 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
     match found {
         Ok(size) => Some(size),
         Err((what, help)) => {
-            doc.wrong(entry, format!("{}: {what}", quoted(text)), &help);
+            doc.report(entry, format!("{}: {what}", quoted(text)), &help);
             None
         }
     }
@@ -424,7 +424,7 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
     let level = level.parse::<u8>().ok().filter(|l| *l < 8);
     let (Some(class), Some(level)) = (class, level) else {
         let help = "write \"realtime\", \"best-effort\" or \"idle\", perhaps with a level from 0 to 7 as \"best-effort:7\"";
-        doc.wrong(
+        doc.report(
             &entry,
             format!("{} is not an I/O priority", quoted(text)),
             help,
@@ -439,7 +439,7 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
     let direct = "write direct = true for a client that goes past the page cache";
     let mut refuse = |key: &str, what: &str| {
         if let Some(entry) = table.entry(key) {
-            doc.wrong(&entry, format!("{} {what}", entry.shown()), direct);
+            doc.report(&entry, format!("{} {what}", entry.shown()), direct);
         }
     };
     if program.depth > 1 {

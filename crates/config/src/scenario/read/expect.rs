@@ -43,13 +43,13 @@ fn asked<'a>(
             [] => "asks for nothing".to_owned(),
             _ => format!("asks for {} things at once", there.len()),
         };
-        doc.wrong(entry, what, HELP);
+        doc.report(entry, what, HELP);
         return None;
     };
     if *kind != "figure" {
         for key in ["client", "at_least", "at_most", "beside"] {
             if let Some(entry) = table.entry(key) {
-                doc.wrong(
+                doc.report(
                     &entry,
                     format!("means nothing beside {kind}"),
                     "it belongs to a figure",
@@ -89,7 +89,7 @@ fn bounds<'a>(
     };
     let (at_least, at_most) = (bound("at_least"), bound("at_most"));
     if table.entry("at_least").is_none() && table.entry("at_most").is_none() {
-        doc.wrong(entry, "has no bound", "write at_least or at_most");
+        doc.report(entry, "has no bound", "write at_least or at_most");
     }
     Some(Bounds {
         figure,
@@ -135,7 +135,7 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
     });
     if part.is_none() {
         let what = format!("{} is not a percentage", quoted(text));
-        doc.wrong(
+        doc.report(
             entry,
             what,
             "write a number with at most four digits behind its point and %, as \"2.5%\"",
@@ -150,7 +150,7 @@ pub(super) fn policies<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<Str
         .array(doc, "[\"none\", \"contract\"]")
         .unwrap_or_default();
     if entries.is_empty() {
-        doc.wrong(
+        doc.report(
             entry,
             "names nothing",
             "name one at least, or leave the key out",
@@ -173,7 +173,7 @@ pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str
         return;
     }
     if let Err(unknown) = policy::find(name) {
-        doc.wrong(entry, unknown.what, &unknown.help);
+        doc.report(entry, unknown.what, &unknown.help);
     }
 }
 
@@ -214,7 +214,7 @@ fn one<'a>(
         && !cases.contains(case)
     {
         let what = format!("there is no case {}", quoted(case));
-        doc.wrong(
+        doc.report(
             &entry,
             what,
             &nearest::help(case, cases.iter().map(String::as_str)),

@@ -91,7 +91,7 @@ pub(super) fn facts<'a>(
         .and_then(|e| named_client(doc, &e, draft));
     let first = || draft.names().next().unwrap_or_default().to_owned();
     let policies = root.entry("policies").map(|e| expect::policies(doc, &e));
-    let usual = ["none", "bfq", "contract"].map(str::to_owned).to_vec();
+    let default = ["none", "bfq", "contract"].map(str::to_owned).to_vec();
     let drives = root
         .entry("drives")
         .map(|e| texts(doc, &e, "a drive's name"));
@@ -101,7 +101,7 @@ pub(super) fn facts<'a>(
         load: line(doc, root, "load"),
         target: target.unwrap_or_else(first),
         drives: drives.unwrap_or_else(|| vec!["demo".to_owned()]),
-        policies: policies.unwrap_or(usual),
+        policies: policies.unwrap_or(default),
         repetitions: repetitions.unwrap_or(10) as u32,
         expects: expect::expects(doc, root, draft),
         published: expect::published(doc, root, draft, cases),
@@ -119,7 +119,7 @@ pub(super) fn line<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> 
 fn texts<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, wanted: &str) -> Vec<String> {
     let entries = entry.array(doc, "[\"demo\"]").unwrap_or_default();
     if entries.is_empty() {
-        doc.wrong(
+        doc.report(
             entry,
             "names nothing",
             "name one at least, or leave the key out",
@@ -157,7 +157,7 @@ fn named_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) ->
     if !draft.names().any(|n| n == name) {
         let what = format!("there is no client {}", quoted(name));
         let help = nearest::help(name, draft.names());
-        doc.wrong(entry, what, &help);
+        doc.report(entry, what, &help);
     }
     Some(name.to_owned())
 }
@@ -168,7 +168,7 @@ fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
     let later = |key: &str| LATER.iter().find(|l| l.0 == key);
     for (key, value) in map.iter().flat_map(Table::entries) {
         if let Some((key, why)) = later(key.get_ref()) {
-            doc.wrong(
+            doc.report(
                 &value,
                 format!("{key} has no meaning here: {why}"),
                 "leave it out",
@@ -239,7 +239,7 @@ pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> 
     }
     let what = format!("{} is not a valid name", quoted(name));
     let help = "it has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
-    doc.wrong(entry, what, help);
+    doc.report(entry, what, help);
     None
 }
 
@@ -253,7 +253,7 @@ fn groups<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Vec<Group> {
         };
         let name = name(doc, &table).unwrap_or_default();
         if groups.iter().any(|g| g.name == name) && !name.is_empty() {
-            doc.wrong(
+            doc.report(
                 &entry,
                 format!("there are two groups {}", quoted(&name)),
                 "name them apart",
@@ -278,7 +278,7 @@ fn group<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, groups: &[Group]) -> Opt
     if found.is_none() {
         let what = format!("there is no group {} before this", quoted(name));
         let help = nearest::help(name, groups.iter().map(|g| g.name.as_str()));
-        doc.wrong(entry, what, &help);
+        doc.report(entry, what, &help);
     }
     found
 }
@@ -298,13 +298,13 @@ fn clients<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &mut Draft) {
         count += client.names.len();
         if count > CLIENTS {
             let what = format!("there are more than {CLIENTS} clients");
-            doc.wrong(entry, what, "take fewer with more iodepth each");
+            doc.report(entry, what, "take fewer with more iodepth each");
             return;
         }
         draft.clients.push(client);
     }
     if draft.names().next().is_none() && doc.found() == found {
-        doc.wrong(&entry, "there is no client", example);
+        doc.report(&entry, "there is no client", example);
     }
     same_names(doc, &entries, draft);
     inner_groups(doc, &entries, draft);
@@ -325,7 +325,7 @@ fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) 
             } else {
                 format!("there are two clients {}", quoted(name))
             };
-            doc.wrong(entry, what, "name it otherwise");
+            doc.report(entry, what, "name it otherwise");
         }
     }
 }
@@ -342,7 +342,7 @@ fn inner_groups<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft
                 "group {} has groups below it",
                 quoted(&draft.groups[at].name)
             );
-            doc.wrong(
+            doc.report(
                 entry,
                 what,
                 "clients are in groups that have none: make one for this client",

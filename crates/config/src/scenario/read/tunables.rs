@@ -3,6 +3,7 @@
 use crate::document::{Document, Table};
 use crate::policy::Policy;
 use crate::tunable;
+use crate::value;
 
 /// Checks the tunables that stand in a file, and sets those of the policy's elevator.
 pub(crate) fn tune<'a>(doc: &mut Document<'a>, root: &Table<'a>, policy: Option<&mut Policy>) {
@@ -11,7 +12,7 @@ pub(crate) fn tune<'a>(doc: &mut Document<'a>, root: &Table<'a>, policy: Option<
         let Some(entry) = root.entry(kind.name) else {
             continue;
         };
-        let Some(table) = tunable::table(doc, &entry, kind) else {
+        let Some(table) = value::tunable_table(doc, &entry, kind) else {
             continue;
         };
         match &mut policy {
@@ -21,7 +22,7 @@ pub(crate) fn tune<'a>(doc: &mut Document<'a>, root: &Table<'a>, policy: Option<
             _ => {
                 let mut other = (kind.default)();
                 if let Some(tuned) = other.tuned_mut() {
-                    tunable::read(doc, &table, tuned);
+                    value::tunables(doc, &table, tuned);
                 }
             }
         }

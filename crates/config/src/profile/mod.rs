@@ -3,17 +3,19 @@
 //! A profile is a TOML file with a name, some text, a kind and every parameter of it:
 //!
 //! ```toml
-#![doc = include_str!("../profiles/scsi-debug.toml")]
+#![doc = include_str!("../../profiles/scsi-debug.toml")]
 //! ```
 
+mod model;
+
+pub(crate) use model::model;
+
 use crate::document::{Document, Table};
+use crate::file::{text, whole};
 use crate::key::PROFILE;
-use crate::load::{text, whole};
 use crate::parameter::parameters;
 use crate::problem::Problem;
-use crate::read;
-use crate::text::Quoted;
-use crate::text::quoted;
+use crate::text::{Quoted, quoted};
 use crate::{nearest, parameter};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -123,15 +125,15 @@ pub(crate) fn profile<'a>(
     {
         let what = format!("{} is not a valid name", quoted(name));
         let help = "a drive's name has 1 to 64 letters, digits, dots and dashes, and begins with a letter or digit";
-        doc.wrong(entry, what, help);
+        doc.report(entry, what, help);
     }
     if let Some((entry, about)) = &about
         && about.lines().next().is_none_or(str::is_empty)
     {
-        doc.wrong(entry, "says nothing in its first line", "");
+        doc.report(entry, "says nothing in its first line", "");
     }
     let keys = [&PROFILE.names(), beside].concat();
-    let drive = read::drive(doc, table, &keys);
+    let drive = model::drive(doc, table, &keys);
     Some(Profile {
         name: name?.1.to_owned(),
         about: about?.1.to_owned(),
@@ -183,7 +185,7 @@ pub fn inline(drive: &Config) -> String {
 /// Its kind, its parameters and its members, with their values in TOML. A number that is zero and usually is zero is left out.
 fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
     let kind = ("kind", format!("\"{}\"", drive.name()));
-    let said = |p: &&parameter::Parameter| p.usual != Some(0) || p.get(drive) != 0;
+    let said = |p: &&parameter::Parameter| p.default != Some(0) || p.get(drive) != 0;
     let parameters = parameters(drive).iter().filter(said);
     let members = match drive {
         Config::Volume(volume) => {

@@ -3,7 +3,7 @@
 use crate::document::{Document, Entry, Table};
 use crate::parameter::{KINDS, Kind, Parameter};
 use crate::text::{join, quoted};
-use crate::{nearest, profile};
+use crate::{nearest, value};
 use weir_drive::Config;
 use weir_drive::volume::{self, Layout};
 
@@ -11,20 +11,20 @@ const EXAMPLE: &str = "{ kind = \"null\", service = \"30us\", tags = 32, link = 
 const MEMBERS: &str = "[\"wd-wd10jpvx\", \"wd-wd10jpvx\"]";
 
 /// A model by name or as a table.
-pub(super) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Config> {
+pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Config> {
     if entry.is_table() {
         let table = entry.map(doc)?;
         return drive(doc, &table, &[]);
     }
     let name = entry.text(doc, "a model's name or table", EXAMPLE)?;
-    match profile::find(name) {
+    match super::find(name) {
         Ok(profile) => Some(profile.drive),
         Err(unknown) => {
             let help = match unknown.nearest {
                 Some(near) => format!("did you mean {}?", quoted(near)),
-                None => nearest::help(name, profile::names()),
+                None => nearest::help(name, super::names()),
             };
-            doc.wrong(
+            doc.report(
                 entry,
                 format!("there is no model {}", quoted(&unknown.name)),
                 &help,
@@ -100,13 +100,13 @@ fn values<'a>(
         let Some(table) = table else { continue };
         let key = inner.unwrap_or(outer);
         let entry = table.entry(key);
-        if let Some(usual) = parameter.usual {
-            parameter.set(drive, usual);
+        if let Some(default) = parameter.default {
+            parameter.set(drive, default);
         } else if entry.is_none() {
             missing.push((parameter, table.clone(), key));
         }
         let Some(entry) = entry else { continue };
-        let Some(value) = parameter.read(doc, &entry, &generic) else {
+        let Some(value) = value::parameter(parameter, doc, &entry, &generic) else {
             values.complete = false;
             continue;
         };
@@ -167,7 +167,7 @@ fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::C
                 "a {} model has no end for another to lie behind",
                 member.name()
             );
-            doc.wrong(entry, what, "put it last, or use kind = \"stripe\"");
+            doc.report(entry, what, "put it last, or use kind = \"stripe\"");
         }
         volume.members.push(member);
     }

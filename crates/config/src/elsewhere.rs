@@ -1,0 +1,56 @@
+//! Where a key belongs that stands in the wrong table.
+
+use crate::key::{self, Shape};
+use crate::nearest::name;
+use crate::{parameter, tunable};
+
+/// Help for an unknown key of a kind of table, `called` so, that has these keys: the nearest, or where it belongs, or all there are.
+/// `family` is every shape of the file.
+pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -> String {
+    if let Some(near) = name(word, keys.iter().copied()) {
+        return format!("did you mean \"{near}\"?");
+    }
+    let linux = LINUX.iter().find(|l| l.0 == word).map_or(word, |l| l.1);
+    if keys.contains(&linux) {
+        return format!("did you mean \"{linux}\"?");
+    }
+    // Nobody is sent to the table of tests, which a server refuses.
+    let others = family.iter().filter(|s| s.name != key::TEST.name);
+    let others = others.map(|s| (s.name, s.names()));
+    let models = parameter::KINDS.iter().map(|k| (k.called, k.keys()));
+    let tunables =
+        tunable::tables().map(|(kind, all)| (tunable::called(kind), tunable::names(all)));
+    let tunables: Vec<_> = tunables.collect();
+    let tunables = tunables
+        .iter()
+        .map(|(called, keys)| (called.as_str(), keys.clone()));
+    let others: Vec<_> = others.chain(tunables).chain(models).collect();
+    if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {
+        return format!("\"{linux}\" belongs in {other}");
+    }
+    let elsewhere = others
+        .iter()
+        .find_map(|(other, keys)| Some((other, name(word, keys.iter().copied())?)));
+    match elsewhere {
+        Some((other, near)) => format!("did you mean \"{near}\"? It belongs in {other}"),
+        None => format!("{called} has {}", keys.join(", ")),
+    }
+}
+
+/// What Linux calls some of our keys.
+const LINUX: &[(&str, &str)] = &[
+    ("weight", "share"),
+    ("prio", "class"),
+    ("priority", "class"),
+    ("bps", "bandwidth"),
+    ("rbps", "read_bandwidth"),
+    ("wbps", "write_bandwidth"),
+    ("riops", "read_iops"),
+    ("wiops", "write_iops"),
+    ("scheduler", "policy"),
+    ("elevator", "policy"),
+    ("nr_hw_queues", "queues"),
+    ("queue_depth", "tags"),
+    ("max_sectors_kb", "max_transfer"),
+    ("nr_requests", "scheduler_tags"),
+];

@@ -1,0 +1,154 @@
+//! A file's text, and its outermost table.
+
+use crate::document::{Document, Table};
+use crate::problem::Problem;
+use crate::units::Size;
+use std::fs::FileType;
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// Longest file, bytes: that of a server with as many volumes as there may be.
+const FILE_MAX: usize = 16 << 20;
+
+/// The name and the text of a file, which must be a regular one: reading another might never end.
+pub(crate) fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
+    let file = path.display().to_string();
+    let problem = |message: String, help: Option<String>| {
+        vec![Problem {
+            file: file.clone(),
+            line: 0,
+            column: 0,
+            key: String::new(),
+            message,
+            help,
+        }]
+    };
+    let refused = |error: io::Error| problem(format!("cannot be read: {}", said(&error)), None);
+    // Before it is opened: opening a pipe waits for its other end.
+    let kind = std::fs::metadata(path).map_err(refused)?.file_type();
+    if !kind.is_file() {
+        let help = "name a regular file".to_owned();
+        let what = format!("is {}, not a regular file", called(kind));
+        return Err(problem(what, Some(help)));
+    }
+    let mut text = Vec::new();
+    let opened = std::fs::File::open(path).map_err(refused)?;
+    let read = opened.take(FILE_MAX as u64 + 1).read_to_end(&mut text);
+    read.map_err(refused)?;
+    if text.len() > FILE_MAX {
+        return Err(problem(too_long(), Some("name another file".to_owned())));
+    }
+    let text = String::from_utf8(text).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        let help = "save it as UTF-8, or name another file".to_owned();
+        problem(format!("is not UTF-8 from byte {at} on"), Some(help))
+    })?;
+    Ok((file, text))
+}
+
+fn too_long() -> String {
+    format!(
+        "is longer than {}, the most that is read",
+        Size(FILE_MAX as u64)
+    )
+}
+
+/// What a path names that is no regular file.
+fn called(kind: FileType) -> &'static str {
+    match kind {
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_block_device() => "a block device",
+        _ => "a character device",
+    }
+}
+
+/// What the system said, without its number.
+fn said(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error ").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// What `read` makes of a text's outermost table, if nothing is wrong with it. `file` is its name in problems.
+pub(crate) fn whole<T>(
+    text: &str,
+    file: &str,
+    read: impl for<'a> FnOnce(&mut Document<'a>, &Table<'a>) -> Option<T>,
+) -> Result<T, Vec<Problem>> {
+    let mut doc = Document::new(file, text);
+    let table = tables(&mut doc, text);
+    let table = table.as_ref().map(|t| Table::root(t.get_ref()));
+    match table.and_then(|t| read(&mut doc, &t)) {
+        Some(value) if doc.found() == 0 => Ok(value),
+        _ => Err(doc.into_problems()),
+    }
+}
+
+/// The tables of a file; none if it is not TOML, or too long.
+pub(crate) fn tables<'a>(doc: &mut Document<'_>, text: &'a str) -> Option<Spanned<DeTable<'a>>> {
+    if text.len() > FILE_MAX {
+        doc.at(&(0..0), "", too_long(), "");
+        return None;
+    }
+    let (table, errors) = DeTable::parse_recoverable(text);
+    syntax(doc, text, &errors);
+    // Values of a broken file are anybody's guess.
+    (doc.found() == 0).then_some(table)
+}
+
+/// Whether a number with a comma stands in the line before a place, or there: no array of this file has numbers.
+fn in_number(text: &str, at: usize) -> bool {
+    let text = text.as_bytes();
+    let end = text.len().min(at + 2);
+    let mut before = text[..at.min(end)].iter();
+    let begin = before.rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    let mut parts = text[begin..end].rsplit(|b| matches!(b, b'"' | b'\'' | b'#' | b'='));
+    let mut values = parts.next().into_iter().flat_map(|value| value.windows(3));
+    values.any(|w| w[0].is_ascii_digit() && w[1] == b',' && w[2].is_ascii_digit())
+}
+
+/// Whether a place is in the header of a table.
+fn is_header(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.trim_start().starts_with('[')
+}
+
+/// Keeps what is not TOML: one problem a line, and of few lines, since most of the others follow from the first.
+fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
+    const SHOWN: usize = 3;
+    let mut lines = Vec::new();
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let line = doc.place(span.start).0;
+        if lines.contains(&line) || lines.len() == SHOWN {
+            continue;
+        }
+        lines.push(line);
+        let message = error.message().trim_end_matches(", expected nothing");
+        let (what, help) = match text.get(span.clone()) {
+            Some(key) if message == "duplicate key" => {
+                (format!("duplicate key {key}"), "remove one of the two")
+            }
+            _ if message.starts_with("invalid basic string") => (
+                "the string does not end on its line".to_owned(),
+                "close it with a quotation mark",
+            ),
+            _ if in_number(text, span.start) => (
+                "a number has a comma".to_owned(),
+                "write it without: digits are not grouped, and a fraction takes a point",
+            ),
+            _ => (message.to_owned(), ""),
+        };
+        doc.at(&span, "", what, help);
+        // What is in a table that is there twice is there twice only because of that.
+        if message == "duplicate key" && is_header(text, span.start) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Scenarios by name or by file, whichever way they are written.
+
+use super::fio;
+use super::script::{Script, read};
+use crate::file::text as contents;
+use crate::nearest;
+use crate::problem::Problem;
+use std::path::Path;
+
+/// There is no scenario of that name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no scenario {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
+pub struct Unknown {
+    /// The name.
+    pub name: String,
+    /// The name of one that is near to it.
+    pub nearest: Option<&'static str>,
+}
+
+/// The scenarios that come with Weir and their files.
+const BUILT_IN: &[(&str, &str)] = built_in! { "scenarios":
+    "contract"
+    "equal-readers"
+    "shares"
+    "max"
+    "latency"
+    "latency-sporadic"
+};
+
+/// The names of the scenarios that come with Weir.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    BUILT_IN.iter().map(|b| b.0)
+}
+
+/// The file of a scenario that comes with Weir.
+pub fn source(name: &str) -> Option<&'static str> {
+    BUILT_IN.iter().find(|b| b.0 == name).map(|b| b.1)
+}
+
+/// A scenario that comes with Weir.
+///
+/// # Errors
+/// There is none of that name; the nearest one.
+pub fn find(name: &str) -> Result<Script, Unknown> {
+    let Some(text) = source(name) else {
+        return Err(Unknown {
+            name: name.to_owned(),
+            nearest: nearest::name(name, names()),
+        });
+    };
+    Ok(read(text, name).expect("what comes with Weir can be read, as its tests show"))
+}
+
+/// Reads a scenario's file: a job file of `fio` if it ends in `.fio`.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file, or it cannot be read at all.
+pub fn load(path: &Path) -> Result<Script, Vec<Problem>> {
+    let (file, text) = contents(path)?;
+    parse(&text, &file)
+}
+
+/// Reads the text of a scenario's file, or of a job file of `fio` if `file`, its name in problems, ends in `.fio`.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file.
+pub fn parse(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
+    if Path::new(file).extension().is_some_and(|e| e == "fio") {
+        return fio::read(text, file);
+    }
+    read(text, file)
+}

@@ -1,0 +1,104 @@
+//! Values read by tables: parameters of drive models, tunables of elevators.
+
+use crate::document::{Document, Entry, Table};
+use crate::parameter::{Parameter, Unit as ParameterUnit};
+use crate::tunable;
+use weir_core::elevator::Kind;
+use weir_core::tunable::{Tunable, Tuned, Unit};
+use weir_core::{ConfigError, Span};
+use weir_drive::Config;
+
+/// Reads a value of a drive's parameter. Whether it is permitted there is seen later.
+pub(crate) fn parameter(
+    parameter: &Parameter,
+    doc: &mut Document<'_>,
+    entry: &Entry<'_>,
+    drive: &Config,
+) -> Option<u64> {
+    match parameter.unit {
+        ParameterUnit::Bytes => entry.size(doc),
+        ParameterUnit::Rate => entry.any_rate(doc),
+        ParameterUnit::Time => entry.time(doc).map(Span::as_nanos),
+        ParameterUnit::Bool => entry.boolean(doc).map(u64::from),
+        ParameterUnit::Count
+        | ParameterUnit::PerMinute
+        | ParameterUnit::Pages
+        | ParameterUnit::PerMille
+        | ParameterUnit::Percent => entry.whole(doc, || parameter.allowed(drive)),
+    }
+}
+
+/// The table of an elevator's tunables, its keys checked.
+pub(crate) fn tunable_table<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    kind: &Kind,
+) -> Option<Table<'a>> {
+    let tunables = tunable::of(kind);
+    if !entry.is_table() {
+        let first = &tunables[0];
+        let help = format!(
+            "write it as {} = {{ {} = {} }}",
+            kind.name,
+            first.name,
+            tunable::toml(first, first.default)
+        );
+        let what = format!("{} is not a table", entry.shown());
+        doc.report(entry, what, &help);
+        return None;
+    }
+    let table = entry.map(doc)?;
+    doc.check_keys(&table, &tunable::called(kind), &tunable::names(tunables));
+    Some(table)
+}
+
+/// Sets the tunables that a table has. Whatever cannot be is left as it was, and said.
+pub(crate) fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mut dyn Tuned) {
+    let before = doc.found();
+    for (place, tunable) in tuned.tunables().iter().enumerate() {
+        let entry = table.entry(tunable.name);
+        if let Some(value) = entry.and_then(|e| tunable_value(doc, &e, tunable)) {
+            tuned.set(place, value);
+        }
+    }
+    if doc.found() > before {
+        return;
+    }
+    if let Err(error) = tuned.validate() {
+        outside(doc, table, error);
+    }
+}
+
+/// A value of a tunable within its bounds.
+fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunable) -> Option<u64> {
+    let (least, most) = tunable.bounds;
+    if let Some(bytes) = tunable.unit.bytes() {
+        let range = least * bytes..=most.saturating_mul(bytes);
+        return Some(entry.size_in(doc, range, bytes)? / bytes);
+    }
+    match tunable.unit {
+        Unit::Time => {
+            let range = Span::from_nanos(least)..=Span::from_nanos(most);
+            entry.time_in(doc, range).map(Span::as_nanos)
+        }
+        Unit::Flag => entry.boolean(doc).map(u64::from),
+        Unit::Word(words) => {
+            let choices: Vec<_> = words.iter().copied().zip(0..).collect();
+            entry.choice(doc, &choices)
+        }
+        Unit::Count | Unit::Kib | Unit::Sectors => entry.integer(doc, least..=most),
+    }
+}
+
+/// Keeps the problem that tunables break a rule between them.
+fn outside(doc: &mut Document<'_>, table: &Table<'_>, error: ConfigError) {
+    let Some(entry) = table.entry(error.field) else {
+        return doc.at(&table.span, &table.path, error, "");
+    };
+    let what = format!(
+        "{} is not permitted; it must be {}",
+        entry.shown(),
+        error.allowed
+    );
+    doc.report(&entry, what, "");
+}
