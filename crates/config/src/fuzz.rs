@@ -1,10 +1,11 @@
 //! What must hold for any bytes whatever. For fuzzers, and for the replay of what they found.
 
 use crate::plan::plan;
+use crate::policy;
 use crate::reload::reload;
 use crate::scenario::{self, Choice};
 use crate::{Options, Server, parse};
-use weir_core::{Instant, Layer};
+use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, Limits, ROOT};
 use weir_drive::{Config, null};
 
 /// Reads the bytes as a server's file. The first byte, if it is 1, permits the `[test]` table and is left out.
@@ -28,6 +29,61 @@ pub fn server_file(data: &[u8]) {
             }
         }
     }
+}
+
+/// Reads the text as a policy's file. Returns whether it is one.
+///
+/// # Panics
+/// If a file is refused without a problem, or a problem has no text; if a file is accepted and the core refuses what it comes to for a few
+/// contracts, or if it reads differently once printed.
+pub fn policy_file(text: &str) -> bool {
+    let policy = match policy::read(text, "fuzz.toml") {
+        Ok(policy) => policy,
+        Err(problems) => {
+            assert!(!problems.is_empty(), "refused without a reason");
+            for problem in problems {
+                assert!(!problem.message.is_empty(), "{problem:?}");
+                assert!(problem.to_string().starts_with("fuzz.toml:"), "{problem}");
+            }
+            return false;
+        }
+    };
+    let printed = policy::print(&policy);
+    let again = policy::read(&printed, "printed.toml");
+    assert_eq!(again.as_ref(), Ok(&policy), "printed as\n{printed}");
+    let contracts = [0, 1, 1_000_000].map(|min| Contract {
+        min,
+        ..Contract::DEFAULT
+    });
+    let drive = Capacity {
+        read: 250_000_000,
+        write: 250_000_000,
+        ..Capacity::NONE
+    };
+    for capacity in [None, Some(drive)] {
+        let setup = policy.set_up(capacity, &contracts);
+        let mut layer = Layer::new(weir_core::Config {
+            limits: Limits::default(),
+            drive: DriveShape {
+                capacity: Some(drive),
+                ..DriveShape::default()
+            },
+            controllers: setup.controllers,
+            elevator: setup.elevator.clone(),
+        })
+        .expect("its tunables were checked");
+        let groups = (1..).map(GroupId).zip(contracts);
+        let edits: Vec<Edit> = groups
+            .map(|(id, contract)| Edit::AddGroup {
+                id,
+                parent: ROOT,
+                contract: setup.contract(contract),
+            })
+            .collect();
+        let promised = layer.change(Instant::ZERO, &edits);
+        assert!(promised.is_ok(), "{promised:?}");
+    }
+    true
 }
 
 /// Reads the text as a scenario's file, or as a job file of `fio` (`ending`: `toml` or `fio`).

@@ -113,6 +113,9 @@ A file's cases are differences to it: `[case.writers.client.reader]` changes the
 `numjobs = 0`). `[on.disk]`, `[on.flash]` and `[under.POLICY]` are written likewise. A case is put in first, then the kind of drive, then the
 policy. What a case calls a client by does not change how `on` and `under` name it.
 
+The tunables of elevators can be stated, too, in the file or in what differs: `bfq = { charge = \"linux\" }`, by the keys that `configuration.md`
+has. They hold under every policy of that elevator, over what the policy says of them.
+
 What `fio` does and this does not: a `rate` is an open loop here, whose latencies count from when a request was due; with `iodepth` above 1 each
 of the places thinks on its own. What is not modelled (write-back without `fdatasync`, several calls at a time through the page cache,
 merging in a plug) is refused.

@@ -10,9 +10,10 @@ use random::Random;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use weir_config::fuzz;
 use weir_config::policy::{self, Policy};
-use weir_config::{Options, parse};
-use weir_core::elevator;
+use weir_config::{Options, parse, plan, reload};
+use weir_core::{Edit, elevator};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -285,22 +286,13 @@ fn a_changed_file_is_refused_with_its_place_or_is_a_policy() {
     let all: Vec<String> = printed.collect();
     for _ in 0..20_000 {
         let text = mutate(&mut random, &all);
-        match policy::read(&text, "") {
-            Ok(policy) => {
-                let printed = policy::print(&policy);
-                assert_eq!(
-                    policy::read(&printed, "").as_ref(),
-                    Ok(&policy),
-                    "{printed}"
-                );
-                assert_eq!(policy.elevator.validate(), Ok(()), "{printed}");
-                accepted += 1;
-            }
-            Err(problems) => {
-                located(&text, &problems);
-                refused += 1;
-            }
+        if fuzz::policy_file(&text) {
+            accepted += 1;
+            continue;
         }
+        let problems = policy::read(&text, "").expect_err("refused");
+        located(&text, &problems);
+        refused += 1;
     }
     assert!(accepted > 1_000 && refused > 1_000, "{accepted} {refused}");
 }
@@ -332,4 +324,49 @@ fn any_word_chooses_a_policy_or_says_why_not() {
             Err(unknown) => assert!(!unknown.what.is_empty() && !unknown.help.is_empty()),
         }
     }
+}
+
+/// Weights are in proportion to the largest min, so that a volume that comes changes what the core is told of the others; the largest
+/// budget stays as it was when the drive started.
+#[test]
+fn a_volume_that_comes_changes_the_weights_of_the_others() {
+    let server = |more: &str| {
+        let text = format!(
+            "drive.d = {{ policy = \"bfq\", capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }} }}\n\
+             listen.nbd = [\"127.0.0.1:0\"]\n\
+             volume.a = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"10MB/s\" }}\n\
+             volume.b = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"5MB/s\" }}\n{more}"
+        );
+        parse("", &text, &Options::default()).unwrap_or_else(|p| panic!("{p:#?}"))
+    };
+    let (old, new) = (
+        server(""),
+        server("volume.c = { drive = \"d\", memory = true, size = \"1MiB\", min = \"20MB/s\" }\n"),
+    );
+    let before = plan(&old, "d").expect("it is there");
+    let shares = |edits: &[Edit]| -> Vec<u16> {
+        let told = edits.iter().filter_map(|edit| match edit {
+            Edit::AddGroup { contract, .. } | Edit::SetContract { contract, .. } => Some(contract),
+            _ => None,
+        });
+        told.map(|contract| {
+            assert_eq!(contract.min, 0, "weights only");
+            contract.share
+        })
+        .collect()
+    };
+    assert_eq!(shares(&before.edits), [1_000, 500]);
+    let reload = reload(&old, std::slice::from_ref(&before), &new).expect("nothing is fixed");
+    let drive = &reload.drives[0];
+    assert_eq!(shares(&drive.edits), [500, 250, 1_000]);
+    assert_eq!(drive.changed, [""; 0], "nobody wrote another contract");
+    assert_eq!(drive.plan.config.elevator, before.config.elevator);
+    assert_ne!(
+        plan(&new, "d").expect("it is there").config.elevator,
+        before.config.elevator,
+        "a start works the budget out anew"
+    );
+    // What is promised counts all the same.
+    let promised = weir_config::promised(&new, &new.drives[0]).expect("admitted");
+    assert_eq!(promised.bytes, 35_000_000);
 }

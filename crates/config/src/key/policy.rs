@@ -24,7 +24,7 @@ pub(crate) const POLICY: Shape = Shape {
         },
         Key {
             name: "elevator",
-            kind: Kind::Text("`\"none\"`, `\"bfq\"` or `\"contract\"`"),
+            kind: Kind::Text("an elevator's name, which its table of tunables has, too"),
             default: Absent::Needed,
             about: "What chooses the request that goes to the drive next.",
             example: "\"bfq\"",

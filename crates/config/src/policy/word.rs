@@ -217,6 +217,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_there_is_not_missing() {
+        for name in MISSING_ELEVATORS.iter().chain(MISSING_CONTROLLERS) {
+            let there = elevator::find(name).is_some() || controller(name).is_some();
+            assert!(!there && base(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
     fn wrong_words_have_a_remedy() {
         let said = |word: &str| find(word).unwrap_err().to_string();
         assert!(
