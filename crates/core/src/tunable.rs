@@ -43,7 +43,7 @@ pub trait Tuned {
     fn get(&self, place: usize) -> u64;
 
     /// Sets a tunable. What is more than its field can hold becomes the largest that it can; whether it is allowed is for
-    /// [`validate`](Tuned::validate) to say.
+    /// `<dyn Tuned>::validate` to say.
     ///
     /// # Panics
     /// If the table has no such place.
