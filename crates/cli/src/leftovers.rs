@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -40,15 +41,21 @@ impl Leftovers {
         Ok(all)
     }
 
-    /// Adds a file or directory, made just now or just about to be.
-    pub(crate) fn add(&self, path: &Path) -> Leftover {
+    /// Makes a file or directory, and adds it. An interrupt waits meanwhile: it finds either nothing made or what was made added.
+    pub(crate) fn make<T>(
+        &self,
+        path: &Path,
+        make: impl FnOnce(&Path) -> io::Result<T>,
+    ) -> io::Result<(T, Leftover)> {
         let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = make(path)?;
         paths.push(path.to_owned());
-        Leftover {
+        let leftover = Leftover {
             path: path.to_owned(),
             all: self.clone(),
             kept: false,
-        }
+        };
+        Ok((made, leftover))
     }
 }
 
@@ -74,13 +81,22 @@ impl Drop for Leftover {
     }
 }
 
+/// How often a directory is emptied into which other threads may still put something: a socket of a server that has just begun.
+const TRIES: u32 = 1_000;
+
 /// Removes a file, or a directory with what is in it. What cannot be removed was removed by someone else, or stays.
 fn remove(path: &Path) {
-    let _ = match fs::symlink_metadata(path) {
-        Ok(data) if data.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(_) => Ok(()),
-    };
+    for _ in 0..TRIES {
+        let removed = match fs::symlink_metadata(path) {
+            Ok(data) if data.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+            Err(_) => Ok(()),
+        };
+        match removed {
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => thread::yield_now(),
+            _ => return,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -93,15 +109,38 @@ mod tests {
         fs::create_dir(&base).unwrap();
         let all = Leftovers::default();
         let (dir, file) = (base.join("dir"), base.join("file"));
-        fs::create_dir(&dir).unwrap();
+        let ((), a) = all.make(&dir, |dir| fs::create_dir(dir)).unwrap();
         fs::write(dir.join("inside"), "").unwrap();
-        fs::write(&file, "").unwrap();
-        let (a, b) = (all.add(&dir), all.add(&file));
+        let ((), b) = all.make(&file, |file| fs::write(file, "")).unwrap();
         drop(a);
         b.keep();
         assert!(!dir.exists() && file.exists());
         assert!(all.0.lock().unwrap().is_empty());
-        drop(all.add(&base));
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn an_interrupt_waits_while_something_is_made() {
+        let all = Leftovers::default();
+        let locked = |_: &Path| Ok(all.0.try_lock().is_err());
+        let (locked, leftover) = all.make(Path::new("/nowhere/at/all"), locked).unwrap();
+        assert!(locked);
+        assert_eq!(leftover.path(), Path::new("/nowhere/at/all"));
+        let refused = all.make(Path::new("x"), |_| Err::<(), _>(io::Error::other("no")));
+        assert!(refused.is_err());
+        assert_eq!(all.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_directory_into_which_something_is_put_meanwhile_is_removed() {
+        let base = std::env::temp_dir().join(format!("weir-emptied-{}", std::process::id()));
+        fs::create_dir(&base).unwrap();
+        let path = base.clone();
+        let busy = thread::spawn(move || {
+            (0..2_000).all(|n| fs::write(path.join(n.to_string()), "").is_ok())
+        });
+        remove(&base);
+        busy.join().unwrap();
         assert!(!base.exists());
     }
 }

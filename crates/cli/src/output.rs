@@ -89,8 +89,9 @@ impl Draft {
         let mut options = OpenOptions::new();
         options.write(true);
         let failed = |error: &io::Error| Failure::file("write", path, error);
-        let (file, fresh) = match options.clone().create_new(true).open(path) {
-            Ok(file) => (file, Some(leftovers.add(path))),
+        let make = |path: &Path| options.clone().create_new(true).open(path);
+        let (file, fresh) = match leftovers.make(path, make) {
+            Ok((file, leftover)) => (file, Some(leftover)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 (options.open(path).map_err(|e| failed(&e))?, None)
             }

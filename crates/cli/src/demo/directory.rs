@@ -5,14 +5,16 @@ use crate::leftovers::{Leftover, Leftovers};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 
 /// Makes a directory that only this user can enter, and that goes when what is returned is dropped or the command interrupted.
 pub(crate) fn private(leftovers: &Leftovers) -> Result<Leftover, Failure> {
     let base = std::env::temp_dir();
     for attempt in 0..100 {
         let path = base.join(format!("weir-demo-{}-{attempt}", std::process::id()));
-        match DirBuilder::new().mode(0o700).create(&path) {
-            Ok(()) => return Ok(leftovers.add(&path)),
+        let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
+        match leftovers.make(&path, make) {
+            Ok(((), leftover)) => return Ok(leftover),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(Failure::file("create a directory in", &base, &e)),
         }

@@ -185,9 +185,9 @@ fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     const CHUNK: usize = 1 << 20;
     let failed = |error| Failure::file("create", path, &error);
     let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).open(path);
-    let mut file = file.map_err(failed)?;
-    let leftover = leftovers.add(path);
+    options.write(true).create_new(true);
+    let made = leftovers.make(path, |path| options.open(path));
+    let (mut file, leftover) = made.map_err(failed)?;
     let mut progress = Progress::new(Duration::from_secs(SIZE >> 20));
     progress.name("image", "writing 1 GiB");
     let (mut chunk, mut word) = (Vec::with_capacity(CHUNK), 0_u64);
