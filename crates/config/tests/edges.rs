@@ -1,0 +1,156 @@
+//! Bounds to the number, and what servers, policies and profiles say of themselves.
+
+use std::fmt::Write as _;
+use weir_config::{Options, Server, Storage, parse, policy};
+
+/// What is said first of a file with this text, without its place.
+fn said(text: &str) -> Result<Server, String> {
+    let drive = "\n[drive.one]\n";
+    parse("", &(text.to_owned() + drive), &Options::default()).map_err(|problems| {
+        let first = &problems[0];
+        first.to_string().lines().next().unwrap().to_owned()
+    })
+}
+
+/// As [`said`], of a file that listens at this address, with these lines more.
+fn listening(address: &str, more: &str) -> Result<Server, String> {
+    said(&format!("[listen]\nnbd = [\"{address}\"]\n{more}\n"))
+}
+
+#[test]
+fn modes_of_sockets_have_three_or_four_octal_digits() {
+    let mode =
+        |mode: &str| listening("unix:/run/weir.sock", &format!("socket_mode = \"{mode}\"")).is_ok();
+    for good in ["000", "660", "777", "0777", "0000"] {
+        assert!(mode(good), "{good}");
+    }
+    for bad in ["", "7", "66", "00660", "1777", "888", "+660", "-660", "66x"] {
+        assert!(!mode(bad), "{bad}");
+    }
+}
+
+#[test]
+fn owners_of_sockets_are_a_user_a_group_or_both() {
+    let owner = |owner: &str| {
+        listening(
+            "unix:/run/weir.sock",
+            &format!("socket_owner = \"{owner}\""),
+        )
+        .is_ok()
+    };
+    for good in ["a", "a:b", ":b", "0:0", "a:"] {
+        assert!(owner(good), "{good}");
+    }
+    for bad in ["", ":", "a:b:c", "a b", "a:b c", "a\\t"] {
+        assert!(!owner(bad), "{bad}");
+    }
+}
+
+#[test]
+fn paths_of_sockets_have_107_bytes() {
+    let path = |length: usize| listening(&format!("unix:/{}", "a".repeat(length - 1)), "");
+    assert!(path(107).is_ok());
+    assert!(path(108).unwrap_err().contains("108 bytes"));
+}
+
+#[test]
+fn a_server_listens_at_64_addresses() {
+    let many = |count: u32| {
+        let mut text = "[listen]\nnbd = [".to_owned();
+        for port in 0..count {
+            write!(text, "\"127.0.0.1:{}\", ", 10_000 + port).unwrap();
+        }
+        said(&(text + "]\n")).is_ok()
+    };
+    assert!(many(64));
+    assert!(!many(65));
+}
+
+#[test]
+fn ports_are_numbers() {
+    let address = |address: &str| listening(address, "").is_ok();
+    assert!(address("127.0.0.1:10809") && address("[::1]:0"));
+    for bad in [
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:x",
+        "127.0.0.1:65536",
+        ":10809",
+    ] {
+        assert!(!address(bad), "{bad}");
+    }
+}
+
+#[test]
+fn there_are_1024_drives() {
+    let many = |count: u32| {
+        let mut text = String::new();
+        for drive in 0..count {
+            writeln!(text, "[drive.d{drive}]").unwrap();
+        }
+        listening("127.0.0.1:0", &text).is_ok()
+    };
+    // One more is there already.
+    assert!(many(1023));
+    assert!(!many(1024));
+}
+
+#[test]
+fn names_have_255_bytes() {
+    let drive = |name: &str| listening("127.0.0.1:0", &format!("[drive.\"{name}\"]")).is_ok();
+    assert!(drive(&"a".repeat(255)));
+    assert!(!drive(&"a".repeat(256)));
+    assert!(!drive("") && !drive("a\\nb"));
+}
+
+const SERVER: &str = "\
+[listen]
+nbd = [\"127.0.0.1:0\"]
+[drive.d]
+capacity = { read = \"100MB/s\", write = \"100MB/s\" }
+[volume.cached]
+drive = \"d\"
+memory = true
+size = \"1MiB\"
+[volume.promised]
+drive = \"d\"
+memory = true
+size = \"1MiB\"
+min = \"1MB/s\"
+[volume.model]
+drive = \"m\"
+size = \"1MiB\"
+[drive.m]
+model = \"demo\"
+";
+
+#[test]
+fn a_server_says_what_stands_in_its_file() {
+    let server = parse("here.toml", SERVER, &Options::default()).unwrap();
+    assert_eq!(server.file(), "here.toml");
+    assert!(server.is_written("drive.d.capacity"));
+    assert!(!server.is_written("drive.m.capacity"));
+    let promised = |name| server.volume(name).unwrap().is_promised();
+    assert!(promised("promised") && !promised("cached"));
+    let cached = server.volume("cached").unwrap();
+    assert_eq!((&cached.storage, cached.block()), (&Storage::Memory, 512));
+    let problem = server.problem("volume.promised.min", "is seen".into(), None);
+    assert_eq!(
+        problem.to_string(),
+        "here.toml:13:7: volume.promised.min: is seen"
+    );
+}
+
+#[test]
+fn a_policy_says_what_it_uses_and_where_it_is_from() {
+    let policy = |name| policy::find(name).unwrap();
+    let bfq = policy("bfq");
+    assert!(bfq.uses("bfq") && !bfq.uses("contract"));
+    let latency = policy("none + io.latency");
+    assert!(latency.uses("none") && latency.uses("io.latency") && !latency.uses("bfq"));
+    assert!(!bfq.is_from_file());
+    assert_eq!(bfq.word(), "bfq");
+    assert!(policy("contract").keeps_min() && !bfq.keeps_min());
+    assert_eq!(weir_config::Policy::none(), policy("none"));
+    assert_ne!(weir_config::Policy::none(), weir_config::Policy::contract());
+}
