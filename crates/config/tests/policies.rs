@@ -280,7 +280,7 @@ fn a_server_takes_a_policy_from_a_file() {
 /// Mutants of every policy file: what is refused has a place, what is accepted reads back as printed.
 #[test]
 fn a_changed_file_is_refused_with_its_place_or_is_a_policy() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let (mut accepted, mut refused) = (0, 0);
     let printed = policy::all().iter().map(policy::print);
     let all: Vec<String> = printed.collect();
@@ -313,7 +313,7 @@ fn any_word_chooses_a_policy_or_says_why_not() {
         "x",
         "é",
     ];
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     for _ in 0..20_000 {
         let parts: Vec<&str> = (0..=random.below(4))
             .map(|_| PARTS[random.below(PARTS.len())])

@@ -247,7 +247,7 @@ fn mutants_never_panic_and_say_where() {
     let number = |name, or| std::env::var(name).map_or(or, |n| n.parse().expect("a number"));
     let (steps, mut random) = (
         number("WEIR_FUZZ_STEPS", 1_500),
-        Random(number("WEIR_FUZZ_SEED", 1) | 1),
+        Random::new(number("WEIR_FUZZ_SEED", 1)),
     );
     for ending in ["toml", "fio"] {
         let own = files("tests/scenarios", ending);

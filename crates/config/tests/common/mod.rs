@@ -133,7 +133,8 @@ fn draw_storage(random: &mut Random, text: &mut String, volume: usize) {
 
 /// A contract that does not contradict itself.
 fn draw_contract(random: &mut Random, text: &mut String, min: &str) {
-    random.maybe(2, text, &format!("share = {}", 1 + random.0 % 1000));
+    let share = 1 + random.below(1000);
+    random.maybe(2, text, &format!("share = {share}"));
     match random.below(6) {
         0 => writeln!(text, "min = \"{min}\"").unwrap(),
         1 => writeln!(text, "class = \"idle\"").unwrap(),
