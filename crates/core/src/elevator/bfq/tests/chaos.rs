@@ -321,8 +321,11 @@ fn nothing_is_lost_or_doubled() {
     assert!(changed > 300, "few changes were accepted: {changed}");
 }
 
-/// The longest that one of a drawn mix of clients went without an answer, in milliseconds, and what it may be.
-fn longest_gap(seed: u64) -> (u64, u64) {
+/// Seconds that a mix of clients runs.
+const RUN: u64 = 4;
+
+/// The longest that each of a drawn mix of clients went without an answer, in milliseconds, and what it may be.
+fn gaps(seed: u64) -> Vec<(u64, u64)> {
     let mut random = Random(seed);
     let config = Config {
         strict_guarantees: false,
@@ -334,40 +337,47 @@ fn longest_gap(seed: u64) -> (u64, u64) {
         ..random.config()
     };
     let turn = (config.timeout_sync + config.slice_idle).as_nanos() / 1_000_000 + 5;
+    let charged = u64::from(config.async_charge_factor);
+    // A turn may go beyond its budget by a request: whoever sends 128 KiB pays for as many turns as fit in there of one who sends
+    // 4 KiB. A budget that is not stated is far larger than either.
+    let budget = u64::from(config.max_budget);
+    let turns = if budget == 0 {
+        1
+    } else {
+        (budget + 256).div_ceil(budget.max(8))
+    };
     let shares = [1, 2, 4].map(|share| (share * 50, None));
     let mut host = Host::new(elevator::Config::Bfq(config), &shares);
     let clients = 2 + random.draw(6);
+    // One of k in the group of least share waits for one turn of each of the others there, and for seven of the other groups'
+    // turns with each; a writer is charged several times for what it writes.
+    let mut bounds = Vec::new();
     for _ in 0..clients {
         let client = random.pick(&[STREAMER, RANDOM]);
-        host.add(Client {
+        let client = Client {
             depth: 1 + random.draw(8) as u32,
             think: random.pick(&[0, 0, ms(1), ms(5)]),
             op: random.pick(&[Op::Read, Op::Read, Op::Write]),
             ..client.of(random.draw(3) as usize)
-        });
+        };
+        let charged = if client.op == Op::Write { charged } else { 1 };
+        bounds.push(turn * turns * 7 * clients * charged);
+        host.add(client);
     }
-    host.run(4 * SECOND);
-    let longest = (0..clients as usize).map(|c| host.gap_ms(c)).max();
-    // One of k in the group of least share waits for one turn of each of the others there, and for seven of the other groups'
-    // turns with each.
-    (longest.unwrap(), turn * 7 * clients)
+    host.run(RUN * SECOND);
+    let gaps = (0..clients as usize).map(|c| host.gap_ms(c));
+    gaps.zip(bounds).collect()
 }
 
 #[test]
 fn nobody_starves() {
-    for seed in 0..40 {
-        let (longest, most) = longest_gap(seed);
-        assert!(longest <= most, "seed {seed}: {longest} of {most} ms");
+    let (mut telling, mut all) = (0, 0);
+    for seed in 0..250 {
+        for (gap, most) in gaps(seed) {
+            assert!(gap <= most, "seed {seed}: {gap} of {most} ms");
+            telling += u32::from(most < RUN * 1_000);
+            all += 1;
+        }
     }
-}
-
-#[test]
-#[ignore = "six of 250 draws exceed the bound, seed 113 almost threefold: 3850 of 1323 ms"]
-fn nobody_starves_in_more_draws() {
-    let gaps = (0..250).map(|seed| (seed, longest_gap(seed)));
-    let beyond: Vec<_> = gaps.filter(|(_, gap)| gap.0 > gap.1).collect();
-    assert!(
-        beyond.is_empty(),
-        "seed, (longest, bound) in ms: {beyond:?}"
-    );
+    assert!(telling > all / 4, "few could starve: {telling} of {all}");
 }
