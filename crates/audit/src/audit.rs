@@ -21,7 +21,10 @@ use crate::tags::Tags;
 use crate::tally::Tally;
 use crate::wake::Wakes;
 use weir_core::record::Call;
-use weir_core::{Event, Instant, Layer, Listener, Mask, Output, Publish, Rejected, Request, Span};
+use weir_core::{
+    Cookie, Event, Instant, Layer, Listener, Mask, Output, Publish, Rejected, Request, Span,
+    StreamId,
+};
 
 /// All auditors, over one model.
 ///
@@ -45,6 +48,8 @@ pub struct Audit {
     realtime: Realtime,
     seconds: Seconds,
     tally: Tally,
+    /// What was taken ahead in the poll that is looked at.
+    taken: Option<(StreamId, Cookie, u32)>,
     fair: Option<Fair>,
     starvation: Option<Starvation>,
     promise: Option<Promise>,
@@ -91,6 +96,7 @@ impl Audit {
             realtime: Realtime::new(config),
             seconds: Seconds::new(config),
             tally: Tally::default(),
+            taken: None,
             fair: None,
             starvation: None,
             promise: None,
@@ -174,6 +180,7 @@ impl Audit {
                 for output in *outputs {
                     self.output(output);
                 }
+                self.take_ahead();
                 self.tell(&Fact::Polled(outputs.len(), *wake));
             }
             Call::Submit { .. } | Call::Complete { .. } => {
@@ -310,6 +317,17 @@ impl Audit {
         }
     }
 
+    fn take_ahead(&mut self) {
+        let Some((stream, cookie, bytes)) = self.taken.take() else {
+            return;
+        };
+        let slot = self.model.find(stream, cookie);
+        self.tell(&Fact::Taken(slot, bytes));
+        if let Some(slot) = slot {
+            self.model.taken(slot, bytes);
+        }
+    }
+
     #[inline]
     fn output(&mut self, output: &Output) {
         match *output {
@@ -365,6 +383,34 @@ impl Publish for Audit {
                 if let Some(slot) = self.model.find(stream, cookie) {
                     self.model.passed(slot);
                 }
+            }
+            Event::Merged {
+                stream,
+                cookie,
+                leader,
+                command,
+            } => {
+                let slot = self.model.find(stream, cookie);
+                let leader = self.model.find(leader, command);
+                self.tell(&Fact::Merged(slot, leader));
+                if let (Some(slot), Some(leader)) = (slot, leader) {
+                    self.model.merged(slot, leader);
+                }
+            }
+            Event::Parted { stream, cookie } => {
+                let slot = self.model.find(stream, cookie);
+                self.tell(&Fact::Parted(slot));
+                if let Some(slot) = slot {
+                    self.model.parted(slot);
+                }
+            }
+            Event::Taken {
+                stream,
+                cookie,
+                bytes,
+            } => {
+                // It is the last that a poll does; what the same poll dispatches comes before it.
+                self.taken = Some((stream, cookie, bytes));
             }
             _ => self.tell(&Fact::Event(&event)),
         }

@@ -32,6 +32,12 @@ pub enum Fact<'a> {
     Returned(&'a Completion, Option<&'a Flight>),
     /// A change was requested; if it was accepted, the model has already applied it.
     Changed(&'a [Edit], &'a Result<Promised, Refusal>),
+    /// A request, with those merged into it, was merged into another.
+    Merged(Option<u32>, Option<u32>),
+    /// Those merged into this request are for themselves again.
+    Parted(Option<u32>),
+    /// The next piece of a request, so many bytes, is on its way to the drive and has no tag yet.
+    Taken(Option<u32>, u32),
     /// A request passed its limits and was charged this many bytes.
     Released(Option<u32>, u32),
     /// Another event.

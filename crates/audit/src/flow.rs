@@ -191,13 +191,13 @@ impl Auditor for Flow {
                 self.told(request.stream).overfull = true;
                 self.touched.push(request.stream);
             }
+            // What was on its way to the drive before goes there.
             Fact::Dispatched {
                 piece,
                 again: false,
-                ..
-            } if model
-                .stream(piece.stream)
-                .is_some_and(|s| s.state == State::Held) =>
+                slot,
+            } if slot.is_none_or(|s| model.request(s).ahead == 0)
+                && (model.stream(piece.stream)).is_some_and(|s| s.state == State::Held) =>
             {
                 found.add(
                     Self::NAME,

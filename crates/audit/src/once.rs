@@ -3,8 +3,8 @@
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
-use crate::model::{Live, Model};
-use weir_core::{Dispatch, Done, Op, Outcome, Span};
+use crate::model::{Live, Model, NIL};
+use weir_core::{Dispatch, Done, Flags, Op, Outcome, Span};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -32,6 +32,17 @@ impl Auditor for Once {
                 let live = model.request(slot);
                 if let Some(wrong) = wrong_piece(model, live, piece) {
                     found.add(Self::NAME, format_args!("{wrong}: {piece:?} of {live:?}"));
+                }
+            }
+            Fact::Merged(slot, leader) => {
+                let pair = slot.zip(leader);
+                let pair = pair.map(|(s, l)| (model.request(s), model.request(l)));
+                let wrong = match pair {
+                    Some((live, command)) => wrong_merge(model, live, command),
+                    None => Some("a request that is not live"),
+                };
+                if let Some(wrong) = wrong {
+                    found.add(Self::NAME, format_args!("merges {wrong}: {pair:?}"));
                 }
             }
             Fact::Done(None, done) => {
@@ -68,10 +79,18 @@ impl Auditor for Once {
 #[inline]
 fn wrong_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static str> {
     let request = &live.request;
+    if live.leader != NIL {
+        return Some("a piece of a request that is part of another's command");
+    }
     if (piece.stream, piece.space, piece.op) != (request.stream, request.space, request.op) {
         return Some("a piece unlike its request");
     }
-    if live.given_up {
+    let lost = |slot: u32| model.request(slot).given_up;
+    let slot = model.find(request.stream, request.cookie);
+    if live.members > 1 && slot.is_some_and(|s| model.members(s).any(lost)) {
+        return Some("a command with a request that was given up");
+    }
+    if live.given_up && live.ahead == 0 {
         return Some("a piece of a request that was given up");
     }
     if request.op == Op::Flush {
@@ -86,11 +105,56 @@ fn wrong_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static 
     if piece.length == 0 || piece.length > most {
         return Some("a piece that is empty or longer than the drive takes");
     }
-    if piece.within != live.issued || piece.length > request.length - live.issued {
+    // What went ahead is counted as sent already.
+    let sent = live.issued - live.ahead;
+    if piece.within != sent
+        || piece.length > live.length - sent
+        || live.ahead > 0 && piece.length != live.ahead
+    {
         return Some("a piece that leaves a gap or overlaps");
     }
-    (piece.offset != request.offset + u64::from(piece.within))
-        .then_some("a piece in the wrong place")
+    (piece.offset != live.offset + u64::from(piece.within)).then_some("a piece in the wrong place")
+}
+
+/// What is wrong with merging `live` into `command`.
+fn wrong_merge(model: &Model, live: &Live, command: &Live) -> Option<&'static str> {
+    let (a, b) = (&live.request, &command.request);
+    let plain = |flags: Flags| flags.with(Flags::SYNC);
+    let end = |l: &Live| l.offset + u64::from(l.length);
+    let moves = matches!(a.op, Op::Read | Op::Write | Op::Discard);
+    let most = match a.op {
+        Op::Read | Op::Write => model.config.drive.max_transfer,
+        _ => 64 << 20,
+    };
+    let rules = [
+        (model.config.merge.is_on(), "where nothing is to be merged"),
+        (a.op == b.op && moves, "different operations"),
+        (a.space == b.space, "across spaces"),
+        (live.group == command.group, "across groups"),
+        (
+            plain(a.flags) == plain(b.flags) && !a.flags.has(Flags::FUA),
+            "different flags",
+        ),
+        (
+            live.leader == NIL && command.leader == NIL,
+            "what is part of another command",
+        ),
+        (!live.given_up && !command.given_up, "what was given up"),
+        (live.issued == 0 && command.issued == 0, "what was sent"),
+        (
+            end(live) == command.offset || end(command) == live.offset,
+            "what does not lie side by side",
+        ),
+        (
+            live.length.saturating_add(command.length) <= most,
+            "more than the drive takes at once",
+        ),
+        (
+            live.members + command.members <= model.config.merge.max_segments.into(),
+            "more than there may be segments",
+        ),
+    ];
+    rules.into_iter().find(|r| !r.0).map(|r| r.1)
 }
 
 #[inline]
@@ -128,7 +192,11 @@ fn wrong_waits(live: &Live, done: &Done) -> Option<&'static str> {
     } else {
         live.released_at
     };
-    if live.released && !live.was_held && waits.limit != held_until.since(live.submitted) {
+    if live.released
+        && !live.was_held
+        && !live.was_parted
+        && waits.limit != held_until.since(live.submitted)
+    {
         return Some("the wait for limits is not from submission to release");
     }
     None

@@ -40,6 +40,14 @@ pub struct Tally {
     pub wakes: [u64; 5],
     /// Turns begun.
     pub turns: u64,
+    /// Requests merged into another's command.
+    pub merged: u64,
+    /// Commands taken apart.
+    pub parted: u64,
+    /// Commands of several requests that failed.
+    pub failed_together: u64,
+    /// Pieces on their way to the drive before there was a tag for them.
+    pub ahead: u64,
 }
 
 impl Tally {
@@ -80,6 +88,10 @@ impl Tally {
             notices: [n0, n1],
             wakes: [w0, w1, w2, w3, w4],
             turns,
+            merged,
+            parted,
+            failed_together,
+            ahead,
         } = self;
         [
             full,
@@ -109,11 +121,15 @@ impl Tally {
             w3,
             w4,
             turns,
+            merged,
+            parted,
+            failed_together,
+            ahead,
         ]
     }
 }
 
-const COUNTS: usize = 27;
+const COUNTS: usize = 31;
 
 const NAMES: [&str; COUNTS] = [
     "full",
@@ -143,6 +159,10 @@ const NAMES: [&str; COUNTS] = [
     "wake: latency",
     "wake: retry",
     "turns",
+    "merged",
+    "parted",
+    "failed together",
+    "ahead",
 ];
 
 impl Auditor for Tally {
@@ -159,7 +179,7 @@ impl Auditor for Tally {
             }
             Fact::Cancelled(Some(slot), true) => {
                 let live = model.request(slot);
-                let wholly = live.riding || live.issued > 0 && live.issued == live.request.length;
+                let wholly = model.is_wholly_sent(slot);
                 let stage = if wholly {
                     2
                 } else {
@@ -203,6 +223,14 @@ impl Auditor for Tally {
                     _ => 4,
                 };
                 self.wakes[reason] += 1;
+            }
+            Fact::Merged(..) => self.merged += 1,
+            Fact::Parted(_) => self.parted += 1,
+            Fact::Taken(..) => self.ahead += 1,
+            Fact::Returned(completion, Some(flight)) => {
+                let several = model.request(flight.slot).members > 1;
+                let failed = matches!(completion.outcome, Some(Outcome::Error(_)));
+                self.failed_together += u64::from(several && failed);
             }
             Fact::Event(weir_core::Event::Selected { .. }) => self.turns += 1,
             _ => {}

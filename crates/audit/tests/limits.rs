@@ -47,6 +47,7 @@ fn layer(drawn: &Drawn) -> (Audited, StreamId) {
             ..DriveShape::default()
         },
         controllers: weir_core::control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: elevator::Config::None,
     };
     let mut layer = Witness::beside(config, false).unwrap();

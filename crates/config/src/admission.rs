@@ -147,6 +147,7 @@ pub(crate) fn contradicted(contract: &Contract) -> Option<(&'static str, String,
         },
         drive: DriveShape::default(),
         controllers: weir_core::control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: weir_core::elevator::Config::None,
     };
     let group = Edit::AddGroup {
@@ -476,6 +477,7 @@ impl Alone {
                 ..DriveShape::default()
             },
             controllers: weir_core::control::Config::default(),
+            merge: weir_core::merge::Config::OFF,
             elevator,
         };
         let mut layer = scratch(&config).ok()?;
@@ -539,6 +541,7 @@ pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> 
             ..config.drive
         },
         controllers: weir_core::control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: config.elevator.clone(),
     })
 }

@@ -69,6 +69,7 @@ pub fn policy_file(text: &str) -> bool {
                 ..DriveShape::default()
             },
             controllers: setup.controllers,
+            merge: weir_core::merge::Config::OFF,
             elevator: setup.elevator.clone(),
         })
         .expect("its tunables were checked");

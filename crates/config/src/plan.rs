@@ -192,5 +192,6 @@ pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
         },
         controllers: setup.controllers,
         elevator: setup.elevator,
+        merge: weir_core::merge::Config::OFF,
     }
 }

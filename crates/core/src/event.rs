@@ -17,8 +17,10 @@ impl Mask {
     pub const TURNS: Self = Self(2);
     /// [`Event::Bound`].
     pub const BOUNDS: Self = Self(4);
+    /// [`Event::Merged`], [`Event::Parted`] and [`Event::Taken`].
+    pub const MERGES: Self = Self(8);
     /// Everything.
-    pub const ALL: Self = Self(7);
+    pub const ALL: Self = Self(15);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -55,6 +57,34 @@ pub enum Event {
         stream: StreamId,
         /// Its cookie.
         cookie: Cookie,
+    },
+    /// A request, or the command that it leads, has become part of another request's command.
+    Merged {
+        /// Whose.
+        stream: StreamId,
+        /// Its cookie.
+        cookie: Cookie,
+        /// Whose request leads the command.
+        leader: StreamId,
+        /// That request's cookie.
+        command: Cookie,
+    },
+    /// The requests of a command are for themselves again, because one of them was given up or its stream was put on hold.
+    Parted {
+        /// Whose request led it.
+        stream: StreamId,
+        /// That request's cookie.
+        cookie: Cookie,
+    },
+    /// The next piece of a request waits in front of the drive for a tag; it goes there whatever happens
+    /// ([`merge::Config::ahead`](crate::merge::Config::ahead)).
+    Taken {
+        /// Whose.
+        stream: StreamId,
+        /// Its cookie.
+        cookie: Cookie,
+        /// Bytes of the piece.
+        bytes: u32,
     },
     /// A stream got the drive, with a budget of so many bytes.
     Selected {
@@ -104,6 +134,7 @@ impl Event {
             Self::Released { .. } | Self::Throttled { .. } | Self::Passed { .. } => Mask::LIMITS,
             Self::Selected { .. } | Self::Expired { .. } => Mask::TURNS,
             Self::Bound { .. } => Mask::BOUNDS,
+            Self::Merged { .. } | Self::Parted { .. } | Self::Taken { .. } => Mask::MERGES,
         }
     }
 }

@@ -124,6 +124,19 @@ impl Links {
         list.len -= 1;
     }
 
+    /// Puts `slot` into `list` in front of `before`, which is in it.
+    pub(crate) fn insert_before(&mut self, list: &mut List, before: u32, slot: u32) {
+        debug_assert!(!self.contains(slot), "slot {slot} is in a list already");
+        let prev = core::mem::replace(&mut self.links[before as usize].prev, slot);
+        self.links[slot as usize] = Link { prev, next: before };
+        if prev == NIL {
+            list.head = slot;
+        } else {
+            self.links[prev as usize].next = slot;
+        }
+        list.len += 1;
+    }
+
     /// The slot after `slot` in its list.
     pub(crate) fn next(&self, slot: u32) -> Option<u32> {
         let next = self.links[slot as usize].next;

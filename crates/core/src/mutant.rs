@@ -63,6 +63,12 @@ mutants! {
     33 REALTIME_NOT_URGENT "a realtime client is served by its share" "realtime"
     34 IDLE_MEMBER_STARVED "the idle class is promoted only at the root" "idle"
     35 REALTIME_STARVES_PROMISES "realtime clients let nobody pass who is behind its promise by far" "promise"
+    36 MERGED_MEMBER_LOST "the last of the requests merged into a command is never answered" "once"
+    37 MERGED_ANSWERED_TWICE "a merged request is answered with its command and once more" "once"
+    38 MERGED_ACROSS_SPACES "requests of different spaces are merged" "once"
+    39 MERGED_ACROSS_GROUPS "requests of different groups are merged" "once"
+    40 MERGED_BEYOND_LIMIT "a merged command is longer than the drive takes" "once"
+    41 MERGED_GIVEN_UP_SENT "a merged request that is given up goes to the drive with its command" "once"
 }
 
 #[cfg(feature = "mutants")]

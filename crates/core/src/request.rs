@@ -117,6 +117,16 @@ impl Request {
         self.op.is_read() || self.flags.has(Flags::SYNC)
     }
 
+    /// Where it ends: the first byte behind it.
+    pub(crate) const fn end(&self) -> u64 {
+        self.offset + self.length as u64
+    }
+
+    /// True if it may be one command with its neighbours (Linux: `bio_mergeable`, `rq_mergeable`).
+    pub(crate) const fn is_mergeable(&self) -> bool {
+        matches!(self.op, Op::Read | Op::Write | Op::Discard) && !self.flags.has(Flags::FUA)
+    }
+
     /// Bytes it moves over the drive's link: those of a read or a write.
     pub const fn transfer(&self) -> u32 {
         if self.op.moves_data() { self.length } else { 0 }

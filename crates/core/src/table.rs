@@ -4,6 +4,7 @@ use crate::contract::Capacity;
 use crate::group::Groups;
 use crate::id::{GroupId, QueueId, SpaceId, StreamId, Tag};
 use crate::list::NIL;
+use crate::merge::{self, Commands};
 use crate::pool::Pool;
 use crate::request::{Flags, Op, Outcome, Request};
 use crate::shape::{DriveShape, Limits};
@@ -21,6 +22,10 @@ pub(crate) enum Stage {
     Front,
     /// Taken out because its stream is on hold.
     OnHold,
+    /// In the plug: it has a scheduler tag and goes to the elevator at the end of its batch.
+    Plug,
+    /// Part of the command of another request, its leader.
+    Merged,
     /// A flush that waits for the one in flight.
     Flush,
     /// In the elevator, perhaps with some pieces in the drive already.
@@ -34,6 +39,7 @@ pub(crate) enum Stage {
 /// A request that was accepted and is not done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
+    /// As it was submitted; of the leader of a command, offset and length are the command's until it is over.
     pub(crate) request: Request,
     /// So many were accepted before it.
     pub(crate) number: u64,
@@ -168,6 +174,8 @@ pub(crate) struct Table {
     pub(crate) spaces: Spaces,
     pub(crate) pieces: Pieces,
     pub(crate) shape: DriveShape,
+    /// Which requests are merged.
+    pub(crate) merges: Commands,
     /// Requests up to this length are never split.
     whole: u32,
     /// Scheduler tags.
@@ -175,7 +183,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(limits: &Limits, shape: DriveShape) -> Self {
+    pub(crate) fn new(limits: &Limits, shape: DriveShape, merge: &merge::Config) -> Self {
         Self {
             requests: Pool::new(limits.requests, Live::EMPTY),
             streams: Pool::new(limits.streams, Stream::EMPTY),
@@ -183,6 +191,7 @@ impl Table {
             spaces: Spaces::new(limits.spaces),
             pieces: Pieces::new(&shape),
             shape,
+            merges: Commands::new(merge, limits.requests),
             whole: shape.max_transfer.min(UNMOVED_MAX),
             tags: limits.scheduler_tags,
         }
@@ -240,7 +249,7 @@ impl Table {
 const UNMOVED_MAX: u32 = 64 << 20;
 
 /// The longest piece.
-fn piece_max(op: Op, max_transfer: u32) -> u32 {
+pub(crate) fn piece_max(op: Op, max_transfer: u32) -> u32 {
     match op {
         Op::Read | Op::Write => max_transfer,
         Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => UNMOVED_MAX,

@@ -18,6 +18,7 @@ fn config() -> Config {
         },
         drive: DriveShape::default(),
         controllers: control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: elevator::Config::None,
     }
 }

@@ -20,6 +20,7 @@ fn layer(limits: Limits, queues: u16, tags: u16) -> Layer {
         limits,
         drive,
         controllers: control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: elevator::Config::None,
     };
     let mut layer = Layer::new(config).unwrap();

@@ -20,6 +20,7 @@ fn layer(limits: Limits, tags: u16) -> Layer {
         limits,
         drive,
         controllers: control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: elevator::Config::None,
     };
     let mut layer = Layer::new(config).unwrap();
@@ -267,6 +268,7 @@ fn passed_a_realtime_client(edits: &[Edit]) -> usize {
             ..DriveShape::default()
         },
         controllers: control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: elevator::Config::Contract(elevator::contract::Config::default()),
     };
     let mut layer = Layer::new(config).unwrap();

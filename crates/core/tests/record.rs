@@ -15,6 +15,7 @@ fn config() -> Config {
         limits: Limits::default(),
         drive: DriveShape::default(),
         controllers: control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: elevator::Config::None,
     }
 }

@@ -30,6 +30,7 @@ impl Readers {
             limits: Limits::default(),
             drive: disk.shape(),
             controllers: weir_core::control::Config::default(),
+            merge: weir_core::merge::Config::OFF,
             elevator,
         };
         let mut layer = Witness::beside(config, false).unwrap();

@@ -50,6 +50,20 @@ pub struct Live {
     pub was_held: bool,
     /// A flush that is served by a command in flight.
     pub riding: bool,
+    /// The range of the command that it leads: its own, unless others were merged into it.
+    pub offset: u64,
+    /// See there.
+    pub length: u32,
+    /// It was merged into the command of this one; [`NIL`]: it is for itself.
+    pub(crate) leader: u32,
+    /// The next of those merged into the same command, in no order; of a leader, the first of them.
+    member: u32,
+    /// Requests in the command that it leads.
+    pub members: u32,
+    /// Its command was taken apart while it waited, so that a controller may have had it anew.
+    pub was_parted: bool,
+    /// Bytes of a piece that is on its way to the drive and has no tag yet.
+    pub ahead: u32,
     /// Neighbours in the list of its stream.
     prev: u32,
     next: u32,
@@ -287,6 +301,13 @@ impl Model {
             failure: None,
             was_held: stream.state == State::Held,
             riding: false,
+            offset: request.offset,
+            length: request.length,
+            leader: NIL,
+            member: NIL,
+            members: 1,
+            was_parted: false,
+            ahead: 0,
             prev: stream.last,
             next: NIL,
             alive: true,
@@ -337,12 +358,90 @@ impl Model {
         });
     }
 
+    /// Those merged into a request.
+    pub(crate) fn members(&self, leader: u32) -> impl Iterator<Item = u32> + '_ {
+        let some = |slot: u32| (slot != NIL).then_some(slot);
+        let first = some(self.request(leader).member);
+        std::iter::successors(first, move |&s| some(self.request(s).member))
+    }
+
+    /// A request, with those merged into it, was merged into another.
+    pub(crate) fn merged(&mut self, slot: u32, leader: u32) {
+        let other = *self.request(slot);
+        if slot == leader || other.leader != NIL || self.request(leader).leader != NIL {
+            return;
+        }
+        let mut last = slot;
+        let members: Vec<u32> = self.members(slot).collect();
+        for member in members {
+            self.requests[member as usize].leader = leader;
+            last = member;
+        }
+        self.update(slot, |live| {
+            live.leader = leader;
+            live.offset = live.request.offset;
+            live.length = live.request.length;
+            live.members = 1;
+        });
+        self.requests[last as usize].member = self.request(leader).member;
+        self.update(leader, |live| {
+            live.member = slot;
+            live.offset = live.offset.min(other.offset);
+            live.length = live.length.saturating_add(other.length);
+            live.members += other.members;
+        });
+    }
+
+    /// Those merged into a request are for themselves again, before any of it was sent.
+    pub(crate) fn parted(&mut self, leader: u32) {
+        let members: Vec<u32> = self.members(leader).collect();
+        for slot in members {
+            self.requests[slot as usize].was_parted = true;
+        }
+        self.part(leader);
+    }
+
+    fn part(&mut self, leader: u32) {
+        let members: Vec<u32> = self.members(leader).collect();
+        for slot in members {
+            self.update(slot, |live| {
+                live.leader = NIL;
+                live.member = NIL;
+            });
+        }
+        self.update(leader, |live| {
+            live.member = NIL;
+            live.members = 1;
+            live.offset = live.request.offset;
+            live.length = live.request.length;
+        });
+    }
+
+    /// A piece of a request is on its way to the drive and has no tag yet.
+    pub(crate) fn taken(&mut self, slot: u32, bytes: u32) {
+        self.in_drive += u32::from(self.request(slot).pieces == 0);
+        self.update(slot, |live| {
+            live.ahead = bytes;
+            live.issued = live.issued.saturating_add(bytes);
+            live.pieces += 1;
+        });
+    }
+
+    /// All of a request's command is in the drive or on its way.
+    pub(crate) fn is_wholly_sent(&self, slot: u32) -> bool {
+        let live = self.request(slot);
+        let command = if live.leader == NIL {
+            live
+        } else {
+            self.request(live.leader)
+        };
+        live.riding || live.request.op != Op::Flush && command.issued == command.length
+    }
+
     /// A request is given up, as [`weir_core::Layer::cancel`] does.
     pub(crate) fn give_up(&mut self, slot: u32) {
         let live = self.request(slot);
-        let wholly_in_drive =
-            live.riding || live.request.op != Op::Flush && live.issued == live.request.length;
-        if wholly_in_drive || live.over || live.given_up {
+        if self.is_wholly_sent(slot) || live.over || live.given_up {
             return;
         }
         let now = self.now;
@@ -373,6 +472,16 @@ impl Model {
         }
         if dispatch.op == Op::Flush {
             return self.begin_flush(dispatch);
+        }
+        let members: Vec<u32> = self.members(slot).collect();
+        for member in members {
+            self.requests[member as usize].dispatched.get_or_insert(now);
+        }
+        if self.request(slot).ahead > 0 {
+            let live = &mut self.requests[slot as usize];
+            live.ahead = 0;
+            live.dispatched.get_or_insert(now);
+            return;
         }
         self.in_drive += u32::from(self.request(slot).pieces == 0);
         self.update(slot, |live| {
@@ -509,7 +618,12 @@ impl Model {
 
     #[inline]
     fn is_sendable(live: &Live, state: State) -> bool {
-        live.released && !live.throttled && !live.given_up && !live.over && state == State::Open
+        live.released
+            && !live.throttled
+            && !live.given_up
+            && !live.over
+            && live.leader == NIL
+            && state == State::Open
     }
 
     #[inline]
@@ -519,7 +633,7 @@ impl Model {
             return;
         }
         if live.request.op != Op::Flush {
-            if live.issued < live.request.length {
+            if live.issued < live.length {
                 self.sendable -= 1;
                 let slot = live.request.stream.slot() as usize;
                 if let Some(stream) = &mut self.streams[slot] {
@@ -540,7 +654,7 @@ impl Model {
             return;
         }
         if live.request.op != Op::Flush {
-            if live.issued < live.request.length {
+            if live.issued < live.length {
                 self.sendable += 1;
                 let slot = live.request.stream.slot() as usize;
                 if let Some(stream) = &mut self.streams[slot] {
@@ -584,6 +698,21 @@ impl Model {
         }
     }
 
+    /// A command is over, and with it all requests merged into it.
+    fn end_members(&mut self, leader: u32) {
+        let Live { ended, failure, .. } = *self.request(leader);
+        let members: Vec<u32> = self.members(leader).collect();
+        self.part(leader);
+        for slot in std::iter::once(leader).chain(members) {
+            self.update(slot, |live| {
+                live.issued = live.request.length;
+                live.over = true;
+                live.ended = ended;
+                live.failure = live.failure.or(failure);
+            });
+        }
+    }
+
     fn piece_back(&mut self, slot: u32, outcome: Outcome) {
         let now = self.now;
         self.update(slot, |live| {
@@ -592,8 +721,11 @@ impl Model {
             if outcome != Outcome::Ok {
                 live.failure.get_or_insert(outcome);
             }
-            live.over = live.pieces == 0 && (live.given_up || live.issued == live.request.length);
+            live.over = live.pieces == 0 && (live.given_up || live.issued == live.length);
         });
+        if self.request(slot).over && self.request(slot).members > 1 {
+            self.end_members(slot);
+        }
         self.in_drive -= u32::from(self.request(slot).pieces == 0);
     }
 }

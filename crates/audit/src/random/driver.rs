@@ -244,11 +244,66 @@ impl<'a, S: Source> Driver<'a, S> {
             length: length as u32,
             cookie: self.cookie,
         };
+        if self.plan.config.merge.is_on() && !self.source.once_in(3) {
+            if !self.source.once_in(4) {
+                request.flags = Flags::from_bits(request.flags.bits() & !Flags::FUA.bits());
+            }
+            match self.requests.last() {
+                Some(&last) if !self.source.once_in(3) => self.put_beside(&mut request, &last),
+                _ => self.adjoin(&mut request),
+            }
+        }
         self.cookie += 1;
         if self.source.once_in(128) {
             self.spoil(&mut request);
         }
         request
+    }
+
+    /// Makes a request a neighbour of one that is live, most likely of the same stream and kind.
+    fn adjoin(&mut self, request: &mut Request) {
+        let model = self.layer.observer().audit.model();
+        let streams = model.streams().count().max(1) as u64;
+        let own = !self.source.once_in(4);
+        let any = self.source.below(streams) as usize;
+        let stream = if own {
+            model.stream(request.stream)
+        } else {
+            model.streams().nth(any)
+        };
+        let Some(stream) = stream.filter(|s| s.live > 0) else {
+            return;
+        };
+        // Sooner one of the last, which has hardly begun.
+        let back = self.source.below(4).min(u64::from(stream.live) - 1);
+        let last = model
+            .requests_of(stream)
+            .nth(stream.live as usize - 1 - back as usize);
+        let Some(other) = last.map(|slot| model.request(slot).request) else {
+            return;
+        };
+        self.put_beside(request, &other);
+    }
+
+    /// Makes a request a neighbour of another, most likely in its space.
+    fn put_beside(&mut self, request: &mut Request, other: &Request) {
+        if other.op == Op::Flush {
+            return;
+        }
+        if !self.source.once_in(4) {
+            request.stream = other.stream;
+        }
+        request.op = other.op;
+        request.flags = other.flags;
+        if !self.source.once_in(8) {
+            request.space = other.space;
+        }
+        request.length = 4096 * (1 + self.source.below(4)) as u32;
+        request.offset = if self.source.once_in(3) {
+            other.offset.saturating_sub(request.length.into())
+        } else {
+            other.offset.saturating_add(other.length.into())
+        };
     }
 
     fn any_stream(&mut self) -> StreamId {

@@ -5,7 +5,7 @@ use weir_core::elevator;
 use weir_core::tunable::Tuned;
 use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Knobs, Limits, Max, ROOT,
-    SpaceId, Span, control,
+    SpaceId, Span, control, merge,
 };
 
 /// A drawn configuration and way of driving it. Every run draws its own, so that all combinations occur sooner or later.
@@ -84,6 +84,7 @@ impl Plan {
             drive: drive(source),
             controllers: control::Config::default(),
             elevator: elevator(source),
+            merge: merge::Config::OFF,
         };
         let groups = config.limits.groups;
         let spaces = config.limits.spaces;
@@ -113,6 +114,8 @@ impl Plan {
             rare(source) / 4,
             source.below(2_000),
         ];
+        let mut config = config;
+        config.merge = draw_merge(source, &config.elevator);
         Self {
             edits,
             weights,
@@ -127,6 +130,19 @@ impl Plan {
             idle: true,
             config,
         }
+    }
+}
+
+/// Nothing is merged as often as not.
+fn draw_merge(source: &mut impl Source, elevator: &elevator::Config) -> merge::Config {
+    if !elevator.merges() || source.once_in(2) {
+        return merge::Config::OFF;
+    }
+    merge::Config {
+        nomerges: source.below(3) as u8,
+        max_segments: 1 + source.magnitude(128) as u16,
+        segment_size: 4096 << source.below(5),
+        ahead: source.once_in(2),
     }
 }
 

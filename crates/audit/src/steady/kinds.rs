@@ -32,6 +32,7 @@ pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch
                 ..DriveShape::default()
             },
             controllers: weir_core::control::Config::default(),
+            merge: weir_core::merge::Config::OFF,
             elevator,
         },
         groups: Vec::new(),

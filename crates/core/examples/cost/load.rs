@@ -38,6 +38,7 @@ impl Load {
             },
             drive: DriveShape::default(),
             controllers: control::Config::default(),
+            merge: weir_core::merge::Config::OFF,
             elevator,
         })
         .expect("the configuration is within its bounds");

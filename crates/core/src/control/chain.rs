@@ -103,6 +103,14 @@ impl Chain {
         self.settle();
     }
 
+    /// See [`Controller::merged`]; what is in front of the gate has no part in it.
+    pub(crate) fn merged(&mut self, cx: &mut Cx, request: u32, leader: u32) {
+        for controller in self.behind_gate() {
+            controller.merged(cx, request, leader);
+        }
+        self.settle();
+    }
+
     /// See [`Controller::ended`]; controllers in front of the gate have long forgotten the request.
     pub(crate) fn ended(&mut self, cx: &mut Cx, request: u32, took: Option<Span>) {
         for controller in self.behind_gate() {
@@ -250,7 +258,11 @@ mod tests {
     }
 
     fn with<T>(act: impl FnOnce(&mut Cx) -> T) -> T {
-        let table = Table::new(&Limits::default(), DriveShape::default());
+        let table = Table::new(
+            &Limits::default(),
+            DriveShape::default(),
+            &crate::merge::Config::OFF,
+        );
         act(&mut Cx {
             now: Instant::ZERO,
             table,

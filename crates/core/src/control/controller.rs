@@ -37,6 +37,8 @@ pub(crate) trait Controller: Debug {
     fn next_passed(&mut self, cx: &mut Cx) -> Option<u32>;
     /// A request that passed got its scheduler tag, for which it had to wait so long.
     fn tagged(&mut self, _cx: &mut Cx, _request: u32, _waited: Span) {}
+    /// A request that did not enter goes to the drive as part of another's command (Linux: `rq_qos_merge`).
+    fn merged(&mut self, _cx: &mut Cx, _request: u32, _leader: u32) {}
     /// A request that passed is over, `took` after its submission; `None` if nothing of it was served. It is also told of requests
     /// that never entered, since they came before it covered their group.
     fn ended(&mut self, _cx: &mut Cx, _request: u32, _took: Option<Span>) {}

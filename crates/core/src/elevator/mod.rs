@@ -8,6 +8,7 @@ mod schedule;
 
 use crate::cx::Cx;
 use crate::group::Edit;
+use crate::merge::Join;
 use crate::rule::ConfigError;
 use crate::table::Table;
 use crate::tunable::Tuned;
@@ -155,6 +156,17 @@ impl AnyElevator {
     }
 }
 
+impl AnyElevator {
+    /// See [`Schedule::find_join`].
+    pub(crate) fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
+        match self {
+            Self::None(_) if cx.table.merges.is_one_hit() => None,
+            Self::None(fifo) => fifo.find_join(&cx.table, request),
+            Self::Other(elevator) => elevator.find_join(cx, request),
+        }
+    }
+}
+
 impl Config {
     /// Which elevator it is of.
     pub fn kind(&self) -> &'static Kind {
@@ -183,6 +195,11 @@ impl Config {
             Self::Bfq(config) => Some(config),
             Self::Contract(config) => Some(config),
         }
+    }
+
+    /// True if requests may be merged under this elevator. `contract` cuts and orders requests by what is promised for each.
+    pub const fn merges(&self) -> bool {
+        matches!(self, Self::None | Self::Bfq(_))
     }
 
     /// Checks the tunables.
@@ -265,6 +282,7 @@ mod tests {
                 limits: Limits::default(),
                 drive: DriveShape::default(),
                 controllers: crate::control::Config::default(),
+                merge: crate::merge::Config::OFF,
                 elevator,
             };
             Layer::new(config).err().map(|error| error.field)

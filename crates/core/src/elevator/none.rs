@@ -1,8 +1,12 @@
 //! `none`: first come, first served.
 
+use crate::merge::Join;
 use crate::table::Table;
 use alloc::boxed::Box;
 use alloc::vec;
+
+/// How many of the last to enter are tried for a merge.
+const TRIED: u32 = 8;
 
 /// One queue for all: a ring with room for every live request.
 #[derive(Debug)]
@@ -46,6 +50,22 @@ impl Fifo {
     /// The request that left last is the first again.
     pub(crate) fn unpop(&mut self) {
         self.left = self.left.wrapping_sub(1);
+    }
+
+    /// The command that a request may join: of the last few, and only of those for which the drive has no room (Linux tries the
+    /// software queue, where a request is only while it cannot be issued directly: `blk_bio_list_merge`).
+    pub(crate) fn find_join(&self, table: &Table, request: u32) -> Option<Join> {
+        let waits = self.entered.wrapping_sub(self.left);
+        if !table.pieces.is_full() {
+            return None;
+        }
+        let last =
+            (1..=waits.min(TRIED)).map(|n| self.places[self.place(self.entered.wrapping_sub(n))]);
+        let mut joins = last.filter(|&command| table.is_compatible(command, request));
+        joins.find_map(|leader| {
+            let side = table.side(leader, request)?;
+            Some(Join { leader, side })
+        })
     }
 
     /// A request leaves undispatched; those behind it move up. Nothing is kept to find it sooner, because this is rare.

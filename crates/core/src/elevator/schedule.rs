@@ -3,6 +3,7 @@
 use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::id::{GroupId, Tag};
+use crate::merge::{Join, Side};
 use crate::sample::{Take, Wanted};
 use crate::table::Table;
 use crate::wake::Wake;
@@ -60,6 +61,21 @@ pub(crate) trait Schedule: core::fmt::Debug {
     /// The piece that had this tag came back from the drive (flushes among them, which no elevator chose); the tag is free, and
     /// [`Pieces::last`](crate::table::Pieces::last) still has the piece.
     fn complete(&mut self, _cx: &mut Cx, _tag: Tag) {}
+    /// A command inside that a request that has come may join (Linux: `elv_merge`); only asked where requests are merged, as are the
+    /// next three.
+    fn find_join(&mut self, _cx: &mut Cx, _request: u32) -> Option<Join> {
+        None
+    }
+    /// A command inside has grown.
+    fn grown(&mut self, _cx: &mut Cx, _leader: u32, _side: Side) {}
+    /// The command inside that lies next to one that has grown on this side, in the order in which they would be sent.
+    fn neighbour(&self, _leader: u32, _side: Side) -> Option<u32> {
+        None
+    }
+    /// A command inside is part of another now, and leaves.
+    fn absorbed(&mut self, cx: &mut Cx, _by: u32, request: u32) {
+        self.remove(cx, request);
+    }
     /// How things stand: as much of it as is wanted.
     fn sample(&self, _cx: &Cx, _wanted: Wanted, _take: &mut Take<'_>) {}
 }

@@ -111,6 +111,9 @@ impl Layer {
     /// An elevator, a controller or a listener must see requests that are over, or some wait for a scheduler tag.
     #[inline(never)]
     fn after_end(&mut self, now: Instant, request: u32, tagged: bool) {
+        if self.merging {
+            self.end_members(now, request);
+        }
         if tagged {
             self.tell_tagged(request, false);
             self.fill_front();

@@ -87,6 +87,9 @@ impl Layer {
                 self.send_again(Tag(tag), out);
             }
         }
+        if self.ahead.is_some() && !self.cx.table.pieces.is_full() {
+            self.send_ahead(now, out);
+        }
         let mut held = None;
         if self.flushes.is_ready() {
             held = self.begin_flushes(now, out);
@@ -112,9 +115,12 @@ impl Layer {
                     Next::Wait(wake) => {
                         return Wake::earlier(Some(wake), held);
                     }
-                    Next::Nothing => break,
+                    Next::Nothing => return held,
                 },
             }
+        }
+        if self.config.merge.ahead {
+            return Wake::earlier(self.take_ahead(), held);
         }
         held
     }
@@ -182,6 +188,16 @@ impl Layer {
             .insert(piece, live.request.stream.index);
         let dispatch = dispatch_of(&live.request, queue, tag, within, bytes);
         out.push(Output::Dispatch(dispatch));
+    }
+
+    /// Hands a piece to the drive; a tag is free.
+    pub(super) fn hand_over(&mut self, piece: Piece, out: &mut Vec<Output>) {
+        let request = &self.cx.table.requests[piece.request].request;
+        let (queue, tag) = (self.cx.table.pieces).insert(piece, request.stream.index);
+        let (within, length) = (piece.within, piece.length);
+        out.push(Output::Dispatch(dispatch_of(
+            request, queue, tag, within, length,
+        )));
     }
 
     /// Hands the piece of a tag that the drive sent back to it again.

@@ -5,7 +5,9 @@ mod complete;
 mod dispatch;
 mod flow;
 mod front;
+mod merge;
 mod planted;
+mod plug;
 mod session;
 mod submit;
 
@@ -15,6 +17,7 @@ use crate::elevator::{self, AnyElevator, Schedule};
 use crate::event::{Events, Listener, Mask, Publish};
 use crate::flush::Flushes;
 use crate::list::{Links, List};
+use crate::merge::Config as Merging;
 use crate::rule;
 use crate::sample::{Sample, Wanted};
 use crate::table::Table;
@@ -22,6 +25,9 @@ use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Limits, R
 use alloc::vec::Vec;
 use core::fmt;
 use front::Front;
+use merge::Ahead;
+pub use merge::Part;
+use plug::Plug;
 
 /// Everything a [`Layer`] is made from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +40,8 @@ pub struct Config {
     pub controllers: control::Config,
     /// The elevator.
     pub elevator: elevator::Config,
+    /// Whether neighbouring requests are merged.
+    pub merge: Merging,
 }
 
 /// Why a stream was not opened.
@@ -95,6 +103,8 @@ pub struct Counters {
     pub dispatched: u64,
     /// Requests done.
     pub done: u64,
+    /// Requests that became part of another's command.
+    pub merged: u64,
     /// Calls whose `now` was before the call's before and was moved up to it.
     pub clamped: u64,
     /// Completions of tags that were not in flight; ignored.
@@ -125,7 +135,12 @@ pub struct Layer {
     front: Front,
     /// The elevator has a say in who gets one.
     limits_tags: bool,
-    /// That, a listener or a controller must see every request: none goes straight to the elevator, and the end of each is told.
+    /// Requests are merged.
+    merging: bool,
+    plug: Plug,
+    /// A piece waits in front of the drive.
+    ahead: Option<Ahead>,
+    /// One of those, a listener or a controller must see every request: none goes straight to the elevator, and the end of each is told.
     fast_path_off: bool,
     /// Room to list a stream's requests in.
     listed: Vec<u32>,
@@ -159,7 +174,8 @@ impl Layer {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         check(&config)?;
         let l = config.limits;
-        let table = Table::new(&l, config.drive);
+        let table = Table::new(&l, config.drive, &config.merge);
+        let merging = config.merge.is_on();
         let elevator = AnyElevator::new(&config.elevator, &table);
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
         let lanes = if limits_tags { 2 * l.streams } else { 1 };
@@ -169,7 +185,10 @@ impl Layer {
             elevator,
             front: Front::new(lanes, l.requests),
             limits_tags,
-            fast_path_off: limits_tags,
+            fast_path_off: limits_tags || merging,
+            merging,
+            plug: Plug::new(merging),
+            ahead: None,
             listed: Vec::with_capacity(l.requests.min(l.per_stream) as usize),
             finished: Vec::with_capacity(l.requests as usize),
             tags_left: l.scheduler_tags,
@@ -300,6 +319,7 @@ fn check(config: &Config) -> Result<(), ConfigError> {
             "a multiple of 512, at least 4096",
         ),
     ])?;
+    config.merge.validate(config.elevator.merges())?;
     config.elevator.validate()
 }
 

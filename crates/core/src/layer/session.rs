@@ -84,6 +84,10 @@ impl Layer {
             }
         });
         self.release(now);
+        if self.merging {
+            // What was merged on its way back gave its tag back.
+            self.fill_front();
+        }
     }
 
     /// The client gave a request up. It ends as cancelled if nothing of it has reached the drive and as the drive says otherwise.
@@ -164,8 +168,13 @@ impl Layer {
             }
             Stage::Front => self.front.remove(self.lane(&live.request), request),
             Stage::Flush => self.flushes.remove(live.request.space, request),
-            Stage::Elevator => self.elevator.remove(&mut self.cx, request),
-            Stage::OnHold | Stage::Drive | Stage::Finished => {}
+            Stage::Elevator => {
+                self.elevator.remove(&mut self.cx, request);
+                if self.merging {
+                    self.cx.table.merges.remove_end(request);
+                }
+            }
+            Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Drive | Stage::Finished => {}
         }
         let live = &mut self.cx.table.requests[request];
         if matches!(live.stage, Stage::Controller(_) | Stage::OnHold) && !live.is_dispatched() {
@@ -181,8 +190,9 @@ impl Layer {
 
     /// Ends a request that is not wholly in the drive.
     fn give_up(&mut self, now: Instant, request: u32) {
+        self.part(now, request);
         let live = &self.cx.table.requests[request];
-        if matches!(live.stage, Stage::Drive | Stage::Finished) {
+        if matches!(live.stage, Stage::Drive | Stage::Merged | Stage::Finished) {
             return;
         }
         self.take_out(now, request);
@@ -194,6 +204,7 @@ impl Layer {
 
     /// Takes a request of a held stream back from the elevator; it need not pass its limits again.
     fn withdraw(&mut self, now: Instant, request: u32) {
+        self.part(now, request);
         if matches!(
             self.cx.table.requests[request].stage,
             Stage::Front | Stage::Flush | Stage::Elevator

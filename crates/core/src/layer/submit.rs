@@ -17,6 +17,18 @@ impl Layer {
     pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
         let now = self.advance(now);
         self.run_timers(now);
+        if self.merging {
+            self.plug.set_open(true);
+        }
+        let result = self.accept_all(now, batch);
+        if self.merging {
+            self.close_plug();
+        }
+        result
+    }
+
+    #[inline]
+    fn accept_all(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
         let before = self.counters.accepted;
         for request in batch {
             if let Err(reason) = self.accept(now, request) {
@@ -38,9 +50,15 @@ impl Layer {
 
     #[cold]
     fn run_chain(&mut self, now: Instant) {
+        if self.merging {
+            self.plug.set_open(true);
+        }
         for number in 0..self.chain.len() {
             self.chain.run(&mut self.cx, number);
             self.release(now);
+        }
+        if self.merging {
+            self.close_plug();
         }
     }
 
@@ -74,8 +92,15 @@ impl Layer {
             // What waits for its client takes up no place.
             self.chain.ended(&mut self.cx, request, None);
         } else if holder.is_none() && !tagged {
+            if self.merging && from <= gate && self.merge_arrived(request) {
+                return;
+            }
             // What has a scheduler tag is in the drive in part and was past the chain before.
             holder = self.chain.climb(&mut self.cx, request, from.max(gate), len);
+            if self.merging && holder.is_some() {
+                // Its process sleeps, and what it had plugged goes on.
+                self.unplug();
+            }
         }
         let stage = match holder {
             Some(number) => Stage::Controller(number),
@@ -121,15 +146,20 @@ impl Layer {
                 self.reconsider_pause(stream.index);
             }
             Stage::Elevator if self.limits_tags => self.try_tag(request),
-            Stage::Elevator => self.tag(request),
+            Stage::Elevator => self.tag_in_batch(request),
             Stage::Front => self.wait_in_front(request),
             Stage::Flush => self.flushes.insert(space, request),
             Stage::Drive => self.finish_if_over(now, request),
-            Stage::OnHold | Stage::Finished => {}
+            Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Finished => {}
         }
     }
 
     fn wait_in_front(&mut self, request: u32) {
+        if self.merging {
+            // Its process sleeps, and what it had plugged goes on.
+            self.unplug();
+            self.plug.waits(request);
+        }
         let lane = self.lane(&self.cx.table.requests[request].request);
         self.front.push(lane, request);
     }
@@ -152,8 +182,13 @@ impl Layer {
             live.stage = Stage::Elevator;
             let waited = self.cx.now.since(live.since);
             self.chain.tagged(&mut self.cx, request, waited);
-            self.tag(request);
-            self.tell_tagged(request, true);
+            if self.merging {
+                self.tags_left -= 1;
+                self.insert(request);
+            } else {
+                self.tag(request);
+                self.tell_tagged(request, true);
+            }
         }
     }
 
@@ -200,6 +235,17 @@ impl Layer {
         self.elevator.insert(&mut self.cx, request);
     }
 
+    /// As [`Self::tag`], of a request that may come with others.
+    fn tag_in_batch(&mut self, request: u32) {
+        if self.merging {
+            self.tags_left -= 1;
+            self.plug_or_insert(request);
+        } else {
+            self.tag(request);
+            self.tell_tagged(request, true);
+        }
+    }
+
     /// Gives a request a scheduler tag, of which there is one, if it may have it; otherwise it waits.
     #[cold]
     fn try_tag(&mut self, request: u32) {
@@ -208,12 +254,11 @@ impl Layer {
         // What is in the drive in part goes on.
         let may = live.pieces > 0 || self.front.is_free(lane) && self.may_tag(request);
         if may {
-            self.tag(request);
-            self.tell_tagged(request, true);
+            self.tag_in_batch(request);
         } else {
             let live = &mut self.cx.table.requests[request];
             (live.stage, live.tagged) = (Stage::Front, false);
-            self.front.push(lane, request);
+            self.wait_in_front(request);
         }
     }
 
@@ -255,6 +300,12 @@ impl Layer {
         let slot = self.take_slot(now, request, shared);
         let accepted = &mut self.cx.table.requests[slot];
         (accepted.since, accepted.tagged) = (now, false);
+        if self.merging {
+            self.cx.table.merges.begin(slot, request);
+            if self.plug.turn_to(index) {
+                self.unplug();
+            }
+        }
         self.climb(now, slot, 0);
         if live + 1 >= self.config.limits.per_stream {
             self.reconsider_pause(index);

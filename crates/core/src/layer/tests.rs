@@ -30,6 +30,7 @@ impl Bench {
             limits,
             drive,
             controllers: control::Config::default(),
+            merge: crate::merge::Config::OFF,
             elevator: elevator::Config::None,
         })
         .unwrap();
@@ -565,6 +566,7 @@ fn what_needs_a_controller_that_is_not_there_is_refused() {
         limits: Limits::default(),
         drive: DriveShape::default(),
         controllers: control::Config::NONE,
+        merge: crate::merge::Config::OFF,
         elevator: elevator::Config::None,
     };
     let mut layer = Layer::new(config).unwrap();

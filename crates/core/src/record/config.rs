@@ -2,12 +2,13 @@
 //! structure; tunables come from their own tables.
 
 use super::code::{Code, Input, Malformed, settings};
+use crate::merge;
 use crate::{Capacity, Config, DriveShape, Limits};
 use crate::{control, elevator};
 use alloc::vec::Vec;
 
 settings! {
-    Config { limits, drive, controllers, elevator }
+    merge::Config { nomerges, max_segments, segment_size, ahead }
     control::Config { max, latency }
     Limits { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
     DriveShape { queues, tags, max_transfer, rotational, capacity }
@@ -47,5 +48,51 @@ impl Code for elevator::Config {
             }
         }
         Ok(config)
+    }
+}
+
+/// As [`settings`] would write it; merging comes last and only where it is not off, so that records from before there was any are
+/// read and written as they were.
+impl Code for Config {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Self {
+            limits,
+            drive,
+            controllers,
+            elevator,
+            merge,
+        } = self;
+        let is_off = *merge == merge::Config::OFF;
+        (if is_off { 4usize } else { 5 }).put(out);
+        limits.put(out);
+        drive.put(out);
+        controllers.put(out);
+        elevator.put(out);
+        if !is_off {
+            merge.put(out);
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        let fields = usize::take(input)?;
+        if !(4..=5).contains(&fields) {
+            return input.malformed("as many fields of Config as this build of weir has");
+        }
+        let config = Self {
+            limits: Code::take(input)?,
+            drive: Code::take(input)?,
+            controllers: Code::take(input)?,
+            elevator: Code::take(input)?,
+            merge: merge::Config::OFF,
+        };
+        let merge = if fields == 5 {
+            Code::take(input)?
+        } else {
+            return Ok(config);
+        };
+        if merge == merge::Config::OFF {
+            return input.malformed("no merging before this, where it is off");
+        }
+        Ok(Self { merge, ..config })
     }
 }

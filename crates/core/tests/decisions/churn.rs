@@ -95,6 +95,7 @@ impl Churn {
             limits,
             drive,
             controllers,
+            merge: weir_core::merge::Config::OFF,
             elevator,
         };
         let mut layer = Layer::new(config).unwrap();

@@ -100,6 +100,7 @@ fn layer(scene: &Scene) -> Layer {
         limits: scene.limits,
         drive: scene.shape,
         controllers: control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
         elevator: scene.elevator.clone(),
     };
     let mut layer = Layer::new(config).unwrap();

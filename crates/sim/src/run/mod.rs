@@ -195,6 +195,7 @@ impl<'a> Run<'a> {
             drive,
             controllers: setup.controllers,
             elevator: setup.elevator,
+            merge: weir_core::merge::Config::OFF,
         }
     }
 

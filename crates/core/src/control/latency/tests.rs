@@ -58,7 +58,7 @@ impl Host {
             rotational,
             ..DriveShape::default()
         };
-        let mut table = Table::new(&limits, shape);
+        let mut table = Table::new(&limits, shape, &crate::merge::Config::OFF);
         set_groups(&mut table, targets);
         while table.requests.take().is_some() {}
         let mut host = Self {

@@ -142,7 +142,6 @@ impl Bfq {
     /// A synchronous request comes: the queue it goes to, which may be another than its stream had so far.
     #[cold]
     pub(super) fn cooperate(&mut self, cx: &mut Cx, request: u32) -> u32 {
-        let now = cx.now;
         let live = &cx.table.requests[request];
         let at = Place {
             space: live.request.space,
@@ -160,16 +159,36 @@ impl Bfq {
         if sharing.users == 1 {
             sharing.owner = stream;
         }
+        self.redirect(cx, id, q, at)
+    }
+
+    /// The queue that a stream with a request that begins there goes to from `q`.
+    fn redirect(&mut self, cx: &mut Cx, id: StreamId, mut q: u32, at: Place) -> u32 {
         if self.cooperation.stable.is_on {
             q = self.merge_stably(cx, id, q);
         }
-        if let Some(into) = self.cooperator(now, q, at) {
+        if let Some(into) = self.cooperator(cx.now, q, at) {
             q = self.merge_along(cx, id, q, into);
         }
         if self.queue(q).sharing.is_shared {
             self.queues[q as usize].stream = id;
         }
         q
+    }
+
+    /// The queue that a request would be put in, were it not merged with another (Linux: in `bfq_allow_bio_merge`, where streams are
+    /// given to the queue of their cooperators, too).
+    pub(super) fn queue_to_be(&mut self, cx: &mut Cx, request: u32) -> u32 {
+        let q = self.queue_of(request, &cx.table);
+        if !self.cooperation.is_on || !self.queue(q).sync {
+            return q;
+        }
+        let request = &cx.table.requests[request].request;
+        let at = Place {
+            space: request.space,
+            sector: request.offset / 512,
+        };
+        self.redirect(cx, request.stream, q, at)
     }
 
     /// The next request of a queue is another than it was (Linux: `bfq_pos_tree_add_move`).

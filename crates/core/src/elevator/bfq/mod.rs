@@ -24,6 +24,7 @@ mod depth;
 mod entity;
 mod idle;
 mod inject;
+mod join;
 mod members;
 mod merge;
 mod order;
@@ -47,6 +48,7 @@ use crate::elevator::common::seek::{self, Place};
 use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
+use crate::merge::{Join, Side};
 use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
@@ -389,6 +391,22 @@ impl Schedule for Bfq {
         } else if busy && self.turn.queue != q {
             self.empty_out_of_service(q);
         }
+    }
+
+    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
+        self.find_command(cx, request)
+    }
+
+    fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
+        self.command_grown(cx, leader, side);
+    }
+
+    fn neighbour(&self, leader: u32, side: Side) -> Option<u32> {
+        self.order.neighbour(leader, side)
+    }
+
+    fn absorbed(&mut self, cx: &mut Cx, by: u32, request: u32) {
+        self.command_absorbed(cx, by, request);
     }
 
     fn limits_tags(&self) -> bool {

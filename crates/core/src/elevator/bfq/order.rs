@@ -3,6 +3,7 @@
 use super::queue::Queue;
 use crate::elevator::common::seek::{BackSeek, Place, is_nearer, sectors};
 use crate::list::{Links, NIL};
+use crate::merge::Side;
 use crate::table::Table;
 use crate::tree::Sorted;
 use crate::{Flags, Instant, Op, SpaceId};
@@ -149,6 +150,50 @@ impl Order {
         } else {
             self.nearer(queue.next, request, head)
         };
+    }
+
+    /// The request has become longer, at its end or at its beginning.
+    pub(super) fn grown(&mut self, queue: &mut Queue, request: u32, table: &Table) {
+        let before = *self.item(request);
+        let item = Item::new(table, request, before.queue, before.due);
+        self.items[request as usize] = item;
+        let (was, is) = (before.start().key(), item.start().key());
+        if was != is {
+            self.sorted.remove(&mut queue.sorted, request);
+            self.sorted.insert(&mut queue.sorted, request, is, 0);
+        }
+    }
+
+    /// A request has come before others: it is the queue's next if it is better than what was.
+    pub(super) fn reconsider(&self, queue: &mut Queue, request: u32, head: Place) {
+        if queue.next != request && queue.next != NIL {
+            queue.next = self.nearer(queue.next, request, head);
+        }
+    }
+
+    /// The one behind a request, or before it, in the order of their places.
+    pub(super) fn neighbour(&self, request: u32, side: Side) -> Option<u32> {
+        match side {
+            Side::Back => self.sorted.next(request),
+            Side::Front => self.sorted.prev(request),
+        }
+    }
+
+    /// A request of the queue that begins there.
+    pub(super) fn at(&self, queue: &Queue, start: Place) -> Option<u32> {
+        let found = self.sorted.last_up_to(&queue.sorted, start.key())?;
+        (self.item(found).start() == start).then_some(found)
+    }
+
+    /// A request becomes part of another of its queue, which is as urgent then as the more urgent of the two, and takes its turn
+    /// where the other would have had it (Linux: in `bfq_requests_merged`).
+    pub(super) fn inherit_age(&mut self, queue: &mut Queue, by: u32, request: u32) {
+        let (due, own) = (self.item(request).due, self.item(by).due);
+        if due < own {
+            self.items[by as usize].due = due;
+            self.fifo.remove(&mut queue.fifo, by);
+            self.fifo.insert_before(&mut queue.fifo, request, by);
+        }
     }
 
     /// A piece of the request was sent; if it was the last, the request is forgotten.

@@ -139,6 +139,7 @@ impl Host {
             limits: Limits::default(),
             drive,
             controllers: crate::control::Config::default(),
+            merge: crate::merge::Config::OFF,
             elevator,
         })
         .unwrap();

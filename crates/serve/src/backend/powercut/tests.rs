@@ -49,31 +49,36 @@ struct World {
     ledger: Ledger,
 }
 
+/// What the layer is made from: a drive of some depth.
+fn config(rng: &mut Rng) -> Config {
+    let drive = DriveShape {
+        tags: 1 + rng.below(16) as u16,
+        max_transfer: 4096,
+        ..DriveShape::default()
+    };
+    let limits = Limits {
+        requests: 64,
+        streams: 8,
+        groups: 2,
+        spaces: 2,
+        per_stream: DEPTH,
+        scheduler_tags: 64,
+        events: 16,
+        ..Limits::default()
+    };
+    Config {
+        limits,
+        drive,
+        controllers: control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
+        elevator: elevator::Config::None,
+    }
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let drive = DriveShape {
-            tags: 1 + rng.below(16) as u16,
-            max_transfer: 4096,
-            ..DriveShape::default()
-        };
-        let limits = Limits {
-            requests: 64,
-            streams: 8,
-            groups: 2,
-            spaces: 2,
-            per_stream: DEPTH,
-            scheduler_tags: 64,
-            events: 16,
-            ..Limits::default()
-        };
-        let config = Config {
-            limits,
-            drive,
-            controllers: control::Config::default(),
-            elevator: elevator::Config::None,
-        };
-        let mut layer = Layer::new(config).unwrap();
+        let mut layer = Layer::new(config(&mut rng)).unwrap();
         let size = Some(SECTORS * SECTOR as u64);
         let edit = Edit::SetSpace {
             id: SpaceId(0),

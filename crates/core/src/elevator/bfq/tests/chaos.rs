@@ -91,6 +91,7 @@ impl Chaos {
                 ..DriveShape::default()
             },
             controllers: crate::control::Config::default(),
+            merge: crate::merge::Config::OFF,
             elevator: elevator::Config::Bfq(Config {
                 low_latency: heuristics.draw(2) == 0,
                 injection: heuristics.draw(2) == 0,

@@ -27,6 +27,7 @@ fn tags(asks: &[Asks]) -> Vec<u32> {
             ..DriveShape::default()
         },
         controllers: crate::control::Config::default(),
+        merge: crate::merge::Config::OFF,
         elevator: elevator::Config::Bfq(Config {
             slice_idle: Span::ZERO,
             ..plain()

@@ -139,6 +139,7 @@ impl Host {
             },
             drive,
             controllers: crate::control::Config::default(),
+            merge: crate::merge::Config::OFF,
             elevator,
         };
         let mut layer = Layer::new(config).unwrap();

@@ -48,6 +48,7 @@ impl Syncing {
                 ..DriveShape::default()
             },
             controllers: crate::control::Config::default(),
+            merge: crate::merge::Config::OFF,
             elevator: config,
         })
         .unwrap();

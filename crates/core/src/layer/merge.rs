@@ -1,0 +1,358 @@
+//! Requests become one command, and are taken apart or answered again; the request that goes ahead to the drive.
+
+use super::{Layer, Output};
+use crate::elevator::{AnyElevator, Next};
+use crate::event::Event;
+use crate::merge::{Join, Side};
+use crate::mutant;
+use crate::table::{Piece, Stage};
+use crate::{Cookie, Instant, StreamId, Tag, Wake};
+use alloc::vec::Vec;
+
+/// A request's part of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Whose request.
+    pub stream: StreamId,
+    /// Its cookie.
+    pub cookie: Cookie,
+    /// Where it begins in the command's space.
+    pub offset: u64,
+    /// Its length.
+    pub length: u32,
+}
+
+/// A piece that was taken from the elevator and waits for a tag.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    request: u32,
+    within: u32,
+    bytes: u32,
+}
+
+impl Layer {
+    /// The requests that the command in flight with this tag stands for, in the order of their places; of a request that was split
+    /// the whole. There is more than one only where requests are merged; flushes that share a command are not listed. None if the
+    /// tag is not in flight.
+    pub fn parts(&self, tag: Tag) -> impl Iterator<Item = Part> + '_ {
+        let table = &self.cx.table;
+        let leader = table.pieces.get(tag).map(|piece| piece.request);
+        let first = leader.map(|id| {
+            if self.merging {
+                table.merges.first(id)
+            } else {
+                id
+            }
+        });
+        let ids = core::iter::successors(first, |&id| {
+            if self.merging {
+                table.merges.next(id)
+            } else {
+                None
+            }
+        });
+        ids.map(|id| {
+            let request = &table.requests[id].request;
+            let (offset, length) = if self.merging {
+                table.merges.own(id)
+            } else {
+                (request.offset, request.length)
+            };
+            Part {
+                stream: request.stream,
+                cookie: request.cookie,
+                offset,
+                length,
+            }
+        })
+    }
+
+    /// Empties the plug into the elevator, in order (Linux: `blk_mq_flush_plug_list`).
+    pub(super) fn unplug(&mut self) {
+        let requests = core::mem::take(&mut self.plug.requests);
+        for &request in &requests {
+            self.insert(request);
+        }
+        self.plug.requests = requests;
+        self.plug.clear();
+    }
+
+    /// A batch is over.
+    pub(super) fn close_plug(&mut self) {
+        self.unplug();
+        self.plug.set_open(false);
+        // What was merged inside gave its tag back.
+        self.fill_front();
+    }
+
+    /// A request has a scheduler tag: it goes to the plug, if there is one, or to the elevator.
+    pub(super) fn plug_or_insert(&mut self, request: u32) {
+        if !self.plug.is_open() || self.cx.table.requests[request].issued > 0 {
+            return self.insert(request);
+        }
+        let last = self.plug.requests.last();
+        let last = last.map_or(0, |&last| self.cx.table.requests[last].request.length);
+        if self.plug.is_full(last) {
+            self.unplug();
+        }
+        self.cx.table.requests[request].stage = Stage::Plug;
+        self.plug.push(request);
+    }
+
+    /// A request with a scheduler tag enters the elevator, unless it joins a command there.
+    pub(super) fn insert(&mut self, request: u32) {
+        self.cx.table.requests[request].stage = Stage::Elevator;
+        let sorts = self.elevator.other().is_some();
+        if sorts && self.merge_inserted(request) {
+            return;
+        }
+        self.elevator.insert(&mut self.cx, request);
+        if sorts {
+            self.cx.table.add_end(request);
+        }
+        self.tell_tagged(request, true);
+    }
+
+    /// A request that is past the limits joins a command in the plug or the elevator, if there is one for it
+    /// (Linux: `blk_mq_attempt_bio_merge`).
+    pub(super) fn merge_arrived(&mut self, request: u32) -> bool {
+        let table = &mut self.cx.table;
+        if table.merges.is_closed(request) {
+            return false;
+        }
+        if let Some(leader) = self.plug.last()
+            && matches!(table.requests[leader].stage, Stage::Plug | Stage::Front)
+            && table.is_compatible(leader, request)
+            && let Some(side) = table.side(leader, request)
+        {
+            if table.join(leader, request, side) {
+                self.arrived_in(request, leader);
+                return true;
+            }
+            self.cx.table.merges.close(leader);
+        }
+        let found = (self.elevator).find_join(&mut self.cx, request);
+        let Some(Join { leader, side }) = found else {
+            return false;
+        };
+        if !self.cx.table.join(leader, request, side) {
+            self.cx.table.merges.close(leader);
+            return false;
+        }
+        self.arrived_in(request, leader);
+        self.tell_grown(leader, side);
+        self.close_gap(leader, side);
+        true
+    }
+
+    /// A request has come and is part of a command.
+    fn arrived_in(&mut self, request: u32, leader: u32) {
+        let now = self.cx.now;
+        let live = &mut self.cx.table.requests[request];
+        if !live.is_dispatched() {
+            live.cleared += now.since(live.since);
+        }
+        self.chain.merged(&mut self.cx, request, leader);
+        self.absorb(request, leader, false);
+        let stream = self.cx.table.requests[request].request.stream.index;
+        self.reconsider_pause(stream);
+    }
+
+    /// A command that is about to enter the elevator joins one that is there, and that perhaps another
+    /// (Linux: `elv_attempt_insert_merge`).
+    fn merge_inserted(&mut self, request: u32) -> bool {
+        let mut at = request;
+        while let Some(leader) = self.cx.table.find_join(at) {
+            if !self.cx.table.join(leader, at, Side::Back) {
+                break;
+            }
+            let inside = at != request;
+            if inside {
+                self.tell_absorbed(leader, at);
+            }
+            self.absorb(at, leader, inside);
+            self.tell_grown(leader, Side::Back);
+            at = leader;
+        }
+        at != request
+    }
+
+    /// A command has grown: if it reaches the next one, the two are one (Linux: `attempt_back_merge`, `attempt_front_merge`).
+    fn close_gap(&mut self, leader: u32, side: Side) {
+        let elevator = self.elevator.other();
+        let Some(other) = elevator.and_then(|e| e.neighbour(leader, side)) else {
+            return;
+        };
+        let (by, gone) = match side {
+            Side::Back => (leader, other),
+            Side::Front => (other, leader),
+        };
+        let table = &mut self.cx.table;
+        let meet = table.is_compatible(by, gone) && table.side(by, gone) == Some(Side::Back);
+        if meet && table.join(by, gone, Side::Back) {
+            self.tell_absorbed(by, gone);
+            self.absorb(gone, by, true);
+            self.tell_grown(by, Side::Back);
+        }
+    }
+
+    fn tell_grown(&mut self, leader: u32, side: Side) {
+        if let Some(elevator) = self.elevator.other_mut() {
+            self.cx.table.move_end(leader);
+            elevator.grown(&mut self.cx, leader, side);
+        }
+    }
+
+    fn tell_absorbed(&mut self, by: u32, request: u32) {
+        if let Some(elevator) = self.elevator.other_mut() {
+            elevator.absorbed(&mut self.cx, by, request);
+        }
+        self.cx.table.merges.remove_end(request);
+    }
+
+    /// A request, or the command that it led, is part of another; `inside` the elevator it was a command of its own.
+    fn absorb(&mut self, request: u32, leader: u32, inside: bool) {
+        let now = self.cx.now;
+        let live = &mut self.cx.table.requests[request];
+        live.stage = Stage::Merged;
+        live.since = now;
+        if core::mem::take(&mut live.tagged) {
+            self.tags_left += 1;
+        }
+        if inside {
+            self.tell_tagged(request, false);
+        }
+        self.counters.merged += 1;
+        let name = |id: u32| {
+            let request = &self.cx.table.requests[id].request;
+            (request.stream, request.cookie)
+        };
+        let ((stream, cookie), (leader, command)) = (name(request), name(leader));
+        self.cx.publish(|| Event::Merged {
+            stream,
+            cookie,
+            leader,
+            command,
+        });
+    }
+
+    /// Something happens to one request alone: if it is part of a command that is not in the drive, that is taken apart. Its
+    /// requests wait for themselves again and merge with nothing any more.
+    pub(super) fn part(&mut self, now: Instant, request: u32) {
+        if !self.merging || mutant::is(mutant::MERGED_GIVEN_UP_SENT) {
+            return;
+        }
+        let merges = &self.cx.table.merges;
+        let leader = merges.leader(request);
+        let stage = self.cx.table.requests[leader].stage;
+        if !merges.is_shared(leader) || matches!(stage, Stage::Drive | Stage::Finished) {
+            return;
+        }
+        debug_assert!(self.cx.table.requests[leader].issued == 0);
+        let live = &self.cx.table.requests[leader].request;
+        let (stream, cookie) = (live.stream, live.cookie);
+        self.cx.publish(|| Event::Parted { stream, cookie });
+        if stage == Stage::Elevator {
+            self.elevator.remove(&mut self.cx, leader);
+            self.cx.table.merges.remove_end(leader);
+        }
+        let mut next = Some(self.cx.table.merges.first(leader));
+        self.cx.table.restore(leader);
+        while let Some(id) = next {
+            next = self.cx.table.merges.next(id);
+            self.cx.table.merges.part(id);
+            if id != leader {
+                self.cx.table.requests[id].since = now;
+                // One that came with a tag of its own was counted on the way; it is so again.
+                self.chain.ended(&mut self.cx, id, None);
+                self.climb(now, id, self.chain.gate());
+            } else if stage == Stage::Elevator {
+                self.elevator.insert(&mut self.cx, id);
+            }
+        }
+    }
+
+    /// A command is over: its members end as it did.
+    pub(super) fn end_members(&mut self, now: Instant, leader: u32) {
+        self.cx.table.merges.remove_end(leader);
+        if !self.cx.table.merges.is_shared(leader) {
+            return;
+        }
+        self.cx.table.restore(leader);
+        let command = self.cx.table.requests[leader];
+        let took = command.is_dispatched();
+        let mut next = Some(self.cx.table.merges.first(leader));
+        while let Some(id) = next {
+            next = self.cx.table.merges.next(id);
+            self.cx.table.merges.part(id);
+            if id == leader || next.is_none() && mutant::is(mutant::MERGED_MEMBER_LOST) {
+                continue;
+            }
+            let live = &mut self.cx.table.requests[id];
+            live.dispatched = command.dispatched;
+            live.outcome = command.outcome;
+            live.finish(now);
+            let took = took.then(|| now.since(live.submitted));
+            self.finished.push(id);
+            if mutant::is(mutant::MERGED_ANSWERED_TWICE) {
+                self.finished.push(id);
+            }
+            self.chain.ended(&mut self.cx, id, took);
+        }
+    }
+
+    /// The drive has no room for another piece: the elevator is asked for one more all the same, which waits in front of it.
+    #[cold]
+    pub(super) fn take_ahead(&mut self) -> Option<Wake> {
+        if self.ahead.is_some() {
+            return None;
+        }
+        let AnyElevator::Other(elevator) = &mut self.elevator else {
+            return None;
+        };
+        match elevator.next(&mut self.cx) {
+            Next::Take { request, bytes } => {
+                let live = &mut self.cx.table.requests[request];
+                let within = live.issued;
+                live.issued += bytes;
+                live.pieces += 1;
+                if live.issued == live.request.length {
+                    live.stage = Stage::Drive;
+                }
+                self.ahead = Some(Ahead {
+                    request,
+                    within,
+                    bytes,
+                });
+                let (stream, cookie) = (live.request.stream, live.request.cookie);
+                self.cx.publish(|| Event::Taken {
+                    stream,
+                    cookie,
+                    bytes,
+                });
+                None
+            }
+            Next::Wait(wake) => Some(wake),
+            Next::Nothing => None,
+        }
+    }
+
+    /// Sends the piece that waits in front of the drive, if there is one; a tag is free.
+    #[cold]
+    pub(super) fn send_ahead(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let Some(Ahead {
+            request,
+            within,
+            bytes,
+        }) = self.ahead.take()
+        else {
+            return;
+        };
+        let live = &mut self.cx.table.requests[request];
+        if within == 0 {
+            live.dispatched = now;
+        }
+        let piece = Piece::of(live, request, within, bytes, now);
+        self.hand_over(piece, out);
+    }
+}

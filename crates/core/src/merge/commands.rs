@@ -1,0 +1,221 @@
+//! Which requests are one command.
+
+use super::ends::Ends;
+use super::{Config, Side};
+use crate::id::SpaceId;
+use crate::list::NIL;
+use crate::request::Request;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A request's part in a command.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    /// The leader of its command: itself, unless it was merged.
+    leader: u32,
+    /// The one behind it in its command, or [`NIL`].
+    next: u32,
+    /// Of a leader: the first and the last of its command, by place.
+    first: u32,
+    last: u32,
+    /// Of a leader: segments of its command.
+    segments: u32,
+    /// Its own range; what the table has of a leader is the command's.
+    offset: u64,
+    length: u32,
+    /// It merges with nothing (any more) (Linux: `REQ_NOMERGE`).
+    closed: bool,
+}
+
+impl Member {
+    const NONE: Self = Self {
+        leader: NIL,
+        next: NIL,
+        first: NIL,
+        last: NIL,
+        segments: 0,
+        offset: 0,
+        length: 0,
+        closed: true,
+    };
+}
+
+/// The commands that live requests make up. Without merging there is nothing in it, and nothing of it may be asked.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    config: Config,
+    members: Vec<Member>,
+    ends: Ends,
+}
+
+impl Commands {
+    pub(crate) fn new(config: &Config, requests: u32) -> Self {
+        let requests = if config.is_on() { requests } else { 0 };
+        Self {
+            config: *config,
+            members: vec![Member::NONE; requests as usize],
+            ends: Ends::new(requests),
+        }
+    }
+
+    /// In the elevator only the command that was merged last is tried.
+    pub(crate) fn is_one_hit(&self) -> bool {
+        self.config.nomerges == 1
+    }
+
+    /// A request comes: a command of its own.
+    pub(crate) fn begin(&mut self, id: u32, request: &Request) {
+        self.members[id as usize] = Member {
+            leader: id,
+            next: NIL,
+            first: id,
+            last: id,
+            segments: request.length.div_ceil(self.config.segment_size),
+            offset: request.offset,
+            length: request.length,
+            closed: !request.is_mergeable(),
+        };
+    }
+
+    /// The leader of a request's command.
+    pub(crate) fn leader(&self, id: u32) -> u32 {
+        self.members[id as usize].leader
+    }
+
+    /// More than one request is in the command of this leader.
+    pub(crate) fn is_shared(&self, leader: u32) -> bool {
+        let member = &self.members[leader as usize];
+        member.first != member.last
+    }
+
+    /// The command merges with nothing (any more).
+    pub(crate) fn is_closed(&self, id: u32) -> bool {
+        self.members[id as usize].closed
+    }
+
+    /// It merges with nothing any more.
+    pub(crate) fn close(&mut self, id: u32) {
+        self.members[id as usize].closed = true;
+    }
+
+    /// The first of a command, by place.
+    pub(crate) fn first(&self, leader: u32) -> u32 {
+        self.members[leader as usize].first
+    }
+
+    /// The one behind a request in its command.
+    pub(crate) fn next(&self, id: u32) -> Option<u32> {
+        let next = self.members[id as usize].next;
+        (next != NIL).then_some(next)
+    }
+
+    /// A request's own offset and length.
+    pub(crate) fn own(&self, id: u32) -> (u64, u32) {
+        let member = &self.members[id as usize];
+        (member.offset, member.length)
+    }
+
+    /// Two commands together have no more segments than they may.
+    pub(crate) fn fits(&self, leader: u32, other: u32) -> bool {
+        let segments = |id: u32| self.members[id as usize].segments;
+        segments(leader) + segments(other) <= self.config.max_segments.into()
+    }
+
+    /// A command waits in the elevator and ends there.
+    pub(crate) fn put_end(&mut self, leader: u32, space: SpaceId, end: u64) {
+        self.ends.put(leader, space, end);
+    }
+
+    /// A request waits in the elevator no longer, or is over.
+    pub(crate) fn remove_end(&mut self, id: u32) {
+        self.ends.remove(id);
+    }
+
+    /// The command in the elevator that was merged last; it may have been sent since.
+    pub(crate) fn last(&self) -> Option<u32> {
+        self.ends.last()
+    }
+
+    /// A command in the elevator is the one that was merged last.
+    pub(crate) fn set_last(&mut self, leader: u32) {
+        self.ends.set_last(leader);
+    }
+
+    /// The commands that end there, those that came to the elevator last first; they may have been sent since.
+    pub(crate) fn ending_at(&self, space: SpaceId, end: u64) -> impl Iterator<Item = u32> + '_ {
+        self.ends.at(space, end)
+    }
+
+    /// The requests of command `other` join that of `leader`.
+    pub(crate) fn join(&mut self, leader: u32, other: u32, side: Side) {
+        let Member {
+            first,
+            last,
+            segments,
+            ..
+        } = self.members[other as usize];
+        let mut at = first;
+        while at != NIL {
+            self.members[at as usize].leader = leader;
+            at = self.members[at as usize].next;
+        }
+        let command = self.members[leader as usize];
+        match side {
+            Side::Back => {
+                self.members[command.last as usize].next = first;
+                self.members[leader as usize].last = last;
+            }
+            Side::Front => {
+                self.members[last as usize].next = command.first;
+                self.members[leader as usize].first = first;
+            }
+        }
+        self.members[leader as usize].segments += segments;
+    }
+
+    /// A request leaves its command, which is over or taken apart, and is one for itself that merges with nothing.
+    pub(crate) fn part(&mut self, id: u32) {
+        let member = &mut self.members[id as usize];
+        *member = Member {
+            leader: id,
+            next: NIL,
+            first: id,
+            last: id,
+            closed: true,
+            ..*member
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Flags, Op, SpaceId, StreamId};
+    use std::vec::Vec;
+
+    #[test]
+    fn commands_join_in_the_order_of_their_places() {
+        let mut commands = Commands::new(&Config::LINUX, 8);
+        for id in 0..6 {
+            let request = Request {
+                stream: StreamId::from_bits(0),
+                space: SpaceId(0),
+                op: Op::Read,
+                flags: Flags::NONE,
+                offset: 4096 * u64::from(id),
+                length: 4096,
+                cookie: 0,
+            };
+            commands.begin(id, &request);
+        }
+        commands.join(2, 3, Side::Back);
+        commands.join(2, 1, Side::Front);
+        commands.join(4, 5, Side::Back);
+        commands.join(2, 4, Side::Back);
+        commands.join(2, 0, Side::Front);
+        let all = core::iter::successors(Some(commands.first(2)), |&id| commands.next(id));
+        assert_eq!(all.collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        assert!((0..6).all(|id| commands.leader(id) == 2));
+        assert_eq!(commands.own(2), (8192, 4096));
+    }
+}

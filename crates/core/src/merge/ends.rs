@@ -1,0 +1,146 @@
+//! Commands that wait in the elevator, by where they end: which of them a request may join at the back (Linux: `elv_rqhash`,
+//! `q->last_merge`).
+//!
+//! A command that goes to the drive stays here until it is over, so that sending one costs nothing more than without merging;
+//! whoever looks leaves those out of which something was sent.
+
+use crate::id::SpaceId;
+use crate::list::NIL;
+use alloc::vec;
+use alloc::vec::Vec;
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// The bucket it is in, or [`NIL`].
+    bucket: u32,
+    /// Neighbours in its bucket; the one that came last is first.
+    newer: u32,
+    older: u32,
+    space: SpaceId,
+    end: u64,
+}
+
+impl Node {
+    const OUT: Self = Self {
+        bucket: NIL,
+        newer: NIL,
+        older: NIL,
+        space: SpaceId(0),
+        end: 0,
+    };
+}
+
+/// The commands of an elevator. Without merging it is empty, and nothing of it may be called.
+#[derive(Debug)]
+pub(super) struct Ends {
+    /// The newest of each bucket; a power of two of them.
+    buckets: Vec<u32>,
+    nodes: Vec<Node>,
+    /// The command that was merged last, or [`NIL`].
+    last: u32,
+}
+
+impl Ends {
+    /// For so many requests.
+    pub(super) fn new(requests: u32) -> Self {
+        let buckets = if requests == 0 {
+            0
+        } else {
+            requests.next_power_of_two()
+        };
+        Self {
+            buckets: vec![NIL; buckets as usize],
+            nodes: vec![Node::OUT; requests as usize],
+            last: NIL,
+        }
+    }
+
+    /// A command comes, or ends elsewhere now.
+    pub(super) fn put(&mut self, id: u32, space: SpaceId, end: u64) {
+        self.unlink(id);
+        let bucket = self.bucket(end);
+        let older = core::mem::replace(&mut self.buckets[bucket], id);
+        if older != NIL {
+            self.nodes[older as usize].newer = id;
+        }
+        self.nodes[id as usize] = Node {
+            bucket: bucket as u32,
+            newer: NIL,
+            older,
+            space,
+            end,
+        };
+    }
+
+    /// A command leaves, if it is here.
+    pub(super) fn remove(&mut self, id: u32) {
+        if self.last == id {
+            self.last = NIL;
+        }
+        self.unlink(id);
+    }
+
+    /// The command that was merged last.
+    pub(super) fn last(&self) -> Option<u32> {
+        (self.last != NIL).then_some(self.last)
+    }
+
+    /// A command was merged.
+    pub(super) fn set_last(&mut self, id: u32) {
+        self.last = id;
+    }
+
+    /// The commands that end there, those that came last first.
+    pub(super) fn at(&self, space: SpaceId, end: u64) -> impl Iterator<Item = u32> + '_ {
+        let node = |id: u32| &self.nodes[id as usize];
+        let first = Some(self.buckets[self.bucket(end)]).filter(|&id| id != NIL);
+        let all = core::iter::successors(first, move |&id| {
+            Some(node(id).older).filter(|&older| older != NIL)
+        });
+        all.filter(move |&id| (node(id).space, node(id).end) == (space, end))
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let node = core::mem::replace(&mut self.nodes[id as usize], Node::OUT);
+        if node.bucket == NIL {
+            return;
+        }
+        if node.older != NIL {
+            self.nodes[node.older as usize].newer = node.newer;
+        }
+        if node.newer == NIL {
+            self.buckets[node.bucket as usize] = node.older;
+        } else {
+            self.nodes[node.newer as usize].older = node.older;
+        }
+    }
+
+    fn bucket(&self, end: u64) -> usize {
+        let hash = (end / 512).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (hash >> 32) as usize & (self.buckets.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_where_they_end_the_newest_first() {
+        let mut ends = Ends::new(6);
+        for id in 0..6 {
+            ends.put(id, SpaceId(id % 2), 4096);
+        }
+        ends.put(4, SpaceId(0), 8192);
+        ends.remove(0);
+        let at = |ends: &Ends, space, end| ends.at(SpaceId(space), end).collect::<Vec<_>>();
+        assert_eq!(at(&ends, 0, 4096), [2]);
+        assert_eq!(at(&ends, 0, 8192), [4]);
+        assert_eq!(at(&ends, 1, 4096), [5, 3, 1]);
+        ends.set_last(3);
+        ends.remove(5);
+        assert_eq!(ends.last(), Some(3));
+        ends.remove(3);
+        assert_eq!((ends.last(), at(&ends, 1, 4096)), (None, vec![1]));
+    }
+}
