@@ -27,7 +27,12 @@ pub(crate) struct Load {
 
 impl Load {
     /// So many streams, spread over so many groups.
-    pub(crate) fn new(elevator: elevator::Config, streams: u32, groups: u32) -> Self {
+    pub(crate) fn new(
+        elevator: elevator::Config,
+        merge: weir_core::merge::Config,
+        streams: u32,
+        groups: u32,
+    ) -> Self {
         let mut layer = Layer::new(Config {
             limits: Limits {
                 requests: (streams * DEPTH).max(4096),
@@ -38,7 +43,7 @@ impl Load {
             },
             drive: DriveShape::default(),
             controllers: control::Config::default(),
-            merge: weir_core::merge::Config::OFF,
+            merge,
             elevator,
         })
         .expect("the configuration is within its bounds");

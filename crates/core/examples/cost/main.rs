@@ -2,7 +2,7 @@
 //! levels of groups, on a drive that answers so many requests at a time.
 //!
 //! ```text
-//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        none, bfq or contract
+//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        none, bfq or contract; none+merge or bfq+merge: what is near is merged
 //! ```
 //!
 //! Prints the requests done. Run it under `valgrind --tool=callgrind` (or `perf stat`) with two numbers of requests: the
@@ -14,25 +14,31 @@ mod load;
 use load::Load;
 use std::process::ExitCode;
 use weir_core::elevator::{self, bfq, contract};
+use weir_core::merge;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let elevator = match args.first().map(String::as_str) {
-        Some("none") => elevator::Config::None,
-        Some("bfq") => elevator::Config::Bfq(bfq::Config::default()),
-        Some("contract") => elevator::Config::Contract(contract::Config::default()),
+    let name = args.first().map_or("", String::as_str);
+    let (name, merge) = match name.strip_suffix("+merge") {
+        Some(name) => (name, merge::Config::LINUX),
+        None => (name, merge::Config::OFF),
+    };
+    let elevator = match name {
+        "none" => elevator::Config::None,
+        "bfq" => elevator::Config::Bfq(bfq::Config::default()),
+        "contract" => elevator::Config::Contract(contract::Config::default()),
         _ => return usage(),
     };
     let numbers: Vec<u32> = args[1..].iter().filter_map(|a| a.parse().ok()).collect();
     let [streams, groups, batch, requests] = numbers[..] else {
         return usage();
     };
-    let mut load = Load::new(elevator, streams.max(1), groups);
+    let mut load = Load::new(elevator, merge, streams.max(1), groups);
     println!("{}", load.run(batch as usize, u64::from(requests)));
     ExitCode::SUCCESS
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: cost none|bfq|contract STREAMS GROUPS BATCH REQUESTS");
+    eprintln!("usage: cost none|bfq|contract|none+merge|bfq+merge STREAMS GROUPS BATCH REQUESTS");
     ExitCode::FAILURE
 }

@@ -59,12 +59,12 @@ impl Fifo {
         if !table.pieces.is_full() {
             return None;
         }
-        let last =
+        let mut last =
             (1..=waits.min(TRIED)).map(|n| self.places[self.place(self.entered.wrapping_sub(n))]);
-        let mut joins = last.filter(|&command| table.is_compatible(command, request));
-        joins.find_map(|leader| {
+        last.find_map(|leader| {
             let side = table.side(leader, request)?;
-            Some(Join { leader, side })
+            let joins = table.is_compatible(leader, request);
+            joins.then_some(Join { leader, side })
         })
     }
 

@@ -61,6 +61,8 @@ pub(crate) trait Schedule: core::fmt::Debug {
     /// The piece that had this tag came back from the drive (flushes among them, which no elevator chose); the tag is free, and
     /// [`Pieces::last`](crate::table::Pieces::last) still has the piece.
     fn complete(&mut self, _cx: &mut Cx, _tag: Tag) {}
+    /// A request has its scheduler tag and is about to be inserted, or merged.
+    fn arrive(&mut self, _cx: &mut Cx, _request: u32) {}
     /// A command inside that a request that has come may join (Linux: `elv_merge`); only asked where requests are merged, as are the
     /// next three.
     fn find_join(&mut self, _cx: &mut Cx, _request: u32) -> Option<Join> {

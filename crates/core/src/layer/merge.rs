@@ -102,7 +102,12 @@ impl Layer {
     /// A request with a scheduler tag enters the elevator, unless it joins a command there.
     pub(super) fn insert(&mut self, request: u32) {
         self.cx.table.requests[request].stage = Stage::Elevator;
-        let sorts = self.elevator.other().is_some();
+        let sorts = if let Some(elevator) = self.elevator.other_mut() {
+            elevator.arrive(&mut self.cx, request);
+            true
+        } else {
+            false
+        };
         if sorts && self.merge_inserted(request) {
             return;
         }

@@ -142,12 +142,20 @@ impl Bfq {
     /// A synchronous request comes: the queue it goes to, which may be another than its stream had so far.
     #[cold]
     pub(super) fn cooperate(&mut self, cx: &mut Cx, request: u32) -> u32 {
+        let q = self.come_to_queue(cx, request);
         let live = &cx.table.requests[request];
         let at = Place {
             space: live.request.space,
             sector: (live.request.offset + u64::from(live.issued)) / 512,
         };
-        let id = live.request.stream;
+        self.redirect(cx, live.request.stream, q, at)
+    }
+
+    /// A synchronous request has come and may yet be merged: its stream gets a queue of its own again, if its turn with others is over,
+    /// and one that is new is merged with that of a stream that has just begun (Linux: `bfq_init_rq`).
+    #[cold]
+    pub(super) fn come_to_queue(&mut self, cx: &mut Cx, request: u32) -> u32 {
+        let id = cx.table.requests[request].request.stream;
         let stream = id.index;
         let mut q = self.members.sync_queue(stream);
         let sharing = self.queue(q).sharing;
@@ -159,7 +167,10 @@ impl Bfq {
         if sharing.users == 1 {
             sharing.owner = stream;
         }
-        self.redirect(cx, id, q, at)
+        if self.cooperation.stable.is_on && self.queue(q).sharing.created.is_none() {
+            q = self.merge_stably(cx, id, q);
+        }
+        q
     }
 
     /// The queue that a stream with a request that begins there goes to from `q`.
@@ -182,6 +193,10 @@ impl Bfq {
         let q = self.queue_of(request, &cx.table);
         if !self.cooperation.is_on || !self.queue(q).sync {
             return q;
+        }
+        if self.cooperation.stable.is_on && self.queue(q).sharing.created.is_none() {
+            // In Linux it has none yet.
+            return NIL;
         }
         let request = &cx.table.requests[request].request;
         let at = Place {

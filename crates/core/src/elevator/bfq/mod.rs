@@ -393,6 +393,13 @@ impl Schedule for Bfq {
         }
     }
 
+    fn arrive(&mut self, cx: &mut Cx, request: u32) {
+        let q = self.queue_of(request, &cx.table);
+        if self.cooperation.is_on && self.queue(q).sync {
+            self.come_to_queue(cx, request);
+        }
+    }
+
     fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
         self.find_command(cx, request)
     }

@@ -139,7 +139,8 @@ impl Bfq {
         }
     }
 
+    /// The drive is flash that queues, or may: it is taken to until it was seen not to (Linux: `nonrot_with_queueing`).
     fn flash_queues(&self) -> bool {
-        !self.rotational && self.queueing.is_certain()
+        !self.rotational && !self.queueing.is_absent()
     }
 }
