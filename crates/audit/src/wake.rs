@@ -74,10 +74,14 @@ impl Auditor for Wakes {
     }
 }
 
-/// The contract elevator, with something in the drive, decides by the time that has passed; it is asked again at the next
-/// completion.
+/// The elevators `contract` and `mq-deadline`, with something in the drive, decide by the time that has passed; they are asked again at
+/// the next completion.
 fn may_change_its_mind(model: &Model) -> bool {
-    matches!(model.config.elevator, elevator::Config::Contract(_)) && model.in_flight > 0
+    let by_time = matches!(
+        model.config.elevator,
+        elevator::Config::Contract(_) | elevator::Config::MqDeadline(_)
+    );
+    by_time && model.in_flight > 0
 }
 
 /// Whether there is a live request that is not on hold.

@@ -4,7 +4,7 @@
 mod load;
 
 use load::Load;
-use weir_core::elevator::{Config, bfq, contract};
+use weir_core::elevator::{Config, KINDS};
 use weir_core::merge;
 
 fn allocations(elevator: Config, merge: merge::Config, streams: u32, groups: u32) -> u64 {
@@ -27,20 +27,17 @@ fn what_is_allocated_is_counted() {
 #[test]
 fn a_request_allocates_nothing() {
     for (streams, groups) in [(16, 16), (512, 512)] {
-        let bfq = || Config::Bfq(bfq::Config::default());
-        let elevators = [
-            (Config::None, merge::Config::OFF),
-            (bfq(), merge::Config::OFF),
-            (
-                Config::Contract(contract::Config::default()),
-                merge::Config::OFF,
-            ),
-            (Config::None, merge::Config::LINUX),
-            (bfq(), merge::Config::LINUX),
-        ];
-        for (elevator, merge) in elevators {
-            let name = format!("{elevator:?}, {merge:?}");
-            let count = allocations(elevator, merge, streams, groups);
+        for kind in KINDS {
+            let elevator = (kind.default)();
+            let name = kind.name;
+            if elevator.merges() {
+                let count = allocations(elevator.clone(), merge::Config::LINUX, streams, groups);
+                assert_eq!(
+                    count, 0,
+                    "{streams} streams, {groups} groups, {name}, merging"
+                );
+            }
+            let count = allocations(elevator, merge::Config::OFF, streams, groups);
             assert_eq!(count, 0, "{streams} streams, {groups} groups, {name}");
         }
     }

@@ -3,7 +3,14 @@
 use crate::svg::Ink;
 
 /// The policies with a look of their own; all others share one.
-const NAMES: [&str; 5] = ["none", "io.latency", "bfq-linux", "bfq", "contract"];
+const NAMES: [&str; 6] = [
+    "none",
+    "io.latency",
+    "bfq-linux",
+    "bfq",
+    "contract",
+    "mq-deadline",
+];
 
 /// The colour of a policy.
 pub fn ink(policy: &str) -> Ink {

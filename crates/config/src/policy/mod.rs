@@ -70,7 +70,7 @@ impl Controller {
 /// Controllers and elevators of Linux that Weir does not have yet: refused by name.
 pub(crate) const MISSING_CONTROLLERS: &[&str] = &["io.low", "io.cost"];
 /// Likewise.
-pub(crate) const MISSING_ELEVATORS: &[&str] = &["mq-deadline", "kyber", "cfq"];
+pub(crate) const MISSING_ELEVATORS: &[&str] = &["kyber", "cfq"];
 
 impl Policy {
     /// First come, first served.
@@ -153,6 +153,7 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "policies":
     "none"
     "bfq-linux"
     "bfq"
+    "mq-deadline"
     "contract"
     "io.latency"
 };

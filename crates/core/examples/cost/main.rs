@@ -2,7 +2,7 @@
 //! levels of groups, on a drive that answers so many requests at a time.
 //!
 //! ```text
-//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        none, bfq or contract; none+merge or bfq+merge: what is near is merged
+//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        an elevator by its name; NAME+merge: what is near is merged
 //! ```
 //!
 //! Prints the requests done. Run it under `valgrind --tool=callgrind` (or `perf stat`) with two numbers of requests: the
@@ -13,8 +13,7 @@ mod load;
 
 use load::Load;
 use std::process::ExitCode;
-use weir_core::elevator::{self, bfq, contract};
-use weir_core::merge;
+use weir_core::{elevator, merge};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,22 +22,24 @@ fn main() -> ExitCode {
         Some(name) => (name, merge::Config::LINUX),
         None => (name, merge::Config::OFF),
     };
-    let elevator = match name {
-        "none" => elevator::Config::None,
-        "bfq" => elevator::Config::Bfq(bfq::Config::default()),
-        "contract" => elevator::Config::Contract(contract::Config::default()),
-        _ => return usage(),
+    let Some(kind) = elevator::find(name) else {
+        return usage();
     };
     let numbers: Vec<u32> = args[1..].iter().filter_map(|a| a.parse().ok()).collect();
     let [streams, groups, batch, requests] = numbers[..] else {
         return usage();
     };
-    let mut load = Load::new(elevator, merge, streams.max(1), groups);
+    let mut load = Load::new((kind.default)(), merge, streams.max(1), groups);
     println!("{}", load.run(batch as usize, u64::from(requests)));
     ExitCode::SUCCESS
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: cost none|bfq|contract|none+merge|bfq+merge STREAMS GROUPS BATCH REQUESTS");
+    let all = elevator::KINDS.iter();
+    let merging = all.clone().filter(|kind| (kind.default)().merges());
+    let mut names: Vec<String> = all.map(|kind| kind.name.to_owned()).collect();
+    names.extend(merging.map(|kind| format!("{}+merge", kind.name)));
+    let names = names.join("|");
+    eprintln!("usage: cost {names} STREAMS GROUPS BATCH REQUESTS");
     ExitCode::FAILURE
 }

@@ -3,6 +3,7 @@
 pub mod bfq;
 pub(crate) mod common;
 pub mod contract;
+pub mod mq_deadline;
 mod none;
 mod schedule;
 
@@ -25,6 +26,8 @@ pub enum Config {
     Bfq(bfq::Config),
     /// Keeps contracts: min, share, class, tenants.
     Contract(contract::Config),
+    /// Linux's mq-deadline.
+    MqDeadline(mq_deadline::Config),
 }
 
 /// An elevator as people choose it: by name.
@@ -75,6 +78,15 @@ pub const KINDS: &[Kind] = &[
         keeps_class: true,
         default: || Config::Contract(contract::Config::default()),
     },
+    Kind {
+        name: "mq-deadline",
+        about: "Linux's deadlines: in order of position, reads before writes, what is overdue first",
+        code: 3,
+        keeps_min: false,
+        share_max: None,
+        keeps_class: false,
+        default: || Config::MqDeadline(mq_deadline::Config::default()),
+    },
 ];
 
 /// The elevator of that name.
@@ -96,6 +108,9 @@ impl AnyElevator {
             Config::Bfq(config) => Self::Other(Box::new(bfq::Bfq::new(config, table))),
             Config::Contract(config) => {
                 Self::Other(Box::new(contract::Elevator::new(config, table)))
+            }
+            Config::MqDeadline(config) => {
+                Self::Other(Box::new(mq_deadline::MqDeadline::new(config, table)))
             }
         }
     }
@@ -174,6 +189,7 @@ impl Config {
             Self::None => 0,
             Self::Bfq(_) => 1,
             Self::Contract(_) => 2,
+            Self::MqDeadline(_) => 3,
         };
         let kind = KINDS.iter().find(|kind| kind.code == code);
         kind.expect("every elevator is in the list, as a test shows")
@@ -185,6 +201,7 @@ impl Config {
             Self::None => None,
             Self::Bfq(config) => Some(config),
             Self::Contract(config) => Some(config),
+            Self::MqDeadline(config) => Some(config),
         }
     }
 
@@ -194,12 +211,13 @@ impl Config {
             Self::None => None,
             Self::Bfq(config) => Some(config),
             Self::Contract(config) => Some(config),
+            Self::MqDeadline(config) => Some(config),
         }
     }
 
     /// True if requests may be merged under this elevator. `contract` cuts and orders requests by what is promised for each.
     pub const fn merges(&self) -> bool {
-        matches!(self, Self::None | Self::Bfq(_))
+        matches!(self, Self::None | Self::Bfq(_) | Self::MqDeadline(_))
     }
 
     /// Checks the tunables.

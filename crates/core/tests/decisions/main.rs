@@ -12,7 +12,7 @@ mod scenes;
 
 use std::path::Path;
 
-use weir_core::elevator::{Config, bfq, contract};
+use weir_core::elevator::KINDS;
 
 /// Compares what was decided with its table.
 fn check(name: &str, found: &str) {
@@ -65,6 +65,8 @@ tables! {
     bfq_flash_player
     bfq_flash_groups
     bfq_strict
+    mq_deadline_flash
+    mq_deadline_disk
     contract_flash_promises
     contract_flash_requests
     contract_flash_shares
@@ -78,15 +80,10 @@ tables! {
 
 #[test]
 fn churn() {
-    let bfq = || Config::Bfq(bfq::Config::default());
-    let contract = || Config::Contract(contract::Config::default());
-    for (name, elevator, kind) in [
-        ("churn-none", Config::None, churn::Kind::Anywhere),
-        ("churn-bfq", bfq(), churn::Kind::Anywhere),
-        ("churn-bfq-files", bfq(), churn::Kind::Files),
-        ("churn-contract", contract(), churn::Kind::Anywhere),
-        ("churn-contract-files", contract(), churn::Kind::Files),
-    ] {
-        check(name, &churn::of(name, elevator, kind));
+    for elevator in KINDS {
+        for (behind, kind) in [("", churn::Kind::Anywhere), ("-files", churn::Kind::Files)] {
+            let name = format!("churn-{}{behind}", elevator.name);
+            check(&name, &churn::of(&name, (elevator.default)(), kind));
+        }
     }
 }

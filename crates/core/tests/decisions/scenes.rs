@@ -1,6 +1,6 @@
 //! The scenes: each shows one or two rules of its policy at work.
 
-use weir_core::elevator::{self, bfq, contract};
+use weir_core::elevator::{self, bfq, contract, mq_deadline};
 use weir_core::{
     Capacity, Class, Contract, DriveShape, Flags, GroupId, Limits, Max, Op, Priority,
     PriorityClass, ROOT, Span,
@@ -72,6 +72,10 @@ fn bfq(says: &'static str, name: &'static str, change: impl FnOnce(&mut bfq::Con
 fn contract(says: &'static str, name: &'static str) -> Scene {
     let config = elevator::Config::Contract(contract::Config::default());
     scene(name, says, config)
+}
+
+fn mq_deadline(says: &'static str, name: &'static str, config: mq_deadline::Config) -> Scene {
+    scene(name, says, elevator::Config::MqDeadline(config))
 }
 
 const G1: GroupId = GroupId(1);
@@ -225,6 +229,79 @@ pub(crate) fn latency_delays() -> Scene {
             "latency-delays",
             "none with io.latency: a misses 900 us until c and d, d's metadata aside, are down to one request and pause",
             elevator::Config::None,
+        )
+    }
+}
+
+pub(crate) fn mq_deadline_flash() -> Scene {
+    Scene {
+        shape: DriveShape {
+            tags: 4,
+            ..flash(500_000_000)
+        },
+        clients: vec![
+            READER.of(ROOT, 0),
+            Client {
+                depth: 24,
+                length: 4096,
+                ..RANDOM.of(ROOT, 1)
+            },
+            Client {
+                depth: 24,
+                length: 16 << 10,
+                place: Place::Random,
+                ..WRITER.of(ROOT, 2)
+            },
+        ],
+        millis: 100,
+        ..mq_deadline(
+            "mq-deadline: readers and a writer; reads are due after 2 ms and writes after 8",
+            "mq-deadline-flash",
+            mq_deadline::Config {
+                read_expire: Span::from_millis(2),
+                write_expire: Span::from_millis(8),
+                fifo_batch: 8,
+                ..mq_deadline::Config::default()
+            },
+        )
+    }
+}
+
+pub(crate) fn mq_deadline_disk() -> Scene {
+    let of = |class| Priority { class, level: 4 };
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        clients: vec![
+            Client {
+                depth: 16,
+                ..RANDOM.of(ROOT, 0)
+            },
+            Client {
+                depth: 16,
+                ..WRITER.of(ROOT, 4)
+            },
+            Client {
+                priority: of(PriorityClass::Idle),
+                depth: 4,
+                ..RANDOM.of(ROOT, 8)
+            },
+            Client {
+                priority: of(PriorityClass::Realtime),
+                from: 400,
+                until: 800,
+                depth: 2,
+                ..RANDOM.of(ROOT, 12)
+            },
+        ],
+        millis: 1_200,
+        ..mq_deadline(
+            "mq-deadline: c is idle, and d, for a while, realtime; what has waited for 200 ms goes before both",
+            "mq-deadline-disk",
+            mq_deadline::Config {
+                prio_aging_expire: Span::from_millis(200),
+                ..mq_deadline::Config::default()
+            },
         )
     }
 }

@@ -187,14 +187,15 @@ impl LineChart {
 }
 
 fn class(line: &Line) -> &'static str {
-    const STRONG: [&str; 6] = ["", "dash1", "dash2", "dash3", "dash4", "dash5"];
-    const THIN: [&str; 6] = [
+    const STRONG: [&str; 7] = ["", "dash1", "dash2", "dash3", "dash4", "dash5", "dash6"];
+    const THIN: [&str; 7] = [
         "thin",
         "thin dash1",
         "thin dash2",
         "thin dash3",
         "thin dash4",
         "thin dash5",
+        "thin dash6",
     ];
     let all = if line.quiet { THIN } else { STRONG };
     all[line.dash.min(all.len() - 1)]

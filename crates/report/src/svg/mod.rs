@@ -42,7 +42,7 @@ impl Ink {
 
     /// The colour of a policy, by its index; all beyond the last have the last one's.
     pub(crate) fn policy(place: usize) -> Self {
-        const ALL: [&str; 6] = ["ink0", "ink1", "ink2", "ink3", "ink4", "ink5"];
+        const ALL: [&str; 7] = ["ink0", "ink1", "ink2", "ink3", "ink4", "ink5", "ink6"];
         Self(ALL[place.min(ALL.len() - 1)])
     }
 

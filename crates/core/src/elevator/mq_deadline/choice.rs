@@ -1,0 +1,91 @@
+//! Which request goes next.
+
+use super::queue::{Direction, Queue};
+use super::{MqDeadline, PRIORITIES};
+use crate::time::{Instant, Span};
+
+impl MqDeadline {
+    /// The request of which a piece is sent now (Linux: `dd_dispatch_request`).
+    pub(super) fn choose(&mut self, now: Instant) -> Option<u32> {
+        if let Some(request) = self.choose_aged(now) {
+            return Some(request);
+        }
+        for priority in 0..PRIORITIES {
+            let request = self.choose_at(priority, now, Span::ZERO);
+            if request.is_some() || self.is_busy(priority) {
+                return request;
+            }
+        }
+        None
+    }
+
+    /// A request that higher priorities have kept waiting for too long (Linux: `dd_dispatch_prio_aged_requests`).
+    fn choose_aged(&mut self, now: Instant) -> Option<u32> {
+        let busy = (0..PRIORITIES).filter(|&p| self.is_busy(p)).count();
+        if busy < 2 {
+            return None;
+        }
+        let age = self.config.prio_aging_expire;
+        (1..PRIORITIES).find_map(|priority| self.choose_at(priority, now, age))
+    }
+
+    /// A request of this priority that has waited for `age` at least; a batch may have begun or ended even where it has not, as in
+    /// Linux (`__dd_dispatch_request`).
+    fn choose_at(&mut self, priority: usize, now: Instant, age: Span) -> Option<u32> {
+        let queue = self.queues[priority];
+        let request = match queue.next(self.direction) {
+            Some(next) if self.sent < self.config.fifo_batch => next,
+            _ => self.begin_batch(&queue, now)?,
+        };
+        (self.waiting.entered(request) + age <= now).then_some(request)
+    }
+
+    /// Chooses the direction of a new batch, and where it begins.
+    fn begin_batch(&mut self, queue: &Queue, now: Instant) -> Option<u32> {
+        let (reads, writes) = (
+            queue.oldest(Direction::Read),
+            queue.oldest(Direction::Write),
+        );
+        let direction = match (reads, writes) {
+            (None, None) => return None,
+            (Some(_), None) => Direction::Read,
+            (Some(_), Some(_)) if self.reads_go_first() => Direction::Read,
+            (_, Some(_)) => Direction::Write,
+        };
+        if direction == Direction::Write {
+            self.starved = 0;
+        }
+        let oldest = queue.oldest(direction)?;
+        let request = match queue.next(direction) {
+            Some(next) if !self.is_overdue(oldest, direction, now) => next,
+            _ => oldest,
+        };
+        self.direction = direction;
+        self.sent = 0;
+        Some(request)
+    }
+
+    /// Both directions wait: reads go first, so many times.
+    fn reads_go_first(&mut self) -> bool {
+        let first = self.starved < self.config.writes_starved;
+        self.starved += 1;
+        first
+    }
+
+    /// Linux: `deadline_check_fifo`.
+    fn is_overdue(&self, oldest: u32, direction: Direction, now: Instant) -> bool {
+        let expire = match direction {
+            Direction::Read => self.config.read_expire,
+            Direction::Write => self.config.write_expire,
+        };
+        self.waiting.entered(oldest) + expire <= now
+    }
+
+    /// A piece of a request goes to the drive.
+    pub(super) fn send(&mut self, request: u32, last: bool) {
+        let priority = self.waiting.priority(request);
+        (self.waiting).sent(&mut self.queues[priority], request, last);
+        self.in_drive[priority] += 1;
+        self.sent += 1;
+    }
+}

@@ -1,0 +1,145 @@
+//! `mq-deadline`: requests by position, one direction at a time, with a deadline for each (Linux: `block/mq-deadline.c` of 6.1).
+//!
+//! Reads and writes wait apart, at each of three priorities. The elevator sends a *batch* of one direction in order of position, then
+//! decides anew: reads first, but writes once reads have gone first `writes_starved` times. A batch begins where the one before it
+//! ended, or with the oldest request if that has waited longer than its deadline. A lower priority is served only while nothing of a
+//! higher one waits or is in the drive, except requests that have waited for `prio_aging_expire`.
+//!
+//! The rules are in [`choice`], what waits in [`queue`], who may have a scheduler tag in [`depth`].
+
+mod choice;
+mod config;
+mod depth;
+mod join;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+
+use super::{Next, Schedule};
+use crate::cx::Cx;
+use crate::id::Tag;
+use crate::merge::{Join, Side};
+use crate::request::Op;
+use crate::stream::PriorityClass;
+use crate::table::Table;
+use depth::Depth;
+use queue::{Direction, Queue, Waiting};
+
+/// Priorities, the highest first (Linux: `enum dd_prio`).
+const PRIORITIES: usize = 3;
+
+/// The elevator (Linux: `struct deadline_data`).
+#[derive(Debug)]
+pub(crate) struct MqDeadline {
+    config: Config,
+    waiting: Waiting,
+    /// What waits at each priority.
+    queues: [Queue; PRIORITIES],
+    /// Pieces in the drive of each priority.
+    in_drive: [u32; PRIORITIES],
+    /// The direction of the batch that goes on, and how much of it has been sent.
+    direction: Direction,
+    sent: u32,
+    /// How often reads went first while writes waited.
+    starved: u32,
+    depth: Depth,
+}
+
+impl MqDeadline {
+    pub(super) fn new(config: &Config, table: &Table) -> Self {
+        Self {
+            waiting: Waiting::new(table.requests.capacity()),
+            queues: [Queue::EMPTY; PRIORITIES],
+            in_drive: [0; PRIORITIES],
+            direction: Direction::Read,
+            sent: 0,
+            starved: 0,
+            depth: Depth::new(table, config),
+            config: *config,
+        }
+    }
+
+    /// Something of this priority waits or is in the drive (Linux: `dd_queued`).
+    fn is_busy(&self, priority: usize) -> bool {
+        self.in_drive[priority] > 0 || !self.queues[priority].is_empty()
+    }
+}
+
+/// Which priority a request has (Linux: `ioprio_class_to_prio`).
+fn priority_of(request: u32, table: &Table) -> usize {
+    let stream = table.requests[request].request.stream.index;
+    match table.streams[stream].spec.priority.class {
+        PriorityClass::Realtime => 0,
+        PriorityClass::BestEffort => 1,
+        PriorityClass::Idle => 2,
+    }
+}
+
+impl Schedule for MqDeadline {
+    /// Linux: `dd_insert_request`.
+    fn insert(&mut self, cx: &mut Cx, request: u32) {
+        let live = &cx.table.requests[request];
+        let priority = priority_of(request, &cx.table);
+        let queue = &mut self.queues[priority];
+        (self.waiting).insert(queue, cx.now, request, priority as u8, live);
+    }
+
+    fn remove(&mut self, _cx: &mut Cx, request: u32) {
+        let priority = self.waiting.priority(request);
+        (self.waiting).remove(&mut self.queues[priority], request);
+    }
+
+    /// Linux: `dd_dispatch_request`.
+    fn next(&mut self, cx: &mut Cx) -> Next {
+        let Some(request) = self.choose(cx.now) else {
+            return Next::Nothing;
+        };
+        let (bytes, last) = cx.table.piece(request);
+        self.send(request, last);
+        Next::Take { request, bytes }
+    }
+
+    fn limits_tags(&self) -> bool {
+        self.depth.is_limited()
+    }
+
+    /// Linux: `dd_limit_depth`.
+    fn may_tag(&self, request: u32, table: &Table) -> bool {
+        self.depth.allows(&table.requests[request].request)
+    }
+
+    fn tagged(&mut self, cx: &mut Cx, request: u32) {
+        self.depth.tagged(&cx.table.requests[request].request);
+    }
+
+    fn untagged(&mut self, cx: &mut Cx, request: u32) {
+        self.depth.untagged(&cx.table.requests[request].request);
+    }
+
+    /// Linux: `dd_finish_request`, for each piece as if it were a request of its own.
+    fn complete(&mut self, cx: &mut Cx, tag: Tag) {
+        let piece = cx.table.pieces.last(tag);
+        // Flushes never came through here.
+        if piece.op != Op::Flush {
+            self.in_drive[self.waiting.priority(piece.request)] -= 1;
+        }
+    }
+
+    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
+        self.find_command(cx, request)
+    }
+
+    fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
+        self.command_grown(cx, leader, side);
+    }
+
+    fn neighbour(&self, leader: u32, side: Side) -> Option<u32> {
+        self.waiting.neighbour(leader, side)
+    }
+
+    fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {
+        self.command_absorbed(by, request);
+    }
+}

@@ -1,0 +1,207 @@
+//! What waits: by position and by age, reads and writes apart.
+
+use crate::elevator::common::seek::Place;
+use crate::list::{Links, List, NIL};
+use crate::merge::Side;
+use crate::request::Op;
+use crate::table::Live;
+use crate::time::Instant;
+use crate::tree::{Sorted, Tree};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Which way data goes (Linux: `enum dd_data_dir`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Direction {
+    Read,
+    /// Everything that changes the drive.
+    Write,
+}
+
+impl Direction {
+    pub(super) fn of(op: Op) -> Self {
+        if op.is_read() {
+            Self::Read
+        } else {
+            Self::Write
+        }
+    }
+}
+
+/// The requests of one direction (Linux: `fifo_list`, `sort_list` and `next_rq` of `struct dd_per_prio`).
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    sorted: Tree,
+    fifo: List,
+    /// The one behind that was sent last, by position, or [`NIL`]: the batch goes on with it.
+    next: u32,
+}
+
+/// The requests of one priority (Linux: `struct dd_per_prio`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue {
+    lanes: [Lane; 2],
+}
+
+impl Queue {
+    pub(super) const EMPTY: Self = Self {
+        lanes: [Lane {
+            sorted: Tree::EMPTY,
+            fifo: List::EMPTY,
+            next: NIL,
+        }; 2],
+    };
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.fifo.is_empty())
+    }
+
+    /// The request with which a batch of this direction goes on (Linux: `deadline_next_request`).
+    pub(super) fn next(&self, direction: Direction) -> Option<u32> {
+        let next = self.lane(direction).next;
+        (next != NIL).then_some(next)
+    }
+
+    /// The oldest request of this direction (Linux: `deadline_fifo_request`).
+    pub(super) fn oldest(&self, direction: Direction) -> Option<u32> {
+        self.lane(direction).fifo.first()
+    }
+
+    fn lane(&self, direction: Direction) -> &Lane {
+        &self.lanes[direction as usize]
+    }
+
+    fn lane_mut(&mut self, direction: Direction) -> &mut Lane {
+        &mut self.lanes[direction as usize]
+    }
+}
+
+/// A request that waits, or of which something is in the drive.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    entered: Instant,
+    direction: Direction,
+    priority: u8,
+}
+
+/// The links of all queues.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    sorted: Sorted,
+    fifo: Links,
+    items: Vec<Item>,
+}
+
+impl Waiting {
+    pub(super) fn new(requests: u32) -> Self {
+        let unused = Item {
+            entered: Instant::ZERO,
+            direction: Direction::Read,
+            priority: 0,
+        };
+        Self {
+            sorted: Sorted::new(requests),
+            fifo: Links::new(requests),
+            items: vec![unused; requests as usize],
+        }
+    }
+
+    /// When the request entered. What was split at a stage before counts from then for each of its parts.
+    pub(super) fn entered(&self, request: u32) -> Instant {
+        self.items[request as usize].entered
+    }
+
+    /// The queue that it belongs to, as long as it waits or a piece of it is in the drive.
+    pub(super) fn priority(&self, request: u32) -> usize {
+        self.items[request as usize].priority.into()
+    }
+
+    /// A request enters (Linux: `deadline_add_rq_rb`, `dd_insert_request`).
+    pub(super) fn insert(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        request: u32,
+        priority: u8,
+        live: &Live,
+    ) {
+        let direction = Direction::of(live.request.op);
+        self.items[request as usize] = Item {
+            entered: now,
+            direction,
+            priority,
+        };
+        let lane = queue.lane_mut(direction);
+        (self.sorted).insert(&mut lane.sorted, request, position(live), 0);
+        self.fifo.push_back(&mut lane.fifo, request);
+    }
+
+    /// A request leaves undispatched; a batch that was to go on with it goes on behind it (Linux: `deadline_remove_request`).
+    pub(super) fn remove(&mut self, queue: &mut Queue, request: u32) {
+        let after = self.sorted.next(request).unwrap_or(NIL);
+        let lane = queue.lane_mut(self.items[request as usize].direction);
+        if lane.next == request {
+            lane.next = after;
+        }
+        self.sorted.remove(&mut lane.sorted, request);
+        self.fifo.remove(&mut lane.fifo, request);
+    }
+
+    /// A request of this direction that begins there.
+    pub(super) fn at(&self, queue: &Queue, direction: Direction, start: Place) -> Option<u32> {
+        let tree = &queue.lane(direction).sorted;
+        let found = self.sorted.last_up_to(tree, start.key())?;
+        (self.sorted.key(found) == start.key()).then_some(found)
+    }
+
+    /// The request behind one or before it, in order of position.
+    pub(super) fn neighbour(&self, request: u32, side: Side) -> Option<u32> {
+        match side {
+            Side::Back => self.sorted.next(request),
+            Side::Front => self.sorted.prev(request),
+        }
+    }
+
+    /// A request begins elsewhere now. If a batch was to go on with it, it still is.
+    pub(super) fn moved(&mut self, queue: &mut Queue, request: u32, live: &Live) {
+        let lane = queue.lane_mut(self.items[request as usize].direction);
+        self.sorted.remove(&mut lane.sorted, request);
+        (self.sorted).insert(&mut lane.sorted, request, position(live), 0);
+    }
+
+    /// A request becomes part of another of its queue, which is as old from now on as the older of the two.
+    pub(super) fn inherit_age(&mut self, queue: &mut Queue, by: u32, request: u32) {
+        let Item {
+            entered, direction, ..
+        } = self.items[request as usize];
+        if entered < self.entered(by) {
+            self.items[by as usize].entered = entered;
+            let lane = queue.lane_mut(direction);
+            self.fifo.remove(&mut lane.fifo, by);
+            self.fifo.insert_before(&mut lane.fifo, request, by);
+        }
+    }
+
+    /// A piece of a request was sent. What is left of it lies right behind, so a batch goes on with that; behind the last piece it
+    /// goes on with the next by position (Linux: `deadline_move_request`). The other direction goes on later where it was.
+    pub(super) fn sent(&mut self, queue: &mut Queue, request: u32, last: bool) {
+        let direction = self.items[request as usize].direction;
+        if last {
+            let after = self.sorted.next(request).unwrap_or(NIL);
+            self.remove(queue, request);
+            queue.lane_mut(direction).next = after;
+        } else {
+            queue.lane_mut(direction).next = request;
+        }
+    }
+}
+
+/// Orders requests by position: by space, then by sector.
+fn position(live: &Live) -> u64 {
+    let offset = live.request.offset + u64::from(live.issued);
+    let place = Place {
+        space: live.request.space,
+        sector: offset / 512,
+    };
+    place.key()
+}

@@ -1,0 +1,208 @@
+//! A drive with some places, each of which takes the same time for any command, and clients in front of it.
+//!
+//! As Linux does with a drive that has no budgets, the layer may be given a tag more than there are places: Linux pulls a request
+//! out of the elevator before it finds out that there is no tag for it, and keeps it aside until there is one.
+
+use super::super::Config;
+use crate::layer::{Config as LayerConfig, Layer, Output};
+use crate::shape::{DriveShape, Limits};
+use crate::{
+    Completion, Edit, Flags, Instant, Op, Priority, PriorityClass, ROOT, Request, SpaceId,
+    StreamId, StreamSpec, Tag, control, elevator, merge,
+};
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+pub(super) const BLOCK: u32 = 4096;
+const SPACE: u64 = 64 << 30;
+
+/// What goes to the drive: cookie, offset in blocks, blocks.
+pub(super) type Sent = (u64, u64, u32);
+
+pub(super) struct Host {
+    pub(super) layer: Layer,
+    /// Nanoseconds that a command takes.
+    service: u64,
+    /// Commands that are served at a time.
+    places: usize,
+    /// The layer's clock goes in ticks of so many nanoseconds.
+    tick: u64,
+    pub(super) now: u64,
+    in_drive: VecDeque<(u64, Tag, u64)>,
+    /// Pulled, and waiting for a place.
+    ahead: VecDeque<(Tag, u64)>,
+    /// Everything sent so far.
+    pub(super) sent: Vec<Sent>,
+    /// Cookies and waits in nanoseconds of what has been answered since the last look.
+    pub(super) done: Vec<(u64, u64)>,
+}
+
+impl Host {
+    /// A drive with `places` places, commands of at most 16 blocks; `nr_requests` scheduler tags.
+    pub(super) fn new(config: &Config, places: u16, nr_requests: u32, service: u64) -> Self {
+        Self::pulling_ahead(config, (places, 0), nr_requests, (service, 1))
+    }
+
+    /// As [`Self::new`], with a drive that pulls so many requests ahead; service and tick of the layer's clock in nanoseconds.
+    pub(super) fn pulling_ahead(
+        config: &Config,
+        (places, ahead): (u16, u16),
+        nr_requests: u32,
+        (service, tick): (u64, u64),
+    ) -> Self {
+        let layer = layer(config, places + ahead, nr_requests);
+        Self {
+            layer,
+            service,
+            places: places.into(),
+            tick,
+            now: 0,
+            in_drive: VecDeque::new(),
+            ahead: VecDeque::new(),
+            sent: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    pub(super) fn open(&mut self, class: PriorityClass) -> StreamId {
+        open(&mut self.layer, class)
+    }
+
+    /// Blocks from `block` on.
+    pub(super) fn submit(
+        &mut self,
+        stream: StreamId,
+        op: Op,
+        block: u64,
+        blocks: u32,
+        cookie: u64,
+    ) {
+        let request = Request {
+            stream,
+            space: SpaceId(0),
+            op,
+            flags: if op.is_read() {
+                Flags::NONE
+            } else {
+                Flags::SYNC
+            },
+            offset: block * u64::from(BLOCK),
+            length: blocks * BLOCK,
+            cookie,
+        };
+        self.layer.submit(self.at(), &[request]).unwrap();
+    }
+
+    /// Sends what may be sent.
+    pub(super) fn poll(&mut self) {
+        let mut out = Vec::new();
+        self.layer.poll(self.at(), &mut out);
+        for output in out {
+            match output {
+                Output::Dispatch(d) => {
+                    let block = u64::from(BLOCK);
+                    self.sent
+                        .push((d.cookie, d.offset / block, d.length / BLOCK));
+                    self.ahead.push_back((d.tag, d.cookie));
+                }
+                Output::Done(d) => {
+                    let waited = self.now.saturating_sub(d.submitted.as_nanos());
+                    self.done.push((d.cookie, waited));
+                }
+                Output::Pause(_) | Output::Resume(_) => {}
+            }
+        }
+        self.begin();
+    }
+
+    /// What was pulled takes the free places.
+    fn begin(&mut self) {
+        while self.in_drive.len() < self.places
+            && let Some((tag, cookie)) = self.ahead.pop_front()
+        {
+            self.in_drive
+                .push_back((self.now + self.service, tag, cookie));
+        }
+    }
+
+    /// Lets the drive end its next command, and others that end with it. False if it has none.
+    pub(super) fn step(&mut self) -> bool {
+        let ended = self.end();
+        self.poll();
+        !ended.is_empty()
+    }
+
+    /// As [`Self::step`], without sending anything yet; the cookies of the commands that ended.
+    pub(super) fn end(&mut self) -> Vec<u64> {
+        let mut ended = Vec::new();
+        let Some(&(at, ..)) = self.in_drive.front() else {
+            return ended;
+        };
+        self.now = at;
+        while let Some(&(_, tag, cookie)) = self.in_drive.front().filter(|(end, ..)| *end == at) {
+            self.in_drive.pop_front();
+            self.layer.complete(self.at(), &[Completion::ok(tag)]);
+            ended.push(cookie);
+        }
+        ended
+    }
+
+    /// Runs until nothing is left; the cookies in the order in which they were sent.
+    pub(super) fn drain(&mut self) -> Vec<u64> {
+        self.poll();
+        while self.step() {}
+        self.sent.iter().map(|sent| sent.0).collect()
+    }
+
+    fn at(&self) -> Instant {
+        Instant::from_nanos(self.now - self.now % self.tick)
+    }
+}
+
+/// A layer with this elevator in front of a drive with so many tags; so many scheduler tags.
+pub(super) fn layer(config: &Config, tags: u16, nr_requests: u32) -> Layer {
+    layer_that(config, tags, nr_requests, merge::Config::OFF)
+}
+
+/// As [`layer`], with requests merged or not.
+pub(super) fn layer_that(
+    config: &Config,
+    tags: u16,
+    nr_requests: u32,
+    merge: merge::Config,
+) -> Layer {
+    let config = LayerConfig {
+        limits: Limits {
+            scheduler_tags: nr_requests,
+            ..Limits::default()
+        },
+        drive: DriveShape {
+            tags,
+            max_transfer: 16 * BLOCK,
+            ..DriveShape::default()
+        },
+        controllers: control::Config::default(),
+        elevator: elevator::Config::MqDeadline(*config),
+        merge,
+    };
+    let mut layer = Layer::new(config).unwrap();
+    let space = Edit::SetSpace {
+        id: SpaceId(0),
+        size: Some(SPACE),
+    };
+    layer.change(Instant::ZERO, &[space]).unwrap();
+    layer
+}
+
+/// A stream of this priority.
+pub(super) fn open(layer: &mut Layer, class: PriorityClass) -> StreamId {
+    let priority = Priority {
+        class,
+        ..Priority::default()
+    };
+    let spec = StreamSpec {
+        group: ROOT,
+        priority,
+    };
+    layer.open(Instant::ZERO, spec).unwrap()
+}

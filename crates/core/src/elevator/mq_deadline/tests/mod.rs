@@ -1,0 +1,7 @@
+//! Decisions in small, the rates that Linux's own mq-deadline gives, and what must hold whatever comes.
+
+mod host;
+mod linux;
+mod merge;
+mod order;
+mod replay;

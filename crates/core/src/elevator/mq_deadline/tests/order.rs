@@ -1,0 +1,141 @@
+//! In which order requests go.
+
+use super::super::Config;
+use super::host::Host;
+use crate::{Op, PriorityClass, Span, StreamId};
+use PriorityClass::{BestEffort, Idle, Realtime};
+use std::vec;
+use std::vec::Vec;
+
+const MS: u64 = 1_000_000;
+
+/// A drive that takes one command at a time, a millisecond for each, and one client.
+fn one_at_a_time(config: &Config) -> (Host, StreamId) {
+    let mut host = Host::new(config, 1, 64, MS);
+    let stream = host.open(BestEffort);
+    (host, stream)
+}
+
+/// Batches of so many.
+fn batches(fifo_batch: u32) -> Config {
+    Config {
+        fifo_batch,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn a_batch_goes_by_position_from_the_oldest_on_and_then_begins_with_the_oldest_again() {
+    let (mut host, s) = one_at_a_time(&Config::default());
+    for (cookie, block) in [(0, 50), (1, 20), (2, 80), (3, 60), (4, 10)] {
+        host.submit(s, Op::Read, block, 1, cookie);
+    }
+    // 50, 60, 80; then the oldest is at 20, although 10 would be nearer to the beginning.
+    assert_eq!(host.drain(), [0, 3, 2, 1, 4]);
+}
+
+#[test]
+fn reads_go_first_twice_then_writes() {
+    let (mut host, s) = one_at_a_time(&batches(2));
+    for n in 0..6 {
+        host.submit(s, Op::Write, n, 1, 100 + n);
+    }
+    for n in 0..8 {
+        host.submit(s, Op::Read, n, 1, n);
+    }
+    let expected = [0, 1, 2, 3, 100, 101, 4, 5, 6, 7, 102, 103, 104, 105];
+    assert_eq!(host.drain(), expected);
+}
+
+#[test]
+fn an_overdue_request_begins_the_next_batch() {
+    let config = Config {
+        read_expire: Span::from_millis(3),
+        ..batches(2)
+    };
+    let (mut host, s) = one_at_a_time(&config);
+    // The one at 900 goes at once, so the batch stands behind it and ends: the oldest begins the next.
+    host.submit(s, Op::Read, 900, 1, 0);
+    host.poll();
+    for (cookie, block) in [(1, 500), (2, 100), (3, 600), (4, 700), (5, 800)] {
+        host.submit(s, Op::Read, block, 1, cookie);
+    }
+    // 500 and 600 at 1 and 2 ms; at 3 ms the batch is over and 100 is overdue.
+    assert_eq!(host.drain(), [0, 1, 3, 2, 4, 5]);
+}
+
+#[test]
+fn without_expiry_the_batch_after_goes_on_by_position() {
+    let (mut host, s) = one_at_a_time(&batches(2));
+    host.submit(s, Op::Read, 900, 1, 0);
+    host.poll();
+    for (cookie, block) in [(1, 500), (2, 100), (3, 600), (4, 700), (5, 800)] {
+        host.submit(s, Op::Read, block, 1, cookie);
+    }
+    assert_eq!(host.drain(), [0, 1, 3, 4, 5, 2]);
+}
+
+#[test]
+fn a_lower_priority_waits_until_nothing_higher_is_in_the_drive() {
+    let mut host = Host::new(&Config::default(), 2, 64, MS);
+    let (realtime, idle) = (host.open(Realtime), host.open(Idle));
+    host.submit(idle, Op::Read, 0, 1, 10);
+    host.submit(realtime, Op::Read, 5, 1, 0);
+    host.poll();
+    assert_eq!(host.sent, [(0, 5, 1)], "a place is free, and stays so");
+    assert_eq!(host.drain(), [0, 10]);
+}
+
+#[test]
+fn who_has_aged_goes_before_higher_priorities() {
+    let config = Config {
+        prio_aging_expire: Span::from_millis(3),
+        ..Config::default()
+    };
+    let mut host = Host::new(&config, 1, 64, MS);
+    let (realtime, idle) = (host.open(Realtime), host.open(Idle));
+    host.submit(idle, Op::Read, 0, 1, 100);
+    for n in 0..6 {
+        host.submit(realtime, Op::Read, 10 * n, 1, n);
+    }
+    assert_eq!(host.drain(), [0, 1, 2, 100, 3, 4, 5]);
+}
+
+#[test]
+fn the_parts_of_a_long_request_go_one_behind_the_other_and_count_for_the_batch() {
+    let (mut host, s) = one_at_a_time(&batches(3));
+    host.submit(s, Op::Read, 0, 40, 0);
+    host.submit(s, Op::Read, 64, 1, 1);
+    host.submit(s, Op::Write, 0, 1, 2);
+    host.drain();
+    let expected = [(0, 0, 16), (0, 16, 16), (0, 32, 8), (1, 64, 1), (2, 0, 1)];
+    assert_eq!(host.sent, expected);
+}
+
+#[test]
+fn a_batch_goes_on_behind_a_request_that_is_given_up() {
+    let (mut host, s) = one_at_a_time(&Config::default());
+    for n in 0..4 {
+        host.submit(s, Op::Read, n, 1, n);
+    }
+    host.poll();
+    host.layer.cancel(crate::Instant::ZERO, s, 1);
+    assert_eq!(host.drain(), [0, 2, 3]);
+}
+
+#[test]
+fn three_quarters_of_the_tags_are_for_writes() {
+    let mut host = Host::new(&Config::default(), 1, 4, MS);
+    let (writer, reader) = (host.open(BestEffort), host.open(BestEffort));
+    for n in 0..8 {
+        host.submit(writer, Op::Write, n, 1, 100 + n);
+    }
+    host.submit(reader, Op::Read, 50, 1, 0);
+    // The first write is in the drive before the read comes; the read has the tag that writes may not take.
+    host.drain();
+    let read = host.sent.iter().position(|sent| sent.0 == 0);
+    assert_eq!(read, Some(0));
+    let first: Vec<u64> = vec![0, 100, 101, 102];
+    let order: Vec<u64> = host.sent.iter().take(4).map(|sent| sent.0).collect();
+    assert_eq!(order, first);
+}

@@ -1,0 +1,201 @@
+//! In which order Linux sends: traces of its own mq-deadline, decided again.
+//!
+//! Linux 6.1 with `null_blk` (`irqmode=2 completion_nsec=100000 hw_queue_depth=1`, one queue, `nr_requests` and `async_depth` 128), asked by
+//! fio through libaio; the events `block_rq_insert`, `block_rq_issue` and `block_rq_complete`, with times in
+//! ticks of 4 ms, which is what its jiffies count. A line has events of one kind: `t` the tick, `i` requests that enter (priority, direction, block of 4 KiB), `d` those that
+//! go to the drive and `c` those that come back, by number in order of entry; `r`: the queue is run and nothing goes (a worker runs it,
+//! or a write has entered).
+//!
+//! When Linux chose follows from that. It pulls requests out of the elevator when the queue is run, until it has pulled one for which
+//! the drive has no place. That one waits aside and goes first once there is a place, and until then nothing is pulled.
+
+use super::super::Config;
+use super::host::{BLOCK, layer};
+use crate::layer::{Layer, Output};
+use crate::{Completion, Flags, Instant, Op, PriorityClass, Request, SpaceId, Span, StreamId, Tag};
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+const PLACES: usize = 1;
+const TICK: Span = Span::from_millis(4);
+
+/// Where something else was chosen: the number of the dispatch, what Linux sent, and what was chosen.
+type Wrong = (usize, u64, Option<u64>);
+
+struct Replay {
+    layer: Layer,
+    /// A stream of each priority.
+    streams: [StreamId; 3],
+    now: Instant,
+    entered: u64,
+    /// The tag of each request that was pulled.
+    tags: Vec<Option<Tag>>,
+    /// Pulled with a place in the drive, and not sent yet.
+    chosen: VecDeque<u64>,
+    /// Pulled ahead.
+    aside: Option<u64>,
+    in_drive: usize,
+    wrong: Vec<Wrong>,
+    sent: usize,
+}
+
+impl Replay {
+    fn new(config: &Config) -> Self {
+        let mut layer = layer(config, PLACES as u16 + 1, 4096);
+        let streams = [
+            PriorityClass::Realtime,
+            PriorityClass::BestEffort,
+            PriorityClass::Idle,
+        ]
+        .map(|class| super::host::open(&mut layer, class));
+        Self {
+            layer,
+            streams,
+            now: Instant::ZERO,
+            entered: 0,
+            tags: Vec::new(),
+            chosen: VecDeque::new(),
+            aside: None,
+            in_drive: 0,
+            wrong: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    fn insert(&mut self, event: &str) {
+        let (kind, block) = event.split_at(2);
+        let stream = match &kind[..1] {
+            "R" => self.streams[0],
+            "B" => self.streams[1],
+            _ => self.streams[2],
+        };
+        let op = match &kind[1..] {
+            "r" => Op::Read,
+            _ => Op::Write,
+        };
+        let request = Request {
+            stream,
+            space: SpaceId(0),
+            op,
+            flags: Flags::NONE,
+            offset: block.parse::<u64>().unwrap() * u64::from(BLOCK),
+            length: BLOCK,
+            cookie: self.entered,
+        };
+        self.entered += 1;
+        self.tags.push(None);
+        self.layer.submit(self.now, &[request]).unwrap();
+    }
+
+    /// Linux looks for something to send.
+    fn look(&mut self) {
+        if self.aside.is_none() && self.chosen.is_empty() {
+            self.pull();
+        }
+    }
+
+    fn pull(&mut self) {
+        let mut out = Vec::new();
+        self.layer.poll(self.now, &mut out);
+        for output in out {
+            let Output::Dispatch(d) = output else {
+                continue;
+            };
+            self.tags[d.cookie as usize] = Some(d.tag);
+            if self.in_drive + self.chosen.len() < PLACES {
+                self.chosen.push_back(d.cookie);
+            } else {
+                assert_eq!(self.aside.replace(d.cookie), None);
+            }
+        }
+    }
+
+    /// Linux sent this one.
+    fn send(&mut self, request: u64) {
+        self.look();
+        let from_aside = self.chosen.is_empty();
+        let ours = self.chosen.pop_front().or_else(|| self.aside.take());
+        if ours != Some(request) {
+            self.wrong.push((self.sent, request, ours));
+        }
+        self.sent += 1;
+        self.in_drive += 1;
+        if from_aside {
+            self.pull();
+        }
+    }
+
+    fn complete(&mut self, request: u64) {
+        self.in_drive -= 1;
+        let tag = self.tags[request as usize].expect("it went");
+        self.layer.complete(self.now, &[Completion::ok(tag)]);
+    }
+
+    /// Decides the trace again until something else would go.
+    fn run(&mut self, trace: &str) {
+        for line in trace.lines() {
+            let mut words = line.split(' ');
+            let kind = words.next();
+            if kind == Some("r") {
+                self.look();
+            }
+            for word in words {
+                let number = || word.parse::<u64>().unwrap();
+                match kind {
+                    Some("t") => self.now = Instant::ZERO + TICK.times(number()),
+                    Some("i") => self.insert(word),
+                    Some("d") => self.send(number()),
+                    Some("c") => self.complete(number()),
+                    _ => panic!("{line}"),
+                }
+                if !self.wrong.is_empty() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// How the trace went on: what Linux sent where something else was chosen, and how many were sent before.
+fn replay(config: &Config, trace: &str) -> (usize, Vec<Wrong>) {
+    let mut replay = Replay::new(config);
+    replay.run(trace);
+    (replay.sent, replay.wrong)
+}
+
+/// Everything goes in Linux's order; with the default tunables it does not.
+fn check(config: &Config, trace: &str) {
+    let (sent, wrong) = replay(config, trace);
+    assert_eq!(wrong, [], "number, Linux's request, ours");
+    assert!(sent > 1400, "{sent}");
+    assert_ne!(replay(&Config::default(), trace).1, []);
+}
+
+#[test]
+fn two_directions_with_deadlines_that_expire() {
+    let config = Config {
+        read_expire: Span::from_millis(8),
+        write_expire: Span::from_millis(24),
+        ..Config::default()
+    };
+    check(&config, include_str!("linux/two-directions.txt"));
+}
+
+#[test]
+fn three_priorities_that_age() {
+    let config = Config {
+        prio_aging_expire: Span::from_millis(20),
+        ..Config::default()
+    };
+    check(&config, include_str!("linux/three-priorities.txt"));
+}
+
+#[test]
+fn writes_beside_reads_and_another_priority() {
+    let config = Config {
+        fifo_batch: 4,
+        prio_aging_expire: Span::from_millis(100),
+        ..Config::default()
+    };
+    check(&config, include_str!("linux/beside-another.txt"));
+}
