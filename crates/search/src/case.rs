@@ -185,6 +185,17 @@ impl Case {
         case
     }
 
+    /// One client that reads 4 KiB at random places, one request at a time, all over the spaces of the case, for `seconds`: what it
+    /// takes the drive to go elsewhere. `None` without clients.
+    pub fn far_accesses(&self, seconds: u64) -> Option<Self> {
+        let mut case = (!self.clients.is_empty()).then(|| self.alone(0, seconds))?;
+        let client = &mut case.clients[0];
+        client.size = self.clients.iter().map(|c| c.size).sum();
+        client.program = Program::random_reads(4096, 1);
+        client.buffered = false;
+        Some(case)
+    }
+
     /// A capacity that admits everything that is promised at any time: the drive's own figures if they suffice.
     pub fn roomy_capacity(&self) -> Capacity {
         let (bytes, iops) = self.promised();

@@ -156,13 +156,19 @@ const ROWS: &[Row] = &[
     }),
     Row("total / none, median", "1.0", |all| total(all, 500)),
     Row("realtime p99 / alone, median", "2 / 3 / 3", |all| {
-        latency(all, 500)
+        latency(all, |o| &o.latency, 500)
     }),
     Row(
         "realtime p99 / alone, 90th percentile",
         "4 / 8 / 10",
-        |all| latency(all, 900),
+        |all| latency(all, |o| &o.latency, 900),
     ),
+    Row("p99 / max(alone, far), median", "", |all| {
+        latency(all, |o| &o.latency_far, 500)
+    }),
+    Row("p99 / max(alone, far), 90th percentile", "", |all| {
+        latency(all, |o| &o.latency_far, 900)
+    }),
     Row("shares off by > 10 %, of", "<= 1 in 500", |all| {
         let of = all.iter().filter(|o| o.share_off.is_some()).count();
         format!("{} of {of}", count(all, Failure::Share))
@@ -212,9 +218,9 @@ fn total(all: &[&Outcome], thousandths: usize) -> String {
     figure(all.iter().filter_map(|o| o.total).collect(), thousandths)
 }
 
-fn latency(all: &[&Outcome], thousandths: usize) -> String {
+fn latency(all: &[&Outcome], of: fn(&Outcome) -> &[f64], thousandths: usize) -> String {
     figure(
-        all.iter().flat_map(|o| o.latency.iter().copied()).collect(),
+        all.iter().flat_map(|o| of(o).iter().copied()).collect(),
         thousandths,
     )
 }

@@ -57,6 +57,8 @@ pub struct Outcome {
     pub total: Option<f64>,
     /// For each realtime client, the 99th percentile of its latency relative to that alone.
     pub latency: Vec<f64>,
+    /// The same relative to that alone or to one far access of the drive, whichever is longer.
+    pub latency_far: Vec<f64>,
     /// Where clients must get their shares: the relative difference between the two farthest apart.
     pub share_off: Option<f64>,
     /// The longest wait of the idle class, in milliseconds.
@@ -87,6 +89,8 @@ pub struct Trial {
     pub alone: Vec<Option<f64>>,
     /// By client: for realtime ones the 99th percentile alone, in nanoseconds.
     pub realtime: Vec<Option<u64>>,
+    /// The 99th percentile of far reads alone, in nanoseconds, if there is a realtime client.
+    pub far: Option<u64>,
     /// Whether the promised clients alone keep every promise with some reserve.
     pub alone_keeps: bool,
     /// The promises under contract, second by second.
@@ -173,6 +177,7 @@ pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
     Ok(Trial {
         alone: alone(case)?,
         realtime: realtime(case)?,
+        far: far(case)?,
         alone_keeps: alone_keeps(case)?,
         judged: judge::judge(case, &contract.watch, judge::KEPT),
         judged_bfq: judge::judge(case, &bfq.watch, judge::KEPT),
@@ -212,6 +217,16 @@ fn realtime(case: &Case) -> Result<Vec<Option<u64>>, Broken> {
     (0..case.clients.len()).map(one).collect()
 }
 
+/// The latency of one far access after another, with the drive otherwise idle. A realtime client that a disk serves from its read cache
+/// alone is not served from there beside others.
+fn far(case: &Case) -> Result<Option<u64>, Broken> {
+    let Some(far) = case.far_accesses(1).filter(|_| case.has_realtime()) else {
+        return Ok(None);
+    };
+    let played = play(&far, &Policy::none(), false)?;
+    Ok(Some(played.clients[0].p99))
+}
+
 /// Whether promised and realtime clients keep their promises without the other clients.
 fn alone_keeps(case: &Case) -> Result<bool, Broken> {
     let case = case.only(|c| case.is_client_promised(c) || case.is_realtime(c));
@@ -246,7 +261,8 @@ impl Trial {
             worst_at: worst.map_or((0, 0), |w| (w.second, w.group.0)),
             bfq_keeps,
             total: self.total(),
-            latency: self.latency(),
+            latency: self.latency(0),
+            latency_far: self.latency(self.far.unwrap_or(0)),
             share_off: case.clones.then(|| self.share_off(case)).flatten(),
             idle_wait: self.idle_wait(case),
             findings: self.contract.findings.clone(),
@@ -267,11 +283,12 @@ impl Trial {
         (none > 0.0).then(|| sum(&self.contract) / none)
     }
 
-    fn latency(&self) -> Vec<f64> {
+    /// Of each realtime client, relative to its latency alone, which counts as `least` at the least.
+    fn latency(&self, least: u64) -> Vec<f64> {
         let clients = self.contract.clients.iter().zip(&self.realtime);
         let ratios = clients.filter_map(|(got, alone)| {
             let alone = alone.filter(|a| *a > 0)?;
-            (got.p99 > 0).then(|| got.p99 as f64 / alone as f64)
+            (got.p99 > 0).then(|| got.p99 as f64 / alone.max(least) as f64)
         });
         ratios.collect()
     }
