@@ -41,6 +41,9 @@ impl Elevator {
             let stream = self.shares.pick(group).expect("it has something to send");
             return Ok(self.offer(now, stream, table));
         }
+        if !self.parked.is_empty() && !self.dirty.is_full(now) {
+            self.unpark(now);
+        }
         let urgent = self.reservations.urgent();
         let urgent = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT));
         if let Some(group) = urgent
@@ -124,12 +127,13 @@ impl Elevator {
         if group == NIL {
             return Ok(None);
         }
-        let holder = self.turn.holder(now, &self.model);
-        let holder = holder.filter(|&s| {
+        // Its first piece is a far one wherever it is; what follows tells whether it goes on there.
+        let last = self.turn.last(now, &self.model);
+        let last = last.filter(|&s| {
             self.reservations
                 .is_within(table.streams[s].spec.group, group)
         });
-        if let Some(stream) = holder
+        if let Some(stream) = last
             && !self.reservations.has_reached(group, self.goal)
         {
             if self.goes_on(now, table).is_some() {
@@ -139,7 +143,7 @@ impl Elevator {
                     Some(other) if self.reservations.is_realtime(other) => {}
                     _ => return Ok(Some(offer)),
                 }
-            } else if self.queues[stream as usize].is_empty() {
+            } else if self.turn.is_near() && self.queues[stream as usize].is_empty() {
                 self.wait_for(now, stream)?;
             }
         }
@@ -168,13 +172,11 @@ impl Elevator {
         table: &Table,
         events: &mut Events,
     ) -> Result<Offer, Held> {
-        let Some(mut stream) = self.shares.pick(0) else {
-            return Err(Held::NOTHING);
-        };
-        if Turn::pays(&self.model) {
-            stream = self.stay(now, stream, table)?;
+        let mut offer = self.by_share(now, table)?;
+        while self.waits_for_flush(now, &offer, table) {
+            self.park(offer.stream);
+            offer = self.by_share(now, table)?;
         }
-        let offer = self.offer(now, stream, table);
         if let Some(group) = self.in_the_way(now, &offer, NIL, table) {
             self.held.get_or_insert(now);
             return self.instead(now, offer, group, table, events);
@@ -191,9 +193,57 @@ impl Elevator {
         Ok(offer)
     }
 
+    /// The next piece of whoever's turn it is by share, or who keeps the drive.
+    fn by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, Held> {
+        let Some(mut stream) = self.shares.pick(0) else {
+            let until = (!self.parked.is_empty()).then(|| self.dirty.until());
+            return Err(Held { until });
+        };
+        if Turn::pays(&self.model) {
+            stream = self.stay(now, stream, table)?;
+        }
+        Ok(self.offer(now, stream, table))
+    }
+
+    /// True for a write of a client without a promise while enough has been written before the next flush of one that has.
+    #[inline]
+    fn waits_for_flush(&self, now: Instant, offer: &Offer, table: &Table) -> bool {
+        if !self.dirty.is_full(now) || !self.bounds_hold() {
+            return false;
+        }
+        let live = &table.requests[offer.request];
+        !live.request.op.is_read()
+            && !self.reservations.is_promised(live.group)
+            && !self
+                .shares
+                .is_idle_class(self.shares.of_stream(offer.stream))
+    }
+
+    /// A stream waits until a flush begins; meanwhile others are picked.
+    fn park(&mut self, stream: u32) {
+        self.shares.deactivate(self.shares.of_stream(stream));
+        if !core::mem::replace(&mut self.is_parked[stream as usize], true) {
+            self.parked.push(stream);
+        }
+    }
+
+    /// Those that waited for a flush to begin wait for their turn again.
+    pub(super) fn unpark(&mut self, now: Instant) {
+        while let Some(stream) = self.parked.pop() {
+            self.is_parked[stream as usize] = false;
+            if !self.queues[stream as usize].is_empty() {
+                let entity = self.shares.of_stream(stream);
+                self.shares.activate(now, entity);
+            }
+        }
+    }
+
     /// The stream whose turn it is, if it has something to send that goes on where the drive is.
     fn goes_on(&self, now: Instant, table: &Table) -> Option<u32> {
         let holder = self.turn.last(now, &self.model)?;
+        if self.is_parked[holder as usize] {
+            return None;
+        }
         let live = &table.requests[self.queues[holder as usize].first()?];
         let offset = live.request.offset + u64::from(live.issued);
         let place = self.turn.place(live.request.space, offset);

@@ -15,6 +15,7 @@ mod afterwork;
 mod choice;
 mod config;
 mod cost;
+mod dirty;
 mod flush;
 mod offer;
 mod reserve;
@@ -38,6 +39,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use choice::Held;
 use cost::{Model, Place};
+use dirty::Dirty;
 use flush::Pace;
 use offer::Offer;
 use reserve::{Drive, Reservations};
@@ -70,6 +72,7 @@ pub(super) struct Elevator {
     model: Model,
     window: Window,
     afterwork: Afterwork,
+    dirty: Dirty,
     turn: Turn,
     shares: Shares,
     reservations: Reservations,
@@ -82,6 +85,9 @@ pub(super) struct Elevator {
     /// Modelled cost of what is in the drive, and of the writes in it.
     flight: u64,
     writes: u64,
+    /// Streams whose writes wait for a flush to begin ([`Dirty`]): they are out of the shares meanwhile.
+    parked: Vec<u32>,
+    is_parked: Vec<bool>,
     /// The reservation that is being served, or [`NIL`]; and up to where its clock goes before another's turn comes.
     served: u32,
     goal: Instant,
@@ -105,6 +111,7 @@ impl Elevator {
             model: Model::new(table.capacity()),
             window: Window::new(),
             afterwork: Afterwork::new(),
+            dirty: Dirty::new(),
             turn: Turn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
@@ -115,6 +122,8 @@ impl Elevator {
             queued: 0,
             flight: 0,
             writes: 0,
+            parked: Vec::with_capacity(streams as usize),
+            is_parked: vec![false; streams as usize],
             served: NIL,
             goal: Instant::ZERO,
             began: None,
@@ -153,6 +162,7 @@ impl Elevator {
             self.writes += offer.cost;
             self.afterwork.sent(now, self.afterwards(offer));
             self.pace.wrote(offer.stream, offer.cost);
+            self.dirty.wrote(offer.cost);
         }
         if offer.last {
             self.queued -= 1;
@@ -329,6 +339,7 @@ impl Schedule for Elevator {
         if at.is_none() {
             if self.pace.running() == 0 {
                 self.afterwork.flush_begins();
+                self.dirty.flush_begins();
             }
             self.model.spoil();
             self.pace.begun();
@@ -349,6 +360,10 @@ impl Schedule for Elevator {
             let entity = self.shares.of_stream(stream);
             let time = self.pace.ended(now, piece.dispatched, stream);
             self.shares.charge_flush(entity, time);
+            if let Some(synced) = self.reservations.synced(now, live.group) {
+                let time = now.since(piece.dispatched).as_nanos();
+                self.dirty.flush_ends(now, time, synced);
+            }
             self.reservations.flushed(now, live.group);
             self.model.spoil();
             if self.pace.running() == 0 {
@@ -391,6 +406,8 @@ impl Schedule for Elevator {
     /// Takes the promises and what is in flight anew.
     fn settle(&mut self, cx: &mut Cx) {
         let (now, table) = (cx.now, &cx.table);
+        // Who waited for a flush to begin may have a promise now.
+        self.unpark(now);
         self.reservations.set(now, &table.groups);
         let sent = &self.sent;
         let requests = table.requests.iter().filter(|(_, live)| {

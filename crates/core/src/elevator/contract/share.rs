@@ -169,6 +169,19 @@ impl Shares {
         }
     }
 
+    /// True if the entity, or a group above it, is of the idle class.
+    pub(super) fn is_idle_class(&self, entity: u32) -> bool {
+        let mut at = entity;
+        while at != NIL {
+            let e = &self.entities[at as usize];
+            if e.idle_class {
+                return true;
+            }
+            at = e.parent;
+        }
+        false
+    }
+
     /// True if the entity or a stream below it has something to send.
     pub(super) fn is_active(&self, entity: u32) -> bool {
         self.entities[entity as usize].active

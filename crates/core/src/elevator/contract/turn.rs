@@ -142,6 +142,11 @@ impl Turn {
         self.stream.filter(|_| Self::pays(model) && lasts)
     }
 
+    /// True if the piece that was sent last went on where the one before it ended.
+    pub(super) fn is_near(&self) -> bool {
+        self.near
+    }
+
     /// How long a turn is, in nanoseconds.
     pub(super) fn length(model: &Model) -> u64 {
         (TURN * model.away()).min(LONGEST)

@@ -272,10 +272,14 @@ impl Window {
         round.flight >= GAIN * self.each[usize::from(!round.reads)] + round.piece
     }
 
-    /// Whether the drive does several things at once as fast as one, if a round in which it had several tells.
+    /// Whether the drive does several things at once as fast as one, if a round in which it had several tells: each took hardly longer
+    /// than the shortest of all, or, where they waited for something else than for one another (the link), one of them ended in less than
+    /// two thirds of that time.
     pub(super) fn is_parallel(&self, round: Round) -> Option<bool> {
         let least = self.least[usize::from(!round.reads)].get()?;
-        (round.far && round.depth >= SEVERAL).then(|| 2 * round.time <= 3 * least)
+        let at_once = 2 * round.time <= 3 * least;
+        let more = round.time.saturating_mul(24) <= least.saturating_mul(round.depth);
+        (round.far && round.depth >= SEVERAL).then_some(at_once || more)
     }
 
     /// A round has ended: costs are others now.
@@ -302,5 +306,30 @@ impl Window {
         } else {
             (GAIN * needed).max(FLOOR) + self.late
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_whose_pieces_wait_for_the_link_alone_does_many_things_at_once() {
+        let mut window = Window::new();
+        window.least[0].add(Instant::ZERO, 3_000_000);
+        let round = |time: u64, at_once: u64| Round {
+            flight: 0,
+            piece: 0,
+            time,
+            depth: 16 * at_once,
+            reads: true,
+            far: true,
+        };
+        assert_eq!(window.is_parallel(round(4_000_000, 4)), Some(true));
+        // 1.2 ms of the link each, 40 in the drive.
+        assert_eq!(window.is_parallel(round(48_000_000, 40)), Some(true));
+        // A disk that takes 8 at a time ends one in 10 ms.
+        assert_eq!(window.is_parallel(round(80_000_000, 8)), Some(false));
+        assert_eq!(window.is_parallel(round(3_000_000, 1)), None);
     }
 }

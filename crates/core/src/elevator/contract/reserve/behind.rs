@@ -1,6 +1,7 @@
 //! Requests come, go to the drive, and end: clocks move, and it is known who is behind.
 
 use super::{Drive, Reservation, Reservations, average};
+use crate::elevator::contract::dirty::Synced;
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
 
@@ -27,7 +28,7 @@ impl Reservations {
             r.outstanding += bytes;
             r.requests += 1;
             r.seen = now;
-            self.bind(at);
+            self.update_bound(at);
             self.wait(now, at);
             at = self.table[at as usize].above;
         }
@@ -54,14 +55,16 @@ impl Reservations {
             // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
             // phase).
             let from = r.kept.min(due + ahead);
-            r.kept = from + Span::from_nanos(r.time_for(bytes, u64::from(last)));
+            let time = r.time_for(bytes, u64::from(last));
+            r.kept = from + Span::from_nanos(time);
+            r.cycle = r.cycle.saturating_add(time);
             r.flight += cost;
             r.there += bytes;
             r.there_requests += u64::from(last);
             let above = r.above;
             // Realtime ones take turns.
             self.urgent.clear(at);
-            self.bind(at);
+            self.update_bound(at);
             at = above;
         }
     }
@@ -111,7 +114,7 @@ impl Reservations {
             r.there_requests = r.there_requests.saturating_sub(u64::from(last));
             let above = r.above;
             self.left(now, at, bytes, last);
-            self.bind(at);
+            self.update_bound(at);
             at = above;
         }
         hidden
@@ -176,7 +179,7 @@ impl Reservations {
     pub(in super::super) fn wait_all(&mut self, now: Instant, active: impl Fn(u32) -> bool) {
         for at in 0..self.table.len() as u32 {
             if self.table[at as usize].exists() {
-                self.bind(at);
+                self.update_bound(at);
                 if active(at) {
                     self.wait(now, at);
                 }
@@ -215,12 +218,27 @@ impl Reservations {
         Some(group)
     }
 
+    /// A flush of a group has ended: what it was like for the promise that is nearest to it; if there is none, for the one that is behind
+    /// and has the earliest deadline, if there is one.
+    pub(in super::super) fn synced(&mut self, now: Instant, group: GroupId) -> Option<Synced> {
+        let at = self.nearest[group.0 as usize];
+        if at == NIL {
+            let behind = self.behind(now)?;
+            return Some(Synced::of_another(self.lag(now, behind)));
+        }
+        let r = &self.table[at as usize];
+        (!r.realtime && r.cycle > 0).then(|| Synced {
+            lag: self.lag(now, at),
+            cycle: r.cycle,
+        })
+    }
+
     /// A flush of a group has ended: its client waited for it, and did not think.
     pub(in super::super) fn flushed(&mut self, now: Instant, group: GroupId) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let r = &mut self.table[at as usize];
-            (r.idle_since, r.seen) = (now, now);
+            (r.idle_since, r.seen, r.cycle) = (now, now, 0);
             at = r.above;
         }
     }

@@ -51,6 +51,8 @@ struct Reservation {
     usual_requests: u64,
     /// The time at the promised rate that these take.
     period: u64,
+    /// The time at the promised rate of what went to the drive since its last flush ended.
+    cycle: u64,
     /// When it had nothing outstanding last, and the average time until it had again.
     idle_since: Instant,
     think: u64,
@@ -88,6 +90,7 @@ const NOTHING: Reservation = Reservation {
     usual: 0,
     usual_requests: 0,
     period: 0,
+    cycle: 0,
     idle_since: Instant::ZERO,
     think: 0,
     seen: Instant::ZERO,
@@ -136,7 +139,7 @@ pub(super) struct Reservations {
     behind: Tree,
     waiting: Forest,
     urgent: Heap,
-    /// Those that are alive, by the latest instant at which the drive must begin with their next request; realtime ones apart.
+    /// Those that bound others, by the latest instant at which the drive must begin with their next request; realtime ones apart.
     starts: Tree,
     realtime: Tree,
     forest: Sorted,
@@ -144,6 +147,8 @@ pub(super) struct Reservations {
     late: Span,
     /// How far a reservation may be served ahead of its promise.
     ahead: Span,
+    /// Next to nothing is known of the drive.
+    learning: bool,
     catch_up: Span,
     forget: Span,
 }
@@ -161,6 +166,7 @@ impl Reservations {
             forest: Sorted::new(groups),
             late: Span::ZERO,
             ahead: Span::ZERO,
+            learning: true,
             catch_up,
             forget,
         }
@@ -209,7 +215,7 @@ impl Reservations {
         let changed = before != (r.bytes, r.iops, r.realtime);
         let exists = r.exists();
         if existed && !exists {
-            self.unbind(slot);
+            self.remove_bound(slot);
             self.wait_no_more(slot);
             self.table[slot as usize] = NOTHING;
         } else if !existed && exists {
@@ -218,7 +224,7 @@ impl Reservations {
             // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
             r.kept = due;
             let waits = self.waiting.contains(slot) || self.urgent.get(slot).is_some();
-            self.unbind(slot);
+            self.remove_bound(slot);
             self.wait_no_more(slot);
             if waits {
                 self.wait(now, slot);
@@ -239,6 +245,11 @@ impl Reservations {
         self.path(group).any(|g| g == reserved)
     }
 
+    /// True if the group or one above it has a promise.
+    pub(super) fn is_promised(&self, group: GroupId) -> bool {
+        self.nearest[group.0 as usize] != NIL
+    }
+
     /// True if the group's own promise is a realtime one.
     pub(super) fn is_urgent(&self, group: GroupId) -> bool {
         let nearest = self.nearest[group.0 as usize];
@@ -249,7 +260,7 @@ impl Reservations {
         self.table[group as usize].realtime
     }
 
-    /// True if nobody has a reservation that is alive.
+    /// True if nobody has a reservation that bounds others.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.starts.is_empty() && self.realtime.is_empty()

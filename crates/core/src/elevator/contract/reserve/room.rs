@@ -206,7 +206,8 @@ impl Reservations {
 
     /// The reservation for whose sake a piece must wait.
     pub(in super::super) fn in_the_way(&mut self, now: Instant, way: &Way) -> Option<u32> {
-        self.alive(now);
+        self.expire_bounds(now);
+        self.learning = way.new;
         let due = now.back(self.late).as_nanos();
         // Beyond this nothing that begins is delayed too long.
         let far = due.saturating_add((way.flight + way.hidden + way.cost).saturating_mul(8));
@@ -235,7 +236,7 @@ impl Reservations {
         if self.is_idle() {
             return None;
         }
-        self.alive(now);
+        self.expire_bounds(now);
         let first = self
             .forest
             .iter(&self.realtime)
@@ -252,10 +253,12 @@ impl Reservations {
         Some(room.max(delay / 2) / 2)
     }
 
-    /// When to look again whether a reservation that has nothing to be done still has to be waited for.
+    /// When to look again whether a reservation that has nothing to be done still has to be waited for. While next to nothing is known
+    /// of the drive, it is not known either who cannot be served in time.
     pub(in super::super) fn expected(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
-        (r.requests == 0 && !r.realtime && (r.reachable || r.fills))
+        let learning = self.learning && self.late == Span::ZERO;
+        (r.requests == 0 && !r.realtime && (r.reachable || r.fills || learning))
             .then(|| r.expected() + Span::from_nanos(1))
     }
 
@@ -266,7 +269,7 @@ impl Reservations {
     }
 
     /// Lets go of those that have shown no sign of life for a while.
-    fn alive(&mut self, now: Instant) {
+    fn expire_bounds(&mut self, now: Instant) {
         for realtime in [true, false] {
             let tree = |s: &Self| if realtime { s.realtime } else { s.starts };
             while let Some(g) = self.forest.first(&tree(self)) {
@@ -274,13 +277,13 @@ impl Reservations {
                 if r.requests > 0 || now.since(r.seen) <= r.linger() {
                     break;
                 }
-                self.unbind(g);
+                self.remove_bound(g);
             }
         }
     }
 
     /// Its clock or what is known of it has changed.
-    pub(super) fn bind(&mut self, at: u32) {
+    pub(super) fn update_bound(&mut self, at: u32) {
         let r = &self.table[at as usize];
         let (key, tree) = if r.realtime {
             (r.own, &mut self.realtime)
@@ -302,7 +305,7 @@ impl Reservations {
         self.table[at as usize].bound_realtime = self.table[at as usize].realtime;
     }
 
-    pub(super) fn unbind(&mut self, at: u32) {
+    pub(super) fn remove_bound(&mut self, at: u32) {
         if self.forest.contains(at) {
             let tree = if self.table[at as usize].bound_realtime {
                 &mut self.realtime

@@ -1,0 +1,160 @@
+//! What those without a promise may write between two flushes, for the sake of promises.
+//!
+//! A flush waits for what everybody has written, and who syncs after each of its requests is kept from its min by that, however early
+//! its requests are served. How long the flush takes is seen: if the client is behind and its flush took more than half of the time
+//! that the promise gives it from one flush to the next, then more had been written when the flush began than it can bear. From then
+//! on others' writes wait as soon as so much less has been written since a flush began; their reads go on. The same goes for the flush of
+//! a client without a promise during which another fell behind: it may take 50 ms. The bound grows again with every flush that is short
+//! enough, and if it is not the others' writes that make the flushes long, it is given up.
+
+use crate::{Instant, Span};
+
+/// Who is behind by more when its flush ends suffers.
+const SUFFERS: Span = Span::from_millis(15);
+/// The bound falls to no less than this of what had been written, at a time.
+const FALL: u64 = 4;
+/// It grows by this part with each flush that is short enough.
+const GROW: u64 = 8;
+/// Less is not worth a bound: the flushes are long for another reason. And so much is none.
+const LEAST: u64 = 100_000;
+const MOST: u64 = 2_000_000_000;
+/// So much time there is from one flush of a client without a promise to the next, as far as those who are behind are concerned.
+const CYCLE_OF_ANOTHER: u64 = 100_000_000;
+/// The bound ends so long after the last flush that could have changed it.
+const RECENT: Span = Span::from_secs(1);
+
+/// A flush that has ended, as it was for a promise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Synced {
+    /// By how much that is behind.
+    pub(super) lag: Span,
+    /// The time that it gives its client from the flush before to this one, in nanoseconds.
+    pub(super) cycle: u64,
+}
+
+impl Synced {
+    /// The flush of a client without a promise, for another that is behind by so much.
+    pub(super) const fn of_another(lag: Span) -> Self {
+        Self {
+            lag,
+            cycle: CYCLE_OF_ANOTHER,
+        }
+    }
+}
+
+/// What has been written, in nanoseconds of modelled cost, and its bound.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dirty {
+    /// Since the last flush began.
+    since: u64,
+    /// When it began.
+    before: u64,
+    bound: u64,
+    /// When the last such flush ended.
+    synced: Instant,
+}
+
+impl Dirty {
+    pub(super) const fn new() -> Self {
+        Self {
+            since: 0,
+            before: 0,
+            bound: u64::MAX,
+            synced: Instant::ZERO,
+        }
+    }
+
+    /// A write that costs so much goes to the drive.
+    #[inline]
+    pub(super) fn wrote(&mut self, cost: u64) {
+        self.since = self.since.saturating_add(cost);
+    }
+
+    /// A flush begins, and no other runs.
+    pub(super) fn flush_begins(&mut self) {
+        self.before = core::mem::take(&mut self.since);
+    }
+
+    /// A flush has ended after so many nanoseconds that mattered to a promise.
+    pub(super) fn flush_ends(&mut self, now: Instant, time: u64, synced: Synced) {
+        self.synced = now;
+        let allowed = synced.cycle / 2;
+        if time <= allowed || synced.lag <= SUFFERS {
+            if self.bound < MOST {
+                self.bound += self.bound / GROW;
+            } else {
+                self.bound = u64::MAX;
+            }
+        } else if self.bound <= LEAST || self.before == 0 {
+            self.bound = u64::MAX;
+        } else {
+            let bears = crate::time::mul_div_floor(self.before, allowed, time);
+            // Where its own writes alone are too much, that is soon given up.
+            self.bound = bears.max(self.before / FALL).min(self.bound / 2);
+        }
+    }
+
+    /// True if others' writes wait.
+    #[inline]
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        self.since >= self.bound && now < self.until()
+    }
+
+    /// When they wait no longer, if no other flush ends before.
+    pub(super) fn until(&self) -> Instant {
+        self.synced + RECENT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_that_takes_too_long_for_its_client_bounds_what_is_written_before_the_next() {
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        let behind = Synced {
+            lag: Span::from_millis(20),
+            cycle: 10_000_000,
+        };
+        let mut dirty = Dirty::new();
+        let mut flush = |written: u64, time: u64, synced: Synced| {
+            dirty.wrote(written);
+            dirty.flush_begins();
+            dirty.flush_ends(at(1), time, synced);
+            dirty.wrote(written / 2);
+            let full = dirty.is_full(at(2));
+            assert!(!dirty.is_full(at(1_002)), "it syncs no longer");
+            dirty.flush_begins();
+            full
+        };
+        let on_time = Synced {
+            lag: Span::ZERO,
+            ..behind
+        };
+        assert!(!flush(50_000_000, 20_000_000, on_time), "it is not behind");
+        assert!(!flush(50_000_000, 5_000_000, behind), "the flush is short");
+        assert!(flush(50_000_000, 20_000_000, behind));
+        for _ in 0..50 {
+            flush(1_000_000, 5_000_000, behind);
+        }
+        assert!(!flush(50_000_000, 5_000_000, behind), "it has grown again");
+    }
+
+    #[test]
+    fn flushes_that_are_long_for_another_reason_bound_nobody() {
+        let mut dirty = Dirty::new();
+        let behind = Synced {
+            lag: Span::from_millis(20),
+            cycle: 10_000_000,
+        };
+        let mut bounded = 0;
+        for _ in 0..100 {
+            dirty.wrote(1_000_000);
+            dirty.flush_begins();
+            dirty.flush_ends(Instant::ZERO, 20_000_000, behind);
+            bounded += u32::from(dirty.bound < u64::MAX);
+        }
+        assert!(bounded <= 75, "{bounded}");
+    }
+}
