@@ -12,6 +12,7 @@ use crate::ledger::Ledger;
 use crate::model::Model;
 use crate::once::Once;
 use crate::precedence::Precedence;
+use crate::priority::Priorities;
 use crate::promise::Promise;
 use crate::realtime::Realtime;
 use crate::room::Room;
@@ -45,6 +46,7 @@ pub struct Audit {
     durability: Durability,
     admission: Admission,
     precedence: Precedence,
+    priorities: Priorities,
     realtime: Realtime,
     seconds: Seconds,
     tally: Tally,
@@ -93,6 +95,7 @@ impl Audit {
             durability: Durability::new(config),
             admission: Admission::default(),
             precedence: Precedence::new(config),
+            priorities: Priorities::new(config),
             realtime: Realtime::new(config),
             seconds: Seconds::new(config),
             tally: Tally::default(),
@@ -213,6 +216,7 @@ impl Audit {
         self.durability.fact(model, fact, found);
         self.admission.fact(model, fact, found);
         self.precedence.fact(model, fact, found);
+        self.priorities.fact(model, fact, found);
         self.realtime.fact(model, fact, found);
         self.seconds.fact(model, fact, found);
         self.tally.fact(model, fact, found);

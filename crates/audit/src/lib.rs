@@ -15,6 +15,7 @@
 //! | [`Durability`] | flushes and FUA |
 //! | [`Admission`] | the sum of all promises |
 //! | [`Precedence`] | a client without a promise is not served before one that was not sent what it was promised |
+//! | [`Priorities`] | under `mq-deadline` a lower priority waits for the higher ones, but not for longer than it has to |
 //! | [`Realtime`] | only kept promises go before a realtime client; and how long it waits (on request) |
 //! | [`Seconds`] | the metrics' verdicts about promises: each second is kept, short or excused, in agreement with a slow count |
 //! | [`Fair`] | nobody gets ahead of a waiting sibling by more than a stated lag (on request) |
@@ -43,6 +44,7 @@ mod ledger;
 pub mod model;
 mod once;
 mod precedence;
+mod priority;
 mod promise;
 mod promised;
 pub mod random;
@@ -69,6 +71,7 @@ pub use idle::Idle;
 pub use ledger::Ledger;
 pub use once::Once;
 pub use precedence::Precedence;
+pub use priority::Priorities;
 pub use promise::Promise;
 pub use realtime::Realtime;
 pub use recording::recording;

@@ -4,7 +4,7 @@ use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Model, State};
 use weir_core::record::Call;
-use weir_core::{Instant, Wake, elevator};
+use weir_core::{Instant, Wake};
 
 /// What the last poll returned, until something else is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,14 +74,9 @@ impl Auditor for Wakes {
     }
 }
 
-/// The elevators `contract` and `mq-deadline`, with something in the drive, decide by the time that has passed; they are asked again at
-/// the next completion.
+/// Some elevators, with something in the drive, decide by the time that has passed; they are asked again at the next completion.
 fn may_change_its_mind(model: &Model) -> bool {
-    let by_time = matches!(
-        model.config.elevator,
-        elevator::Config::Contract(_) | elevator::Config::MqDeadline(_)
-    );
-    by_time && model.in_flight > 0
+    model.config.elevator.kind().by_time && model.in_flight > 0
 }
 
 /// Whether there is a live request that is not on hold.

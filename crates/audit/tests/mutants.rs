@@ -36,7 +36,7 @@ const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledg
 fn kinds(auditor: &str) -> &'static [Kind] {
     match auditor {
         "fair" => &[Kind::BfqShares, Kind::ContractShares],
-        "starvation" => &[Kind::BfqWaits, Kind::ContractWaits],
+        "starvation" => &[Kind::BfqWaits, Kind::ContractWaits, Kind::DeadlineWaits],
         "promise" => &[
             Kind::Promises,
             Kind::Requests,

@@ -34,6 +34,11 @@ fn contract_lets_nobody_wait_for_ever() {
 }
 
 #[test]
+fn mq_deadline_lets_nobody_wait_for_ever() {
+    drawn(Kind::DeadlineWaits, 24);
+}
+
+#[test]
 fn contract_keeps_promises() {
     drawn(Kind::Promises, 16);
 }

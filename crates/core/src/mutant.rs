@@ -69,6 +69,11 @@ mutants! {
     39 MERGED_ACROSS_GROUPS "requests of different groups are merged" "once"
     40 MERGED_BEYOND_LIMIT "a merged command is longer than the drive takes" "once"
     41 MERGED_GIVEN_UP_SENT "a merged request that is given up goes to the drive with its command" "once"
+    42 AGED_WAIT "what has aged waits for higher priorities all the same" "priority"
+    43 PRIORITY_LEFT_EARLY "a lower priority goes while a higher one is in the drive" "priority"
+    44 DEADLINE_IGNORED "what is overdue does not begin the next batch" "starvation"
+    45 WRITES_STARVE "reads go before writes however often they did" "starvation"
+    46 BATCH_ENDLESS "a batch goes on while something lies further on" "starvation"
 }
 
 #[cfg(feature = "mutants")]

@@ -2,7 +2,7 @@
 
 use super::{Client, Drive, Scene, Watch};
 use crate::random::{Random, Source};
-use weir_core::elevator::{self, bfq, contract};
+use weir_core::elevator::{self, bfq, contract, mq_deadline};
 use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, Limits, ROOT, Span,
 };
@@ -265,6 +265,40 @@ pub(super) fn contract_waits(random: &mut Random) -> Scene {
             .clients
             .push(greedy(random, scene.groups.len() as u32, tags));
     }
+    scene
+}
+
+/// Streams that always have a request further on, and others behind them.
+pub(super) fn deadline_waits(random: &mut Random) -> Scene {
+    let config = mq_deadline::Config {
+        read_expire: Span::from_millis(random.pick(&[10, 30, 100])),
+        write_expire: Span::from_millis(random.pick(&[20, 60, 200])),
+        writes_starved: 1 + random.below(3) as u32,
+        fifo_batch: random.pick(&[1, 2, 4]),
+        ..mq_deadline::Config::default()
+    };
+    let mut scene = base(
+        random,
+        elevator::Config::MqDeadline(config),
+        Watch::Waits { bound: Span::ZERO },
+    );
+    let tags = scene.config.drive.tags;
+    for client in 0..4 + random.below(3) {
+        scene.groups.push((ROOT, share(100)));
+        let group = scene.groups.len() as u32;
+        scene.clients.push(Client {
+            size: random.pick(&[4096, 16 << 10]),
+            // Two of each direction at least.
+            write_in: client % 2,
+            ..greedy(random, group, tags)
+        });
+    }
+    // All that is older goes first, each in a batch of its own at the worst, and as many batches of the other direction go between two.
+    let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
+    let pieces = older * (config.writes_starved + 1) * config.fifo_batch;
+    let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
+    let bound = config.read_expire.max(config.write_expire) + piece.times(pieces.into());
+    scene.watch = vec![Watch::Waits { bound }];
     scene
 }
 

@@ -99,6 +99,8 @@ pub enum Kind {
     BfqWaits,
     /// `contract`: an idle client among others.
     ContractWaits,
+    /// `mq-deadline`: readers and writers, each of which would go on for ever where it is.
+    DeadlineWaits,
     /// Mins on a drive that can keep them: clients with one small request at a time among others that stream.
     Promises,
     /// Mins in requests and in bytes, of readers and writers.
@@ -133,11 +135,12 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::BfqShares,
         Self::ContractShares,
         Self::BfqWaits,
         Self::ContractWaits,
+        Self::DeadlineWaits,
         Self::Promises,
         Self::Requests,
         Self::Tenants,
@@ -163,6 +166,7 @@ impl Scene {
             Kind::ContractShares => kinds::contract_shares(random),
             Kind::BfqWaits => kinds::bfq_waits(random),
             Kind::ContractWaits => kinds::contract_waits(random),
+            Kind::DeadlineWaits => kinds::deadline_waits(random),
             Kind::Promises => kinds::promises(random),
             Kind::Requests => contracts::requests(random),
             Kind::Tenants => contracts::tenants(random),

@@ -45,6 +45,9 @@ pub struct Kind {
     pub share_max: Option<u16>,
     /// It goes by the class of contracts.
     pub keeps_class: bool,
+    /// With something in the drive it decides by the time that has passed without asking to be called then: it is asked again at the next
+    /// completion.
+    pub by_time: bool,
     /// It with the defaults of its tunables.
     pub default: fn() -> Config,
 }
@@ -58,6 +61,7 @@ pub const KINDS: &[Kind] = &[
         keeps_min: false,
         share_max: None,
         keeps_class: false,
+        by_time: false,
         default: || Config::None,
     },
     Kind {
@@ -67,6 +71,7 @@ pub const KINDS: &[Kind] = &[
         keeps_min: false,
         share_max: Some(1_000),
         keeps_class: false,
+        by_time: false,
         default: || Config::Bfq(bfq::Config::default()),
     },
     Kind {
@@ -76,6 +81,7 @@ pub const KINDS: &[Kind] = &[
         keeps_min: true,
         share_max: Some(10_000),
         keeps_class: true,
+        by_time: true,
         default: || Config::Contract(contract::Config::default()),
     },
     Kind {
@@ -85,6 +91,7 @@ pub const KINDS: &[Kind] = &[
         keeps_min: false,
         share_max: None,
         keeps_class: false,
+        by_time: true,
         default: || Config::MqDeadline(mq_deadline::Config::default()),
     },
 ];
