@@ -117,8 +117,8 @@ The tunables of elevators can be stated, too, in the file or in what differs: `b
 has. They hold under every policy of that elevator, over what the policy says of them.
 
 What `fio` does and this does not: a `rate` is an open loop here, whose latencies count from when a request was due; with `iodepth` above 1 each
-of the places thinks on its own. What is not modelled (write-back without `fdatasync`, several calls at a time through the page cache,
-merging in a plug) is refused.
+of the places thinks on its own. What is not modelled (write-back without `fdatasync`, several calls at a time through the page cache)
+is refused.
 
 ## The file
 ";
@@ -127,7 +127,7 @@ const JOBS: &str = "
 ## Job files of fio
 
 `weir compare job.fio`: one client a job (`numjobs`: so many), all in the root group, their files one behind the other on one device,
-`nr_requests` and adapter as Linux has them. Units are fio's: `4k` is 4096 bytes with `kb_base=1024`, the default, where `4kib` is 4000; the other
+`nr_requests`, adapter and merging as Linux has them. Units are fio's: `4k` is 4096 bytes with `kb_base=1024`, the default, where `4kib` is 4000; the other
 way round with `kb_base=1000`. Times are seconds where fio has seconds, and microseconds for `thinktime`. `runtime` is needed; a job that is not
 `time_based` ends with its `size`. `ramp_time` passes before anything is measured. The first job is the one whose latency is shown.
 ";

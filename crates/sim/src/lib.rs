@@ -44,7 +44,7 @@ pub use results::{ClientResult, Results};
 pub use run::{Progress, Run};
 pub use weir_config::Policy;
 pub use weir_config::scenario::{
-    Action, Adapter, Advice, Buffered, ClientSpec, GroupSpec, Machine, NrRequests, Path, Scenario,
-    Scheduled, Stall,
+    Action, Adapter, Advice, Buffered, ClientSpec, GroupSpec, Machine, Merging, NrRequests, Path,
+    Plug, Scenario, Scheduled, Stall,
 };
 pub use weir_core::record::Observer;

@@ -5,7 +5,7 @@ use weir_audit::{Audited, Witness};
 use weir_core::elevator::{self, bfq};
 use weir_core::{
     Config, Edit, Flags, Instant, Limits, Op, Output, Priority, ROOT, Request, SpaceId, StreamId,
-    StreamSpec,
+    StreamSpec, merge,
 };
 use weir_drive::{Drive, hdd};
 
@@ -24,13 +24,13 @@ struct Readers {
 }
 
 impl Readers {
-    fn new(elevator: elevator::Config) -> Self {
+    fn new(elevator: elevator::Config, merge: merge::Config) -> Self {
         let disk = hdd::Config::generic().build().unwrap();
         let config = Config {
             limits: Limits::default(),
             drive: disk.shape(),
             controllers: weir_core::control::Config::default(),
-            merge: weir_core::merge::Config::OFF,
+            merge,
             elevator,
         };
         let mut layer = Witness::beside(config, false).unwrap();
@@ -62,6 +62,14 @@ impl Readers {
         self.readers.push((stream, start, stride, stop, 0));
         self.ask(self.readers.len() - 1);
         self.readers.len() - 1
+    }
+
+    /// So many whose reads interleave.
+    fn interleave(&mut self, readers: u64) {
+        let chunk = u64::from(CHUNK);
+        for i in 0..readers {
+            self.add(i * chunk, readers * chunk, u64::MAX);
+        }
     }
 
     fn ask(&mut self, reader: usize) {
@@ -137,11 +145,8 @@ fn bfq(merge: bool) -> elevator::Config {
 
 /// Interleaving readers: kilobytes per second of each.
 fn interleaved(elevator: elevator::Config, readers: u64) -> Vec<u64> {
-    let mut host = Readers::new(elevator);
-    let chunk = u64::from(CHUNK);
-    for i in 0..readers {
-        host.add(i * chunk, readers * chunk, u64::MAX);
-    }
+    let mut host = Readers::new(elevator, merge::Config::OFF);
+    host.interleave(readers);
     host.rates(5)
 }
 
@@ -159,13 +164,35 @@ fn interleaved_readers_are_nearly_as_fast_as_one_who_reads_all() {
     }
 }
 
+/// Under BFQ as Linux sets it up, `low_latency` and all, readers keep their queues apart for long; requests that are merged make good
+/// for it.
+#[test]
+fn requests_of_interleaved_readers_are_merged_into_commands_of_several() {
+    let alone: u64 = interleaved(bfq(true), 1).iter().sum();
+    for readers in [3, 5] {
+        let run = |merge| {
+            let linux = elevator::Config::Bfq(bfq::Config::default());
+            let mut host = Readers::new(linux, merge);
+            host.interleave(readers);
+            let rate: u64 = host.rates(5).iter().sum();
+            let counters = host.layer.layer().counters();
+            (rate, counters.done as f64 / counters.dispatched as f64)
+        };
+        let (off, single) = run(merge::Config::OFF);
+        let (on, each) = run(merge::Config::LINUX);
+        println!(
+            "{readers}: alone {alone} kB/s, not merged {off}, merged {on}, {each:.2} a command"
+        );
+        assert!(single <= 1.0);
+        assert!(on * 100 >= alone * 90, "{on} of {alone} kB/s");
+        assert!(each >= 2.0, "{each:.2} requests a command");
+    }
+}
+
 /// Three who interleave, merged by now.
 fn three() -> Readers {
-    let mut host = Readers::new(bfq(true));
-    let chunk = u64::from(CHUNK);
-    for i in 0..3 {
-        host.add(i * chunk, 3 * chunk, u64::MAX);
-    }
+    let mut host = Readers::new(bfq(true), merge::Config::OFF);
+    host.interleave(3);
     host.run(SECOND);
     host
 }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use weir_config::scenario::{Choice, Script};
 use weir_core::{Flags, Priority, ROOT, Span};
 use weir_drive::{Config, null};
-use weir_sim::{Adapter, Path, Scenario};
+use weir_sim::{Adapter, Merging, Path, Scenario};
 
 /// Whether the demo can play a scenario there.
 ///
@@ -81,6 +81,10 @@ fn not_live(scenario: &Scenario) -> Option<&'static str> {
             scenario.adapter != Adapter::default(),
             "its host has an adapter or nr_requests",
         ),
+        (
+            scenario.merging != Merging::default(),
+            "its host merges requests",
+        ),
         (scenario.path != Path::DIRECT, "it has a modelled path"),
         (
             scenario.groups.len() != clients.len(),
@@ -115,6 +119,10 @@ mod tests {
             (
                 "direct = true\n[path]\nturn = \"1us\"",
                 "it has a modelled path",
+            ),
+            (
+                "direct = true\n[host]\nnomerges = 0",
+                "its host merges requests",
             ),
         ];
         for (more, why) in cases {

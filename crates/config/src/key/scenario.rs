@@ -206,6 +206,22 @@ pub(crate) const HOST: Shape = Shape {
             example: "\"linux\"",
         },
         Key {
+            name: "nomerges",
+            kind: Kind::Count(0, 2),
+            default: Absent::Value("2"),
+            about: "Which neighbouring requests are merged into one command, under `none`, `bfq` and `mq-deadline`, as Linux does (`nomerges`). `0`: all that \
+                    can be. `1`: in the plug, and with what was merged last. `2`: none.",
+            example: "0",
+        },
+        Key {
+            name: "plug",
+            kind: Kind::Word(&["cache", "all", "none"]),
+            default: Absent::Value("\"cache\""),
+            about: "Where requests are merged, what comes to the elevator together, and is merged before. `\"cache\"`: what a process asks \
+                    for at one time through the page cache. `\"all\"`: direct requests, too, as by one `io_submit` of several.",
+            example: "\"all\"",
+        },
+        Key {
             name: "read_ahead",
             kind: Kind::Size(0, 16 << 20, 4096),
             default: Absent::Value("\"128KiB\""),

@@ -41,6 +41,7 @@ impl Draft {
             nr_requests: self.host.nr_requests,
             ata: self.host.adapter && shape.queues == 1 && shape.tags <= NCQ,
         };
+        scenario.merging = self.host.merging;
         scenario.path = self.path;
         scenario.warm_up = self.warm_up;
         for group in &self.groups {

@@ -1,7 +1,7 @@
 //! What a scenario's file says, whoever wrote it, before drive, policy and time are chosen.
 
 use super::expect::{Expect, Published};
-use super::{NrRequests, Path};
+use super::{Merging, NrRequests, Path};
 use weir_core::{Contract, Flags, Knobs, Priority, Span};
 use weir_load::Program;
 
@@ -42,6 +42,7 @@ pub(super) struct Host {
     pub(super) nr_requests: NrRequests,
     /// An ATA adapter where Linux has one.
     pub(super) adapter: bool,
+    pub(super) merging: Merging,
     pub(super) read_ahead: u32,
     pub(super) copy: Span,
 }
@@ -90,6 +91,7 @@ impl Default for Host {
         Self {
             nr_requests: NrRequests::Unbounded,
             adapter: false,
+            merging: Merging::default(),
             read_ahead: buffered.read_ahead,
             copy: buffered.copy,
         }

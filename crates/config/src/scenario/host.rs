@@ -1,6 +1,6 @@
 //! The host between the clients' system calls and the drive: page cache and adapter.
 
-use weir_core::{DriveShape, Span, elevator};
+use weir_core::{DriveShape, Span, elevator, merge};
 use weir_load::{Pattern, Program, SyncMode};
 
 /// Bytes in a page.
@@ -97,6 +97,56 @@ pub struct Adapter {
     pub ata: bool,
 }
 
+/// Which neighbouring requests are merged, under an elevator that merges.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Merging {
+    /// As Linux's file of this name: 0: all that can be; 1: in the plug, and with what was merged last; 2: none.
+    pub nomerges: u8,
+    /// What comes to the elevator together.
+    pub plug: Plug,
+}
+
+/// What is kept together, in a plug, until it goes to the elevator, and merged there before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Plug {
+    /// What a process asks for at one time through the page cache; direct requests come one by one, as by `io_submit` of one each.
+    #[default]
+    Cache,
+    /// What a client asks for at one time, direct or not.
+    All,
+    /// Nothing: every request comes for itself.
+    None,
+}
+
+impl Default for Merging {
+    /// Nothing is merged.
+    fn default() -> Self {
+        Self {
+            nomerges: 2,
+            plug: Plug::Cache,
+        }
+    }
+}
+
+impl Merging {
+    /// As Linux does.
+    pub const LINUX: Self = Self {
+        nomerges: 0,
+        plug: Plug::Cache,
+    };
+
+    /// What the core is to do under an elevator.
+    pub fn config(self, elevator: &elevator::Config) -> merge::Config {
+        if self.nomerges == 2 || !elevator.merges() {
+            return merge::Config::OFF;
+        }
+        merge::Config {
+            nomerges: self.nomerges,
+            ..merge::Config::LINUX
+        }
+    }
+}
+
 /// Requests in the elevator and the drive together (`nr_requests`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NrRequests {
@@ -143,5 +193,14 @@ mod tests {
         assert_eq!(tags(shape(1, 1023), &bfq), Some(256));
         assert_eq!(NrRequests::Unbounded.tags(&shape(1, 32), &bfq), None);
         assert_eq!(NrRequests::Each(10).tags(&shape(2, 32), &bfq), Some(20));
+    }
+
+    #[test]
+    fn an_elevator_that_merges_nothing_is_not_asked_to() {
+        let bfq = elevator::Config::Bfq(bfq::Config::default());
+        let contract = elevator::Config::Contract(elevator::contract::Config::default());
+        assert_eq!(Merging::LINUX.config(&bfq), merge::Config::LINUX);
+        assert_eq!(Merging::LINUX.config(&contract), merge::Config::OFF);
+        assert_eq!(Merging::default().config(&bfq), merge::Config::OFF);
     }
 }

@@ -16,7 +16,7 @@ pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
 pub use open::{Unknown, find, load, names, parse, source};
 pub use script::{Script, read};
 
-pub use host::{Adapter, Advice, Buffered, NrRequests, PAGE};
+pub use host::{Adapter, Advice, Buffered, Merging, NrRequests, PAGE, Plug};
 
 /// Longest request, and longest file.
 const REQUEST_MOST: u64 = 64 << 20;
@@ -54,6 +54,8 @@ pub struct Scenario {
     pub clients: Vec<ClientSpec>,
     /// What lies between the elevator and the drive.
     pub adapter: Adapter,
+    /// Which neighbouring requests are merged.
+    pub merging: Merging,
     /// What lies between the clients and the layer.
     pub path: Path,
     /// What the machine does to the server on that path. Without a path it means nothing.
@@ -163,6 +165,7 @@ impl Scenario {
             groups: Vec::new(),
             clients: Vec::new(),
             adapter: Adapter::default(),
+            merging: Merging::default(),
             path: Path::DIRECT,
             machine: Machine::default(),
             actions: Vec::new(),

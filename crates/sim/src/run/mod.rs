@@ -58,6 +58,8 @@ pub struct Run<'a> {
     requests: Vec<Request>,
     /// Commands of a process.
     commands: Vec<Command>,
+    /// Requests are merged.
+    merging: bool,
     outputs: Vec<Output>,
     /// The time of the last turn.
     now: Instant,
@@ -117,6 +119,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, Error> {
         let config = Self::config(scenario, policy);
         let streams = config.limits.streams;
+        let merging = config.merge.is_on();
         let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
             .change(Instant::ZERO, &edits(scenario, policy))
@@ -155,6 +158,7 @@ impl<'a> Run<'a> {
             told: 0,
             requests: Vec::with_capacity(outstanding as usize),
             commands: Vec::new(),
+            merging,
             outputs: Vec::with_capacity(outstanding as usize),
             now: Instant::ZERO,
             reached: Instant::ZERO,
@@ -194,8 +198,8 @@ impl<'a> Run<'a> {
             limits,
             drive,
             controllers: setup.controllers,
+            merge: scenario.merging.config(&setup.elevator),
             elevator: setup.elevator,
-            merge: weir_core::merge::Config::OFF,
         }
     }
 

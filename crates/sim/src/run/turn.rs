@@ -3,6 +3,7 @@
 use super::Run;
 use crate::Error;
 use crate::agenda::Item;
+use weir_config::scenario::Plug;
 use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, Wanted};
 
 /// More turns than this at one instant mean that the run makes no progress.
@@ -72,9 +73,17 @@ impl Run<'_> {
 
     fn complete(&mut self) {
         while let Some(ended) = self.drive.pop(self.now) {
+            let service = Some(ended.at.since(ended.began));
             let cookie = self.by_tag.get(ended.completion.tag.0 as usize);
             if let Some(flight) = cookie.and_then(|&cookie| self.flights.get_mut(cookie)) {
-                flight.service = Some(ended.at.since(ended.began));
+                flight.service = service;
+            }
+            if self.merging {
+                for part in self.layer.layer().parts(ended.completion.tag) {
+                    if let Some(flight) = self.flights.get_mut(part.cookie) {
+                        flight.service = service;
+                    }
+                }
             }
             self.completions.push(ended.completion);
         }
@@ -129,14 +138,38 @@ impl Run<'_> {
     fn submit(&mut self) {
         let mut from = 0;
         while from < self.requests.len() {
-            let Err(rejected) = self.layer.submit(self.now, &self.requests[from..]) else {
-                break;
+            let until = self.batch_end(from);
+            let Err(rejected) = (self.layer).submit(self.now, &self.requests[from..until]) else {
+                from = until;
+                continue;
             };
             from += rejected.accepted + 1;
             let request = self.requests[from - 1];
             self.refused(request, rejected.reason);
         }
         self.requests.clear();
+    }
+
+    /// Where the batch ends that begins there. Where requests are merged, it is what one process has plugged; otherwise how they come
+    /// together makes no difference.
+    fn batch_end(&self, from: usize) -> usize {
+        let rest = &self.requests[from..];
+        if !self.merging {
+            return self.requests.len();
+        }
+        let stream = rest[0].stream;
+        let client = self.by_slot[stream.slot() as usize];
+        let has_cache = self.guests[client as usize].process.is_some();
+        let plugged = match self.scenario.merging.plug {
+            Plug::Cache => has_cache,
+            Plug::All => true,
+            Plug::None => false,
+        };
+        if !plugged || !self.transit.is_direct() {
+            return from + 1;
+        }
+        let others = rest.iter().take_while(|r| r.stream == stream);
+        from + others.count()
     }
 
     fn poll(&mut self) {
@@ -207,8 +240,18 @@ impl Run<'_> {
             self.by_tag.resize(tag + 1, 0);
         }
         self.by_tag[tag] = command.cookie;
-        if command.within == 0 {
-            self.taken(command.cookie);
+        if command.within > 0 {
+            return;
+        }
+        self.taken(command.cookie);
+        if self.merging {
+            let parts: Vec<Cookie> = (self.layer.layer().parts(command.tag))
+                .map(|part| part.cookie)
+                .filter(|&cookie| cookie != command.cookie)
+                .collect();
+            for cookie in parts {
+                self.taken(cookie);
+            }
         }
     }
 }

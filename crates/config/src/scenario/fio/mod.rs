@@ -11,7 +11,7 @@ pub(crate) use option::{noted_options, read_options, refused_options};
 
 use super::draft::{CLIENTS, Draft, Facts, Host};
 use super::script::{Script, stem};
-use super::{NrRequests, Path};
+use super::{Merging, NrRequests, Path};
 use crate::document::Document;
 use crate::key::SCENARIOS;
 use crate::problem::Problem;
@@ -113,6 +113,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
         host: Host {
             nr_requests: NrRequests::Linux,
             adapter: true,
+            merging: Merging::LINUX,
             ..Host::default()
         },
         path: Path::DIRECT,

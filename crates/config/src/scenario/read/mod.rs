@@ -8,7 +8,7 @@ pub(super) use expect::known_policy;
 pub(super) use tunables::tune;
 
 use super::draft::{CLIENTS, Draft, Facts, Group, Host};
-use super::{NrRequests, Path};
+use super::{NrRequests, Path, Plug};
 use crate::admission::contradicted;
 use crate::document::{Document, Entry, Table};
 use crate::key::{self, GROUP, HOST, PATH};
@@ -22,14 +22,6 @@ const HOUR: Span = Span::from_secs(3600);
 
 /// What the core or the host model cannot do yet, so that it has no meaning in a file: a key, and why.
 const LATER: &[(&str, &str)] = &[
-    (
-        "plug",
-        "every request reaches the elevator on its own: a plug that merges is not modelled yet",
-    ),
-    (
-        "nomerges",
-        "neighbouring requests are not merged yet, so that there is nothing to switch off",
-    ),
     (
         "hw_queues",
         "the tags of hardware queues are not kept apart yet",
@@ -190,6 +182,16 @@ fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
     }
     let adapters = [("linux", true), ("none", false)];
     host.adapter = word(doc, &table, "adapter", &adapters, false);
+    let nomerges = table.entry("nomerges");
+    if let Some(n) = nomerges.and_then(|e| e.integer(doc, 0..=2)) {
+        host.merging.nomerges = n as u8;
+    }
+    let plugs = [
+        ("cache", Plug::Cache),
+        ("all", Plug::All),
+        ("none", Plug::None),
+    ];
+    host.merging.plug = word(doc, &table, "plug", &plugs, Plug::Cache);
     let read_ahead = table.entry("read_ahead");
     if let Some(bytes) = read_ahead.and_then(|e| e.size_in(doc, 0..=16 << 20, 4096)) {
         host.read_ahead = bytes as u32;

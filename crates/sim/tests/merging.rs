@@ -1,0 +1,61 @@
+//! Requests of a host's clients are merged where the scenario says so.
+
+use weir_config::policy::find;
+use weir_config::profile;
+use weir_config::scenario::{Choice, read};
+use weir_sim::{Auditors, Run};
+
+/// Reads of 4 KiB, one behind the other, eight at a time, on a drive that answers several at a time: requests, and commands that they
+/// became.
+fn play(host: &str, policy: &str) -> (u64, u64) {
+    let text = format!(
+        r#"
+        duration = "1s"
+        host = {host}
+        [[client]]
+        name = "reader"
+        rw = "read"
+        bs = "4KiB"
+        size = "1GiB"
+        direct = true
+        iodepth = 8
+        "#
+    );
+    let script = read(&text, "x.toml").unwrap();
+    let drive = profile::find("demo").unwrap().drive;
+    let choice = Choice {
+        drive: &drive,
+        capacity: drive.capacity(),
+        case: None,
+        policy,
+        seconds: None,
+    };
+    let scenario = script.scenario(&choice).unwrap();
+    let policy = find(policy).unwrap();
+    let mut auditors = Auditors::new();
+    let run = Run::observed(&scenario, &policy, 0, vec![&mut auditors]).unwrap();
+    let counters = run.run(|_| {}).unwrap().counters;
+    let found = auditors.end(false);
+    assert!(found.is_empty(), "{:?}", found.kept());
+    (counters.done, counters.dispatched)
+}
+
+#[test]
+fn requests_are_merged_where_the_scenario_says_so_and_the_elevator_merges() {
+    let off = play("{}", "none");
+    assert!(off.0 > 1_000 && off.1 <= off.0 + 8, "{off:?}");
+    for (host, policy, merged) in [
+        ("{ nomerges = 2, plug = \"all\" }", "none", false),
+        // Nothing waits without an elevator on a drive with room, and direct requests are not plugged.
+        ("{ nomerges = 0 }", "none", false),
+        ("{ nomerges = 0, plug = \"all\" }", "none", true),
+        ("{ nomerges = 1, plug = \"all\" }", "none", true),
+        ("{ nomerges = 0, plug = \"all\" }", "contract", false),
+        ("{ nomerges = 0, plug = \"none\" }", "none", false),
+    ] {
+        let (requests, commands) = play(host, policy);
+        println!("{host} {policy}: {requests} requests, {commands} commands");
+        let each = requests as f64 / commands as f64;
+        assert_eq!(each > 1.5, merged, "{host} {policy}: {each}");
+    }
+}
