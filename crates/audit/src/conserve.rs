@@ -3,7 +3,7 @@
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
-use crate::model::Model;
+use crate::model::{Model, Stream};
 use weir_core::{Class, Config, Contract, Instant, Op, Reason, Span, Wake, elevator};
 
 /// Promises may delay a flush by at most this long, counted from the end of the previous flush.
@@ -43,8 +43,8 @@ impl Conserve {
 
     #[inline]
     fn check(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
-        // What the drive returned as busy is sent again first, when its time comes.
-        if model.busy > 0 || model.in_flight as usize >= model.tags.len() {
+        // What a queue of the drive returned as busy is sent again first, when its time comes.
+        if !(0..model.queues.len()).any(|queue| model.has_room(queue)) {
             return None;
         }
         if !model.flush_sendable() {
@@ -52,11 +52,19 @@ impl Conserve {
         } else if let Some(wrong) = self.check_flush(model, wake) {
             return Some(wrong);
         }
-        if model.sendable == 0 || model.in_drive >= model.config.limits.scheduler_tags {
+        if model.sendable == 0 {
             return None;
         }
         match self.promise {
-            Promise::Full => Some("requests wait and tags are free"),
+            Promise::Full => {
+                let tags = model.config.limits.scheduler_tags;
+                let waits = |s: &Stream| {
+                    let queue = model.layout.queue_of(s.id);
+                    s.sendable > 0 && model.has_room(queue) && model.queues[queue].requests < tags
+                };
+                let waits = model.streams().any(waits);
+                waits.then_some("requests wait and tags are free")
+            }
             Promise::Busy if model.in_flight > 0 => None,
             Promise::Busy => {
                 // Where flushes are held back, the elevator may idle for longer than the next of them waits. Then only that is

@@ -3,12 +3,12 @@
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
-use crate::model::Model;
+use crate::model::{Lanes, Model};
 use weir_core::{Config, Op, Outcome};
 
-/// A space: its flush command in the drive, and what its last successful one covered.
+/// A space as a hardware queue sees it: its flush command in the drive, and what its last successful one covered.
 #[derive(Clone, Copy, Debug, Default)]
-struct Space {
+struct Lane {
     /// When the command in the drive began, as a sequence number of the model.
     running: u64,
     /// Everything submitted before this is durable if it had completed by then.
@@ -18,13 +18,13 @@ struct Space {
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Durability {
-    spaces: Vec<Space>,
+    lanes: Vec<Lane>,
 }
 
 impl Durability {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            spaces: vec![Space::default(); config.limits.spaces as usize],
+            lanes: vec![Lane::default(); Lanes::new(config).count()],
         }
     }
 }
@@ -50,30 +50,32 @@ impl Auditor for Durability {
                     );
                 }
                 if piece.op == Op::Flush
-                    && let Some(space) = self.spaces.get_mut(piece.space.0 as usize)
+                    && let at = model.layout.lane(piece.space, piece.stream)
+                    && let Some(lane) = self.lanes.get_mut(at)
                 {
-                    if model.spaces[piece.space.0 as usize].flushing {
+                    if model.lanes[at].flushing {
                         found.add(
                             Self::NAME,
-                            format_args!("two flush commands of one space at once: {piece:?}"),
+                            format_args!(
+                                "two flush commands of one space and queue at once: {piece:?}"
+                            ),
                         );
                     }
-                    space.running = model.sequence;
+                    lane.running = model.sequence;
                 }
             }
             Fact::Returned(completion, Some(flight)) if flight.dispatch.op == Op::Flush => {
+                let at = (model.layout).lane(flight.dispatch.space, flight.dispatch.stream);
                 if completion.outcome == Some(Outcome::Ok)
-                    && let Some(space) = self.spaces.get_mut(flight.dispatch.space.0 as usize)
+                    && let Some(lane) = self.lanes.get_mut(at)
                 {
-                    space.covered = space.running;
+                    lane.covered = lane.running;
                 }
             }
             Fact::Done(Some(slot), done) if done.op == Op::Flush && done.outcome == Outcome::Ok => {
                 let live = model.request(slot);
-                let covered = self
-                    .spaces
-                    .get(live.request.space.0 as usize)
-                    .map_or(0, |s| s.covered);
+                let at = model.layout.lane(live.request.space, live.request.stream);
+                let covered = self.lanes.get(at).map_or(0, |lane| lane.covered);
                 if covered < live.sequence {
                     found.add(
                         Self::NAME,

@@ -199,8 +199,10 @@ impl Auditor for Tally {
             Fact::Changed(_, Err(_)) => self.changes[2] += 1,
             Fact::Dispatched { again: true, .. } => self.again += 1,
             Fact::Dispatched { piece, .. } if piece.op == Op::Flush => {
-                let space = model.spaces.get(piece.space.0 as usize);
-                self.joined += u64::from(space.is_some_and(|s| s.flushes.len() > 1));
+                let lane = model
+                    .lanes
+                    .get(model.layout.lane(piece.space, piece.stream));
+                self.joined += u64::from(lane.is_some_and(|lane| lane.flushes.len() > 1));
             }
             Fact::Dispatched { piece, .. } => self.split += u64::from(piece.within > 0),
             Fact::Done(_, done) => {

@@ -1,24 +1,30 @@
-//! Flushes: one in flight for each space; those that come while it runs wait for the next one and share it.
+//! Flushes: one in flight for each space and hardware queue; those that come while it runs wait for the next one and share it.
 //!
 //! A flush promises that every write *completed* before it was submitted is durable. A flush the drive has begun cannot promise
 //! that for writes completed since, so a newcomer never joins it (Linux: `block/blk-flush.c`).
 
-use crate::id::SpaceId;
+use crate::id::{QueueId, SpaceId};
 use crate::list::{Links, List};
 use crate::mutant;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// The flushes of one space and hardware queue.
 #[derive(Clone, Copy, Debug)]
-struct Space {
+struct Lane {
     waiting: List,
     running: List,
 }
 
-/// The flushes of every space. Numbers are slots of live requests.
+/// Lanes at most, as long as there is one for each space: beyond that hardware queues share.
+const LANES_MAX: u32 = 1 << 16;
+
+/// All flushes. Numbers are slots of live requests.
 #[derive(Debug)]
 pub(crate) struct Flushes {
-    spaces: Vec<Space>,
+    lanes: Vec<Lane>,
+    /// Lanes of a space.
+    queues: u32,
     requests: Links,
     ready: List,
     ready_links: Links,
@@ -28,38 +34,48 @@ pub(crate) struct Flushes {
 }
 
 impl Flushes {
-    pub(crate) fn new(spaces: u32, requests: u32) -> Self {
+    pub(crate) fn new(spaces: u32, queues: u16, requests: u32) -> Self {
+        let queues = u32::from(queues).min((LANES_MAX / spaces).max(1));
+        let lanes = spaces * queues;
         Self {
-            spaces: vec![
-                Space {
+            lanes: vec![
+                Lane {
                     waiting: List::EMPTY,
                     running: List::EMPTY
                 };
-                spaces as usize
+                lanes as usize
             ],
+            queues,
             requests: Links::new(requests),
             ready: List::EMPTY,
-            ready_links: Links::new(spaces),
+            ready_links: Links::new(lanes),
             all: List::EMPTY,
             all_links: Links::new(requests),
         }
     }
 
+    /// The lane of a space and hardware queue.
+    fn lane(&self, space: SpaceId, queue: QueueId) -> u32 {
+        space.0 * self.queues + u32::from(queue.0) % self.queues
+    }
+
     /// A flush wants to go to the drive.
-    pub(crate) fn insert(&mut self, id: SpaceId, request: u32) {
-        let space = &mut self.spaces[id.0 as usize];
-        self.requests.push_back(&mut space.waiting, request);
+    pub(crate) fn insert(&mut self, space: SpaceId, queue: QueueId, request: u32) {
+        let at = self.lane(space, queue);
+        let lane = &mut self.lanes[at as usize];
+        self.requests.push_back(&mut lane.waiting, request);
         self.all_links.push_back(&mut self.all, request);
-        self.make_ready(id);
+        self.make_ready(at);
     }
 
     /// A flush that waits is given up.
-    pub(crate) fn remove(&mut self, id: SpaceId, request: u32) {
-        let space = &mut self.spaces[id.0 as usize];
-        self.requests.remove(&mut space.waiting, request);
+    pub(crate) fn remove(&mut self, space: SpaceId, queue: QueueId, request: u32) {
+        let at = self.lane(space, queue);
+        let lane = &mut self.lanes[at as usize];
+        self.requests.remove(&mut lane.waiting, request);
         self.all_links.remove(&mut self.all, request);
-        if space.waiting.is_empty() && self.ready_links.contains(id.0) {
-            self.ready_links.remove(&mut self.ready, id.0);
+        if lane.waiting.is_empty() && self.ready_links.contains(at) {
+            self.ready_links.remove(&mut self.ready, at);
         }
     }
 
@@ -74,38 +90,39 @@ impl Flushes {
         self.all_links.iter(&self.all)
     }
 
-    /// The next flush command for the drive: it stands for every flush of its space that waits now. Gives the first of them.
+    /// The next flush command for the drive: it stands for every flush of its space and queue that waits now. Gives the first of them.
     pub(crate) fn begin(&mut self) -> Option<u32> {
-        let id = self.ready_links.pop_front(&mut self.ready)?;
-        let space = &mut self.spaces[id as usize];
-        space.running = core::mem::replace(&mut space.waiting, List::EMPTY);
-        space.running.first()
+        let at = self.ready_links.pop_front(&mut self.ready)?;
+        let lane = &mut self.lanes[at as usize];
+        lane.running = core::mem::replace(&mut lane.waiting, List::EMPTY);
+        lane.running.first()
     }
 
-    /// The flushes that the running command of a space stands for.
-    pub(crate) fn running(&self, id: SpaceId) -> impl Iterator<Item = u32> + '_ {
-        self.requests.iter(&self.spaces[id.0 as usize].running)
+    /// The flushes that the running command of a space and queue stands for.
+    pub(crate) fn running(&self, space: SpaceId, queue: QueueId) -> impl Iterator<Item = u32> + '_ {
+        let at = self.lane(space, queue);
+        self.requests.iter(&self.lanes[at as usize].running)
     }
 
-    /// The running command of a space ended: takes the flushes it stood for one by one.
-    pub(crate) fn end(&mut self, id: SpaceId) -> Option<u32> {
-        let space = &mut self.spaces[id.0 as usize];
-        let mut request = self.requests.pop_front(&mut space.running);
+    /// The running command of a space and queue ended: takes the flushes it stood for one by one.
+    pub(crate) fn end(&mut self, space: SpaceId, queue: QueueId) -> Option<u32> {
+        let at = self.lane(space, queue);
+        let lane = &mut self.lanes[at as usize];
+        let mut request = self.requests.pop_front(&mut lane.running);
         if request.is_none() && mutant::is(mutant::FLUSH_JOINS_RUNNING) {
-            request = self.requests.pop_front(&mut space.waiting);
+            request = self.requests.pop_front(&mut lane.waiting);
         }
         match request {
             Some(request) => self.all_links.remove(&mut self.all, request),
-            None => self.make_ready(id),
+            None => self.make_ready(at),
         }
         request
     }
 
-    fn make_ready(&mut self, id: SpaceId) {
-        let space = &self.spaces[id.0 as usize];
-        if !space.waiting.is_empty() && space.running.is_empty() && !self.ready_links.contains(id.0)
-        {
-            self.ready_links.push_back(&mut self.ready, id.0);
+    fn make_ready(&mut self, at: u32) {
+        let lane = &self.lanes[at as usize];
+        if !lane.waiting.is_empty() && lane.running.is_empty() && !self.ready_links.contains(at) {
+            self.ready_links.push_back(&mut self.ready, at);
         }
     }
 }

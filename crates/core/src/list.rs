@@ -143,6 +143,14 @@ impl Links {
         (next < OUT).then_some(next)
     }
 
+    /// The slots of `list`, last to first.
+    pub(crate) fn iter_back<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
+        let last = Some(list.tail).filter(|&slot| slot != NIL);
+        core::iter::successors(last, move |&slot| {
+            Some(self.links[slot as usize].prev).filter(|&prev| prev < OUT)
+        })
+    }
+
     /// The slots of `list`, first to last.
     pub(crate) fn iter<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
         core::iter::successors(list.first(), move |&slot| self.next(slot))

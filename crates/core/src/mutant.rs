@@ -3,6 +3,7 @@
 //! With the feature off, `is` is a constant `false` and costs nothing. With it on, `select` switches one bug on for the whole
 //! process; 0 is none. Every bug must be caught by the auditor or test that its entry in [`ALL`] names.
 
+use crate::id::QueueId;
 use crate::request::{Flags, Request};
 use crate::stream::State;
 use crate::table::Stage;
@@ -74,6 +75,9 @@ mutants! {
     44 DEADLINE_IGNORED "what is overdue does not begin the next batch" "starvation"
     45 WRITES_STARVE "reads go before writes however often they did" "starvation"
     46 BATCH_ENDLESS "a batch goes on while something lies further on" "starvation"
+    70 BUSY_QUEUE_HOLDS_ALL "a busy hardware queue holds back the next one as well" "conserve"
+    71 QUEUE_TAG_LOST "a scheduler tag of one of several hardware queues is not given back" "conserve"
+    72 QUEUES_SHARE_FLUSH "a flush command ends the flushes of another hardware queue's" "once"
 }
 
 #[cfg(feature = "mutants")]
@@ -115,6 +119,16 @@ pub(crate) fn flush_stage() -> Stage {
         Stage::Drive
     } else {
         Stage::Flush
+    }
+}
+
+/// [`QUEUES_SHARE_FLUSH`]: the queue whose flushes a command ends, its own unless the bug is on.
+#[inline]
+pub(crate) fn flush_queue(queue: QueueId) -> QueueId {
+    if is(QUEUES_SHARE_FLUSH) {
+        QueueId(0)
+    } else {
+        queue
     }
 }
 

@@ -17,8 +17,8 @@ pub struct Limits {
     pub per_stream: u32,
     /// Live requests that every stream may have however full the layer is. `streams * reserved` is at most `requests`.
     pub reserved: u32,
-    /// Requests in the elevator and the drive together (Linux: `nr_requests`); the others wait in front, first come, first
-    /// served. At least 1.
+    /// Requests of one hardware queue in the elevator and the drive together (Linux: `nr_requests`); the others wait in front, first
+    /// come, first served. At least 1.
     pub scheduler_tags: u32,
     /// Events kept for a listener between two calls of [`Layer::drain`](crate::Layer::drain).
     pub events: u32,

@@ -11,6 +11,7 @@ use crate::shape::{DriveShape, Limits};
 use crate::space::Spaces;
 use crate::stream::Stream;
 use crate::time::Instant;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Where a live request is.
@@ -178,7 +179,7 @@ pub(crate) struct Table {
     pub(crate) merges: Commands,
     /// Requests up to this length are never split.
     whole: u32,
-    /// Scheduler tags.
+    /// Scheduler tags of all hardware queues.
     pub(crate) tags: u32,
 }
 
@@ -193,7 +194,7 @@ impl Table {
             shape,
             merges: Commands::new(merge, limits.requests),
             whole: shape.max_transfer.min(UNMOVED_MAX),
-            tags: limits.scheduler_tags,
+            tags: (limits.scheduler_tags).saturating_mul(shape.queues.into()),
         }
     }
 
@@ -262,7 +263,9 @@ pub(crate) struct Pieces {
     slots: Vec<Slot>,
     /// The first free tag of each queue, or [`NIL`].
     free: Vec<u32>,
-    /// Free tags of all queues.
+    /// Likewise, of a queue to which nothing is sent: its free tags as of when it was closed.
+    closed: Vec<u32>,
+    /// Free tags of all queues but those closed.
     left: u32,
 }
 
@@ -291,25 +294,82 @@ impl Pieces {
         Self {
             slots: (0..queues * tags).map(slot).collect(),
             free: (0..queues).map(|queue| queue * tags).collect(),
+            closed: vec![NIL; queues as usize],
             left: queues * tags,
         }
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.slots.len() as u32 - self.left
+        let closed = self.closed.iter();
+        let closed = closed.map(|&first| self.run(first).count() as u32);
+        self.slots.len() as u32 - self.left - closed.sum::<u32>()
     }
 
+    /// No queue that is open has a free tag.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.left == 0
     }
 
-    /// Gives `piece` a tag of the queue its stream prefers, or of the next one that has any; not to be called when full.
+    /// A queue is open and has a free tag.
+    #[inline]
+    pub(crate) fn has_room(&self, queue: QueueId) -> bool {
+        self.free[usize::from(queue.0)] != NIL
+    }
+
+    /// The hardware queue of a stream: processors, and the programs that run on them, are spread evenly over the queues
+    /// (Linux: `blk_mq_map_queues`).
+    #[inline]
+    pub(crate) fn queue_of(&self, stream: u32) -> QueueId {
+        match self.free.len() {
+            1 => QueueId(0),
+            queues => QueueId((stream as usize % queues) as u16),
+        }
+    }
+
+    /// The free tags from this one on.
+    fn run(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let first = Some(first).filter(|&tag| tag != NIL);
+        core::iter::successors(first, |&tag| {
+            Some(self.slots[tag as usize].next_free).filter(|&next| next != NIL)
+        })
+    }
+
+    /// Nothing is sent to a queue until it is opened; it may be closed already.
+    #[cold]
+    pub(crate) fn close(&mut self, queue: QueueId) {
+        let queue = usize::from(queue.0);
+        let first = core::mem::replace(&mut self.free[queue], NIL);
+        self.left -= self.run(first).count() as u32;
+        self.splice(queue, first);
+    }
+
+    /// What is free in a queue can be had again.
+    #[cold]
+    pub(crate) fn open(&mut self, queue: QueueId) {
+        let queue = usize::from(queue.0);
+        let first = core::mem::replace(&mut self.free[queue], NIL);
+        let freed = self.run(first).count() as u32;
+        self.splice(queue, first);
+        let all = core::mem::replace(&mut self.closed[queue], NIL);
+        self.left += self.run(all).count() as u32 - freed;
+        self.free[queue] = all;
+    }
+
+    /// Puts free tags in front of those of a closed queue.
+    fn splice(&mut self, queue: usize, first: u32) {
+        if let Some(last) = self.run(first).last() {
+            self.slots[last as usize].next_free = self.closed[queue];
+            self.closed[queue] = first;
+        }
+    }
+
+    /// Gives `piece` a tag of its stream's queue, or of the next one that has any; not to be called when full.
     #[inline]
     pub(crate) fn insert(&mut self, mut piece: Piece, stream: u32) -> (QueueId, Tag) {
         let queue = match self.free.len() {
             1 => 0,
-            _ => self.queue_for(stream),
+            _ => self.next_with_room(stream),
         };
         let free = &mut self.free[queue];
         let tag = *free;
@@ -322,11 +382,10 @@ impl Pieces {
         (piece.queue, Tag(tag))
     }
 
-    fn queue_for(&self, stream: u32) -> usize {
-        let queues = self.free.len();
-        let mut queue = stream as usize % queues;
+    fn next_with_room(&self, stream: u32) -> usize {
+        let mut queue = usize::from(self.queue_of(stream).0);
         while self.free[queue] == NIL {
-            queue = (queue + 1) % queues;
+            queue = (queue + 1) % self.free.len();
         }
         queue
     }

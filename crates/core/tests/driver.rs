@@ -2,8 +2,8 @@
 
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Event, Gauges, GroupId, Instant, Layer, Limits,
-    Listener, Mask, Max, Output, Priority, Publish, QueueId, ROOT, Request, SpaceId, StreamId,
-    StreamSpec, Tag, control, elevator,
+    Listener, Mask, Max, Output, Priority, Publish, QueueId, ROOT, Reason, Request, SpaceId,
+    StreamId, StreamSpec, Tag, control, elevator,
 };
 
 fn at(us: u64) -> Instant {
@@ -11,6 +11,10 @@ fn at(us: u64) -> Instant {
 }
 
 fn layer(limits: Limits, queues: u16, tags: u16) -> Layer {
+    layer_under(elevator::Config::None, limits, queues, tags)
+}
+
+fn layer_under(elevator: elevator::Config, limits: Limits, queues: u16, tags: u16) -> Layer {
     let drive = DriveShape {
         queues,
         tags,
@@ -21,7 +25,7 @@ fn layer(limits: Limits, queues: u16, tags: u16) -> Layer {
         drive,
         controllers: control::Config::default(),
         merge: weir_core::merge::Config::OFF,
-        elevator: elevator::Config::None,
+        elevator,
     };
     let mut layer = Layer::new(config).unwrap();
     let space = Edit::SetSpace {
@@ -61,19 +65,22 @@ fn sent(layer: &mut Layer, us: u64) -> Vec<(u16, u32, u64)> {
 }
 
 #[test]
-fn a_stream_has_a_queue_and_takes_the_next_that_is_free() {
-    let mut layer = layer(Limits::default(), 3, 2);
-    let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
-    let mut ask = |stream, cookies: std::ops::Range<u64>| {
-        let requests: Vec<_> = cookies.map(|cookie| read(stream, cookie)).collect();
-        layer.submit(at(0), &requests).unwrap();
-        sent(&mut layer, 0)
-    };
+fn a_choice_for_the_whole_drive_takes_a_tag_of_the_next_queue_that_is_free() {
+    let elevator = elevator::Config::Bfq(elevator::bfq::Config::default());
+    let mut layer = layer_under(elevator, Limits::default(), 3, 2);
+    let a = open(&mut layer, ROOT);
+    let requests: Vec<_> = (0..7).map(|cookie| read(a, cookie)).collect();
+    layer.submit(at(0), &requests).unwrap();
     // Tags 0 and 1 are those of queue 0, and so on.
-    assert_eq!(ask(a, 0..1), [(0, 0, 0)]);
-    assert_eq!(ask(b, 1..2), [(1, 2, 1)]);
-    assert_eq!(ask(b, 2..5), [(1, 3, 2), (2, 4, 3), (2, 5, 4)]);
-    assert_eq!(ask(b, 5..7), [(0, 1, 5)]);
+    let filled = [
+        (0, 0, 0),
+        (0, 1, 1),
+        (1, 2, 2),
+        (1, 3, 3),
+        (2, 4, 4),
+        (2, 5, 5),
+    ];
+    assert_eq!(sent(&mut layer, 0), filled);
     layer.complete(at(1), &[Completion::ok(Tag(4))]);
     assert_eq!(sent(&mut layer, 1), [(QueueId(2).0, 4, 6)]);
 }
@@ -167,4 +174,70 @@ fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
     assert_eq!(ask(Mask::LIMITS, 4..11), (vec![7, 8, 9, 10], 3));
     assert_eq!(ask(Mask::TURNS, 11..12), (vec![], 0));
     assert_eq!(ask(Mask::NONE, 12..13), (vec![], 0));
+}
+
+/// Two queues of one tag, and a stream in each.
+fn two_queues() -> (Layer, StreamId, StreamId) {
+    let mut layer = layer(Limits::default(), 2, 1);
+    let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
+    (layer, a, b)
+}
+
+#[test]
+fn without_an_elevator_a_full_queue_holds_back_its_own_streams_only() {
+    let (mut layer, a, b) = two_queues();
+    layer
+        .submit(at(0), &[read(a, 0), read(a, 1), read(a, 2), read(b, 3)])
+        .unwrap();
+    assert_eq!(sent(&mut layer, 0), [(0, 0, 0), (1, 1, 3)]);
+    // The other queue is free, and takes nothing of the full one.
+    layer.complete(at(1), &[Completion::ok(Tag(1))]);
+    assert_eq!(sent(&mut layer, 1), []);
+    layer.complete(at(2), &[Completion::ok(Tag(0))]);
+    assert_eq!(sent(&mut layer, 2), [(0, 0, 1)]);
+}
+
+#[test]
+fn a_busy_queue_is_asked_again_and_the_other_goes_on_meanwhile() {
+    let (mut layer, a, b) = two_queues();
+    layer.submit(at(0), &[read(a, 0), read(b, 1)]).unwrap();
+    assert_eq!(sent(&mut layer, 0).len(), 2);
+    layer.complete(at(1), &[Completion::busy(Tag(0))]);
+    layer.submit(at(1), &[read(b, 2), read(a, 3)]).unwrap();
+    assert_eq!(sent(&mut layer, 1), []);
+    layer.complete(at(2), &[Completion::ok(Tag(1))]);
+    assert_eq!(
+        sent(&mut layer, 2),
+        [(1, 1, 2)],
+        "nothing to the busy queue"
+    );
+    let wake = layer.poll(at(2), &mut Vec::new()).unwrap();
+    assert_eq!((wake.at, wake.reason), (at(3_001), Reason::Retry));
+    assert_eq!(sent(&mut layer, 3_001), [(0, 0, 0)]);
+}
+
+#[test]
+fn each_queue_has_a_flush_of_a_space_and_scheduler_tags_of_its_own() {
+    let limits = Limits {
+        scheduler_tags: 1,
+        ..Limits::default()
+    };
+    let mut layer = layer(limits, 2, 4);
+    let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
+    let flush = |stream, cookie| Request {
+        op: weir_core::Op::Flush,
+        offset: 0,
+        length: 0,
+        ..read(stream, cookie)
+    };
+    layer.submit(at(0), &[flush(a, 0), flush(a, 1)]).unwrap();
+    layer.submit(at(0), &[flush(b, 2)]).unwrap();
+    assert_eq!(sent(&mut layer, 0), [(0, 0, 0), (1, 4, 2)]);
+    layer
+        .submit(at(0), &[read(a, 3), read(a, 4), read(b, 5)])
+        .unwrap();
+    assert_eq!(sent(&mut layer, 0), [(0, 1, 3), (1, 5, 5)]);
+    layer.complete(at(1), &[Completion::ok(Tag(1)), Completion::ok(Tag(0))]);
+    // Both flushes of the first stream shared a command.
+    assert_eq!(sent(&mut layer, 1), [(0, 0, 4)]);
 }

@@ -4,9 +4,11 @@
 //! wrong, without panicking; reporting errors is the auditors' task.
 
 mod index;
+mod lane;
 mod tree;
 
 pub(crate) use index::NIL;
+pub use lane::{Lane, Lanes, Queue};
 pub use tree::{Group, Tree};
 
 use index::Index;
@@ -115,12 +117,6 @@ pub struct Flight {
 pub struct Space {
     /// Its size, if it exists.
     pub size: Option<u64>,
-    /// Flushes that wait for a command.
-    pub flushes: Vec<u32>,
-    /// Flushes that are served by the command in flight.
-    pub riders: Vec<u32>,
-    /// A flush command is in flight.
-    pub flushing: bool,
 }
 
 /// See the module's documentation.
@@ -136,6 +132,12 @@ pub struct Model {
     pub tree: Tree,
     /// The spaces, by slot.
     pub spaces: Vec<Space>,
+    /// Flushes, by space and hardware queue.
+    pub lanes: Vec<Lane>,
+    /// What is in each hardware queue.
+    pub queues: Vec<Queue>,
+    /// Which of them are whose.
+    pub layout: Lanes,
     /// Pieces in flight, by tag.
     pub tags: Vec<Option<Flight>>,
     /// Their number, busy ones included.
@@ -159,7 +161,7 @@ pub struct Model {
 impl Model {
     /// The model of a layer that was just created.
     pub fn new(config: &Config) -> Self {
-        let limits = config.limits;
+        let (limits, layout) = (config.limits, Lanes::new(config));
         let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
         Self {
             config: config.clone(),
@@ -167,6 +169,9 @@ impl Model {
             sequence: 0,
             tree: Tree::new(limits.groups),
             spaces: vec![Space::default(); limits.spaces as usize],
+            lanes: vec![Lane::default(); layout.count()],
+            queues: vec![Queue::default(); config.drive.queues.into()],
+            layout,
             tags: vec![None; tags],
             in_flight: 0,
             busy: 0,
@@ -222,9 +227,15 @@ impl Model {
 
     /// Whether a flush of some space could be dispatched now if there were room.
     pub fn flush_sendable(&self) -> bool {
-        self.spaces
-            .iter()
-            .any(|s| !s.flushing && !s.flushes.is_empty())
+        let mut lanes = self.lanes.iter();
+        lanes.any(|lane| !lane.flushing && !lane.flushes.is_empty())
+    }
+
+    /// Whether a hardware queue takes another piece: it has a free tag, and has sent back nothing that waits.
+    pub fn has_room(&self, queue: usize) -> bool {
+        let all = self.config.drive.tags.into();
+        let queue = self.queues[queue];
+        queue.busy == 0 && queue.in_flight < all
     }
 
     /// True if this dispatches again what the drive returned as busy.
@@ -419,7 +430,9 @@ impl Model {
 
     /// A piece of a request is on its way to the drive and has no tag yet.
     pub(crate) fn taken(&mut self, slot: u32, bytes: u32) {
-        self.in_drive += u32::from(self.request(slot).pieces == 0);
+        if self.request(slot).pieces == 0 {
+            self.enters_drive(slot);
+        }
         self.update(slot, |live| {
             live.ahead = bytes;
             live.issued = live.issued.saturating_add(bytes);
@@ -465,8 +478,12 @@ impl Model {
             sequence: self.requests[slot as usize].sequence,
             busy: false,
         });
-        self.in_flight += u32::from(before.is_none());
-        self.busy -= u32::from(before.is_some_and(|f| f.busy));
+        let (fresh, again) = (before.is_none(), before.is_some_and(|f| f.busy));
+        let queue = &mut self.queues[self.layout.queue_of_tag(dispatch.tag.0)];
+        queue.in_flight += u32::from(fresh);
+        queue.busy -= u32::from(again);
+        self.in_flight += u32::from(fresh);
+        self.busy -= u32::from(again);
         if repetition {
             return;
         }
@@ -483,7 +500,9 @@ impl Model {
             live.dispatched.get_or_insert(now);
             return;
         }
-        self.in_drive += u32::from(self.request(slot).pieces == 0);
+        if self.request(slot).pieces == 0 {
+            self.enters_drive(slot);
+        }
         self.update(slot, |live| {
             live.dispatched.get_or_insert(now);
             live.issued = live.issued.saturating_add(dispatch.length);
@@ -498,11 +517,14 @@ impl Model {
         if flight.busy {
             return;
         }
+        let queue = &mut self.queues[self.layout.queue_of_tag(completion.tag.0)];
         let Some(outcome) = completion.outcome else {
             flight.busy = true;
             self.busy += 1;
+            queue.busy += 1;
             return;
         };
+        queue.in_flight -= 1;
         let flight = *flight;
         self.tags[completion.tag.0 as usize] = None;
         self.in_flight -= 1;
@@ -521,12 +543,13 @@ impl Model {
         let live = *self.request(slot);
         let id = live.request.stream;
         if live.riding
-            && let Some(space) = self.spaces.get_mut(live.request.space.0 as usize)
+            && let at = self.layout.lane(live.request.space, live.request.stream)
+            && let Some(lane) = self.lanes.get_mut(at)
         {
-            space.riders.retain(|&s| s != slot);
+            lane.riders.retain(|&s| s != slot);
         }
         if live.pieces > 0 && live.request.op != Op::Flush {
-            self.in_drive -= 1;
+            self.leaves_drive(slot);
         }
         self.index.remove((id.to_bits(), live.request.cookie));
         let reserved = self.config.limits.reserved;
@@ -641,9 +664,8 @@ impl Model {
                 }
             }
         } else if !live.riding {
-            self.spaces[live.request.space.0 as usize]
-                .flushes
-                .retain(|&s| s != slot);
+            let lane = self.layout.lane(live.request.space, live.request.stream);
+            self.lanes[lane].flushes.retain(|&s| s != slot);
         }
     }
 
@@ -662,22 +684,22 @@ impl Model {
                 }
             }
         } else if !live.riding {
-            self.spaces[live.request.space.0 as usize]
-                .flushes
-                .push(slot);
+            let lane = self.layout.lane(live.request.space, live.request.stream);
+            self.lanes[lane].flushes.push(slot);
         }
     }
 
-    /// A flush command is dispatched: it serves every flush of its space that waits.
+    /// A flush command is dispatched: it serves every flush of its space and hardware queue that waits.
     fn begin_flush(&mut self, dispatch: &Dispatch) {
         let now = self.now;
-        let Some(space) = self.spaces.get_mut(dispatch.space.0 as usize) else {
+        let lane = self.layout.lane(dispatch.space, dispatch.stream);
+        let Some(lane) = self.lanes.get_mut(lane) else {
             return;
         };
-        space.flushing = true;
-        std::mem::swap(&mut space.flushes, &mut space.riders);
-        space.flushes.clear();
-        for &slot in &space.riders {
+        lane.flushing = true;
+        std::mem::swap(&mut lane.flushes, &mut lane.riders);
+        lane.flushes.clear();
+        for &slot in &lane.riders {
             let live = &mut self.requests[slot as usize];
             live.riding = true;
             live.dispatched = Some(now);
@@ -686,11 +708,12 @@ impl Model {
 
     fn end_flush(&mut self, dispatch: &Dispatch, outcome: Outcome) {
         let now = self.now;
-        let Some(space) = self.spaces.get_mut(dispatch.space.0 as usize) else {
+        let lane = self.layout.lane(dispatch.space, dispatch.stream);
+        let Some(lane) = self.lanes.get_mut(lane) else {
             return;
         };
-        space.flushing = false;
-        for slot in space.riders.drain(..) {
+        lane.flushing = false;
+        for slot in lane.riders.drain(..) {
             let live = &mut self.requests[slot as usize];
             live.over = true;
             live.ended = now;
@@ -726,6 +749,22 @@ impl Model {
         if self.request(slot).over && self.request(slot).members > 1 {
             self.end_members(slot);
         }
-        self.in_drive -= u32::from(self.request(slot).pieces == 0);
+        if self.request(slot).pieces == 0 {
+            self.leaves_drive(slot);
+        }
+    }
+
+    /// A request has its first piece on the way to the drive.
+    fn enters_drive(&mut self, slot: u32) {
+        let queue = self.layout.queue_of(self.request(slot).request.stream);
+        self.in_drive += 1;
+        self.queues[queue].requests += 1;
+    }
+
+    /// A request has no piece there any more.
+    fn leaves_drive(&mut self, slot: u32) {
+        let queue = self.layout.queue_of(self.request(slot).request.stream);
+        self.in_drive -= 1;
+        self.queues[queue].requests -= 1;
     }
 }

@@ -59,7 +59,7 @@ impl Draft {
             self.add(&mut scenario, client, choice.capacity, &mut places);
         }
         if self.files {
-            one_device(&mut scenario, shape.queues.into());
+            one_device(&mut scenario);
         }
         let awaited = self.awaits.as_deref();
         scenario.awaits = (scenario.clients.iter()).position(|c| Some(c.name.as_str()) == awaited);
@@ -158,19 +158,15 @@ impl Places {
 }
 
 /// Puts all files one behind the other on one device.
-///
-/// Linux has one flush under way for each hardware queue and spreads processes over the queues by processor; Weir's layer has one for
-/// each space: the device is the same space once for each queue.
-fn one_device(scenario: &mut Scenario, queues: usize) {
+fn one_device(scenario: &mut Scenario) {
     for size in &mut scenario.spaces {
         *size = size.next_multiple_of(PAGE);
     }
     let (bases, device) = (scenario.bases(), scenario.spaces.iter().sum());
-    let spaces = queues.min(scenario.clients.len()).max(1);
-    for (number, client) in scenario.clients.iter_mut().enumerate() {
+    for client in &mut scenario.clients {
         client.region.start += bases[client.space.0 as usize];
-        client.space = SpaceId((number % spaces) as u32);
+        client.space = SpaceId(0);
     }
-    scenario.spaces = vec![device; spaces];
-    scenario.places = vec![0; spaces];
+    scenario.spaces = vec![device];
+    scenario.places = vec![0];
 }

@@ -153,23 +153,22 @@ pub enum NrRequests {
     /// As many as there can be.
     #[default]
     Unbounded,
-    /// Linux's default: the depth of a hardware queue without an elevator; with one twice that, but at most 256; times the queues.
+    /// Linux's default: the depth of a hardware queue without an elevator; with one twice that, but at most 256.
     Linux,
-    /// So many, at least 1, times the queues.
+    /// So many, at least 1.
     Each(u32),
 }
 
 impl NrRequests {
-    /// Scheduler tags on a drive of this shape; `None`: no bound.
+    /// Scheduler tags of a hardware queue of a drive of this shape; `None`: no bound.
     pub fn tags(self, shape: &DriveShape, elevator: &elevator::Config) -> Option<u32> {
         let depth = u32::from(shape.tags);
-        let each = match (self, elevator) {
+        Some(match (self, elevator) {
             (Self::Unbounded, _) => return None,
             (Self::Linux, elevator::Config::None) => depth,
             (Self::Linux, _) => 2 * depth.min(128),
             (Self::Each(n), _) => n.max(1),
-        };
-        Some(each.saturating_mul(shape.queues.into()))
+        })
     }
 }
 
@@ -189,10 +188,10 @@ mod tests {
         let tags = |shape, elevator| NrRequests::Linux.tags(&shape, elevator);
         assert_eq!(tags(shape(1, 32), &elevator::Config::None), Some(32));
         assert_eq!(tags(shape(1, 32), &bfq), Some(64));
-        assert_eq!(tags(shape(8, 1023), &elevator::Config::None), Some(8184));
+        assert_eq!(tags(shape(8, 1023), &elevator::Config::None), Some(1023));
         assert_eq!(tags(shape(1, 1023), &bfq), Some(256));
         assert_eq!(NrRequests::Unbounded.tags(&shape(1, 32), &bfq), None);
-        assert_eq!(NrRequests::Each(10).tags(&shape(2, 32), &bfq), Some(20));
+        assert_eq!(NrRequests::Each(10).tags(&shape(2, 32), &bfq), Some(10));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::rule::ConfigError;
 use crate::table::Table;
 use crate::tunable::Tuned;
 use alloc::boxed::Box;
-use none::Fifo;
+use none::{Fifo, Queues};
 pub(crate) use schedule::{Next, Schedule};
 
 /// Which elevator, with its tunables.
@@ -111,6 +111,7 @@ pub(crate) enum AnyElevator {
 impl AnyElevator {
     pub(crate) fn new(config: &Config, table: &Table) -> Self {
         match config {
+            Config::None if table.shape.queues > 1 => Self::Other(Box::new(Queues::new(table))),
             Config::None => Self::None(Fifo::new(table)),
             Config::Bfq(config) => Self::Other(Box::new(bfq::Bfq::new(config, table))),
             Config::Contract(config) => {

@@ -1,12 +1,13 @@
 //! `none`: first come, first served.
 
+mod queues;
+
 use crate::merge::Join;
 use crate::table::Table;
 use alloc::boxed::Box;
 use alloc::vec;
-
-/// How many of the last to enter are tried for a merge.
-const TRIED: u32 = 8;
+pub(crate) use queues::Queues;
+use queues::TRIED;
 
 /// One queue for all: a ring with room for every live request.
 #[derive(Debug)]

@@ -46,6 +46,11 @@ pub(crate) trait Schedule: core::fmt::Debug {
     fn hold_flush(&mut self, _cx: &mut Cx, _flushes: &Flushes) -> Option<Wake> {
         None
     }
+    /// True if requests leave in another order than they came in. It stays so, and only then may a command that is about to enter join
+    /// one inside.
+    fn sorts(&self) -> bool {
+        true
+    }
     /// True if not everyone may take any scheduler tag. It stays so.
     fn limits_tags(&self) -> bool {
         false

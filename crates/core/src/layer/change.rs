@@ -69,8 +69,11 @@ impl Layer {
 
     /// Limits have come or gone, or somebody who must see every request: takes anew which streams may go straight to the elevator.
     pub(super) fn set_ways(&mut self) {
-        self.fast_path_off =
-            self.limits_tags || self.merging || self.cx.events.listening() || self.chain.counts();
+        self.fast_path_off = self.limits_tags
+            || self.merging
+            || self.config.drive.queues > 1
+            || self.cx.events.listening()
+            || self.chain.counts();
         for index in 0..self.cx.table.streams.capacity() {
             if let Some(stream) = self.cx.table.streams.get_mut(index) {
                 let covered = self.chain.covers(stream.spec.group);

@@ -3,7 +3,7 @@
 use super::Layer;
 use crate::mutant;
 use crate::table::{Piece, Stage};
-use crate::{Completion, Instant, Op, Outcome};
+use crate::{Completion, Instant, Op, Outcome, Tag};
 
 impl Layer {
     /// A batch of completions. Tags that are not in flight are counted and ignored.
@@ -16,26 +16,24 @@ impl Layer {
     }
 
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
-        let tag = completion.tag.0;
-        let Some(&Piece { request, .. }) = self.cx.table.pieces.get(completion.tag) else {
-            self.counters.stray += 1;
-            return;
-        };
-        if !self.busy.is_empty() && self.busy_links.contains(tag) {
+        let tag = completion.tag;
+        if !self.busy.is_empty() && self.is_sent_back(tag) {
             self.counters.stray += 1;
             return;
         }
+        let Some(&Piece { request, .. }) = self.cx.table.pieces.get(tag) else {
+            self.counters.stray += 1;
+            return;
+        };
         let Some(outcome) = completion.outcome else {
             if !mutant::is(mutant::BUSY_LOSES_PIECE) {
                 self.requeue(now, tag);
             }
             return;
         };
-        // Something ended, so the drive has room again for what it sent back.
-        self.retry_at = None;
-        self.cx.table.pieces.remove(completion.tag);
+        self.cx.table.pieces.remove(tag);
         if let Some(elevator) = self.elevator.other_mut() {
-            elevator.complete(&mut self.cx, completion.tag);
+            elevator.complete(&mut self.cx, tag);
         }
         let live = &mut self.cx.table.requests[request];
         if outcome != Outcome::Ok {
@@ -58,6 +56,20 @@ impl Layer {
         }
     }
 
+    /// True if the drive sent back the piece of a tag, so that the tag cannot come back. Otherwise a busy queue that it comes from has
+    /// room again.
+    #[cold]
+    fn is_sent_back(&mut self, tag: Tag) -> bool {
+        let Some(&Piece { queue, .. }) = self.cx.table.pieces.get(tag) else {
+            return false;
+        };
+        if self.busy.contains(tag) {
+            return true;
+        }
+        self.busy.ended(queue);
+        false
+    }
+
     /// A request of a stream on hold keeps its place while a piece of it is in the drive, not longer.
     #[cold]
     fn give_back(&mut self, now: Instant, request: u32) {
@@ -65,7 +77,7 @@ impl Layer {
         let live = &mut self.cx.table.requests[request];
         if core::mem::replace(&mut live.tagged, false) {
             self.untag(request);
-            self.fill_front();
+            self.fill_front(self.queue_of(request));
         }
         self.release(now);
     }
@@ -73,7 +85,8 @@ impl Layer {
     fn end_flush(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);
-        while let Some(member) = self.flushes.end(space) {
+        let queue = mutant::flush_queue(self.queue_of(request));
+        while let Some(member) = self.flushes.end(space, queue) {
             let live = &mut self.cx.table.requests[member];
             live.stage = Stage::Drive;
             live.pieces = 0;
@@ -100,8 +113,7 @@ impl Layer {
     #[inline]
     fn end(&mut self, now: Instant, request: u32, tagged: bool) {
         self.finished.push(request);
-        self.tags_left += u32::from(tagged);
-        debug_assert!(self.tags_left <= self.cx.table.tags, "a tag is free twice");
+        self.tags.give_any(tagged);
         debug_assert!(self.cx.table.requests[request].pieces == 0);
         if self.fast_path_off || !self.front.is_empty() {
             self.after_end(now, request, tagged);
@@ -115,8 +127,10 @@ impl Layer {
             self.end_members(now, request);
         }
         if tagged {
+            let queue = self.queue_of(request);
+            self.tags.give(queue);
             self.tell_tagged(request, false);
-            self.fill_front();
+            self.fill_front(queue);
         }
         if self.chain.counts() {
             let live = &self.cx.table.requests[request];

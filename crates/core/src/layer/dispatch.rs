@@ -4,11 +4,8 @@ use super::{Layer, Output};
 use crate::elevator::{AnyElevator, Next};
 use crate::stream::State;
 use crate::table::{Live, Piece, Stage};
-use crate::{Dispatch, Done, Instant, QueueId, Reason, Request, Span, Tag, Waits, Wake, mutant};
+use crate::{Dispatch, Done, Instant, QueueId, Request, Span, Tag, Waits, Wake, mutant};
 use alloc::vec::Vec;
-
-/// A drive that is busy with nothing of ours in it is asked again after this long (Linux: `BLK_MQ_RESOURCE_DELAY`).
-const RETRY: Span = Span::from_millis(3);
 
 impl Layer {
     /// Decides: appends what is to be done now to `out`, in order, and says when to call again if nothing happens before.
@@ -68,25 +65,20 @@ impl Layer {
     /// Fills the drive: what it sent back as busy first, then flushes, then what the elevator chooses.
     fn dispatch(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let before = out.len();
+        if !self.busy.is_empty() {
+            self.retry(now, out);
+        }
         let wake = self.fill(now, out);
         self.counters.dispatched += (out.len() - before) as u64;
-        wake
+        if self.busy.is_empty() {
+            wake
+        } else {
+            Wake::earlier(self.busy.wake(), wake)
+        }
     }
 
     #[inline]
     fn fill(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
-        if !self.busy.is_empty() {
-            if self.retry_at.is_some_and(|at| now < at) {
-                return self.retry_at.map(|at| Wake {
-                    at,
-                    reason: Reason::Retry,
-                });
-            }
-            self.retry_at = None;
-            while let Some(tag) = self.busy_links.pop_front(&mut self.busy) {
-                self.send_again(Tag(tag), out);
-            }
-        }
         if self.ahead.is_some() && !self.cx.table.pieces.is_full() {
             self.send_ahead(now, out);
         }
@@ -96,8 +88,8 @@ impl Layer {
         }
         while !self.cx.table.pieces.is_full() {
             match &mut self.elevator {
+                // Nothing holds flushes back here.
                 AnyElevator::None(fifo) => {
-                    // Nothing holds flushes back here.
                     let request = fifo.pop()?;
                     let (bytes, last) = self.cx.table.piece(request);
                     if !last {
@@ -119,10 +111,21 @@ impl Layer {
                 },
             }
         }
-        if self.config.merge.ahead {
+        if self.config.merge.ahead && self.busy.is_empty() {
             return Wake::earlier(self.take_ahead(), held);
         }
         held
+    }
+
+    /// Sends again what busy queues sent back, if they can be asked.
+    #[cold]
+    fn retry(&mut self, now: Instant, out: &mut Vec<Output>) {
+        while let Some(queue) = self.busy.due(now) {
+            while let Some(tag) = self.busy.pop(queue) {
+                self.send_again(tag, out);
+            }
+            self.cx.table.pieces.open(queue);
+        }
     }
 
     /// Begins the flushes that the elevator does not hold back; when to ask it again if it does.
@@ -141,8 +144,9 @@ impl Layer {
     }
 
     fn begin_flush(&mut self, now: Instant, request: u32, out: &mut Vec<Output>) {
-        let space = self.cx.table.requests[request].request.space;
-        for member in self.flushes.running(space) {
+        let Request { space, stream, .. } = self.cx.table.requests[request].request;
+        let queue = self.cx.table.pieces.queue_of(stream.index);
+        for member in self.flushes.running(space, queue) {
             let live = &mut self.cx.table.requests[member];
             live.stage = Stage::Drive;
             live.dispatched = now;
@@ -213,10 +217,14 @@ impl Layer {
         )));
     }
 
-    /// The drive's queue was busy: the tag stays, the piece is sent again when something ends or a while has passed.
-    pub(super) fn requeue(&mut self, now: Instant, tag: u32) {
-        self.busy_links.push_back(&mut self.busy, tag);
-        self.retry_at = Some(now + RETRY);
+    /// A queue of the drive was busy: the tag stays, the piece is sent again when something in it ends or a while has passed, and the
+    /// queue gets nothing else meanwhile.
+    #[cold]
+    pub(super) fn requeue(&mut self, now: Instant, tag: Tag) {
+        let queue = self.cx.table.pieces.last(tag).queue;
+        self.busy.add(now, queue, tag);
+        self.cx.table.pieces.close(queue);
+        self.close_next(queue);
     }
 }
 

@@ -1,34 +1,38 @@
 //! Requests that wait for a scheduler tag.
 
+use crate::QueueId;
 use crate::list::{Links, List};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Who waits, in lanes. Each lane is first come, first served; the lanes take turns. There is one for all, unless the elevator limits
-/// tags: whom it refuses one must not stand in the way of the others.
+/// Who waits, in lanes. Each lane is first come, first served; the lanes of a hardware queue take turns. There is one for each queue,
+/// unless the elevator limits tags: whom it refuses one must not stand in the way of the others.
 #[derive(Debug)]
 pub(super) struct Front {
     lanes: Vec<List>,
     requests: Links,
-    /// Lanes in which some wait, the next first.
-    turns: List,
+    /// Lanes of each queue in which some wait, the next first.
+    turns: Vec<List>,
     turn_links: Links,
+    /// Requests that wait.
+    waiting: u32,
 }
 
 impl Front {
-    pub(super) fn new(lanes: u32, requests: u32) -> Self {
+    pub(super) fn new(queues: u16, lanes: u32, requests: u32) -> Self {
         Self {
             lanes: vec![List::EMPTY; lanes as usize],
             requests: Links::new(requests),
-            turns: List::EMPTY,
+            turns: vec![List::EMPTY; queues.into()],
             turn_links: Links::new(lanes),
+            waiting: 0,
         }
     }
 
     /// Nobody waits.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.turns.is_empty()
+        self.waiting == 0
     }
 
     /// Nobody waits in this lane.
@@ -36,47 +40,53 @@ impl Front {
         self.lanes[lane as usize].is_empty()
     }
 
-    pub(super) fn push(&mut self, lane: u32, request: u32) {
+    /// A request waits in a lane of this queue.
+    pub(super) fn push(&mut self, queue: QueueId, lane: u32, request: u32) {
         let waiting = &mut self.lanes[lane as usize];
         if waiting.is_empty() {
-            self.turn_links.push_back(&mut self.turns, lane);
+            let turns = &mut self.turns[usize::from(queue.0)];
+            self.turn_links.push_back(turns, lane);
         }
         self.requests.push_back(waiting, request);
+        self.waiting += 1;
     }
 
-    pub(super) fn remove(&mut self, lane: u32, request: u32) {
+    pub(super) fn remove(&mut self, queue: QueueId, lane: u32, request: u32) {
         let waiting = &mut self.lanes[lane as usize];
         self.requests.remove(waiting, request);
+        self.waiting -= 1;
         if waiting.is_empty() {
-            self.turn_links.remove(&mut self.turns, lane);
+            let turns = &mut self.turns[usize::from(queue.0)];
+            self.turn_links.remove(turns, lane);
         }
     }
 
     /// The first request of the lane whose turn it is.
-    pub(super) fn first(&self) -> Option<u32> {
-        let lane = self.turns.first()?;
+    pub(super) fn first(&self, queue: QueueId) -> Option<u32> {
+        let lane = self.turns[usize::from(queue.0)].first()?;
         self.lanes[lane as usize].first()
     }
 
     /// That request goes on, and it is the next lane's turn.
-    pub(super) fn pop(&mut self) {
-        if let Some(lane) = self.turns.first() {
-            let waiting = &mut self.lanes[lane as usize];
-            self.requests.pop_front(waiting);
-            let rest = !waiting.is_empty();
-            self.skip();
-            if !rest {
-                self.turn_links.remove(&mut self.turns, lane);
-            }
+    pub(super) fn pop(&mut self, queue: QueueId) {
+        let turns = &mut self.turns[usize::from(queue.0)];
+        let Some(lane) = self.turn_links.pop_front(turns) else {
+            return;
+        };
+        let waiting = &mut self.lanes[lane as usize];
+        if self.requests.pop_front(waiting).is_some() {
+            self.waiting -= 1;
+        }
+        if !waiting.is_empty() {
+            self.turn_links.push_back(turns, lane);
         }
     }
 
     /// It is the next lane's turn.
-    pub(super) fn skip(&mut self) {
-        if self.turns.len() > 1
-            && let Some(lane) = self.turn_links.pop_front(&mut self.turns)
-        {
-            self.turn_links.push_back(&mut self.turns, lane);
+    pub(super) fn skip(&mut self, queue: QueueId) {
+        let turns = &mut self.turns[usize::from(queue.0)];
+        if let Some(lane) = self.turn_links.pop_front(turns) {
+            self.turn_links.push_back(turns, lane);
         }
     }
 }
@@ -85,25 +95,41 @@ impl Front {
 mod tests {
     use super::*;
 
+    const Q: QueueId = QueueId(0);
+
     #[test]
     fn lanes_take_turns_and_keep_their_order() {
-        let mut front = Front::new(3, 9);
+        let mut front = Front::new(1, 3, 9);
         for (lane, request) in [(2, 0), (0, 1), (2, 2), (2, 3), (0, 4), (1, 5)] {
-            front.push(lane, request);
+            front.push(Q, lane, request);
         }
         assert!(!front.is_free(1));
-        front.remove(1, 5);
+        front.remove(Q, 1, 5);
         assert!(front.is_free(1));
         let mut order = Vec::new();
-        while let Some(request) = front.first() {
-            front.pop();
+        while let Some(request) = front.first(Q) {
+            front.pop(Q);
             order.push(request);
         }
         assert_eq!(order, [0, 1, 2, 4, 3]);
         assert!(front.is_empty());
-        front.push(0, 6);
-        front.push(1, 7);
-        front.skip();
-        assert_eq!(front.first(), Some(7), "the other lane's turn");
+        front.push(Q, 0, 6);
+        front.push(Q, 1, 7);
+        front.skip(Q);
+        assert_eq!(front.first(Q), Some(7), "the other lane's turn");
+    }
+
+    #[test]
+    fn queues_have_turns_of_their_own() {
+        let mut front = Front::new(2, 4, 9);
+        let other = QueueId(1);
+        for (queue, lane, request) in [(Q, 0, 0), (other, 1, 1), (Q, 2, 2), (other, 3, 3)] {
+            front.push(queue, lane, request);
+        }
+        front.pop(other);
+        assert_eq!((front.first(Q), front.first(other)), (Some(0), Some(3)));
+        front.remove(other, 3, 3);
+        assert_eq!(front.first(other), None);
+        assert!(!front.is_empty());
     }
 }

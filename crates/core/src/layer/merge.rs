@@ -82,7 +82,7 @@ impl Layer {
         self.unplug();
         self.plug.set_open(false);
         // What was merged inside gave its tag back.
-        self.fill_front();
+        self.fill_fronts();
     }
 
     /// A request has a scheduler tag: it goes to the plug, if there is one, or to the elevator.
@@ -104,7 +104,7 @@ impl Layer {
         self.cx.table.requests[request].stage = Stage::Elevator;
         let sorts = if let Some(elevator) = self.elevator.other_mut() {
             elevator.arrive(&mut self.cx, request);
-            true
+            elevator.sorts()
         } else {
             false
         };
@@ -222,7 +222,8 @@ impl Layer {
         live.stage = Stage::Merged;
         live.since = now;
         if core::mem::take(&mut live.tagged) {
-            self.tags_left += 1;
+            self.tags.give_any(true);
+            self.tags.give(self.queue_of(request));
         }
         if inside {
             self.tell_tagged(request, false);

@@ -1,5 +1,6 @@
 //! The block layer: the chain of stages between clients and a drive, and the order in which things happen.
 
+mod busy;
 mod change;
 mod complete;
 mod dispatch;
@@ -10,6 +11,7 @@ mod planted;
 mod plug;
 mod session;
 mod submit;
+mod tags;
 
 use crate::control::{self, chain::Chain};
 use crate::cx::Cx;
@@ -23,11 +25,13 @@ use crate::sample::{Sample, Wanted};
 use crate::table::Table;
 use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Limits, Reject, StreamId};
 use alloc::vec::Vec;
+use busy::Busy;
 use core::fmt;
 use front::Front;
 use merge::Ahead;
 pub use merge::Part;
 use plug::Plug;
+use tags::SchedulerTags;
 
 /// Everything a [`Layer`] is made from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -147,7 +151,7 @@ pub struct Layer {
     /// Requests that are over and not yet reported, in the order in which they ended.
     finished: Vec<u32>,
     /// Scheduler tags that no request holds.
-    tags_left: u32,
+    tags: SchedulerTags,
     /// Streams that are owed a notice, those refused for want of room, and the links of both.
     notices: List,
     notice_links: Links,
@@ -159,10 +163,8 @@ pub struct Layer {
     shared: u32,
     /// The upper bound of `shared`.
     shared_max: u32,
-    /// Tags whose piece the drive sent back as busy, and when they are sent again at the latest.
-    busy: List,
-    busy_links: Links,
-    retry_at: Option<Instant>,
+    /// What the drive sent back as busy.
+    busy: Busy,
     counters: Counters,
 }
 
@@ -178,20 +180,25 @@ impl Layer {
         let merging = config.merge.is_on();
         let elevator = AnyElevator::new(&config.elevator, &table);
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
-        let lanes = if limits_tags { 2 * l.streams } else { 1 };
+        let queues = config.drive.queues;
+        let lanes = if limits_tags {
+            2 * l.streams
+        } else {
+            queues.into()
+        };
         Ok(Self {
             chain: Chain::new(&config.controllers, &table),
-            flushes: Flushes::new(l.spaces, l.requests),
+            flushes: Flushes::new(l.spaces, config.drive.queues, l.requests),
             elevator,
-            front: Front::new(lanes, l.requests),
+            front: Front::new(queues, lanes, l.requests),
             limits_tags,
-            fast_path_off: limits_tags || merging,
+            fast_path_off: limits_tags || merging || queues > 1,
             merging,
             plug: Plug::new(merging),
             ahead: None,
             listed: Vec::with_capacity(l.requests.min(l.per_stream) as usize),
             finished: Vec::with_capacity(l.requests as usize),
-            tags_left: l.scheduler_tags,
+            tags: SchedulerTags::new(&l, &config.drive),
             notices: List::EMPTY,
             notice_links: Links::new(l.streams),
             starved: List::EMPTY,
@@ -199,9 +206,7 @@ impl Layer {
             paused_or_closing: 0,
             shared: 0,
             shared_max: l.shared(),
-            busy: List::EMPTY,
-            busy_links: Links::new(u32::from(config.drive.queues) * u32::from(config.drive.tags)),
-            retry_at: None,
+            busy: Busy::new(&config.drive),
             counters: Counters::default(),
             cx: Cx {
                 now: Instant::ZERO,

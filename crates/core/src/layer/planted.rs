@@ -3,7 +3,7 @@
 use super::{Layer, Output};
 use crate::mutant;
 use crate::table::Stage;
-use crate::{Done, Instant, Outcome};
+use crate::{Done, Instant, Outcome, QueueId};
 use alloc::vec::Vec;
 
 impl Layer {
@@ -26,6 +26,15 @@ impl Layer {
         self.cx.table.requests[request].pieces -= 1;
         self.finish_if_over(now, request);
         true
+    }
+
+    /// [`mutant::BUSY_QUEUE_HOLDS_ALL`]: the queue after a busy one is closed, too.
+    #[inline]
+    pub(super) fn close_next(&mut self, queue: QueueId) {
+        if mutant::is(mutant::BUSY_QUEUE_HOLDS_ALL) {
+            let next = (queue.0 + 1) % self.config.drive.queues;
+            self.cx.table.pieces.close(QueueId(next));
+        }
     }
 
     /// [`mutant::DONE_TWICE`]: what failed after it was split is answered once more.

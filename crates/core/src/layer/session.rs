@@ -86,7 +86,7 @@ impl Layer {
         self.release(now);
         if self.merging {
             // What was merged on its way back gave its tag back.
-            self.fill_front();
+            self.fill_fronts();
         }
     }
 
@@ -166,8 +166,14 @@ impl Layer {
                 self.left(request, holder);
                 self.release(now);
             }
-            Stage::Front => self.front.remove(self.lane(&live.request), request),
-            Stage::Flush => self.flushes.remove(live.request.space, request),
+            Stage::Front => {
+                let (queue, lane) = (self.queue_of(request), self.lane(&live.request));
+                self.front.remove(queue, lane, request);
+            }
+            Stage::Flush => {
+                let queue = self.queue_of(request);
+                self.flushes.remove(live.request.space, queue, request);
+            }
             Stage::Elevator => {
                 self.elevator.remove(&mut self.cx, request);
                 if self.merging {
@@ -184,7 +190,7 @@ impl Layer {
         if live.tagged && live.stage == Stage::Elevator && live.pieces == 0 {
             live.tagged = false;
             self.untag(request);
-            self.fill_front();
+            self.fill_front(self.queue_of(request));
         }
     }
 

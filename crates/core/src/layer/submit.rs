@@ -4,7 +4,7 @@ use super::{Layer, Rejected};
 use crate::mutant;
 use crate::stream::State;
 use crate::table::Stage;
-use crate::{Instant, Op, Reject, Request, StreamId};
+use crate::{Instant, Op, QueueId, Reject, Request, StreamId};
 
 /// Lanes in front of the elevator that are tried for one tag. Whoever is refused has a tag, so there will be another try.
 const REFUSALS_MAX: u32 = 8;
@@ -106,16 +106,16 @@ impl Layer {
             Some(number) => Stage::Controller(number),
             None if on_hold => Stage::OnHold,
             None if tagged => Stage::Elevator,
-            None => self.stage_behind_chain(op),
+            None => self.stage_behind_chain(request, op),
         };
         self.enter_stage(now, request, stage);
     }
 
     /// Where a request goes that is past the chain.
-    fn stage_behind_chain(&self, op: Op) -> Stage {
+    fn stage_behind_chain(&self, request: u32, op: Op) -> Stage {
         if op == Op::Flush {
             mutant::flush_stage()
-        } else if self.tags_left > 0 {
+        } else if self.tags.has(self.queue_of(request)) {
             Stage::Elevator
         } else {
             Stage::Front
@@ -148,7 +148,10 @@ impl Layer {
             Stage::Elevator if self.limits_tags => self.try_tag(request),
             Stage::Elevator => self.tag_in_batch(request),
             Stage::Front => self.wait_in_front(request),
-            Stage::Flush => self.flushes.insert(space, request),
+            Stage::Flush => {
+                let queue = self.queue_of(request);
+                self.flushes.insert(space, queue, request);
+            }
             Stage::Drive => self.finish_if_over(now, request),
             Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Finished => {}
         }
@@ -161,32 +164,59 @@ impl Layer {
             self.plug.waits(request);
         }
         let lane = self.lane(&self.cx.table.requests[request].request);
-        self.front.push(lane, request);
+        self.front.push(self.queue_of(request), lane, request);
     }
 
-    /// Gives free scheduler tags to those who wait for one.
-    pub(super) fn fill_front(&mut self) {
+    /// The hardware queue of a request: its stream's.
+    #[inline]
+    pub(super) fn queue_of(&self, request: u32) -> QueueId {
+        let stream = self.cx.table.requests[request].request.stream;
+        self.cx.table.pieces.queue_of(stream.index)
+    }
+
+    /// A scheduler tag of a queue is free: gives it to who waits for one. Whom the elevator refused one because of what it has in
+    /// another queue may have one now, too.
+    pub(super) fn fill_front(&mut self, queue: QueueId) {
+        if self.limits_tags {
+            self.fill_fronts();
+        } else {
+            self.fill_front_of(queue);
+        }
+    }
+
+    /// Gives free scheduler tags of all queues to those who wait for one.
+    pub(super) fn fill_fronts(&mut self) {
+        for queue in 0..self.config.drive.queues {
+            if self.front.is_empty() {
+                return;
+            }
+            self.fill_front_of(QueueId(queue));
+        }
+    }
+
+    /// Gives free scheduler tags of a queue to those who wait for one.
+    fn fill_front_of(&mut self, queue: QueueId) {
         let mut refusals = 0;
-        while self.tags_left > 0 && refusals < REFUSALS_MAX {
-            let Some(request) = self.front.first() else {
+        while self.tags.has(queue) && refusals < REFUSALS_MAX {
+            let Some(request) = self.front.first(queue) else {
                 return;
             };
             if self.limits_tags && !self.may_tag(request) {
-                self.front.skip();
+                self.front.skip(queue);
                 refusals += 1;
                 continue;
             }
-            self.front.pop();
+            self.front.pop(queue);
             let live = &mut self.cx.table.requests[request];
             live.tagged = true;
             live.stage = Stage::Elevator;
             let waited = self.cx.now.since(live.since);
             self.chain.tagged(&mut self.cx, request, waited);
+            self.tags.take(queue);
             if self.merging {
-                self.tags_left -= 1;
                 self.insert(request);
             } else {
-                self.tag(request);
+                self.elevator.insert(&mut self.cx, request);
                 self.tell_tagged(request, true);
             }
         }
@@ -195,8 +225,8 @@ impl Layer {
     /// A scheduler tag is free again.
     #[inline]
     pub(super) fn untag(&mut self, request: u32) {
-        self.tags_left += 1;
-        debug_assert!(self.tags_left <= self.cx.table.tags, "a tag is free twice");
+        self.tags.give_any(true);
+        self.tags.give(self.queue_of(request));
         self.tell_tagged(request, false);
     }
 
@@ -218,30 +248,22 @@ impl Layer {
         }
     }
 
-    /// Where a request waits for a scheduler tag: with its kind of its stream, or with all.
+    /// Where a request waits for a scheduler tag: with its kind of its stream, or with all of its hardware queue.
     pub(super) fn lane(&self, request: &Request) -> u32 {
         if self.limits_tags {
             2 * request.stream.index + u32::from(!request.is_sync())
         } else {
-            0
+            self.cx.table.pieces.queue_of(request.stream.index).0.into()
         }
     }
 
-    /// Gives a request a scheduler tag, of which there is one.
-    #[inline]
-    fn tag(&mut self, request: u32) {
-        debug_assert!(self.tags_left > 0, "no tag is free");
-        self.tags_left -= 1;
-        self.elevator.insert(&mut self.cx, request);
-    }
-
-    /// As [`Self::tag`], of a request that may come with others.
+    /// Gives a request a scheduler tag, of which there is one; it may come with others.
     fn tag_in_batch(&mut self, request: u32) {
+        self.tags.take(self.queue_of(request));
         if self.merging {
-            self.tags_left -= 1;
             self.plug_or_insert(request);
         } else {
-            self.tag(request);
+            self.elevator.insert(&mut self.cx, request);
             self.tell_tagged(request, true);
         }
     }
@@ -268,7 +290,7 @@ impl Layer {
         let StreamId { index, generation } = request.stream;
         let limits = &self.config.limits;
         // What stood in a free slot was closed, and nothing goes straight from there.
-        if self.tags_left > 0
+        if self.tags.any()
             && let Some(stream) = self.cx.table.streams.get_of(index, generation)
             && stream.straight
             && self.cx.table.spaces.fits(request)
@@ -277,7 +299,8 @@ impl Layer {
             && shared <= self.shared_max
         {
             let slot = self.take_slot(now, request, shared);
-            self.tag(slot);
+            self.tags.take_only();
+            self.elevator.insert(&mut self.cx, slot);
             return Ok(());
         }
         self.accept_closely(now, request)

@@ -557,7 +557,7 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
         }
     }
     assert_eq!(over, 2, "the long one and the other one");
-    assert_eq!(b.layer.tags_left, 3);
+    assert_eq!(b.layer.tags.left(), 3);
 }
 
 #[test]

@@ -24,7 +24,7 @@ const HOUR: Span = Span::from_secs(3600);
 const LATER: &[(&str, &str)] = &[
     (
         "hw_queues",
-        "the tags of hardware queues are not kept apart yet",
+        "hardware queues are the drive's: `queues` of its model",
     ),
     ("rq_affinity", "processors are not modelled"),
     ("scheduler", "the policy is chosen beside the scenario"),

@@ -1,0 +1,108 @@
+//! `none` on a drive with several hardware queues: each has a list of its own, first come, first served.
+//!
+//! A queue without a free tag, or one that is busy, holds back its own streams and nobody else's (Linux: the software queues of each
+//! `blk_mq_hw_ctx`).
+
+use crate::QueueId;
+use crate::cx::Cx;
+use crate::elevator::schedule::{Next, Schedule};
+use crate::list::{Links, List};
+use crate::merge::Join;
+use crate::table::Table;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// How many of the last to enter are tried for a merge.
+pub(super) const TRIED: u32 = 8;
+
+/// The lists. The queues take turns, a piece at a time.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    lists: Vec<List>,
+    links: Links,
+    /// Queues in whose list something waits, the next first.
+    turns: List,
+    turn_links: Links,
+}
+
+impl Queues {
+    pub(crate) fn new(table: &Table) -> Self {
+        let queues = u32::from(table.shape.queues);
+        Self {
+            lists: vec![List::EMPTY; queues as usize],
+            links: Links::new(table.requests.capacity()),
+            turns: List::EMPTY,
+            turn_links: Links::new(queues),
+        }
+    }
+}
+
+impl Schedule for Queues {
+    fn sorts(&self) -> bool {
+        false
+    }
+
+    fn insert(&mut self, cx: &mut Cx, request: u32) {
+        let queue = queue_of(&cx.table, request);
+        let list = &mut self.lists[usize::from(queue.0)];
+        if list.is_empty() {
+            let turn = queue.0.into();
+            self.turn_links.push_back(&mut self.turns, turn);
+        }
+        self.links.push_back(list, request);
+    }
+
+    fn remove(&mut self, cx: &mut Cx, request: u32) {
+        let queue = queue_of(&cx.table, request);
+        let list = &mut self.lists[usize::from(queue.0)];
+        self.links.remove(list, request);
+        if list.is_empty() {
+            let turn = queue.0.into();
+            self.turn_links.remove(&mut self.turns, turn);
+        }
+    }
+
+    fn next(&mut self, cx: &mut Cx) -> Next {
+        for _ in 0..self.turns.len() {
+            let Some(turn) = self.turn_links.pop_front(&mut self.turns) else {
+                break;
+            };
+            let list = &mut self.lists[turn as usize];
+            let room = cx.table.pieces.has_room(QueueId(turn as u16));
+            let first = list.first().filter(|_| room);
+            let piece = first.map(|request| (request, cx.table.piece(request)));
+            if let Some((_, (_, true))) = piece {
+                self.links.pop_front(list);
+            }
+            if !list.is_empty() {
+                self.turn_links.push_back(&mut self.turns, turn);
+            }
+            if let Some((request, (bytes, _))) = piece {
+                return Next::Take { request, bytes };
+            }
+        }
+        Next::Nothing
+    }
+
+    /// Of the last few of the request's queue, while that has no room.
+    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
+        let table = &cx.table;
+        let queue = queue_of(table, request);
+        if table.pieces.has_room(queue) || table.merges.is_one_hit() {
+            return None;
+        }
+        let last = self.links.iter_back(&self.lists[usize::from(queue.0)]);
+        let last = last.take(TRIED as usize);
+        let mut joins = last.filter(|&command| table.is_compatible(command, request));
+        joins.find_map(|leader| {
+            let side = table.side(leader, request)?;
+            Some(Join { leader, side })
+        })
+    }
+}
+
+/// The hardware queue of a request.
+fn queue_of(table: &Table, request: u32) -> QueueId {
+    let stream = table.requests[request].request.stream;
+    table.pieces.queue_of(stream.index)
+}

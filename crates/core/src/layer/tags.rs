@@ -1,0 +1,110 @@
+//! Scheduler tags (Linux: `nr_requests`): so many for each hardware queue.
+
+use crate::mutant;
+use crate::{DriveShape, Limits, QueueId};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Those that no request holds.
+#[derive(Debug)]
+pub(super) struct SchedulerTags {
+    /// Of all queues together.
+    left: u32,
+    /// Of each queue, where there are several.
+    queues: Vec<u32>,
+    /// Of each queue at most.
+    each: u32,
+}
+
+impl SchedulerTags {
+    pub(super) fn new(limits: &Limits, shape: &DriveShape) -> Self {
+        let each = limits.scheduler_tags;
+        let queues = match shape.queues {
+            1 => vec![],
+            several => vec![each; several.into()],
+        };
+        Self {
+            left: each.saturating_mul(shape.queues.into()),
+            queues,
+            each,
+        }
+    }
+
+    /// Some queue has one. Where there is only one queue, that is all there is to know.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        self.left > 0
+    }
+
+    /// A queue has one.
+    pub(super) fn has(&self, queue: QueueId) -> bool {
+        match self.queues.get(usize::from(queue.0)) {
+            Some(left) => *left > 0,
+            None => self.any(),
+        }
+    }
+
+    /// One of the only queue is taken.
+    #[inline]
+    pub(super) fn take_only(&mut self) {
+        debug_assert!(self.left > 0 && self.queues.is_empty(), "no tag is free");
+        self.left -= 1;
+    }
+
+    /// One of a queue is taken.
+    pub(super) fn take(&mut self, queue: QueueId) {
+        debug_assert!(self.has(queue), "no tag is free");
+        self.left -= 1;
+        if let Some(left) = self.queues.get_mut(usize::from(queue.0)) {
+            *left -= 1;
+        }
+    }
+
+    /// One of a queue, or perhaps none, is free again; where there are several queues, [`Self::give`] says of which.
+    #[inline]
+    pub(super) fn give_any(&mut self, one: bool) {
+        self.left += u32::from(one);
+    }
+
+    /// The one that was given is of this queue.
+    pub(super) fn give(&mut self, queue: QueueId) {
+        if let Some(left) = self.queues.get_mut(usize::from(queue.0)) {
+            *left += u32::from(!mutant::is(mutant::QUEUE_TAG_LOST));
+            debug_assert!(*left <= self.each, "a tag is free twice");
+        } else {
+            debug_assert!(self.left <= self.each, "a tag is free twice");
+        }
+    }
+
+    /// Those of all queues together.
+    #[cfg(test)]
+    pub(super) fn left(&self) -> u32 {
+        self.left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_queue_has_its_own() {
+        let limits = Limits {
+            scheduler_tags: 2,
+            ..Limits::default()
+        };
+        let shape = DriveShape {
+            queues: 2,
+            ..DriveShape::default()
+        };
+        let (one, other) = (QueueId(0), QueueId(1));
+        let mut tags = SchedulerTags::new(&limits, &shape);
+        tags.take(one);
+        tags.take(one);
+        assert!(tags.any() && !tags.has(one) && tags.has(other));
+        tags.give_any(true);
+        tags.give(one);
+        assert!(tags.has(one));
+        assert_eq!(tags.left(), 3);
+    }
+}
