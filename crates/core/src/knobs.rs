@@ -26,6 +26,8 @@ pub enum Kind {
     Max,
     /// `io.latency`.
     Latency,
+    /// `io.cost`.
+    Cost,
 }
 
 impl fmt::Display for Kind {
@@ -33,6 +35,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Max => "io.max",
             Self::Latency => "io.latency",
+            Self::Cost => "io.cost",
         })
     }
 }

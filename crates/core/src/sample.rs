@@ -15,7 +15,8 @@ impl Wanted {
     pub const SERVICE: Self = Self(1);
     /// [`Sample::Drive`]: found at once.
     pub const DRIVE: Self = Self(2);
-    /// [`Sample::Held`], [`Sample::Depth`] and [`Sample::Weight`]: every group or stream is looked at.
+    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Rate`], [`Sample::Spends`] and [`Sample::Weight`]: every group or stream is
+    /// looked at.
     pub const GROUPS: Self = Self(4);
     /// Everything.
     pub const ALL: Self = Self(7);
@@ -76,6 +77,32 @@ pub enum Sample {
         depth: Option<u32>,
         /// Requests that it has in flight.
         in_flight: u32,
+    },
+    /// `io.cost`: how fast the drive is taken to be.
+    Rate {
+        /// Its clock's rate, in hundredths of a percent of what the model says.
+        vrate: u32,
+        /// For how many periods it has been too busy; negative: for how many it could have taken more.
+        busy_level: i32,
+        /// Groups with requests in the drive from before the last period.
+        lagging: u32,
+        /// How long a period is.
+        period: Span,
+    },
+    /// `io.cost`: what a group may use. Groups that are idle are left out.
+    Spends {
+        /// Which group.
+        group: GroupId,
+        /// Its weight among its siblings, in 65536ths.
+        active: u32,
+        /// What it uses of that; the rest is given away.
+        inuse: u32,
+        /// By how many microseconds its clock is ahead of the drive's; negative: behind. Groups with members have none.
+        lead: Option<i64>,
+        /// What it owes, in time of the drive.
+        debt: Span,
+        /// How long its next request waits for what it owes.
+        delay: Span,
     },
     /// A stream that has something to send competes with this weight.
     Weight {

@@ -119,6 +119,15 @@ impl Value for u32 {
     }
 }
 
+impl Value for u64 {
+    fn number(self) -> u64 {
+        self
+    }
+    fn from_number(value: u64) -> Self {
+        value
+    }
+}
+
 impl Value for bool {
     fn number(self) -> u64 {
         self.into()

@@ -14,6 +14,8 @@ pub enum Reason {
     BudgetTimeout,
     /// `io.latency` lets a group go on: its siblings meet their targets again, or it has paid what it owed.
     Latency,
+    /// `io.cost` lets a group go on, or looks at what was used in a period.
+    Cost,
     /// The drive's queue was busy and nothing is in flight that could end.
     Retry,
     /// A flush that waits for the sake of a promise may begin, or has waited long enough.

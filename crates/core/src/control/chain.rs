@@ -7,6 +7,7 @@
 
 use super::config::Config;
 use super::controller::{Controller, Verdict};
+use super::cost::Cost;
 use super::latency::Latency;
 use super::max::Throttle;
 use crate::cx::Cx;
@@ -31,8 +32,8 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// The controllers that `config` names: the closed set of them.
-    pub(crate) fn new(config: &Config, table: &Table) -> Self {
+    /// The controllers that `config` names: the closed set of them. `has_elevator`: requests behind them have scheduler tags.
+    pub(crate) fn new(config: &Config, table: &Table, has_elevator: bool) -> Self {
         let mut controllers: Vec<Box<dyn Controller>> = Vec::new();
         if config.max {
             controllers.push(Box::new(Throttle::new(table)));
@@ -40,6 +41,9 @@ impl Chain {
         let gate = controllers.len();
         if config.latency {
             controllers.push(Box::new(Latency::new(table)));
+        }
+        if let Some(cost) = &config.cost {
+            controllers.push(Box::new(Cost::new(cost, table, !has_elevator)));
         }
         Self::of(controllers, gate)
     }

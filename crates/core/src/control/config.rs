@@ -1,5 +1,7 @@
 //! Which controllers a layer has.
 
+use super::cost;
+use crate::ConfigError;
 use crate::contract::Contract;
 use crate::id::GroupId;
 use crate::knobs::{Kind, Knobs};
@@ -14,14 +16,17 @@ pub struct Config {
     /// `io.latency`: slows a group's siblings down while the group misses its target ([`Knobs::latency`]). Without it a target is
     /// refused.
     pub latency: bool,
+    /// `io.cost`: divides the drive's time by weights, which are the shares of contracts. Without it no time is counted.
+    pub cost: Option<cost::Config>,
 }
 
 impl Default for Config {
-    /// All of them. One that no group has set does nothing and costs nothing.
+    /// Those that do nothing and cost nothing where no group has set them.
     fn default() -> Self {
         Self {
             max: true,
             latency: true,
+            cost: None,
         }
     }
 }
@@ -31,7 +36,13 @@ impl Config {
     pub const NONE: Self = Self {
         max: false,
         latency: false,
+        cost: None,
     };
+
+    /// Checks the tunables of the controllers.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.cost.map_or(Ok(()), |cost| cost.validate())
+    }
 
     /// Refuses what a group asks of a controller that is not there.
     pub(crate) fn check(

@@ -4,6 +4,7 @@ mod bucket;
 pub(crate) mod chain;
 mod config;
 pub(crate) mod controller;
+pub mod cost;
 mod latency;
 mod max;
 

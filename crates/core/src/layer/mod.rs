@@ -187,7 +187,7 @@ impl Layer {
             queues.into()
         };
         Ok(Self {
-            chain: Chain::new(&config.controllers, &table),
+            chain: Chain::new(&config.controllers, &table, elevator.other().is_some()),
             flushes: Flushes::new(l.spaces, config.drive.queues, l.requests),
             elevator,
             front: Front::new(queues, lanes, l.requests),
@@ -325,6 +325,7 @@ fn check(config: &Config) -> Result<(), ConfigError> {
         ),
     ])?;
     config.merge.validate(config.elevator.merges())?;
+    config.controllers.validate()?;
     config.elevator.validate()
 }
 

@@ -3,13 +3,13 @@
 
 use super::code::{Code, Input, Malformed, settings};
 use crate::merge;
+use crate::tunable::Tuned;
 use crate::{Capacity, Config, DriveShape, Limits};
 use crate::{control, elevator};
 use alloc::vec::Vec;
 
 settings! {
     merge::Config { nomerges, max_segments, segment_size, ahead }
-    control::Config { max, latency }
     Limits { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
     DriveShape { queues, tags, max_transfer, rotational, capacity }
     Capacity { read, write, iops, read_iops, write_iops }
@@ -21,9 +21,7 @@ impl Code for elevator::Config {
     fn put(&self, out: &mut Vec<u8>) {
         out.push(self.kind().code);
         if let Some(tuned) = self.tuned() {
-            let count = tuned.tunables().len();
-            count.put(out);
-            (0..count).for_each(|place| tuned.get(place).put(out));
+            put_tunables(tuned, out);
         }
     }
 
@@ -34,21 +32,64 @@ impl Code for elevator::Config {
         };
         let mut config = (kind.default)();
         if let Some(tuned) = config.tuned_mut() {
-            let count = tuned.tunables().len();
-            if usize::take(input)? != count {
-                return input
-                    .malformed("as many tunables of the elevator as this build of weir has");
-            }
-            for place in 0..count {
-                let value = u64::take(input)?;
-                tuned.set(place, value);
-                if tuned.get(place) != value {
-                    return input.malformed("before this, a value that the tunable can have");
-                }
-            }
+            let expected = "as many tunables of the elevator as this build of weir has";
+            take_tunables(tuned, input, expected)?;
         }
         Ok(config)
     }
+}
+
+/// As [`settings`] would write it; io.cost comes last and only where it is there, so that records from before there was any are read
+/// and written as they were. Its tunables are their number and their values.
+impl Code for control::Config {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Self { max, latency, cost } = self;
+        2usize.saturating_add(usize::from(cost.is_some())).put(out);
+        max.put(out);
+        latency.put(out);
+        if let Some(cost) = cost {
+            put_tunables(cost, out);
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        let fields = usize::take(input)?;
+        if !(2..=3).contains(&fields) {
+            return input.malformed("as many fields of control::Config as this build of weir has");
+        }
+        let (max, latency) = (Code::take(input)?, Code::take(input)?);
+        let mut cost = (fields == 3).then(control::cost::Config::default);
+        if let Some(cost) = &mut cost {
+            take_tunables(cost, input, "as many tunables of io.cost as this build of weir has")?;
+        }
+        Ok(Self { max, latency, cost })
+    }
+}
+
+fn put_tunables(tuned: &dyn Tuned, out: &mut Vec<u8>) {
+    let count = tuned.tunables().len();
+    count.put(out);
+    (0..count).for_each(|place| tuned.get(place).put(out));
+}
+
+/// `expected` says what their number must be.
+fn take_tunables(
+    tuned: &mut dyn Tuned,
+    input: &mut Input<'_>,
+    expected: &'static str,
+) -> Result<(), Malformed> {
+    let count = tuned.tunables().len();
+    if usize::take(input)? != count {
+        return input.malformed(expected);
+    }
+    for place in 0..count {
+        let value = u64::take(input)?;
+        tuned.set(place, value);
+        if tuned.get(place) != value {
+            return input.malformed("before this, a value that the tunable can have");
+        }
+    }
+    Ok(())
 }
 
 /// As [`settings`] would write it; merging comes last and only where it is not off, so that records from before there was any are

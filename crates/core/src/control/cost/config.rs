@@ -1,0 +1,79 @@
+//! The tunables: the words of `io.cost.qos` and `io.cost.model`, in Linux's units.
+
+use crate::tunable::{Allowed, SECOND, Unit, tunables, words};
+use crate::{ConfigError, Span};
+
+words! {
+    /// Who says what holds.
+    pub enum Control {
+        /// A profile, by what kind of drive it is and how it does.
+        Auto = "auto",
+        /// The values here.
+        User = "user",
+    }
+}
+
+/// The tunables behind this one belong to `io.cost.model`, those before it to `io.cost.qos`.
+pub const MODEL: &str = "model";
+
+tunables! {
+    /// Tunables of `io.cost`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
+    pub struct Config {
+        qos: Control, Unit::Word(Control::WORDS), [0, 1], 0,
+            "`\"auto\"`: targets and bounds of vrate are those of a profile. `\"user\"`: those here.",
+            "block/blk-iocost.c: ioc_qos_write";
+        rpct: u32, Unit::Count, [0, 10_000], 0,
+            "So many reads, in hundredths of a percent, are to take no longer than `rlat`. Zero: however long they take.",
+            "block/blk-iocost.c: QOS_RPPM, ioc_timer_fn";
+        rlat: Span, Unit::Time, [0, 60 * SECOND], 25_000_000,
+            "How long a read may take; whole microseconds count. A period of the controller is a multiple of the longer of the two targets.",
+            "block/blk-iocost.c: QOS_RLAT, ioc_refresh_period_us";
+        wpct: u32, Unit::Count, [0, 10_000], 0,
+            "So many writes, in hundredths of a percent, are to take no longer than `wlat`.",
+            "block/blk-iocost.c: QOS_WPPM, ioc_timer_fn";
+        wlat: Span, Unit::Time, [0, 60 * SECOND], 25_000_000,
+            "How long a write may take.",
+            "block/blk-iocost.c: QOS_WLAT, ioc_refresh_period_us";
+        min: u32, Unit::Count, [100, 1_000_000], 100,
+            "The least vrate, in hundredths of a percent of what the model says.",
+            "block/blk-iocost.c: VRATE_MIN_PPM, ioc_adjust_base_vrate";
+        max: u32, Unit::Count, [100, 1_000_000], 1_000_000,
+            "The largest vrate.",
+            "block/blk-iocost.c: VRATE_MAX_PPM, ioc_adjust_base_vrate";
+        model: Control, Unit::Word(Control::WORDS), [0, 1], 0,
+            "`\"auto\"`: what the drive can do is as a profile has it. `\"user\"`: as it is stated here.",
+            "block/blk-iocost.c: ioc_cost_model_write";
+        rbps: u64, Unit::Count, [0, 1_000_000_000_000], 488_636_629,
+            "Bytes that the drive reads in a second. Zero, here and below: that costs nothing.",
+            "block/blk-iocost.c: calc_lcoefs";
+        rseqiops: u64, Unit::Count, [0, 1_000_000_000], 8_932,
+            "Sequential reads of 4 KiB in a second.",
+            "block/blk-iocost.c: calc_lcoefs";
+        rrandiops: u64, Unit::Count, [0, 1_000_000_000], 8_518,
+            "Random reads of 4 KiB in a second.",
+            "block/blk-iocost.c: calc_lcoefs";
+        wbps: u64, Unit::Count, [0, 1_000_000_000_000], 427_891_549,
+            "Bytes that it writes in a second.",
+            "block/blk-iocost.c: calc_lcoefs";
+        wseqiops: u64, Unit::Count, [0, 1_000_000_000], 28_755,
+            "Sequential writes of 4 KiB in a second.",
+            "block/blk-iocost.c: calc_lcoefs";
+        wrandiops: u64, Unit::Count, [0, 1_000_000_000], 21_940,
+            "Random writes of 4 KiB in a second.",
+            "block/blk-iocost.c: calc_lcoefs";
+    }
+
+    fn validate_together(&self) -> Result<(), ConfigError> {
+        if self.min > self.max {
+            return Err(ConfigError {
+                field: "min",
+                allowed: Allowed::Words("at most max"),
+            });
+        }
+        Ok(())
+    }
+
+    fn bound_together(&mut self) {
+        self.min = self.min.min(self.max);
+    }
+}

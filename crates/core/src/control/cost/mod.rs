@@ -1,0 +1,738 @@
+//! `io.cost`: each request costs a part of the drive's time, and each group may spend as much of that as its weight gives it
+//! (Linux: `blk-iocost.c`).
+//!
+//! The drive's clock, *vtime*, runs at *vrate*: 100 % is as fast as the model says that the drive is. A request moves its group's own
+//! vtime on by its cost over the group's part of the drive, and goes on while that is behind the drive's. At the end of each period it
+//! is seen who does not use its part, which then goes to others, and how the drive does: vrate falls while requests miss their
+//! targets or wait for tags, and rises while they do not and somebody is held back.
+//!
+//! In the order of reading: `model` (what a request costs), `vtime` (the clock), `weights` (parts of the drive), this file (what happens
+//! to a request), `debt` (what must not wait), `donation` and `period` (what happens at the end of a period), `profiles` and `config`
+//! (what is told). `docs/io-cost.md` has each function of Linux with its place here.
+
+mod config;
+mod debt;
+mod donation;
+mod model;
+mod period;
+mod profiles;
+mod vtime;
+mod weights;
+
+pub use config::{Config, Control, MODEL};
+
+use super::controller::{Controller, Verdict};
+use crate::cx::Cx;
+use crate::event::Event;
+use crate::heap::Heap;
+use crate::id::{GroupId, ROOT, SpaceId};
+use crate::knobs::Kind;
+use crate::list::{Links, List, NIL};
+use crate::mutant;
+use crate::request::{Flags, Op, Request};
+use crate::sample::{Sample, Take};
+use crate::table::{Live, Table};
+use crate::time::{Instant, Span};
+use crate::wake::{Reason, Wake};
+use alloc::vec;
+use alloc::vec::Vec;
+use debt::Forgiving;
+use donation::Donation;
+use model::Place;
+use period::Latencies;
+use profiles::{Auto, Params};
+use vtime::{Clock, Now, PER_USEC, ahead};
+use weights::{ONE, Weights, absolute, relative};
+
+/// Where a group's last request ended.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    space: SpaceId,
+    sector: u64,
+}
+
+/// What a group has and owes.
+#[derive(Clone, Debug)]
+struct Account {
+    /// It is active, and in which period something of it came last.
+    is_active: bool,
+    came: u64,
+    /// In microseconds.
+    activated_at: u64,
+    /// What was charged, and what of it has left the drive.
+    vtime: u64,
+    done: u64,
+    /// How far it was behind the drive when its weight in use changed last.
+    saved_margin: i64,
+    cursor: Option<Cursor>,
+    /// Absolute costs: since the last period began, and owed.
+    usage: u64,
+    debt: u64,
+    /// Microseconds, as of an instant in microseconds.
+    delay: u64,
+    delay_at: u64,
+    /// Requests that wait for budget, and those that come after the delay.
+    waiters: List,
+    delayed: List,
+    delayed_until: Instant,
+}
+
+impl Account {
+    const NEW: Self = Self {
+        is_active: false,
+        came: 0,
+        activated_at: 0,
+        vtime: 0,
+        done: 0,
+        saved_margin: 0,
+        cursor: None,
+        usage: 0,
+        debt: 0,
+        delay: 0,
+        delay_at: 0,
+        waiters: List::EMPTY,
+        delayed: List::EMPTY,
+        delayed_until: Instant::ZERO,
+    };
+
+    /// How far it is ahead of the drive.
+    fn lead(&self, now: &Now) -> i64 {
+        ahead(self.vtime, now.v)
+    }
+
+    /// Its vtime jumps, beside what it is charged.
+    fn move_by(&mut self, vtime: i64) {
+        let vtime = vtime.cast_unsigned();
+        self.vtime = self.vtime.wrapping_add(vtime);
+        self.done = self.done.wrapping_add(vtime);
+    }
+
+    /// Nothing of it came in this period, and nothing is in the drive.
+    fn is_idle(&self, period: u64) -> bool {
+        self.came != period && self.done == self.vtime
+    }
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// It has not come, or is over.
+    Out,
+    /// Among the waiters of its group, or those that are delayed.
+    Waiting,
+    Delayed,
+    /// It may go on.
+    Passed,
+    /// It has gone on.
+    Inside,
+}
+
+/// A live request.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    stage: Stage,
+    /// It is part of another's command.
+    is_merged: bool,
+    group: u32,
+    /// What it costs, and what its group was charged for it.
+    absolute: u64,
+    charged: u64,
+    /// For a scheduler tag.
+    waited: Span,
+}
+
+impl Slot {
+    const OUT: Self = Self {
+        stage: Stage::Out,
+        is_merged: false,
+        group: NIL,
+        absolute: 0,
+        charged: 0,
+        waited: Span::ZERO,
+    };
+}
+
+/// The controller. Numbers are slots of groups and of live requests.
+#[derive(Debug)]
+pub(super) struct Cost {
+    config: Config,
+    auto: Auto,
+    params: Params,
+    clock: Clock,
+    weights: Weights,
+    accounts: Vec<Account>,
+    active: List,
+    active_links: Links,
+    slots: Vec<Slot>,
+    /// A request is in one list at most: of its group's waiters, of its delayed, or of those that have passed.
+    links: Links,
+    passed: List,
+    /// Of each group's waiters, then of each group's delay.
+    timers: Heap,
+    /// Periods pass.
+    is_running: bool,
+    /// The number of the period.
+    number: u64,
+    latencies: Latencies,
+    busy_level: i32,
+    lagging: u32,
+    forgiving: Forgiving,
+    donation: Donation,
+    /// Room to list groups in.
+    scratch: Vec<u32>,
+    /// A scheduler tag is one of the drive's.
+    tags_are_drives: bool,
+    /// When it wants to be called.
+    due: Instant,
+}
+
+impl Cost {
+    /// `tags_are_drives`: there is no elevator, so that a request waits for a tag of the drive and has none before.
+    pub(super) fn new(config: &Config, table: &Table, tags_are_drives: bool) -> Self {
+        let (live, groups) = (table.requests.capacity(), table.groups.capacity());
+        let auto = Auto::new(config, &table.shape);
+        let params = auto.params(config);
+        Self {
+            config: *config,
+            auto,
+            params,
+            clock: Clock::new(params.period()),
+            weights: Weights::new(groups),
+            accounts: vec![Account::NEW; groups as usize],
+            active: List::EMPTY,
+            active_links: Links::new(groups),
+            slots: vec![Slot::OUT; live as usize],
+            links: Links::new(live),
+            passed: List::EMPTY,
+            timers: Heap::new(2 * groups),
+            is_running: false,
+            number: 1,
+            latencies: Latencies::default(),
+            busy_level: 0,
+            lagging: 0,
+            forgiving: Forgiving::default(),
+            donation: Donation::new(groups),
+            scratch: Vec::with_capacity(groups as usize),
+            tags_are_drives,
+            due: Instant::MAX,
+        }
+    }
+
+    fn account(&self, group: u32) -> &Account {
+        &self.accounts[group as usize]
+    }
+
+    fn account_mut(&mut self, group: u32) -> &mut Account {
+        &mut self.accounts[group as usize]
+    }
+
+    /// Takes what the profile and the configuration say.
+    fn take_params(&mut self) {
+        self.params = self.auto.params(&self.config);
+        self.clock.set_period(self.params.period());
+    }
+
+    fn set_due(&mut self) {
+        let period = if self.is_running {
+            self.clock.period_end()
+        } else {
+            Instant::MAX
+        };
+        self.due = self.timers.next().min(period);
+    }
+
+    /// The timer of a group's delay.
+    fn delay_timer(&self, group: u32) -> u32 {
+        self.accounts.len() as u32 + group
+    }
+}
+
+impl Controller for Cost {
+    /// Takes the tree and its weights anew. Who is in another place of it begins as if it had been away.
+    fn set(&mut self, cx: &mut Cx) {
+        let groups = &cx.table.groups;
+        let now = self.clock.now(cx.now);
+        for group in 0..groups.capacity() {
+            let stays = || {
+                let known = groups.get(GroupId(group))?;
+                let new = groups.path(GroupId(group)).map(|g| g.0);
+                (known.children == 0 && new.eq(self.path(group))).then_some(())
+            };
+            if self.account(group).is_active && stays().is_none() {
+                self.deactivate(group);
+            }
+        }
+        for (group, known) in (0..groups.capacity()).map(|id| (id, groups.get(GroupId(id)))) {
+            let Some(known) = known else {
+                debug_assert!(self.account(group).waiters.is_empty(), "its group is gone");
+                *self.account_mut(group) = Account::NEW;
+                *self.weights.node_mut(group) = weights::Node::NONE;
+                continue;
+            };
+            let node = self.weights.node_mut(group);
+            node.parent = known.parent.0;
+            let weight = u32::from(known.contract.share) * ONE;
+            let before = core::mem::replace(&mut node.weight, weight);
+            let (active, inuse) = (node.active, node.inuse);
+            self.weights.forget_part(group);
+            if before != weight && active > 0 {
+                self.spread(group, weight, inuse, true, &now);
+            }
+        }
+        self.weights.commit();
+        self.set_due();
+    }
+
+    fn covers(&self, group: GroupId) -> bool {
+        group != ROOT
+    }
+
+    fn counts(&self) -> bool {
+        true
+    }
+
+    fn enter(&mut self, cx: &mut Cx, id: u32) -> Verdict {
+        let live = &cx.table.requests[id];
+        if live.group == ROOT || self.slots[id as usize].stage != Stage::Out {
+            return Verdict::Pass;
+        }
+        let (stream, cookie) = (live.request.stream, live.request.cookie);
+        let verdict = self.admit(cx.now, id, live);
+        self.set_due();
+        if verdict == Verdict::Hold {
+            cx.publish(|| Event::Throttled { stream, cookie });
+        }
+        verdict
+    }
+
+    fn next_passed(&mut self, cx: &mut Cx) -> Option<u32> {
+        let id = self.links.pop_front(&mut self.passed)?;
+        self.slots[id as usize].stage = Stage::Inside;
+        let request = &cx.table.requests[id].request;
+        let (stream, cookie) = (request.stream, request.cookie);
+        cx.publish(|| Event::Passed { stream, cookie });
+        Some(id)
+    }
+
+    /// It goes without a base price. Where its group cannot pay, it owes (Linux: `ioc_rqos_merge`).
+    fn merged(&mut self, cx: &mut Cx, id: u32, leader: u32) {
+        let live = &cx.table.requests[id];
+        let Request { op, length, .. } = live.request;
+        let group = live.group.0;
+        let cost = self.params.model.cost(op, length, Place::Merged);
+        if live.group == ROOT || cost == 0 {
+            return;
+        }
+        let now = self.clock.now(cx.now);
+        let (start, end) = sectors(&live.request);
+        let account = self.account_mut(group);
+        if let Some(cursor) = &mut account.cursor
+            && cursor.sector == start
+        {
+            cursor.sector = end;
+        }
+        self.slots[id as usize] = Slot {
+            stage: Stage::Inside,
+            is_merged: true,
+            group,
+            absolute: cost,
+            ..Slot::OUT
+        };
+        let relative = self.price(group, cost, &now);
+        let account = self.account(group);
+        let fits = account.lead(&now) <= -(relative.cast_signed());
+        let paid = self.slots[leader as usize].charged > 0 && fits;
+        if paid || !account.is_active {
+            self.charge(id, relative);
+        } else {
+            self.owe(group, cost, &now);
+        }
+        self.set_due();
+    }
+
+    fn tagged(&mut self, _cx: &mut Cx, id: u32, waited: Span) {
+        self.slots[id as usize].waited += waited;
+    }
+
+    fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) {
+        let slot = core::mem::replace(&mut self.slots[id as usize], Slot::OUT);
+        let live = &cx.table.requests[id];
+        if took.is_some() && !slot.is_merged {
+            self.record(cx.now, live, slot.waited);
+        }
+        if slot.group == NIL || mutant::is(mutant::COST_DONE_FORGOTTEN) {
+            return;
+        }
+        let account = self.account_mut(slot.group);
+        if took.is_some() {
+            account.done = account.done.wrapping_add(slot.charged);
+            return;
+        }
+        // Nothing was served.
+        account.vtime = account.vtime.wrapping_sub(slot.charged);
+        account.usage = account.usage.saturating_sub(slot.absolute);
+        if slot.charged == 0 && account.debt > 0 {
+            let now = self.clock.now(cx.now);
+            self.pay(slot.group, slot.absolute, &now);
+        }
+    }
+
+    fn remove(&mut self, cx: &mut Cx, id: u32) {
+        let slot = self.slots[id as usize];
+        let account = &mut self.accounts[slot.group as usize];
+        match slot.stage {
+            Stage::Waiting => self.links.remove(&mut account.waiters, id),
+            Stage::Delayed => self.links.remove(&mut account.delayed, id),
+            Stage::Passed => {
+                self.links.remove(&mut self.passed, id);
+                self.ended(cx, id, None);
+            }
+            Stage::Out | Stage::Inside => debug_assert!(false, "it is not held"),
+        }
+        self.slots[id as usize] = Slot::OUT;
+        if slot.stage == Stage::Waiting {
+            // It may have been the one that was too dear.
+            let now = self.clock.now(cx.now);
+            self.kick(slot.group, false, &now);
+        }
+        self.set_due();
+    }
+
+    /// Timers of groups first, then the period's.
+    fn run(&mut self, cx: &mut Cx) {
+        if self.due > cx.now {
+            return;
+        }
+        let now = self.clock.now(cx.now);
+        while let Some((at, timer)) = self.timers.first() {
+            if at > cx.now {
+                break;
+            }
+            self.timers.clear(timer);
+            let groups = self.accounts.len() as u32;
+            if timer < groups {
+                let in_debt = self.account(timer).debt > 0;
+                self.kick(timer, in_debt, &now);
+            } else {
+                self.delay_is_over(cx, timer - groups);
+            }
+        }
+        if self.is_running && self.clock.period_end() <= cx.now {
+            self.end_period(&now);
+        }
+        self.set_due();
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        (self.due < Instant::MAX).then_some(Wake {
+            at: self.due,
+            reason: Reason::Cost,
+        })
+    }
+
+    fn sample(&self, cx: &Cx, take: &mut Take<'_>) {
+        take(Sample::Rate {
+            vrate: (self.clock.base_rate * 10_000 / PER_USEC) as u32,
+            busy_level: self.busy_level,
+            lagging: self.lagging,
+            period: Span::from_micros(self.clock.period),
+        });
+        let now = self.clock.now(cx.now);
+        for (group, _) in cx.table.groups.iter().filter(|(id, _)| *id != ROOT) {
+            let (node, account) = (self.weights.node(group.0), self.account(group.0));
+            if node.active == 0 {
+                continue;
+            }
+            let micros = |vtime: u64| Span::from_micros(vtime / PER_USEC);
+            take(Sample::Spends {
+                group,
+                active: node.active,
+                inuse: node.inuse,
+                lead: account.is_active.then(|| account.lead(&now) / PER_USEC.cast_signed()),
+                debt: micros(account.debt),
+                delay: Span::from_micros(account.delay),
+            });
+            let requests = account.waiters.len() + account.delayed.len();
+            if requests > 0 {
+                take(Sample::Held {
+                    by: Kind::Cost,
+                    group,
+                    requests,
+                });
+            }
+        }
+    }
+}
+
+/// Where a request begins and ends.
+fn sectors(request: &Request) -> (u64, u64) {
+    let first = request.offset >> 9;
+    (first, first + u64::from(request.length >> 9))
+}
+
+/// What happens to a request.
+impl Cost {
+    /// A request comes (Linux: `ioc_rqos_throttle`).
+    fn admit(&mut self, at: Instant, id: u32, live: &Live) -> Verdict {
+        let group = live.group.0;
+        let account = &mut self.accounts[group as usize];
+        if account.delayed_until > at {
+            self.slots[id as usize].stage = Stage::Delayed;
+            self.slots[id as usize].group = group;
+            self.links.push_back(&mut account.delayed, id);
+            return Verdict::Hold;
+        }
+        let Request { op, length, .. } = live.request;
+        let (start, end) = sectors(&live.request);
+        let space = live.request.space;
+        let place = match account.cursor {
+            Some(cursor) if cursor.space != space => Place::Far,
+            Some(cursor) => Place::of(start, cursor.sector),
+            None => Place::Near,
+        };
+        let cost = self.params.model.cost(op, length, place);
+        if cost == 0 {
+            self.slots[id as usize].stage = Stage::Inside;
+            return Verdict::Pass;
+        }
+        let now = self.activate(at, group);
+        let sector = end;
+        self.account_mut(group).cursor = Some(Cursor { space, sector });
+        let slot = &mut self.slots[id as usize];
+        (slot.stage, slot.group, slot.absolute) = (Stage::Inside, group, cost);
+        let relative = self.price(group, cost, &now);
+        let account = self.account(group);
+        if account.waiters.is_empty() && account.debt == 0 && fits(account, relative, &now) {
+            self.charge(id, relative);
+            return Verdict::Pass;
+        }
+        if live.request.flags.has(Flags::META) {
+            self.owe(group, cost, &now);
+            return Verdict::Pass;
+        }
+        self.wait(id, group, &now)
+    }
+
+    /// A request waits, unless it fits now that its group has all of its weight again.
+    fn wait(&mut self, id: u32, group: u32, now: &Now) -> Verdict {
+        let &weights::Node { active, inuse, .. } = self.weights.node(group);
+        let in_debt = self.account(group).debt > 0;
+        if !in_debt && inuse != active {
+            self.propagate(group, active, active, true, now);
+        }
+        let slot = &mut self.slots[id as usize];
+        slot.stage = Stage::Waiting;
+        let waiters = &mut self.accounts[group as usize].waiters;
+        self.links.push_back(waiters, id);
+        // Those before it have a timer.
+        if waiters.len() == 1 {
+            self.kick(group, in_debt, now);
+            if self.slots[id as usize].stage == Stage::Passed {
+                self.links.remove(&mut self.passed, id);
+                self.slots[id as usize].stage = Stage::Inside;
+                return Verdict::Pass;
+            }
+        }
+        Verdict::Hold
+    }
+
+    /// A request goes on, and its group is charged.
+    fn charge(&mut self, id: u32, relative: u64) {
+        let slot = &mut self.slots[id as usize];
+        slot.charged = relative;
+        let account = &mut self.accounts[slot.group as usize];
+        account.vtime = account.vtime.wrapping_add(relative);
+        account.usage = account.usage.saturating_add(slot.absolute);
+    }
+
+    /// A request goes on, and its group owes it. One that owes too much is delayed.
+    fn owe(&mut self, group: u32, cost: u64, now: &Now) {
+        self.incur(group, cost, now);
+        if let Some(delay) = self.set_delay(group, now) {
+            self.account_mut(group).delayed_until = now.at + delay;
+            let ticket = self.timers.ticket();
+            self.timers.set(self.delay_timer(group), now.at + delay, ticket);
+        }
+    }
+
+    /// A group's delay is over: its next request goes on, and the others with it unless that delays it anew.
+    fn delay_is_over(&mut self, cx: &mut Cx, group: u32) {
+        while self.account(group).delayed_until <= cx.now {
+            let Some(id) = self.links.pop_front(&mut self.accounts[group as usize].delayed) else {
+                return;
+            };
+            self.slots[id as usize] = Slot::OUT;
+            if self.admit(cx.now, id, &cx.table.requests[id]) == Verdict::Pass {
+                self.slots[id as usize].stage = Stage::Passed;
+                self.links.push_back(&mut self.passed, id);
+            }
+        }
+    }
+
+    /// What a request costs its group. A group that gave of its weight away takes back what it needs (Linux:
+    /// `adjust_inuse_and_calc_cost`).
+    fn price(&mut self, group: u32, cost: u64, now: &Now) -> u64 {
+        let (_, hwi) = self.weights.parts(group);
+        let mut price = relative(cost, hwi);
+        let &weights::Node { active, inuse, .. } = self.weights.node(group);
+        let account = self.account(group);
+        let margin = -account.lead(now) - price.cast_signed();
+        if account.debt > 0
+            || inuse == active
+            || margin >= account.saved_margin
+            || margin >= self.clock.margins.low
+        {
+            return price;
+        }
+        // A quarter at a time.
+        let step = active.div_ceil(4);
+        let mut inuse = inuse;
+        loop {
+            inuse = inuse.saturating_add(step).min(active);
+            self.propagate(group, active, inuse, true, now);
+            let (_, hwi) = self.weights.parts(group);
+            price = relative(cost, hwi);
+            if inuse == active || fits(self.account(group), price, now) {
+                return price;
+            }
+        }
+    }
+
+    /// Pays debts, lets waiters go on that have the budget for it, and sets the timer for the next (Linux: `iocg_kick_waitq`).
+    fn kick(&mut self, group: u32, pays: bool, now: &Now) {
+        let (hwa, _) = self.weights.parts(group);
+        let mut budget = -self.account(group).lead(now);
+        let debt = self.account(group).debt;
+        if pays && debt > 0 && budget > 0 {
+            let payment = absolute(budget.cast_unsigned(), hwa).min(debt);
+            let vtime = relative(payment, hwa).cast_signed();
+            self.account_mut(group).move_by(vtime);
+            self.pay(group, payment, now);
+            budget -= vtime;
+        }
+        let &Account { debt, delay, .. } = self.account(group);
+        if debt > 0 || delay > 0 {
+            self.set_delay(group, now);
+        }
+        if debt > 0 {
+            budget = (budget - relative(debt, hwa).cast_signed()).min(0);
+        }
+        let (_, hwi) = self.weights.parts(group);
+        while let Some(id) = self.account(group).waiters.first() {
+            let price = relative(self.slots[id as usize].absolute, hwi);
+            budget -= price.cast_signed();
+            if budget < 0 && !mutant::is(mutant::COST_BUDGET_IGNORED) {
+                self.set_timer(group, budget.unsigned_abs(), now);
+                return;
+            }
+            self.links.pop_front(&mut self.accounts[group as usize].waiters);
+            self.charge(id, price);
+            self.slots[id as usize].stage = Stage::Passed;
+            self.links.push_back(&mut self.passed, id);
+        }
+        self.timers.clear(group);
+    }
+
+    /// The first waiter of a group lacks this much budget. A timer that is near enough stays.
+    fn set_timer(&mut self, group: u32, lacks: u64, now: &Now) {
+        let slack = self.clock.slack;
+        // Linux's timer is as late on purpose, and may be as late again.
+        let at = now.at + self.clock.takes(lacks) + slack.times(2);
+        if let Some((before, _)) = self.timers.get(group)
+            && before <= at + slack
+            && at <= before + slack
+        {
+            return;
+        }
+        if !mutant::is(mutant::COST_TIMER_LOST) {
+            let ticket = self.timers.ticket();
+            self.timers.set(group, at, ticket);
+        }
+    }
+
+    /// A request that left the drive counts against the targets.
+    fn record(&mut self, now: Instant, live: &Live, waited: Span) {
+        let Request { op, length, .. } = live.request;
+        if !op.moves_data() {
+            return;
+        }
+        let tag_wait = if self.tags_are_drives {
+            live.dispatched.since(live.cleared)
+        } else {
+            waited
+        };
+        let size_cost = self.params.model.size_cost(op, length);
+        let target = self.params.latency[usize::from(op == Op::Write)];
+        let took = now.since(live.cleared);
+        self.latencies.record(op, took, tag_wait, size_cost, target);
+    }
+}
+
+/// A group has the budget for something.
+fn fits(account: &Account, price: u64, now: &Now) -> bool {
+    account.lead(now) <= -(price.cast_signed())
+}
+
+/// Who is active, with which weight.
+impl Cost {
+    /// Something of a group comes (Linux: `iocg_activate`).
+    fn activate(&mut self, at: Instant, group: u32) -> Now {
+        let now = self.clock.now(at);
+        let number = self.number;
+        let target = self.clock.margins.target;
+        let account = self.account_mut(group);
+        account.came = number;
+        if account.is_active {
+            return now;
+        }
+        let begin = now.v.wrapping_sub(target.cast_unsigned());
+        account.move_by(ahead(begin, account.vtime));
+        account.is_active = true;
+        account.activated_at = now.us;
+        self.active_links.push_back(&mut self.active, group);
+        self.weights.forget_part(group);
+        let &weights::Node {
+            weight, last_inuse, ..
+        } = self.weights.node(group);
+        let inuse = if last_inuse > 0 { last_inuse } else { weight };
+        self.propagate(group, weight, inuse, true, &now);
+        if !self.is_running {
+            self.is_running = true;
+            self.forgiving = Forgiving::from(now.us);
+            self.clock.start_period(&now);
+        }
+        now
+    }
+
+    /// A group is not active any more. The weights do not count before they are committed.
+    fn deactivate(&mut self, group: u32) {
+        self.weights.propagate(group, 0, 0);
+        self.account_mut(group).is_active = false;
+        self.active_links.remove(&mut self.active, group);
+    }
+
+    /// The groups above one and itself, as this controller knows them, but the root.
+    fn path(&self, group: u32) -> impl Iterator<Item = u32> + '_ {
+        core::iter::successors(Some(group), |&g| Some(self.weights.node(g).parent))
+            .take_while(|&g| g != ROOT.0 && g != NIL)
+    }
+
+    /// A group's weights change. They count at once.
+    fn propagate(&mut self, group: u32, active: u32, inuse: u32, saves: bool, now: &Now) {
+        self.spread(group, active, inuse, saves, now);
+        self.weights.commit();
+    }
+
+    /// Likewise, but that they count when they are committed. `saves`: how far the group is behind now is what it is held against
+    /// later.
+    fn spread(&mut self, group: u32, active: u32, inuse: u32, saves: bool, now: &Now) {
+        if saves {
+            let account = self.account_mut(group);
+            account.saved_margin = -account.lead(now);
+        }
+        self.weights.propagate(group, active, inuse);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! What happens at the end of each period: who is idle, who gives away, how the drive does, at which rate its clock is to run
+//! (Linux: `ioc_timer_fn`).
+
+use super::vtime::{MARGIN_TARGET, Now, PER_NSEC, ahead};
+use super::weights::{ONE, absolute};
+use super::{Account, Cost};
+use crate::mutant;
+use crate::request::Op;
+use crate::time::Span;
+
+/// The drive is busy if requests of a period waited for tags for so many hundredths of it.
+const TAG_WAIT_BUSY: u64 = 5;
+/// It has room if it is below so many hundredths of what would make it busy.
+const UNBUSY: u64 = 75;
+/// The level is within this.
+const LEVEL_MAX: i32 = 1_000;
+/// A vrate beyond its bounds, since those were changed, comes back by so many hundredths in a period.
+const CLAMP_STEP: u64 = 4;
+/// Who is behind by more periods than this is not waited for.
+const LAGGING_MAX: i64 = 10;
+
+/// By how many hundredths vrate changes at a level: how many levels, and by how much.
+const STEPS: [(u32, u64); 6] = [(4, 0), (16, 1), (16, 2), (8, 4), (8, 8), (u32::MAX, 16)];
+
+fn step(level: u32) -> u64 {
+    let mut left = level;
+    for (levels, percent) in STEPS {
+        if left < levels {
+            return percent;
+        }
+        left -= levels;
+    }
+    16
+}
+
+/// How the drive did since the period began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Latencies {
+    /// Reads and writes.
+    met: [u64; 2],
+    missed: [u64; 2],
+    /// For how long requests waited for a tag.
+    tag_wait: Span,
+}
+
+impl Latencies {
+    /// A request took so long; moving its bytes alone costs that much (Linux: `ioc_rqos_done`).
+    pub(super) fn record(
+        &mut self,
+        op: Op,
+        took: Span,
+        tag_wait: Span,
+        size_cost: u64,
+        target: u64,
+    ) {
+        let way = usize::from(op == Op::Write);
+        let moving = Span::from_nanos(size_cost / PER_NSEC);
+        if took.less(moving) <= Span::from_micros(target) {
+            self.met[way] += 1;
+        } else {
+            self.missed[way] += 1;
+        }
+        self.tag_wait += tag_wait;
+    }
+
+    /// How many of a million requests missed their target.
+    fn missed_ppm(&self, way: usize) -> u64 {
+        let (met, missed) = (self.met[way], self.missed[way]);
+        match met + missed {
+            0 => 0,
+            all => (missed * 1_000_000 + all / 2) / all,
+        }
+    }
+}
+
+/// What a period showed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// Groups that could use more, and groups whose requests are in the drive for longer than a period.
+    shortages: u32,
+    lagging: u32,
+    /// Microseconds of the drive's time.
+    usage: u64,
+}
+
+impl Cost {
+    /// The period is over.
+    pub(super) fn end_period(&mut self, now: &Now) {
+        let latencies = core::mem::take(&mut self.latencies);
+        let passed = ahead(now.v, self.clock.period_at_v);
+        let debtors = self.look_after_groups(now);
+        let found = self.look_at_usage(now, passed);
+        if found.shortages > 0 && !self.donation.donors.is_empty() {
+            self.transfer(now);
+        }
+        self.weights.commit();
+        self.set_level(&latencies, &found);
+        self.lagging = found.lagging;
+        self.adjust_rate(found.lagging);
+        if self.auto.follow(now.at, self.clock.base_rate) {
+            self.clock.reset_rate();
+            self.take_params();
+        }
+        self.forgive(found.usage, debtors, now);
+        self.number += 1;
+        if self.active.is_empty() {
+            self.busy_level = 0;
+            self.clock.error = 0;
+            self.is_running = false;
+        } else {
+            self.clock.start_period(now);
+        }
+        self.clock.spread_error(now);
+    }
+
+    /// Lists the active groups.
+    fn list_active(&mut self) {
+        self.scratch.clear();
+        self.scratch.extend(self.active_links.iter(&self.active));
+    }
+
+    /// Lets those go on who can, and forgets those who are idle. Returns how many owe something (Linux: `ioc_check_iocgs`).
+    fn look_after_groups(&mut self, now: &Now) -> u32 {
+        self.list_active();
+        let mut debtors = 0;
+        for at in 0..self.scratch.len() {
+            let group = self.scratch[at];
+            let account = self.account(group);
+            if !account.waiters.is_empty() || account.debt > 0 || account.delay > 0 {
+                self.kick(group, true, now);
+                let account = self.account(group);
+                debtors += u32::from(account.debt > 0 || account.delay > 0);
+            } else if account.is_idle(self.number) {
+                // It has been away for a period, and begins with the target when it comes back.
+                let excess = ahead(now.v, account.vtime) - self.clock.margins.target;
+                if excess > 0 {
+                    let (_, hwi) = self.weights.parts(group);
+                    self.clock.error -= part(excess, hwi);
+                }
+                self.deactivate(group);
+            }
+        }
+        self.weights.commit();
+        self.list_active();
+        debtors
+    }
+
+    /// Who has too little, and who has more than it uses.
+    fn look_at_usage(&mut self, now: &Now, passed: i64) -> Found {
+        self.donation.begin();
+        let mut found = Found::default();
+        for at in 0..self.scratch.len() {
+            let group = self.scratch[at];
+            let (hwa, hwi) = self.weights.parts(group);
+            let base_rate = self.clock.base_rate;
+            let account = self.account_mut(group);
+            let used = core::mem::take(&mut account.usage) / base_rate;
+            let account = self.account(group);
+            found.usage += used;
+            found.lagging += u32::from(self.is_lagging(account, now, passed));
+            let margin = ahead(now.v, account.vtime);
+            let has_more = account.waiters.is_empty() && margin > self.clock.margins.low;
+            if hwi >= hwa && !has_more {
+                found.shortages += 1;
+                continue;
+            }
+            let used = match ahead(account.vtime, account.done) {
+                in_flight if in_flight > 0 => {
+                    let cost = absolute(in_flight.cast_unsigned(), hwi);
+                    used.max(cost.div_ceil(base_rate))
+                }
+                _ => used,
+            };
+            let since = account.activated_at.max(self.clock.period_at);
+            let span = now.us.saturating_sub(since).max(1);
+            let one = u64::from(ONE);
+            let used = (used.saturating_mul(one)).div_ceil(span).clamp(1, one);
+            let most = self.weights.most(group);
+            let keeps = self.keeps(group, hwi, most, used, now, passed);
+            if keeps < most && hwa >= 2 {
+                self.donation.add(group, hwa, keeps);
+            } else if self.account(group).debt == 0 {
+                let active = self.weights.node(group).active;
+                self.spread(group, active, active, true, now);
+                found.shortages += 1;
+            }
+        }
+        found
+    }
+
+    /// It has requests in the drive that came before the period, so that the drive's latency is not yet known.
+    fn is_lagging(&self, account: &Account, now: &Now, passed: i64) -> bool {
+        let targets = self.params.may_miss.iter().any(|&m| m != 1_000_000);
+        targets
+            && account.delay == 0
+            && ahead(account.vtime, account.done) > 0
+            && ahead(now.v, account.vtime) < LAGGING_MAX * passed
+            && ahead(now.v, account.done) > passed
+    }
+
+    /// The part of the drive that a group needs to come out at the target margin at the end of the next period, if it goes on using
+    /// what it used (Linux: `hweight_after_donation`).
+    fn keeps(&mut self, group: u32, hwi: u32, most: u32, used: u64, now: &Now, passed: i64) -> u32 {
+        let margins = self.clock.margins;
+        let account = self.account_mut(group);
+        if account.debt > 0 {
+            return 1;
+        }
+        let margin = ahead(now.v, account.vtime);
+        if !account.waiters.is_empty() || margin < margins.min {
+            return most;
+        }
+        let excess = margin - margins.target;
+        if excess > 0 {
+            account.move_by(excess);
+            self.clock.error -= part(excess, hwi);
+        }
+        let one = i64::from(ONE);
+        let account = self.account(group);
+        let left = one * ahead(now.v, account.vtime) / passed.max(1);
+        let target = one * MARGIN_TARGET.cast_signed() / 100;
+        let keeps = one * used.cast_signed() / (one - target + left).max(1);
+        keeps.clamp(1, most.into()) as u32
+    }
+
+    fn transfer(&mut self, now: &Now) {
+        if mutant::is(mutant::COST_NOTHING_DONATED) || !self.donation.settle(&self.weights) {
+            return;
+        }
+        for at in 0..self.donation.donors.len() {
+            let donor = self.donation.donors[at];
+            // Debts own the weight in use.
+            if self.account(donor.group).debt == 0 {
+                let active = self.weights.node(donor.group).active;
+                self.spread(donor.group, active, donor.inuse, true, now);
+            }
+        }
+    }
+
+    /// Whether the drive is too busy or could take more, and for how many periods it has been so.
+    fn set_level(&mut self, latencies: &Latencies, found: &Found) {
+        let period = self.clock.period * 1_000;
+        let tag_wait = latencies.tag_wait.as_nanos().saturating_mul(100) / period;
+        let missed = [0, 1].map(|way| latencies.missed_ppm(way));
+        let may_miss = self.params.may_miss;
+        let most = |allowed: u64, part| allowed * part / 100;
+        let is_busy = tag_wait > TAG_WAIT_BUSY || missed[0] > may_miss[0] || missed[1] > may_miss[1];
+        let has_room = tag_wait <= most(TAG_WAIT_BUSY, UNBUSY)
+            && missed[0] <= most(may_miss[0], UNBUSY)
+            && missed[1] <= most(may_miss[1], UNBUSY);
+        let level = if is_busy {
+            self.busy_level.max(0) + 1
+        } else if has_room && found.shortages > 0 {
+            self.busy_level.min(0) - i32::from(found.lagging == 0)
+        } else {
+            0
+        };
+        self.busy_level = level.clamp(-LEVEL_MAX, LEVEL_MAX);
+    }
+
+    /// The base rate for the next period.
+    fn adjust_rate(&mut self, lagging: u32) {
+        let level = self.busy_level;
+        if level == 0 || (level < 0 && lagging > 0) {
+            return;
+        }
+        let (min, max) = (self.params.vrate_min, self.params.vrate_max);
+        let rate = self.clock.base_rate;
+        let percent = step(level.unsigned_abs());
+        let rate = if rate < min {
+            (rate * (100 + CLAMP_STEP) / 100).min(min)
+        } else if rate > max {
+            (rate * (100 - CLAMP_STEP) / 100).max(max)
+        } else if level > 0 {
+            (rate * (100 - percent)).div_ceil(100).clamp(min, max)
+        } else {
+            (rate * (100 + percent)).div_ceil(100).clamp(min, max)
+        };
+        self.clock.set_base_rate(rate);
+    }
+}
+
+/// So many [`ONE`]ths of an amount of vtime.
+fn part(vtime: i64, of: u32) -> i64 {
+    (i128::from(vtime) * i128::from(of) / i128::from(ONE)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vrate_begins_to_move_slowly() {
+        let steps = [0, 3, 4, 19, 20, 35, 36, 43, 44, 51, 52, 1_000].map(step);
+        assert_eq!(steps, [0, 0, 1, 1, 2, 2, 4, 4, 8, 8, 16, 16]);
+    }
+
+    #[test]
+    fn a_request_may_take_longer_by_what_moving_its_bytes_takes() {
+        let mut latencies = Latencies::default();
+        let target = 100;
+        let mut record = |micros, size| {
+            let took = Span::from_micros(micros);
+            latencies.record(Op::Read, took, Span::ZERO, size, target);
+        };
+        record(100, 0);
+        record(101, 0);
+        record(110, 10_000 * PER_NSEC);
+        record(111, 10_000 * PER_NSEC);
+        assert_eq!((latencies.missed_ppm(0), latencies.missed_ppm(1)), (500_000, 0));
+    }
+}

@@ -1,0 +1,182 @@
+//! The drive's clock: vtime, which runs at *vrate* and in which every group has its own place (Linux: `ioc_now`,
+//! `ioc_refresh_margins`, `ioc_refresh_vrate`).
+//!
+//! A group may send while its vtime is behind the drive's. Places are compared by their distance, so that vtime may wrap.
+
+use crate::time::{Instant, Span};
+
+/// Vtime in a second at a vrate of 100 %.
+pub(super) const PER_SEC: u64 = 1 << 37;
+/// In a microsecond.
+pub(super) const PER_USEC: u64 = PER_SEC / 1_000_000;
+/// In a nanosecond.
+pub(super) const PER_NSEC: u64 = PER_SEC / 1_000_000_000;
+
+/// Margins, in hundredths of a period.
+const MARGIN_MIN: u64 = 10;
+const MARGIN_LOW: u64 = 20;
+pub(super) const MARGIN_TARGET: u64 = 50;
+/// How late a group's timer may be, in hundredths of a period.
+const SLACK: u64 = 1;
+
+/// By how much `a` is ahead of `b`.
+#[inline]
+pub(super) const fn ahead(a: u64, b: u64) -> i64 {
+    a.wrapping_sub(b).cast_signed()
+}
+
+/// A point in time on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) at: Instant,
+    /// Microseconds.
+    pub(super) us: u64,
+    /// The drive's vtime.
+    pub(super) v: u64,
+}
+
+/// How far behind the drive a group is to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Margins {
+    /// Less than this, and it gives nothing away.
+    pub(super) min: i64,
+    /// Less than this, and it takes back what it gave away.
+    pub(super) low: i64,
+    /// What it begins with, and may keep.
+    pub(super) target: i64,
+}
+
+/// The clock.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    /// The rate that the quality of service asks for, and the one that makes up for errors: vtime in a microsecond.
+    pub(super) base_rate: u64,
+    rate: u64,
+    /// When the period began, in microseconds and in vtime.
+    pub(super) period_at: u64,
+    pub(super) period_at_v: u64,
+    /// Microseconds.
+    pub(super) period: u64,
+    pub(super) margins: Margins,
+    pub(super) slack: Span,
+    /// Vtime that groups got (negative: gave up) beside what the rate gave them.
+    pub(super) error: i64,
+}
+
+impl Clock {
+    pub(super) fn new(period: u64) -> Self {
+        let mut clock = Self {
+            base_rate: PER_USEC,
+            rate: PER_USEC,
+            period_at: 0,
+            period_at_v: 0,
+            period,
+            margins: Margins {
+                min: 0,
+                low: 0,
+                target: 0,
+            },
+            slack: Span::ZERO,
+            error: 0,
+        };
+        clock.set_period(period);
+        clock
+    }
+
+    pub(super) fn set_period(&mut self, us: u64) {
+        self.period = us;
+        self.slack = Span::from_nanos(us * 1_000 * SLACK / 100);
+        self.set_base_rate(self.base_rate);
+    }
+
+    /// The rate for now; what makes up for errors follows with [`Self::spread_error`].
+    pub(super) fn set_base_rate(&mut self, rate: u64) {
+        self.base_rate = rate;
+        let margin = |percent: u64| -> i64 { (self.period * percent / 100 * rate).cast_signed() };
+        self.margins = Margins {
+            min: margin(MARGIN_MIN),
+            low: margin(MARGIN_LOW),
+            target: margin(MARGIN_TARGET),
+        };
+    }
+
+    #[inline]
+    pub(super) fn now(&self, at: Instant) -> Now {
+        let us = at.as_nanos() / 1_000;
+        let passed = (us - self.period_at).wrapping_mul(self.rate);
+        Now {
+            at,
+            us,
+            v: self.period_at_v.wrapping_add(passed),
+        }
+    }
+
+    pub(super) fn start_period(&mut self, now: &Now) {
+        self.period_at = now.us;
+        self.period_at_v = now.v;
+    }
+
+    /// When the period ends.
+    pub(super) fn period_end(&self) -> Instant {
+        Instant::from_nanos((self.period_at + self.period).saturating_mul(1_000))
+    }
+
+    /// Lets the clock run faster or slower until the end of the period, so that what groups lost or got beside it comes back.
+    pub(super) fn spread_error(&mut self, now: &Now) {
+        let left = (self.period_at + self.period).saturating_sub(now.us);
+        let base = self.base_rate.cast_signed();
+        if left > 0 {
+            let left = left.cast_signed();
+            let more = (-self.error / left).clamp(-(base >> 1), base);
+            self.error += more * left;
+            self.rate = (base + more).cast_unsigned();
+        }
+        let most = self.period.cast_signed().saturating_mul(base);
+        self.error = self.error.clamp(-most, most);
+    }
+
+    /// The rate is as it was at first.
+    pub(super) fn reset_rate(&mut self) {
+        self.rate = PER_USEC;
+        self.set_base_rate(PER_USEC);
+    }
+
+    /// How long this much vtime takes at the base rate, in whole microseconds.
+    pub(super) fn takes(&self, vtime: u64) -> Span {
+        Span::from_micros(vtime.div_ceil(self.base_rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_comes_back_within_a_period_and_no_faster_than_twice_the_rate() {
+        let mut clock = Clock::new(20_000);
+        let now = clock.now(Instant::from_nanos(1_000_000_000));
+        clock.start_period(&now);
+        let period = (20_000 * PER_USEC).cast_signed();
+        clock.error = -period / 2;
+        clock.spread_error(&now);
+        let later = clock.now(clock.period_end());
+        assert_eq!(ahead(later.v, now.v), period + period / 2);
+        assert_eq!(clock.error, 0);
+        clock.error = -5 * period;
+        clock.spread_error(&now);
+        assert_eq!(ahead(clock.now(clock.period_end()).v, now.v), 2 * period);
+        assert_eq!(clock.error, -period, "no more than a period is kept");
+        clock.error = 5 * period;
+        clock.spread_error(&now);
+        assert_eq!(ahead(clock.now(clock.period_end()).v, now.v), period / 2);
+    }
+
+    #[test]
+    fn vtime_may_wrap() {
+        let mut clock = Clock::new(1_000);
+        clock.period_at_v = u64::MAX - 5;
+        let later = clock.now(Instant::from_nanos(1_000));
+        assert_eq!(ahead(later.v, u64::MAX - 5), PER_USEC.cast_signed());
+        assert!(later.v < PER_USEC);
+    }
+}

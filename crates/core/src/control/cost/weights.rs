@@ -1,0 +1,257 @@
+//! Who has which part of the drive: weights in the tree, of groups that are active and of what they use of theirs
+//! (Linux: `__propagate_weights`, `current_hweight`, `current_hweight_max`).
+//!
+//! A leaf's *active* weight is its own while it sends, and zero otherwise; its *inuse* weight is less while it gives some of it away.
+//! An inner group's inuse stands to its active weight as those of its children do. The product of a group's parts of its level, up to
+//! the root, is its *hweight*: its part of the drive, in 65536ths.
+
+use crate::list::NIL;
+use crate::mutant;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The whole drive.
+pub(super) const ONE: u32 = 1 << 16;
+/// Levels, the root's among them.
+const LEVELS: usize = 16;
+
+/// A group's weights.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) parent: u32,
+    /// Its configured weight, times [`ONE`].
+    pub(super) weight: u32,
+    pub(super) active: u32,
+    pub(super) inuse: u32,
+    /// What was in use before.
+    pub(super) last_inuse: u32,
+    pub(super) child_active: u64,
+    pub(super) child_inuse: u64,
+    /// Its part of the drive as of a generation of weights.
+    generation: u64,
+    hwa: u32,
+    hwi: u32,
+}
+
+impl Node {
+    pub(super) const NONE: Self = Self {
+        parent: NIL,
+        weight: 0,
+        active: 0,
+        inuse: 0,
+        last_inuse: 0,
+        child_active: 0,
+        child_inuse: 0,
+        generation: 0,
+        hwa: ONE,
+        hwi: ONE,
+    };
+}
+
+/// The tree. Numbers are slots of groups; the root is 0.
+#[derive(Debug)]
+pub(super) struct Weights {
+    pub(super) nodes: Vec<Node>,
+    generation: u64,
+    changed: bool,
+}
+
+impl Weights {
+    pub(super) fn new(groups: u32) -> Self {
+        Self {
+            nodes: vec![Node::NONE; groups as usize],
+            generation: 1,
+            changed: false,
+        }
+    }
+
+    pub(super) fn node(&self, group: u32) -> &Node {
+        &self.nodes[group as usize]
+    }
+
+    pub(super) fn node_mut(&mut self, group: u32) -> &mut Node {
+        &mut self.nodes[group as usize]
+    }
+
+    /// A group's weights change, and with them those of all above it. They count from [`Self::commit`] on.
+    pub(super) fn propagate(&mut self, group: u32, active: u32, inuse: u32) {
+        let node = self.node_mut(group);
+        let inuse = if node.child_active > 0 {
+            part_of(active, node.child_inuse, node.child_active)
+        } else {
+            inuse.max(1).min(active)
+        };
+        node.last_inuse = node.inuse;
+        let (mut at, mut active, mut inuse) = (group, active, inuse);
+        while at != 0 {
+            let node = self.node_mut(at);
+            let (active_before, inuse_before) = (node.active, node.inuse);
+            if (active, inuse) == (active_before, inuse_before) {
+                return;
+            }
+            (node.active, node.inuse) = (active, inuse);
+            at = node.parent;
+            self.changed = true;
+            let parent = self.node_mut(at);
+            parent.child_active = parent.child_active + u64::from(active) - u64::from(active_before);
+            parent.child_inuse = parent.child_inuse + u64::from(inuse) - u64::from(inuse_before);
+            (active, inuse) = (0, 0);
+            if parent.child_active > 0 {
+                active = parent.weight;
+                inuse = part_of(active, parent.child_inuse, parent.child_active);
+            }
+        }
+    }
+
+    /// Changed weights count from now on.
+    pub(super) fn commit(&mut self) {
+        if core::mem::take(&mut self.changed) && !mutant::is(mutant::COST_WEIGHTS_STALE) {
+            self.generation += 1;
+        }
+    }
+
+    /// A group comes, or a weight of its path has changed beside [`Self::propagate`]: its part is worked out anew.
+    pub(super) fn forget_part(&mut self, group: u32) {
+        self.node_mut(group).generation = 0;
+    }
+
+    /// A group's part of the drive: of the active weights, and of those in use.
+    #[inline]
+    pub(super) fn parts(&mut self, group: u32) -> (u32, u32) {
+        let node = &self.nodes[group as usize];
+        if node.generation == self.generation {
+            return (node.hwa, node.hwi);
+        }
+        self.find_parts(group)
+    }
+
+    #[inline(never)]
+    fn find_parts(&mut self, group: u32) -> (u32, u32) {
+        let mut path = [0; LEVELS];
+        let mut levels = 0;
+        let mut at = group;
+        while at != 0 {
+            path[levels] = at;
+            levels += 1;
+            at = self.nodes[at as usize].parent;
+        }
+        let (mut hwa, mut hwi) = (u64::from(ONE), u64::from(ONE));
+        for &at in path[..levels].iter().rev() {
+            let node = self.node(at);
+            let parent = self.node(node.parent);
+            if parent.child_active == 0 || parent.child_inuse == 0 {
+                continue;
+            }
+            let (active, inuse) = (u64::from(node.active), u64::from(node.inuse));
+            hwa = hwa * active / parent.child_active.max(active);
+            hwi = hwi * inuse / parent.child_inuse.max(inuse);
+        }
+        let generation = self.generation;
+        let node = self.node_mut(group);
+        node.generation = generation;
+        (node.hwa, node.hwi) = (hwa.max(1) as u32, hwi.max(1) as u32);
+        (node.hwa, node.hwi)
+    }
+
+    /// The part of the drive that a group would have if it used all of its weight.
+    pub(super) fn most(&self, group: u32) -> u32 {
+        let mut hwm = u64::from(ONE);
+        let mut inuse = self.node(group).active;
+        let mut at = group;
+        while at != 0 {
+            let node = self.node(at);
+            let parent = self.node(node.parent);
+            let sum = parent.child_inuse + u64::from(inuse) - u64::from(node.inuse);
+            hwm = hwm * u64::from(inuse) / sum.max(1);
+            inuse = part_of(parent.active, sum, parent.child_active.max(1));
+            at = node.parent;
+        }
+        hwm.max(1) as u32
+    }
+}
+
+/// `whole * part / all`, rounded up; the part is at most all.
+fn part_of(whole: u32, part: u64, all: u64) -> u32 {
+    (u128::from(whole) * u128::from(part)).div_ceil(u128::from(all)) as u32
+}
+
+/// What an absolute cost is for a group with this part of the drive.
+#[inline]
+pub(super) fn relative(absolute: u64, part: u32) -> u64 {
+    if absolute < 1 << 47 {
+        (absolute << 16).div_ceil(u64::from(part))
+    } else {
+        let wide = (u128::from(absolute) << 16).div_ceil(u128::from(part));
+        // Half of what vtime can be apart.
+        wide.min(1 << 61) as u64
+    }
+}
+
+/// Likewise back.
+#[inline]
+pub(super) fn absolute(relative: u64, part: u32) -> u64 {
+    (u128::from(relative) * u128::from(part)).div_ceil(u128::from(ONE)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const W: u32 = 100 * ONE;
+
+    /// 1 and 2 at the root; 3 and 4 below 2; of these with a weight all but 2 are leaves.
+    fn tree(weights: [u32; 4]) -> Weights {
+        let mut tree = Weights::new(5);
+        for (group, weight) in (1..).zip(weights) {
+            let node = tree.node_mut(group);
+            node.weight = weight;
+            node.parent = if group > 2 { 2 } else { 0 };
+        }
+        for group in [1, 3, 4] {
+            let weight = tree.node(group).weight;
+            tree.propagate(group, weight, weight);
+        }
+        tree.commit();
+        tree
+    }
+
+    #[test]
+    fn parts_are_products_of_parts() {
+        let mut tree = tree([W, W, W, 3 * W]);
+        assert_eq!(tree.parts(1), (ONE / 2, ONE / 2));
+        assert_eq!(tree.parts(3), (ONE / 8, ONE / 8));
+        assert_eq!(tree.parts(4), (ONE * 3 / 8, ONE * 3 / 8));
+    }
+
+    #[test]
+    fn what_is_given_away_goes_to_siblings_first() {
+        let mut tree = tree([W, W, W, W]);
+        tree.propagate(3, W, W / 4);
+        tree.commit();
+        assert_eq!(tree.parts(3).0, ONE / 4, "what it has a right to stays");
+        // 2 uses 5 of 8: 1 has 8 of 13, 4 has 4 of 13, 3 has 1.
+        let parts = [1, 4, 3].map(|g| tree.parts(g).1);
+        assert_eq!(parts, [ONE * 8 / 13, ONE * 4 / 13, ONE / 13]);
+        assert_eq!(tree.most(3), ONE / 4);
+    }
+
+    #[test]
+    fn who_is_idle_counts_for_nobody() {
+        let mut tree = tree([W, W, W, 3 * W]);
+        tree.propagate(4, 0, 0);
+        tree.commit();
+        assert_eq!(tree.parts(3), (ONE / 2, ONE / 2));
+        tree.propagate(3, 0, 0);
+        tree.commit();
+        assert_eq!(tree.parts(1), (ONE, ONE));
+        assert_eq!(tree.node(2).active, 0);
+    }
+
+    #[test]
+    fn costs_round_up_and_do_not_overflow() {
+        assert_eq!(relative(10, ONE / 3), 31);
+        assert_eq!(absolute(relative(10, ONE / 3), ONE / 3), 11);
+        assert_eq!(relative(1 << 46, ONE), 1 << 46);
+        assert_eq!(relative(1 << 60, 1), 1 << 61);
+    }
+}
