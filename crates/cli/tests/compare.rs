@@ -66,7 +66,7 @@ fn compare_refuses() {
             ],
             &["compare", "latency", "--policy", "io.latncy"],
             &["compare", "latency", "--policy", "kyber"],
-            &["compare", "latency", "--policy", "bfq + io.cost"],
+            &["compare", "latency", "--policy", "bfq + io.low"],
             &["compare", "latency", "--policy", "nowhere.toml"],
             &["compare", "latency", "--policy", "bad.toml"],
             &["compare", "latency", "--case", "reader"],

@@ -131,7 +131,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "controllers: misspelt, not there yet, twice, no text",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = [\"io.mx\", \"io.cost\", \"io.max\", \"io.max\", 5]",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = [\"io.mx\", \"io.low\", \"io.max\", \"io.max\", 5]",
     ),
     (
         "a knob that is misspelt, and a word of it",
@@ -170,6 +170,14 @@ const WRONG: &[(&str, &str)] = &[
         "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[derived]\nmax_budget = { windov = \"1s\" }",
     ),
     (
+        "io.cost: a setting misspelt, one beyond its bounds, and a table without the controller",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\ncost = { qos = \"ctrl=user rcpt=95.00\", model = \"rbps=9MB\" }",
+    ),
+    (
+        "io.cost: bounds that contradict each other, and a key of it",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\ncontrollers = [\"io.cost\"]\ncost = { qos = \"min=60 max=50\", modell = \"\" }",
+    ),
+    (
         "the name of another",
         "name = \"bfq\"\nabout = \"x\"\nelevator = \"bfq\"",
     ),
@@ -184,7 +192,7 @@ const WORDS: &[&str] = &[
     "+",
     "bfq +",
     "bfq + io.mx",
-    "bfq + io.cost",
+    "bfq + io.low",
     "io.max",
     "bfq + none",
     "none + kyber",
@@ -307,6 +315,7 @@ fn any_word_chooses_a_policy_or_says_why_not() {
         "io.max",
         "io.latency",
         "io.low",
+        "io.cost",
         "kyber",
         "bfq-linux",
         "",

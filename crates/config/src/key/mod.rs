@@ -16,7 +16,7 @@ mod volume;
 pub(crate) use contract::{KEYS as CONTRACTS, MAX};
 pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
 pub(crate) use listen::{LIMITS, LISTEN};
-pub(crate) use policy::{BUDGET, DERIVED, KNOBS, POLICY};
+pub(crate) use policy::{BUDGET, COST, DERIVED, KNOBS, POLICY};
 pub(crate) use root::{ROOT, SERVER, TEST};
 pub(crate) use scenario::{
     CLIENT, EXPECT, GROUP, HOST, PATH, PUBLISHED, SCENARIO, SCENARIOS, VARIED,

@@ -31,7 +31,7 @@ pub(crate) const POLICY: Shape = Shape {
         },
         Key {
             name: "controllers",
-            kind: Kind::List("names: `\"io.max\"`, `\"io.latency\"`"),
+            kind: Kind::List("names: `\"io.max\"`, `\"io.latency\"`, `\"io.cost\"`"),
             default: Absent::Value("[]"),
             about: "What holds requests back before the elevator sees them.",
             example: "[\"io.max\"]",
@@ -42,6 +42,13 @@ pub(crate) const POLICY: Shape = Shape {
             default: Absent::Words("everything that elevator and controllers can keep"),
             about: "What becomes of each part of a contract.",
             example: "{ min = \"weight\" }",
+        },
+        Key {
+            name: "cost",
+            kind: Kind::Table("`[cost]`"),
+            default: Absent::Words("a profile, by what kind of drive it is"),
+            about: "What controller `\"io.cost\"` is told of the drive and of what is asked of it.",
+            example: "{ qos = \"ctrl=user rpct=95.00 rlat=5000\" }",
         },
         Key {
             name: "derived",
@@ -69,8 +76,8 @@ pub(crate) const KNOBS: Shape = Shape {
         Key {
             name: "share",
             kind: Kind::Word(&["weight", "ignored"]),
-            default: Absent::Words("`\"weight\"` with an elevator that has weights"),
-            about: "`\"weight\"`: the elevator divides by it. `\"ignored\"`: all are alike.",
+            default: Absent::Words("`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`"),
+            about: "`\"weight\"`: elevator and `io.cost` divide by it. `\"ignored\"`: all are alike.",
             example: "\"weight\"",
         },
         Key {
@@ -93,6 +100,28 @@ pub(crate) const KNOBS: Shape = Shape {
             default: Absent::Words("`\"target\"` with controller `\"io.latency\"`"),
             about: "`\"target\"`: it is the target of io.latency.",
             example: "\"ignored\"",
+        },
+    ]],
+};
+
+pub(crate) const COST: Shape = Shape {
+    name: "[cost]",
+    about: "The tunables of `io.cost`, as the lines of Linux's files in the root cgroup; a device number before them is passed over. \
+            `weir policies io.cost` prints what each word is.",
+    keys: &[&[
+        Key {
+            name: "qos",
+            kind: Kind::Text("`io.cost.qos`: percent with up to two digits behind the point, microseconds"),
+            default: Absent::Words("`\"ctrl=auto\"`"),
+            about: "Which part of requests is to meet which target, and the bounds of vrate. `enable` is 1.",
+            example: "\"ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00\"",
+        },
+        Key {
+            name: "model",
+            kind: Kind::Text("`io.cost.model`: bytes and requests a second"),
+            default: Absent::Words("`\"ctrl=auto\"`"),
+            about: "What the drive can do. `model` is linear.",
+            example: "\"ctrl=user model=linear rbps=488636629 rseqiops=8932 rrandiops=8518 wbps=427891549 wseqiops=28755 wrandiops=21940\"",
         },
     ]],
 };

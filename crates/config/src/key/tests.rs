@@ -64,6 +64,19 @@ const EVERYTHING: &[(&str, &str)] = &[
     ("controllers", "[\"io.max\", \"io.latency\"]"),
 ];
 
+const BFQ_WITH_COST: &[(&str, &str)] = &[
+    ("name", "\"x\""),
+    ("about", "\"x\""),
+    ("elevator", "\"bfq\""),
+    ("controllers", "[\"io.cost\"]"),
+];
+const COSTED: &[(&str, &str)] = &[
+    ("name", "\"x\""),
+    ("about", "\"x\""),
+    ("elevator", "\"none\""),
+    ("controllers", "[\"io.cost\"]"),
+];
+
 const PLACES: &[Place] = &[
     server(&ROOT, "", &[SOCKET, DISK]),
     server(&DRIVE, "drive.fast", &[SOCKET, DISK, NAMED]),
@@ -88,8 +101,9 @@ const PLACES: &[Place] = &[
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
     server(&TEST, "test", &[SOCKET, DISK]),
-    policy_file(&POLICY, "", BFQ),
+    policy_file(&POLICY, "", BFQ_WITH_COST),
     policy_file(&KNOBS, "knobs", EVERYTHING),
+    policy_file(&COST, "cost", COSTED),
     policy_file(&DERIVED, "derived", BFQ),
     policy_file(
         &BUDGET,

@@ -19,7 +19,7 @@ pub enum Min {
 /// What becomes of a contract's share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
-    /// The elevator divides by it.
+    /// The elevator divides by it, or io.cost does.
     Weight,
     /// All have the same.
     Ignored,
@@ -140,6 +140,7 @@ impl Mapping {
         match controller {
             Controller::Max => self.max = Limit::Limit,
             Controller::Latency => self.latency = Target::Target,
+            Controller::Cost => self.share = Share::Weight,
         }
     }
 }
@@ -181,6 +182,10 @@ impl Policy {
             controllers: control::Config {
                 max: self.controllers.contains(&Controller::Max),
                 latency: self.controllers.contains(&Controller::Latency),
+                cost: self
+                    .controllers
+                    .contains(&Controller::Cost)
+                    .then_some(self.cost),
             },
             mapping: self.mapping,
             weight_max: self.elevator.share_max(),
@@ -245,7 +250,8 @@ impl Setup {
     /// What the core is told of a contract.
     pub fn contract(&self, contract: Contract) -> Contract {
         let mut told = contract;
-        if self.mapping.share == Share::Ignored && self.elevator.kind().share_max.is_some() {
+        let divides = self.elevator.kind().share_max.is_some() || self.controllers.cost.is_some();
+        if self.mapping.share == Share::Ignored && divides {
             told.share = Contract::DEFAULT.share;
         }
         if self.mapping.max == Limit::Ignored {

@@ -8,6 +8,7 @@
 //!
 //! or a word: the name of one that comes with Weir, or such a name with controllers, as `"bfq + io.latency"`.
 
+pub(crate) mod cost;
 mod mapping;
 mod print;
 mod read;
@@ -24,7 +25,7 @@ use crate::problem::Problem;
 use crate::value;
 use std::path::Path;
 use std::sync::LazyLock;
-use weir_core::elevator;
+use weir_core::{control, elevator};
 
 /// A way of sharing a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,6 +40,8 @@ pub struct Policy {
     pub elevator: elevator::Config,
     /// The controllers before it, each once, in the order of [`Controller::ALL`].
     pub controllers: Vec<Controller>,
+    /// The tunables of io.cost, if it is among them.
+    pub cost: control::cost::Config,
     /// What becomes of contracts.
     pub mapping: Mapping,
     /// A largest budget that follows from the contracts, in place of the elevator's tunable.
@@ -52,23 +55,26 @@ pub enum Controller {
     Max,
     /// `io.latency`: who is beside a group that misses its latency target is held back.
     Latency,
+    /// `io.cost`: the drive's time is divided by shares.
+    Cost,
 }
 
 impl Controller {
     /// All of them, in the order in which requests meet them.
-    pub const ALL: [Self; 2] = [Self::Max, Self::Latency];
+    pub const ALL: [Self; 3] = [Self::Max, Self::Latency, Self::Cost];
 
     /// Its name, as the file of a cgroup is called.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Max => "io.max",
             Self::Latency => "io.latency",
+            Self::Cost => "io.cost",
         }
     }
 }
 
 /// Controllers and elevators of Linux that Weir does not have yet: refused by name.
-pub(crate) const MISSING_CONTROLLERS: &[&str] = &["io.low", "io.cost"];
+pub(crate) const MISSING_CONTROLLERS: &[&str] = &["io.low"];
 /// Likewise.
 pub(crate) const MISSING_ELEVATORS: &[&str] = &["kyber", "cfq"];
 
@@ -156,6 +162,7 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "policies":
     "mq-deadline"
     "contract"
     "io.latency"
+    "io.cost"
 };
 
 /// Likewise, read.

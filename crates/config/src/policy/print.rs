@@ -1,6 +1,6 @@
 //! A policy written as a file: to be read, and to be copied and changed.
 
-use super::{Budget, Controller, Policy, Words};
+use super::{cost, Budget, Controller, Policy, Words};
 use crate::text::Quoted;
 use crate::tunable;
 use crate::units::Time;
@@ -40,6 +40,9 @@ pub fn print(policy: &Policy) -> String {
             let _ = writeln!(text, "{mark}{} = {value}", tunable.name);
         }
     }
+    if policy.controllers.contains(&Controller::Cost) {
+        cost_lines(&mut text, policy);
+    }
     if let Some(budget) = policy.budget {
         text += "\n[derived]\n";
         comment(
@@ -55,6 +58,23 @@ pub fn print(policy: &Policy) -> String {
         );
     }
     text
+}
+
+/// The tunables of io.cost, as Linux's files have them.
+fn cost_lines(text: &mut String, policy: &Policy) {
+    *text += "\n[cost]\n";
+    for (key, file) in [("qos", cost::File::Qos), ("model", cost::File::Model)] {
+        for (word, tunable) in cost::words(file) {
+            let facts = format!(
+                "{word}: {} {}; {}.",
+                tunable.about,
+                cost::allowed(tunable),
+                tunable.source
+            );
+            comment(text, &facts);
+        }
+        let _ = writeln!(text, "{key} = {}", Quoted(&file.line(&policy.cost)));
+    }
 }
 
 fn about(text: &mut String, about: &str) {

@@ -4,13 +4,18 @@ use super::ClassKnob;
 use super::{Budget, Controller, Limit, MISSING_CONTROLLERS, MISSING_ELEVATORS, Mapping, Min};
 use super::{Policy, Share, Target, Words, named};
 use crate::document::{Document, Entry, Table};
-use crate::key::{BUDGET, DERIVED, KNOBS, POLICY};
+use super::cost;
+use crate::key::{BUDGET, COST, DERIVED, KNOBS, POLICY};
 use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use crate::value;
 use weir_core::Span;
+use weir_core::control::cost::Config as CostConfig;
 use weir_core::elevator::{self, Kind};
+
+/// The table of the tunables of io.cost.
+const COST_KEY: &str = "cost";
 
 /// A policy from its table.
 pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Policy> {
@@ -31,12 +36,14 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
     let mapping = mapping(doc, table, kind, &controllers);
     let elevator = tunables(doc, table, kind);
     let budget = derived(doc, table, kind);
+    let cost = cost_tunables(doc, table, &controllers);
     Some(Policy {
         word: name.clone().unwrap_or_default(),
         name: name?,
         about: about?,
         elevator,
         controllers,
+        cost,
         mapping,
         budget,
     })
@@ -50,6 +57,7 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &P
     let same = |other: &Policy| {
         (&other.elevator, &other.controllers) == (&policy.elevator, &policy.controllers)
             && (other.mapping, other.budget) == (policy.mapping, policy.budget)
+            && other.cost == policy.cost
     };
     if named(&policy.name).is_some_and(|other| !same(&other)) {
         let what = format!(
@@ -154,7 +162,7 @@ fn mapping<'a>(
         return mapping;
     };
     let has = |controller| controllers.contains(&controller);
-    let weights = kind.share_max.is_some();
+    let weights = kind.share_max.is_some() || has(Controller::Cost);
     let elevator = |what: &str| format!("elevator \"{}\" {what}", kind.name);
     let io_max = || "io.max is not among the controllers".to_owned();
     knob(doc, &table, "min", &mut mapping.min, |min| match min {
@@ -220,6 +228,31 @@ fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> eleva
             doc.report(&entry, what, "remove it, or choose the elevator it is for");
         } else if let Some(tuned) = config.tuned_mut() {
             value::tunables(doc, &table, tuned);
+        }
+    }
+    config
+}
+
+/// The tunables of io.cost.
+fn cost_tunables<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    controllers: &[Controller],
+) -> CostConfig {
+    let mut config = CostConfig::default();
+    let Some(entry) = table.entry(COST_KEY) else {
+        return config;
+    };
+    let Some(table) = entry.table(doc, &COST) else {
+        return config;
+    };
+    if !controllers.contains(&Controller::Cost) {
+        let what = "has no effect: io.cost is not among the controllers";
+        doc.report(&entry, what, "remove it, or add \"io.cost\" to the controllers");
+    }
+    for (key, file) in [("qos", cost::File::Qos), ("model", cost::File::Model)] {
+        if let Some(entry) = table.entry(key) {
+            cost::set(doc, &entry, file, &mut config);
         }
     }
     config

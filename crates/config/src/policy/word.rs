@@ -8,6 +8,7 @@ use crate::problem::Problem;
 use crate::text::quoted;
 use std::fmt;
 use std::path::Path;
+use weir_core::control::cost::Config as CostConfig;
 use weir_core::elevator;
 
 /// A word that chooses no policy.
@@ -125,6 +126,7 @@ fn base(name: &str) -> Option<Policy> {
             elevator: (kind.default)(),
             mapping: Mapping::all(kind, &controllers),
             controllers,
+            cost: CostConfig::default(),
             budget: None,
         })
     })
@@ -235,8 +237,8 @@ mod tests {
         assert!(said("bfq + io.mx").contains("did you mean \"io.max\"?"));
         assert!(said("kyber").starts_with("\"kyber\" is not implemented yet; there are "));
         assert!(
-            said("bfq + io.cost")
-                .starts_with("\"io.cost\" of \"bfq + io.cost\" is not implemented yet; ")
+            said("bfq + io.low")
+                .starts_with("\"io.low\" of \"bfq + io.low\" is not implemented yet; ")
         );
         assert!(said("io.max").starts_with("\"io.max\" must name one elevator, and names 0; "));
         assert!(said("bfq + none").contains("names 2"));

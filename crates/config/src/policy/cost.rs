@@ -1,0 +1,228 @@
+//! `io.cost` as Linux's files have it: `ctrl=user rpct=95.00 rlat=75000 …` and `ctrl=user model=linear rbps=… …`.
+
+use crate::document::{Document, Entry};
+use crate::nearest;
+use crate::text::quoted;
+use std::fmt::Write as _;
+use weir_core::control::cost::{Config, MODEL};
+use weir_core::tunable::{Tunable, Tuned, Unit};
+
+/// One of the two files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum File {
+    /// `io.cost.qos`: targets and bounds of vrate.
+    Qos,
+    /// `io.cost.model`: what the drive can do.
+    Model,
+}
+
+/// A word of a line: its name, what is wrong with it, and what to write.
+type Wrong = (String, String);
+
+impl File {
+    /// The tunables that it sets, `ctrl` first, with their places in the core's table.
+    fn tunables(self) -> impl Iterator<Item = (usize, &'static Tunable)> + Clone {
+        let split = Config::TUNABLES.iter().position(|t| t.name == MODEL);
+        let split = split.unwrap_or(Config::TUNABLES.len());
+        let all = Config::TUNABLES.iter().enumerate();
+        all.filter(move |(place, _)| (*place < split) == (self == Self::Qos))
+    }
+
+    /// Its name as a key.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Qos => "qos",
+            Self::Model => "model",
+        }
+    }
+
+    /// What a tunable is called in it.
+    fn word(self, tunable: &Tunable) -> &'static str {
+        if tunable.name == self.key() {
+            "ctrl"
+        } else {
+            tunable.name
+        }
+    }
+
+    /// Its line for a configuration.
+    pub(crate) fn line(self, config: &Config) -> String {
+        let mut line = String::new();
+        for (place, tunable) in self.tunables() {
+            let value = number(tunable, config.get(place));
+            let _ = write!(line, " {}={value}", self.word(tunable));
+            if self == Self::Model && tunable.name == self.key() {
+                line += " model=linear";
+            }
+        }
+        line[1..].to_owned()
+    }
+
+    /// Reads a line: what it does not name stays as it is.
+    fn read(self, line: &str, config: &mut Config) -> Result<(), Wrong> {
+        for (nth, word) in line.split_whitespace().enumerate() {
+            if nth == 0 && is_device(word) {
+                continue;
+            }
+            let Some((name, value)) = word.split_once('=') else {
+                let what = format!("{} is no setting", quoted(word));
+                return Err((what, format!("write it as {}", self.line(config))));
+            };
+            let fixed = match (self, name) {
+                (Self::Qos, "enable") => Some("1"),
+                (Self::Model, "model") => Some("linear"),
+                _ => None,
+            };
+            if let Some(only) = fixed {
+                if value != only {
+                    let what = format!("{} cannot be {}", quoted(name), quoted(value));
+                    return Err((what, format!("write {name}={only}, or leave it out")));
+                }
+                continue;
+            }
+            let found = self.tunables().find(|(_, t)| self.word(t) == name);
+            let Some((place, tunable)) = found else {
+                let names = self.tunables().map(|(_, t)| self.word(t));
+                let what = format!("there is no setting {}", quoted(name));
+                return Err((what, nearest::help(name, names)));
+            };
+            let (least, most) = tunable.bounds;
+            match parse(tunable, value) {
+                Some(value) if (least..=most).contains(&value) => config.set(place, value),
+                _ => {
+                    let what = format!("{name} cannot be {}", quoted(value));
+                    return Err((what, format!("write {name}={}", allowed(tunable))));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `8:16`: the device, which is known here.
+fn is_device(word: &str) -> bool {
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    word.split_once(':')
+        .is_some_and(|(major, minor)| digits(major) && digits(minor))
+}
+
+/// A tunable in hundredths of a percent.
+fn is_percent(tunable: &Tunable) -> bool {
+    matches!(tunable.name, "rpct" | "wpct" | "min" | "max")
+}
+
+/// A value as Linux writes it: percent with two digits, whole microseconds.
+fn number(tunable: &Tunable, value: u64) -> String {
+    match tunable.unit {
+        Unit::Time => (value / 1_000).to_string(),
+        Unit::Word(words) => words[value as usize % words.len()].to_owned(),
+        _ if is_percent(tunable) => format!("{}.{:02}", value / 100, value % 100),
+        _ => value.to_string(),
+    }
+}
+
+fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
+    let whole = |text: &str| -> Option<u64> {
+        let digits = text.bytes().all(|b| b.is_ascii_digit());
+        digits.then(|| text.parse().ok())?
+    };
+    match tunable.unit {
+        Unit::Time => whole(text)?.checked_mul(1_000),
+        Unit::Word(words) => Some(words.iter().position(|w| *w == text)? as u64),
+        _ if is_percent(tunable) => {
+            let (percent, hundredths) = text.split_once('.').unwrap_or((text, "0"));
+            let part = match hundredths.len() {
+                1 => whole(hundredths)? * 10,
+                2 => whole(hundredths)?,
+                _ => return None,
+            };
+            whole(percent)?.checked_mul(100)?.checked_add(part)
+        }
+        _ => whole(text),
+    }
+}
+
+/// What a tunable can be.
+pub(crate) fn allowed(tunable: &Tunable) -> String {
+    let (least, most) = tunable.bounds;
+    match tunable.unit {
+        Unit::Word(words) => words.join(" or "),
+        _ => {
+            let unit = match tunable.unit {
+                Unit::Time => " microseconds",
+                _ if is_percent(tunable) => " percent",
+                _ => "",
+            };
+            format!("{} to {}{unit}", number(tunable, least), number(tunable, most))
+        }
+    }
+}
+
+/// Sets what an entry says.
+pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, config: &mut Config) {
+    let example = format!("\"{}\"", file.line(&Config::default()));
+    let Some(line) = entry.text(doc, "a line as Linux has it", &example) else {
+        return;
+    };
+    if let Err((what, help)) = file.read(line, config) {
+        return doc.report(entry, what, &help);
+    }
+    if file == File::Qos && config.validate().is_err() {
+        doc.report(entry, "min is above max", "write min=50.00 max=150.00");
+        config.min = config.max;
+    }
+}
+
+/// The tunables of a file with the words for them.
+pub(crate) fn words(file: File) -> impl Iterator<Item = (&'static str, &'static Tunable)> {
+    file.tunables().map(move |(_, t)| (file.word(t), t))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(file: File, line: &str) -> Result<Config, Wrong> {
+        let mut config = Config::default();
+        file.read(line, &mut config).map(|()| config)
+    }
+
+    #[test]
+    fn linuxs_lines_are_read_and_printed() {
+        let qos = "ctrl=user rpct=95.00 rlat=75000 wpct=95.00 wlat=150000 min=50.00 max=150.00";
+        let config = read(File::Qos, &format!("8:16 enable=1 {qos}")).unwrap();
+        assert_eq!(File::Qos.line(&config), qos);
+        assert_eq!((config.rpct, config.rlat.as_nanos()), (9_500, 75_000_000));
+        let model = "ctrl=user model=linear rbps=174019176 rseqiops=41708 rrandiops=370 wbps=178075866 wseqiops=42705 wrandiops=378";
+        let config = read(File::Model, model).unwrap();
+        assert_eq!(File::Model.line(&config), model);
+        let short = read(File::Qos, "rpct=5.5 min=33").unwrap();
+        assert_eq!((short.rpct, short.min), (550, 3_300));
+        assert_eq!(read(File::Qos, ""), Ok(Config::default()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let said = |file, line| {
+            let (what, help) = read(file, line).unwrap_err();
+            format!("{what}; {help}")
+        };
+        for (line, part) in [
+            ("rpct", "\"rpct\" is no setting"),
+            ("rcpt=5", "rpct"),
+            ("rpct=101", "0.00 to 100.00 percent"),
+            ("rpct=1.234", "0.00 to 100.00 percent"),
+            ("rlat=-1", "0 to 60000000 microseconds"),
+            ("rlat=99999999999999999999", "microseconds"),
+            ("ctrl=me", "auto or user"),
+            ("enable=0", "write enable=1"),
+            ("rbps=5", "no setting"),
+            ("min=", "1.00 to 10000.00 percent"),
+        ] {
+            let said = said(File::Qos, line);
+            assert!(said.contains(part), "{line}: {said}");
+        }
+        assert!(said(File::Model, "model=cubic").contains("model=linear"));
+        assert!(said(File::Model, "rbps=5MB").contains("0 to 1000000000000"));
+    }
+}
