@@ -36,8 +36,8 @@ pub struct Tally {
     pub stray: u64,
     /// Streams paused and resumed.
     pub notices: [u64; 2],
-    /// Wake-ups requested: limit, idling, budget, bound, retry.
-    pub wakes: [u64; 5],
+    /// Wake-ups requested: limit, idling, budget, latency, retry and flush, cost.
+    pub wakes: [u64; 6],
     /// Turns begun.
     pub turns: u64,
     /// Requests merged into another's command.
@@ -86,7 +86,7 @@ impl Tally {
             answers: [a0, a1, a2],
             stray,
             notices: [n0, n1],
-            wakes: [w0, w1, w2, w3, w4],
+            wakes: [w0, w1, w2, w3, w4, w5],
             turns,
             merged,
             parted,
@@ -120,6 +120,7 @@ impl Tally {
             w2,
             w3,
             w4,
+            w5,
             turns,
             merged,
             parted,
@@ -129,7 +130,7 @@ impl Tally {
     }
 }
 
-const COUNTS: usize = 31;
+const COUNTS: usize = 32;
 
 const NAMES: [&str; COUNTS] = [
     "full",
@@ -158,6 +159,7 @@ const NAMES: [&str; COUNTS] = [
     "wake: budget",
     "wake: latency",
     "wake: retry",
+    "wake: cost",
     "turns",
     "merged",
     "parted",
@@ -222,6 +224,7 @@ impl Auditor for Tally {
                     Reason::Idling => 1,
                     Reason::BudgetTimeout => 2,
                     Reason::Latency => 3,
+                    Reason::Cost => 5,
                     _ => 4,
                 };
                 self.wakes[reason] += 1;

@@ -26,10 +26,17 @@ const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::SEEKY_STAY_MERGED, SPLIT),
     (mutant::FLUSH_OWN_CONNECTION, SERVE),
     (mutant::ANSWER_BEFORE_SYNC, SERVE),
+    (mutant::COST_BUDGET_IGNORED, COST),
+    (mutant::COST_TIMER_LOST, COST),
+    (mutant::COST_DONE_FORGOTTEN, COST),
+    (mutant::COST_DEBT_FORGOTTEN, COST),
+    (mutant::COST_NOTHING_DONATED, COST),
+    (mutant::COST_WEIGHTS_STALE, COST),
 ];
 const BFQ: &str = "weir-core, elevator/bfq/tests/mutants.rs: differs from a scan";
 const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for its tag";
 const SPLIT: &str = "weir-core, elevator/bfq/tests/merge.rs: seeky streams part";
+const COST: &str = "weir-core, tests/cost/rules.rs: each bug breaks its own rule";
 const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledged";
 
 /// The scenes in which an auditor of a steady state may find a violation; none for an auditor of random operations.

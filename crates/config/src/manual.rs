@@ -23,7 +23,13 @@ pub fn page() -> String {
     for policy in policy::all() {
         let _ = writeln!(page, "- `\"{}\"`: {}", policy.name, policy.summary());
     }
-    for shape in [&key::POLICY, &key::KNOBS, &key::COST, &key::DERIVED, &key::BUDGET] {
+    for shape in [
+        &key::POLICY,
+        &key::KNOBS,
+        &key::COST,
+        &key::DERIVED,
+        &key::BUDGET,
+    ] {
         section(&mut page, shape);
     }
     for (kind, tunables) in tunable::tables() {

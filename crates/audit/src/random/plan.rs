@@ -116,6 +116,7 @@ impl Plan {
         ];
         let mut config = config;
         config.merge = draw_merge(source, &config.elevator);
+        config.controllers.cost = draw_cost(source);
         Self {
             edits,
             weights,
@@ -131,6 +132,29 @@ impl Plan {
             config,
         }
     }
+}
+
+/// io.cost is there once in four times. What is told of the drive may be far from what it is, but not so that requests wait for days.
+fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
+    if !source.once_in(4) {
+        return None;
+    }
+    let mut config = control::cost::Config::default();
+    tunables(source, &mut config);
+    for bps in [&mut config.rbps, &mut config.wbps] {
+        *bps = (*bps).max(100_000_000);
+    }
+    for iops in [
+        &mut config.rseqiops,
+        &mut config.rrandiops,
+        &mut config.wseqiops,
+        &mut config.wrandiops,
+    ] {
+        *iops = (*iops).max(1_000);
+    }
+    config.min = config.min.max(5_000);
+    config.max = config.max.max(config.min);
+    Some(config)
 }
 
 /// Nothing is merged as often as not.

@@ -76,7 +76,9 @@ pub(crate) const KNOBS: Shape = Shape {
         Key {
             name: "share",
             kind: Kind::Word(&["weight", "ignored"]),
-            default: Absent::Words("`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`"),
+            default: Absent::Words(
+                "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`",
+            ),
             about: "`\"weight\"`: elevator and `io.cost` divide by it. `\"ignored\"`: all are alike.",
             example: "\"weight\"",
         },
@@ -111,7 +113,9 @@ pub(crate) const COST: Shape = Shape {
     keys: &[&[
         Key {
             name: "qos",
-            kind: Kind::Text("`io.cost.qos`: percent with up to two digits behind the point, microseconds"),
+            kind: Kind::Text(
+                "`io.cost.qos`: percent with up to two digits behind the point, microseconds",
+            ),
             default: Absent::Words("`\"ctrl=auto\"`"),
             about: "Which part of requests is to meet which target, and the bounds of vrate. `enable` is 1.",
             example: "\"ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00\"",

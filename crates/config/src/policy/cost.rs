@@ -153,7 +153,11 @@ pub(crate) fn allowed(tunable: &Tunable) -> String {
                 _ if is_percent(tunable) => " percent",
                 _ => "",
             };
-            format!("{} to {}{unit}", number(tunable, least), number(tunable, most))
+            format!(
+                "{} to {}{unit}",
+                number(tunable, least),
+                number(tunable, most)
+            )
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A policy written as a file: to be read, and to be copied and changed.
 
-use super::{cost, Budget, Controller, Policy, Words};
+use super::{Budget, Controller, Policy, Words, cost};
 use crate::text::Quoted;
 use crate::tunable;
 use crate::units::Time;

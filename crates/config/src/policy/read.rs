@@ -1,10 +1,10 @@
 //! The file of a policy.
 
 use super::ClassKnob;
+use super::cost;
 use super::{Budget, Controller, Limit, MISSING_CONTROLLERS, MISSING_ELEVATORS, Mapping, Min};
 use super::{Policy, Share, Target, Words, named};
 use crate::document::{Document, Entry, Table};
-use super::cost;
 use crate::key::{BUDGET, COST, DERIVED, KNOBS, POLICY};
 use crate::nearest;
 use crate::text::quoted;
@@ -248,7 +248,11 @@ fn cost_tunables<'a>(
     };
     if !controllers.contains(&Controller::Cost) {
         let what = "has no effect: io.cost is not among the controllers";
-        doc.report(&entry, what, "remove it, or add \"io.cost\" to the controllers");
+        doc.report(
+            &entry,
+            what,
+            "remove it, or add \"io.cost\" to the controllers",
+        );
     }
     for (key, file) in [("qos", cost::File::Qos), ("model", cost::File::Model)] {
         if let Some(entry) = table.entry(key) {

@@ -30,6 +30,7 @@ impl Load {
     pub(crate) fn new(
         elevator: elevator::Config,
         merge: weir_core::merge::Config,
+        controllers: control::Config,
         streams: u32,
         groups: u32,
     ) -> Self {
@@ -42,7 +43,7 @@ impl Load {
                 ..Limits::default()
             },
             drive: DriveShape::default(),
-            controllers: control::Config::default(),
+            controllers,
             merge,
             elevator,
         })

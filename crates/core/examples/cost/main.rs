@@ -2,7 +2,8 @@
 //! levels of groups, on a drive that answers so many requests at a time.
 //!
 //! ```text
-//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        an elevator by its name; NAME+merge: what is near is merged
+//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        an elevator by its name; NAME+merge: what is near is merged; io.cost: none
+//!                                                    with that before it
 //! ```
 //!
 //! Prints the requests done. Run it under `valgrind --tool=callgrind` (or `perf stat`) with two numbers of requests: the
@@ -13,13 +14,21 @@ mod load;
 
 use load::Load;
 use std::process::ExitCode;
-use weir_core::{elevator, merge};
+use weir_core::{control, elevator, merge};
+
+/// A controller in place of an elevator.
+const COST: &str = "io.cost";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let name = args.first().map_or("", String::as_str);
+    let mut controllers = control::Config::default();
     let (name, merge) = match name.strip_suffix("+merge") {
         Some(name) => (name, merge::Config::LINUX),
+        None if name == COST => {
+            controllers.cost = Some(control::cost::Config::default());
+            ("none", merge::Config::OFF)
+        }
         None => (name, merge::Config::OFF),
     };
     let Some(kind) = elevator::find(name) else {
@@ -29,7 +38,8 @@ fn main() -> ExitCode {
     let [streams, groups, batch, requests] = numbers[..] else {
         return usage();
     };
-    let mut load = Load::new((kind.default)(), merge, streams.max(1), groups);
+    let elevator = (kind.default)();
+    let mut load = Load::new(elevator, merge, controllers, streams.max(1), groups);
     println!("{}", load.run(batch as usize, u64::from(requests)));
     ExitCode::SUCCESS
 }
@@ -39,6 +49,7 @@ fn usage() -> ExitCode {
     let merging = all.clone().filter(|kind| (kind.default)().merges());
     let mut names: Vec<String> = all.map(|kind| kind.name.to_owned()).collect();
     names.extend(merging.map(|kind| format!("{}+merge", kind.name)));
+    names.push(COST.to_owned());
     let names = names.join("|");
     eprintln!("usage: cost {names} STREAMS GROUPS BATCH REQUESTS");
     ExitCode::FAILURE

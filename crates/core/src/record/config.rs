@@ -60,7 +60,11 @@ impl Code for control::Config {
         let (max, latency) = (Code::take(input)?, Code::take(input)?);
         let mut cost = (fields == 3).then(control::cost::Config::default);
         if let Some(cost) = &mut cost {
-            take_tunables(cost, input, "as many tunables of io.cost as this build of weir has")?;
+            take_tunables(
+                cost,
+                input,
+                "as many tunables of io.cost as this build of weir has",
+            )?;
         }
         Ok(Self { max, latency, cost })
     }

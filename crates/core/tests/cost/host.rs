@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_core::control::{self, cost};
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Limits, Op,
-    Outcome, Output, Priority, ROOT, Request, Sample, Span, SpaceId, StreamId, StreamSpec, Tag,
+    Outcome, Output, Priority, ROOT, Request, Sample, SpaceId, Span, StreamId, StreamSpec, Tag,
     Wanted, elevator, merge,
 };
 use weir_random::Rng;
@@ -74,7 +74,12 @@ const SPACE: u64 = 16 << 30;
 
 impl Host {
     /// A tree of groups, numbered from one: the parent and the weight of each.
-    pub(crate) fn new(config: cost::Config, drive: Drive, groups: &[(u32, u16)], seed: u64) -> Self {
+    pub(crate) fn new(
+        config: cost::Config,
+        drive: Drive,
+        groups: &[(u32, u16)],
+        seed: u64,
+    ) -> Self {
         let config = Config {
             limits: Limits {
                 groups: 64,
@@ -93,14 +98,16 @@ impl Host {
             elevator: elevator::Config::None,
         };
         let mut layer = Layer::new(config).unwrap();
-        let adds = (1..).zip(groups).map(|(id, &(parent, share))| Edit::AddGroup {
-            id: GroupId(id),
-            parent: GroupId(parent),
-            contract: Contract {
-                share,
-                ..Contract::DEFAULT
-            },
-        });
+        let adds = (1..)
+            .zip(groups)
+            .map(|(id, &(parent, share))| Edit::AddGroup {
+                id: GroupId(id),
+                parent: GroupId(parent),
+                contract: Contract {
+                    share,
+                    ..Contract::DEFAULT
+                },
+            });
         let space = Edit::SetSpace {
             id: SpaceId(0),
             size: Some(SPACE),
@@ -211,9 +218,11 @@ impl Host {
     /// When something happens next; [`Instant::MAX`]: never.
     pub(crate) fn next(&self) -> Instant {
         let drive = self.in_drive.front().map(|d| d.0);
-        let clients = self.clients.iter().filter_map(|c| c.due());
+        let clients = self.clients.iter().filter_map(Client::due);
         let all = clients.chain(drive).chain(self.wake);
-        all.filter(|&at| at > self.now).min().unwrap_or(Instant::MAX)
+        all.filter(|&at| at > self.now)
+            .min()
+            .unwrap_or(Instant::MAX)
     }
 
     fn issue(&mut self) {
@@ -280,7 +289,11 @@ impl Host {
                 Output::Pause(_) | Output::Resume(_) => {}
             }
         }
-        if self.clients.iter().any(|c| c.due().is_some_and(|at| at <= self.now)) {
+        if self
+            .clients
+            .iter()
+            .any(|c| c.due().is_some_and(|at| at <= self.now))
+        {
             self.issue();
             self.poll();
         }

@@ -22,6 +22,8 @@
 //! `io_uring` where it finds no tag tries again later and is charged again (Linux charges before it knows); a drive that runs out of
 //! tags is therefore read with `libaio`.
 
+use std::fmt::Write as _;
+
 use super::host::{Drive, Host, Job, READS, TOP, alone};
 use weir_core::control::cost::{Config, Control};
 use weir_core::{Op, Span};
@@ -179,7 +181,7 @@ fn everyone_gets_what_linux_gives() {
         for (ours, linux) in ours.iter().zip(row.linux) {
             worst = worst.max(ours.abs_diff(*linux) * 1_000 / linux);
         }
-        table += &format!("{}: {ours:?}, Linux {:?}\n", row.name, row.linux);
+        writeln!(table, "{}: {ours:?}, Linux {:?}", row.name, row.linux).unwrap();
     }
     println!("{table}");
     assert!(worst <= 100, "{worst} thousandths away:\n{table}");
@@ -214,46 +216,51 @@ fn hold_against(run: (Vec<u32>, Vec<u64>), vrates: &[u32], rates: &[u64]) {
     }
 }
 
+/// What [`vrate_rises_as_linuxs_does`] holds ours against.
+const RISES: [u32; 12] = [
+    10_100, 10_510, 10_937, 11_382, 11_961, 13_206, 14_295, 15_473, 17_412, 20_370, 25_699, 37_760,
+];
+
 /// `rrandiops=1000 wrandiops=1000`, `rpct=95 wpct=95 min=50 max=400` on the drive above: 16 times as fast as it is said to be. Linux's
 /// `cost.vrate` every tenth of a second from the first on that is not 100.00, and requests a second in the end (weights 1 : 3).
 #[test]
 fn vrate_rises_as_linuxs_does() {
     let _alone = alone();
-    const LINUX: [u32; 12] = [
-        10_100, 10_510, 10_937, 11_382, 11_961, 13_206, 14_295, 15_473, 17_412, 20_370, 25_699,
-        37_760,
-    ];
-    let run = vrates(config(1_000, 9_500, 5_000, 40_000), FAST, LINUX.len());
-    hold_against(run, &LINUX, &[1_000, 3_000]);
+    let run = vrates(config(1_000, 9_500, 5_000, 40_000), FAST, RISES.len());
+    hold_against(run, &RISES, &[1_000, 3_000]);
 }
+
+/// What [`vrate_falls_as_linuxs_does`] holds ours against.
+const FALLS: [u32; 13] = [
+    9_900, 9_510, 9_135, 8_776, 8_345, 7_543, 6_958, 6_418, 5_681, 4_825, 3_764, 2_500, 2_500,
+];
 
 /// `rrandiops=600 wrandiops=600`, `rpct=95 wpct=95 min=25 max=200` on `completion_nsec=20000000`: every request misses 10 ms.
 #[test]
 fn vrate_falls_as_linuxs_does() {
     let _alone = alone();
-    const LINUX: [u32; 13] = [
-        9_900, 9_510, 9_135, 8_776, 8_345, 7_543, 6_958, 6_418, 5_681, 4_825, 3_764, 2_500, 2_500,
-    ];
     let drive = Drive {
         tags: 16,
         service: Span::from_nanos(20 * MS),
     };
-    let run = vrates(config(600, 9_500, 2_500, 20_000), drive, LINUX.len());
-    hold_against(run, &LINUX, &[38, 114]);
+    let run = vrates(config(600, 9_500, 2_500, 20_000), drive, FALLS.len());
+    hold_against(run, &FALLS, &[38, 114]);
 }
+
+/// What [`vrate_settles_where_tags_suffice`] holds ours against.
+const SETTLES: [u32; 12] = [
+    9_900, 9_510, 9_135, 8_776, 8_345, 7_543, 6_958, 6_418, 5_681, 4_825, 3_764, 2_481,
+];
 
 /// `rrandiops=8000 wrandiops=8000`, `rpct=95 wpct=95 min=10 max=200` on `hw_queue_depth=4 completion_nsec=1000000`, with `libaio`: half
 /// as fast as it is said to be, so that requests wait for tags.
 #[test]
 fn vrate_settles_where_tags_suffice() {
     let _alone = alone();
-    const LINUX: [u32; 12] = [
-        9_900, 9_510, 9_135, 8_776, 8_345, 7_543, 6_958, 6_418, 5_681, 4_825, 3_764, 2_481,
-    ];
     let drive = Drive {
         tags: 4,
         service: Span::from_nanos(MS),
     };
-    let run = vrates(config(8_000, 9_500, 1_000, 20_000), drive, LINUX.len());
-    hold_against(run, &LINUX, &[763, 2_329]);
+    let run = vrates(config(8_000, 9_500, 1_000, 20_000), drive, SETTLES.len());
+    hold_against(run, &SETTLES, &[763, 2_329]);
 }

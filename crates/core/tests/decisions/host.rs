@@ -18,6 +18,7 @@ pub(crate) struct Scene {
     pub(crate) drive: Kind,
     pub(crate) shape: DriveShape,
     pub(crate) limits: Limits,
+    pub(crate) controllers: control::Config,
     pub(crate) elevator: elevator::Config,
     /// Number, parent, contract and target for latency of each group.
     pub(crate) groups: Vec<(u32, GroupId, Contract, Span)>,
@@ -99,7 +100,7 @@ fn layer(scene: &Scene) -> Layer {
     let config = Config {
         limits: scene.limits,
         drive: scene.shape,
-        controllers: control::Config::default(),
+        controllers: scene.controllers,
         merge: weir_core::merge::Config::OFF,
         elevator: scene.elevator.clone(),
     };

@@ -134,6 +134,32 @@ pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
             weight,
             raised,
         } => numbers.extend([stream.slot(), weight, raised].map(u64::from)),
+        Sample::Rate {
+            vrate,
+            busy_level,
+            lagging,
+            period,
+        } => numbers.extend([
+            vrate.into(),
+            u64::from(busy_level.cast_unsigned()),
+            lagging.into(),
+            period.as_nanos(),
+        ]),
+        Sample::Spends {
+            group,
+            active,
+            inuse,
+            lead,
+            debt,
+            delay,
+        } => numbers.extend([
+            group.0.into(),
+            active.into(),
+            inuse.into(),
+            lead.unwrap_or(1).cast_unsigned(),
+            debt.as_nanos(),
+            delay.as_nanos(),
+        ]),
         _ => numbers.push(1),
     });
     numbers

@@ -53,6 +53,7 @@ tables! {
     max_levels
     latency_target
     latency_delays
+    cost_shares
     bfq_disk_mix
     bfq_disk_thinkers
     bfq_disk_interleaved

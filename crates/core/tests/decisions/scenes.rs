@@ -1,5 +1,6 @@
 //! The scenes: each shows one or two rules of its policy at work.
 
+use weir_core::control::{self, cost};
 use weir_core::elevator::{self, bfq, contract, mq_deadline};
 use weir_core::{
     Capacity, Class, Contract, DriveShape, Flags, GroupId, Limits, Max, Op, Priority,
@@ -56,6 +57,7 @@ fn scene(name: &'static str, says: &'static str, elevator: elevator::Config) -> 
         drive: Kind::Flash,
         shape: flash(500_000_000),
         limits: Limits::default(),
+        controllers: control::Config::default(),
         elevator,
         groups: Vec::new(),
         clients: Vec::new(),
@@ -302,6 +304,60 @@ pub(crate) fn mq_deadline_disk() -> Scene {
                 prio_aging_expire: Span::from_millis(200),
                 ..mq_deadline::Config::default()
             },
+        )
+    }
+}
+
+pub(crate) fn cost_shares() -> Scene {
+    let model = cost::Config {
+        qos: cost::Control::User,
+        rpct: 9_000,
+        rlat: Span::from_millis(5),
+        wlat: Span::from_millis(10),
+        min: 5_000,
+        max: 20_000,
+        model: cost::Control::User,
+        rrandiops: 6_000,
+        ..cost::Config::default()
+    };
+    Scene {
+        controllers: control::Config {
+            cost: Some(model),
+            ..control::Config::default()
+        },
+        groups: vec![
+            group(1, share(100)),
+            group(2, share(300)),
+            (3, G2, share(100), Span::ZERO),
+            (4, G2, share(50), Span::ZERO),
+        ],
+        clients: vec![
+            RANDOM.of(G1, 0),
+            Client {
+                depth: 8,
+                ..RANDOM.of(G3, 1)
+            },
+            Client {
+                depth: 16,
+                from: 300,
+                until: 1_200,
+                ..WRITER.of(G4, 2)
+            },
+            // What a file system must do goes on, and is owed.
+            Client {
+                depth: 2,
+                flags: Flags::META,
+                length: 32 << 10,
+                from: 600,
+                until: 1_500,
+                ..WRITER.of(G1, 3)
+            },
+        ],
+        millis: 2_000,
+        ..scene(
+            "cost-shares",
+            "none with io.cost: a has a quarter, of which its metadata takes more, b and c the rest",
+            elevator::Config::None,
         )
     }
 }

@@ -62,7 +62,9 @@ impl Forgiving {
 impl Account {
     /// The delay in force.
     fn decayed(&self, now: u64) -> u64 {
-        self.delay.checked_shr(((now - self.delay_at) / HALF_LIFE) as u32).unwrap_or(0)
+        self.delay
+            .checked_shr(((now - self.delay_at) / HALF_LIFE) as u32)
+            .unwrap_or(0)
     }
 }
 
@@ -96,10 +98,14 @@ impl Cost {
     /// Takes a group's delay anew; `None`: it has none.
     pub(super) fn set_delay(&mut self, group: u32, now: &Now) -> Option<Span> {
         let (hwa, _) = self.weights.parts(group);
-        let period = (self.clock.period * self.clock.base_rate).cast_signed().max(1);
+        let period = (self.clock.period * self.clock.base_rate)
+            .cast_signed()
+            .max(1);
         let account = self.account_mut(group);
         let decayed = account.decayed(now.us);
-        let owed = relative(account.debt, hwa).min(i64::MAX as u64 / 200).cast_signed();
+        let owed = relative(account.debt, hwa)
+            .min(i64::MAX as u64 / 200)
+            .cast_signed();
         let over = account.lead(now).saturating_add(owed).saturating_mul(100) / period;
         let delay = delay_for(over);
         let delay = if delay > decayed {
@@ -167,7 +173,10 @@ mod tests {
 
     #[test]
     fn delays_grow_with_what_is_owed() {
-        assert_eq!((delay_for(500), delay_for(501)), (0, 250 + 249_750 / 24_500));
+        assert_eq!(
+            (delay_for(500), delay_for(501)),
+            (0, 250 + 249_750 / 24_500)
+        );
         assert_eq!(delay_for(12_750), 250 + 249_750 / 2);
         assert_eq!(delay_for(25_000), 250_000);
     }
@@ -177,7 +186,11 @@ mod tests {
         let mut forgiving = Forgiving::default();
         assert_eq!(forgiving.halvings(75_000, 0), 0);
         assert_eq!(forgiving.halvings(150_000, 0), 1);
-        assert_eq!(forgiving.halvings(300_000, 75_000), 2, "and what was left over");
+        assert_eq!(
+            forgiving.halvings(300_000, 75_000),
+            2,
+            "and what was left over"
+        );
         assert_eq!(forgiving.halvings(400_000, 51_000), 0, "too busy");
         assert_eq!(forgiving.halvings(500_000, 50_000), 1);
     }

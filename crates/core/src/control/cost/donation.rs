@@ -87,7 +87,12 @@ impl Donation {
     fn leave_something(&mut self) {
         let over = |d: &&Donor| d.keeps > d.has;
         let sum: u64 = self.donors.iter().map(|d| u64::from(d.keeps)).sum();
-        let over_sum: u64 = self.donors.iter().filter(over).map(|d| u64::from(d.keeps)).sum();
+        let over_sum: u64 = self
+            .donors
+            .iter()
+            .filter(over)
+            .map(|d| u64::from(d.keeps))
+            .sum();
         let excess = (sum + 1).saturating_sub(ONE.into());
         if sum < u64::from(ONE) || over_sum <= excess {
             return;

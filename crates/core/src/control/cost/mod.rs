@@ -448,7 +448,9 @@ impl Controller for Cost {
                 group,
                 active: node.active,
                 inuse: node.inuse,
-                lead: account.is_active.then(|| account.lead(&now) / PER_USEC.cast_signed()),
+                lead: account
+                    .is_active
+                    .then(|| account.lead(&now) / PER_USEC.cast_signed()),
                 debt: micros(account.debt),
                 delay: Span::from_micros(account.delay),
             });
@@ -551,14 +553,18 @@ impl Cost {
         if let Some(delay) = self.set_delay(group, now) {
             self.account_mut(group).delayed_until = now.at + delay;
             let ticket = self.timers.ticket();
-            self.timers.set(self.delay_timer(group), now.at + delay, ticket);
+            self.timers
+                .set(self.delay_timer(group), now.at + delay, ticket);
         }
     }
 
     /// A group's delay is over: its next request goes on, and the others with it unless that delays it anew.
     fn delay_is_over(&mut self, cx: &mut Cx, group: u32) {
         while self.account(group).delayed_until <= cx.now {
-            let Some(id) = self.links.pop_front(&mut self.accounts[group as usize].delayed) else {
+            let Some(id) = self
+                .links
+                .pop_front(&mut self.accounts[group as usize].delayed)
+            else {
                 return;
             };
             self.slots[id as usize] = Slot::OUT;
@@ -625,7 +631,8 @@ impl Cost {
                 self.set_timer(group, budget.unsigned_abs(), now);
                 return;
             }
-            self.links.pop_front(&mut self.accounts[group as usize].waiters);
+            self.links
+                .pop_front(&mut self.accounts[group as usize].waiters);
             self.charge(id, price);
             self.slots[id as usize].stage = Stage::Passed;
             self.links.push_back(&mut self.passed, id);

@@ -144,7 +144,13 @@ mod tests {
     #[test]
     fn what_moves_no_data_and_what_has_no_price_is_free() {
         let model = Model::new(SPEED, Speed::default());
-        for op in [Op::Flush, Op::Discard, Op::WriteZeroes, Op::Extents, Op::Write] {
+        for op in [
+            Op::Flush,
+            Op::Discard,
+            Op::WriteZeroes,
+            Op::Extents,
+            Op::Write,
+        ] {
             assert_eq!(model.cost(op, 4096, Place::Far), 0, "{op:?}");
         }
         let only_bytes = Speed {

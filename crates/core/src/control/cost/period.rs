@@ -244,7 +244,8 @@ impl Cost {
         let missed = [0, 1].map(|way| latencies.missed_ppm(way));
         let may_miss = self.params.may_miss;
         let most = |allowed: u64, part| allowed * part / 100;
-        let is_busy = tag_wait > TAG_WAIT_BUSY || missed[0] > may_miss[0] || missed[1] > may_miss[1];
+        let is_busy =
+            tag_wait > TAG_WAIT_BUSY || missed[0] > may_miss[0] || missed[1] > may_miss[1];
         let has_room = tag_wait <= most(TAG_WAIT_BUSY, UNBUSY)
             && missed[0] <= most(may_miss[0], UNBUSY)
             && missed[1] <= most(may_miss[1], UNBUSY);
@@ -307,6 +308,9 @@ mod tests {
         record(101, 0);
         record(110, 10_000 * PER_NSEC);
         record(111, 10_000 * PER_NSEC);
-        assert_eq!((latencies.missed_ppm(0), latencies.missed_ppm(1)), (500_000, 0));
+        assert_eq!(
+            (latencies.missed_ppm(0), latencies.missed_ppm(1)),
+            (500_000, 0)
+        );
     }
 }

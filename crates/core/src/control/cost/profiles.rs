@@ -188,8 +188,8 @@ mod tests {
     fn the_kind_of_drive_chooses_the_profile() {
         let auto = |rotational, tags| {
             let shape = DriveShape {
-                rotational,
                 tags,
+                rotational,
                 ..DriveShape::default()
             };
             Auto::new(&Config::default(), &shape).profile

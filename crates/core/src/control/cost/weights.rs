@@ -93,7 +93,8 @@ impl Weights {
             at = node.parent;
             self.changed = true;
             let parent = self.node_mut(at);
-            parent.child_active = parent.child_active + u64::from(active) - u64::from(active_before);
+            parent.child_active =
+                parent.child_active + u64::from(active) - u64::from(active_before);
             parent.child_inuse = parent.child_inuse + u64::from(inuse) - u64::from(inuse_before);
             (active, inuse) = (0, 0);
             if parent.child_active > 0 {
