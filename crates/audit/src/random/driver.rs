@@ -90,10 +90,15 @@ impl<'a, S: Source> Driver<'a, S> {
             self.streams.push((stream, false));
         }
         self.poll();
+        // io.cost may hold a request of a group of small weight for many of its periods.
+        let quiet_max = match self.plan.config.controllers.cost {
+            Some(_) => 200_000,
+            None => 1_000,
+        };
         let mut quiet = 0;
         while self.layer.observer().audit.found().is_empty()
             && (self.layer.layer().live() > 0 || self.wake.is_some())
-            && quiet < 1_000
+            && quiet < quiet_max
         {
             quiet += 1;
             if self.flying.is_empty() {

@@ -142,7 +142,7 @@ fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
     let mut config = control::cost::Config::default();
     tunables(source, &mut config);
     for bps in [&mut config.rbps, &mut config.wbps] {
-        *bps = (*bps).max(100_000_000);
+        *bps = (*bps).max(10_000_000_000);
     }
     for iops in [
         &mut config.rseqiops,
@@ -150,7 +150,7 @@ fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
         &mut config.wseqiops,
         &mut config.wrandiops,
     ] {
-        *iops = (*iops).max(1_000);
+        *iops = (*iops).max(100_000);
     }
     config.min = config.min.max(5_000);
     config.max = config.max.max(config.min);

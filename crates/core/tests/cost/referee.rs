@@ -84,6 +84,21 @@ const ROWS: &[Row] = &[
         linux: &[18_062, 2_000],
     },
     Row {
+        name: "seven of eight want a twentieth each (--rate_iops=1000)",
+        groups: &[(TOP, 100); 8],
+        jobs: &[
+            at(1),
+            paced(2, 1_000),
+            paced(3, 1_000),
+            paced(4, 1_000),
+            paced(5, 1_000),
+            paced(6, 1_000),
+            paced(7, 1_000),
+            paced(8, 1_000),
+        ],
+        linux: &[13_398, 999, 999, 999, 999, 999, 999, 999],
+    },
+    Row {
         name: "one in a group wants a twentieth (--rate_iops=1000)",
         groups: &[(TOP, 100), (TOP, 100), (1, 100), (1, 100)],
         jobs: &[paced(3, 1_000), at(4), at(2)],
