@@ -28,7 +28,13 @@ fn allocations(
 fn what_is_allocated_is_counted() {
     let made = allocation_counter::measure(|| {
         let controllers = control::Config::default();
-        drop(Load::new(Config::None, merge::Config::OFF, controllers, 1, 1));
+        drop(Load::new(
+            Config::None,
+            merge::Config::OFF,
+            controllers,
+            1,
+            1,
+        ));
     });
     assert!(made.count_total > 0);
 }
