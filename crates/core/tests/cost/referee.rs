@@ -18,7 +18,8 @@
 //! ```
 //!
 //! so that both sides have the same coefficients, and a drive of 160 thousand requests a second is held to 20 thousand. Each figure
-//! is the mean of two samples, which differ by less than 1 % (what the threads begin with is shifted by up to a millisecond).
+//! is the mean of two samples, which differ by less than 1 % (what the threads begin with is shifted by up to a millisecond); that of
+//! eight groups is one sample, of two seconds and with `libaio`.
 //! `io_uring` where it finds no tag tries again later and is charged again (Linux charges before it knows); a drive that runs out of
 //! tags is therefore read with `libaio`.
 

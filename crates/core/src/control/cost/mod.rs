@@ -6,10 +6,11 @@
 //! is seen who does not use its part, which then goes to others, and how the drive does: vrate falls while requests miss their
 //! targets or wait for tags, and rises while they do not and somebody is held back.
 //!
-//! In the order of reading: `model` (what a request costs), `vtime` (the clock), `weights` (parts of the drive), this file (what happens
-//! to a request), `debt` (what must not wait), `donation` and `period` (what happens at the end of a period), `profiles` and `config`
+//! In the order of reading: `model` (what a request costs), `vtime` (the clock), `weights` (parts of the drive), this file (what is
+//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation` and `period` (what happens at the end of a period), `profiles` and `config`
 //! (what is told). `docs/io-cost.md` has each function of Linux with its place here.
 
+mod budget;
 mod config;
 mod debt;
 mod donation;
@@ -29,20 +30,21 @@ use crate::id::{GroupId, ROOT, SpaceId};
 use crate::knobs::Kind;
 use crate::list::{Links, List, NIL};
 use crate::mutant;
-use crate::request::{Flags, Op, Request};
+use crate::request::Request;
 use crate::sample::{Sample, Take};
-use crate::table::{Live, Table};
+use crate::table::Table;
 use crate::time::{Instant, Span};
 use crate::wake::{Reason, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
+use budget::{fits, sectors};
 use debt::Forgiving;
 use donation::Donation;
 use model::Place;
 use period::Latencies;
 use profiles::{Auto, Params};
 use vtime::{Clock, Now, PER_USEC, ahead};
-use weights::{ONE, Weights, absolute, relative};
+use weights::{ONE, Weights};
 
 /// Where a group's last request ended.
 #[derive(Clone, Copy, Debug)]
@@ -340,8 +342,7 @@ impl Controller for Cost {
         };
         let relative = self.price(group, cost, &now);
         let account = self.account(group);
-        let fits = account.lead(&now) <= -(relative.cast_signed());
-        let paid = self.slots[leader as usize].charged > 0 && fits;
+        let paid = self.slots[leader as usize].charged > 0 && fits(account, relative, &now);
         if paid || !account.is_active {
             self.charge(id, relative);
         } else {
@@ -466,220 +467,6 @@ impl Controller for Cost {
     }
 }
 
-/// Where a request begins and ends.
-fn sectors(request: &Request) -> (u64, u64) {
-    let first = request.offset >> 9;
-    (first, first + u64::from(request.length >> 9))
-}
-
-/// What happens to a request.
-impl Cost {
-    /// A request comes (Linux: `ioc_rqos_throttle`).
-    fn admit(&mut self, at: Instant, id: u32, live: &Live) -> Verdict {
-        let group = live.group.0;
-        let account = &mut self.accounts[group as usize];
-        if account.delayed_until > at {
-            self.slots[id as usize].stage = Stage::Delayed;
-            self.slots[id as usize].group = group;
-            self.links.push_back(&mut account.delayed, id);
-            return Verdict::Hold;
-        }
-        let Request { op, length, .. } = live.request;
-        let (start, end) = sectors(&live.request);
-        let space = live.request.space;
-        let place = match account.cursor {
-            Some(cursor) if cursor.space != space => Place::Far,
-            Some(cursor) => Place::of(start, cursor.sector),
-            None => Place::Near,
-        };
-        let cost = self.params.model.cost(op, length, place);
-        if cost == 0 {
-            self.slots[id as usize].stage = Stage::Inside;
-            return Verdict::Pass;
-        }
-        let now = self.activate(at, group);
-        let sector = end;
-        self.account_mut(group).cursor = Some(Cursor { space, sector });
-        let slot = &mut self.slots[id as usize];
-        (slot.stage, slot.group, slot.absolute) = (Stage::Inside, group, cost);
-        let relative = self.price(group, cost, &now);
-        let account = self.account(group);
-        if account.waiters.is_empty() && account.debt == 0 && fits(account, relative, &now) {
-            self.charge(id, relative);
-            return Verdict::Pass;
-        }
-        if live.request.flags.has(Flags::META) {
-            self.owe(group, cost, &now);
-            return Verdict::Pass;
-        }
-        self.wait(id, group, &now)
-    }
-
-    /// A request waits, unless it fits now that its group has all of its weight again.
-    fn wait(&mut self, id: u32, group: u32, now: &Now) -> Verdict {
-        let &weights::Node { active, inuse, .. } = self.weights.node(group);
-        let in_debt = self.account(group).debt > 0;
-        if !in_debt && inuse != active {
-            self.propagate(group, active, active, true, now);
-        }
-        let slot = &mut self.slots[id as usize];
-        slot.stage = Stage::Waiting;
-        let waiters = &mut self.accounts[group as usize].waiters;
-        self.links.push_back(waiters, id);
-        // Those before it have a timer.
-        if waiters.len() == 1 {
-            self.kick(group, in_debt, now);
-            if self.slots[id as usize].stage == Stage::Passed {
-                self.links.remove(&mut self.passed, id);
-                self.slots[id as usize].stage = Stage::Inside;
-                return Verdict::Pass;
-            }
-        }
-        Verdict::Hold
-    }
-
-    /// A request goes on, and its group is charged.
-    fn charge(&mut self, id: u32, relative: u64) {
-        let slot = &mut self.slots[id as usize];
-        slot.charged = relative;
-        let account = &mut self.accounts[slot.group as usize];
-        account.vtime = account.vtime.wrapping_add(relative);
-        account.usage = account.usage.saturating_add(slot.absolute);
-    }
-
-    /// A request goes on, and its group owes it. One that owes too much is delayed.
-    fn owe(&mut self, group: u32, cost: u64, now: &Now) {
-        self.incur(group, cost, now);
-        if let Some(delay) = self.set_delay(group, now) {
-            self.account_mut(group).delayed_until = now.at + delay;
-            let ticket = self.timers.ticket();
-            self.timers
-                .set(self.delay_timer(group), now.at + delay, ticket);
-        }
-    }
-
-    /// A group's delay is over: its next request goes on, and the others with it unless that delays it anew.
-    fn delay_is_over(&mut self, cx: &mut Cx, group: u32) {
-        while self.account(group).delayed_until <= cx.now {
-            let Some(id) = self
-                .links
-                .pop_front(&mut self.accounts[group as usize].delayed)
-            else {
-                return;
-            };
-            self.slots[id as usize] = Slot::OUT;
-            if self.admit(cx.now, id, &cx.table.requests[id]) == Verdict::Pass {
-                self.slots[id as usize].stage = Stage::Passed;
-                self.links.push_back(&mut self.passed, id);
-            }
-        }
-    }
-
-    /// What a request costs its group. A group that gave of its weight away takes back what it needs (Linux:
-    /// `adjust_inuse_and_calc_cost`).
-    fn price(&mut self, group: u32, cost: u64, now: &Now) -> u64 {
-        let (_, hwi) = self.weights.parts(group);
-        let mut price = relative(cost, hwi);
-        let &weights::Node { active, inuse, .. } = self.weights.node(group);
-        let account = self.account(group);
-        let margin = -account.lead(now) - price.cast_signed();
-        if account.debt > 0
-            || inuse == active
-            || margin >= account.saved_margin
-            || margin >= self.clock.margins.low
-        {
-            return price;
-        }
-        // A quarter at a time.
-        let step = active.div_ceil(4);
-        let mut inuse = inuse;
-        loop {
-            inuse = inuse.saturating_add(step).min(active);
-            self.propagate(group, active, inuse, true, now);
-            let (_, hwi) = self.weights.parts(group);
-            price = relative(cost, hwi);
-            if inuse == active || fits(self.account(group), price, now) {
-                return price;
-            }
-        }
-    }
-
-    /// Pays debts, lets waiters go on that have the budget for it, and sets the timer for the next (Linux: `iocg_kick_waitq`).
-    fn kick(&mut self, group: u32, pays: bool, now: &Now) {
-        let (hwa, _) = self.weights.parts(group);
-        let mut budget = -self.account(group).lead(now);
-        let debt = self.account(group).debt;
-        if pays && debt > 0 && budget > 0 {
-            let payment = absolute(budget.cast_unsigned(), hwa).min(debt);
-            let vtime = relative(payment, hwa).cast_signed();
-            self.account_mut(group).move_by(vtime);
-            self.pay(group, payment, now);
-            budget -= vtime;
-        }
-        let &Account { debt, delay, .. } = self.account(group);
-        if debt > 0 || delay > 0 {
-            self.set_delay(group, now);
-        }
-        if debt > 0 {
-            budget = (budget - relative(debt, hwa).cast_signed()).min(0);
-        }
-        let (_, hwi) = self.weights.parts(group);
-        while let Some(id) = self.account(group).waiters.first() {
-            let price = relative(self.slots[id as usize].absolute, hwi);
-            budget -= price.cast_signed();
-            if budget < 0 && !mutant::is(mutant::COST_BUDGET_IGNORED) {
-                self.set_timer(group, budget.unsigned_abs(), now);
-                return;
-            }
-            self.links
-                .pop_front(&mut self.accounts[group as usize].waiters);
-            self.charge(id, price);
-            self.slots[id as usize].stage = Stage::Passed;
-            self.links.push_back(&mut self.passed, id);
-        }
-        self.timers.clear(group);
-    }
-
-    /// The first waiter of a group lacks this much budget. A timer that is near enough stays.
-    fn set_timer(&mut self, group: u32, lacks: u64, now: &Now) {
-        let slack = self.clock.slack;
-        // Linux's timer is as late on purpose, and may be as late again.
-        let at = now.at + self.clock.takes(lacks) + slack.times(2);
-        if let Some((before, _)) = self.timers.get(group)
-            && before <= at + slack
-            && at <= before + slack
-        {
-            return;
-        }
-        if !mutant::is(mutant::COST_TIMER_LOST) {
-            let ticket = self.timers.ticket();
-            self.timers.set(group, at, ticket);
-        }
-    }
-
-    /// A request that left the drive counts against the targets.
-    fn record(&mut self, now: Instant, live: &Live, waited: Span) {
-        let Request { op, length, .. } = live.request;
-        if !op.moves_data() {
-            return;
-        }
-        let tag_wait = if self.tags_are_drives {
-            live.dispatched.since(live.cleared)
-        } else {
-            waited
-        };
-        let size_cost = self.params.model.size_cost(op, length);
-        let target = self.params.latency[usize::from(op == Op::Write)];
-        let took = now.since(live.cleared);
-        self.latencies.record(op, took, tag_wait, size_cost, target);
-    }
-}
-
-/// A group has the budget for something.
-fn fits(account: &Account, price: u64, now: &Now) -> bool {
-    account.lead(now) <= -(price.cast_signed())
-}
-
 /// Who is active, with which weight.
 impl Cost {
     /// Something of a group comes (Linux: `iocg_activate`).
@@ -740,6 +527,3 @@ impl Cost {
         self.weights.propagate(group, active, inuse);
     }
 }
-
-#[cfg(test)]
-mod tests;
