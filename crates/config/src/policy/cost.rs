@@ -145,21 +145,17 @@ fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
 /// What a tunable can be.
 pub(crate) fn allowed(tunable: &Tunable) -> String {
     let (least, most) = tunable.bounds;
-    match tunable.unit {
-        Unit::Word(words) => words.join(" or "),
-        _ => {
-            let unit = match tunable.unit {
-                Unit::Time => " microseconds",
-                _ if is_percent(tunable) => " percent",
-                _ => "",
-            };
-            format!(
-                "{} to {}{unit}",
-                number(tunable, least),
-                number(tunable, most)
-            )
-        }
-    }
+    let unit = match tunable.unit {
+        Unit::Word(words) => return words.join(" or "),
+        Unit::Time => " microseconds",
+        _ if is_percent(tunable) => " percent",
+        _ => "",
+    };
+    format!(
+        "{} to {}{unit}",
+        number(tunable, least),
+        number(tunable, most)
+    )
 }
 
 /// Sets what an entry says.
