@@ -23,19 +23,19 @@ tunables! {
             "`\"auto\"`: targets and bounds of vrate are those of a profile. `\"user\"`: those here.",
             "block/blk-iocost.c: ioc_qos_write";
         rpct: u32, Unit::Count, [0, 10_000], 0,
-            "So many reads, in hundredths of a percent, are to take no longer than `rlat`. Zero: however long they take.",
+            "The part of the reads that is to take no longer than `rlat`, counted in hundredths of a percent. Zero: they may take any time.",
             "block/blk-iocost.c: QOS_RPPM, ioc_timer_fn";
         rlat: Span, Unit::Time, [0, 60 * SECOND], 25_000_000,
             "How long a read may take; whole microseconds count. A period of the controller is a multiple of the longer of the two targets.",
             "block/blk-iocost.c: QOS_RLAT, ioc_refresh_period_us";
         wpct: u32, Unit::Count, [0, 10_000], 0,
-            "So many writes, in hundredths of a percent, are to take no longer than `wlat`.",
+            "The part of the writes that is to take no longer than `wlat`, counted likewise.",
             "block/blk-iocost.c: QOS_WPPM, ioc_timer_fn";
         wlat: Span, Unit::Time, [0, 60 * SECOND], 25_000_000,
             "How long a write may take.",
             "block/blk-iocost.c: QOS_WLAT, ioc_refresh_period_us";
         min: u32, Unit::Count, [100, 1_000_000], 100,
-            "The least vrate, in hundredths of a percent of what the model says.",
+            "The least vrate: a part of what the model says, counted in hundredths of a percent.",
             "block/blk-iocost.c: VRATE_MIN_PPM, ioc_adjust_base_vrate";
         max: u32, Unit::Count, [100, 1_000_000], 1_000_000,
             "The largest vrate.",

@@ -73,7 +73,8 @@ impl Donation {
             self.adjust_sums(weights);
             for donor in &mut self.donors {
                 let parent = &self.inner[weights.node(donor.group).parent as usize];
-                donor.inuse = share(parent.sum, donor.keeps.into(), parent.hwi) as u32;
+                let inuse = share(parent.sum, donor.keeps.into(), parent.hwi);
+                donor.inuse = inuse.min(u32::MAX.into()) as u32;
             }
         }
         for &group in &self.walk {
