@@ -80,6 +80,17 @@ impl Host {
         groups: &[(u32, u16)],
         seed: u64,
     ) -> Self {
+        Self::merging(config, merge::Config::OFF, drive, groups, seed)
+    }
+
+    /// Likewise, with neighbouring requests merged.
+    pub(crate) fn merging(
+        config: cost::Config,
+        merge: merge::Config,
+        drive: Drive,
+        groups: &[(u32, u16)],
+        seed: u64,
+    ) -> Self {
         let config = Config {
             limits: Limits {
                 groups: 64,
@@ -94,7 +105,7 @@ impl Host {
                 cost: Some(config),
                 ..control::Config::default()
             },
-            merge: merge::Config::OFF,
+            merge,
             elevator: elevator::Config::None,
         };
         let mut layer = Layer::new(config).unwrap();

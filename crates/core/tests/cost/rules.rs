@@ -5,6 +5,7 @@ use super::host::{Drive, Host, Job, READS, TOP, alone};
 use super::referee::config;
 use std::num::NonZeroU64;
 use weir_core::control::cost::Config;
+use weir_core::merge::Config as Merge;
 use weir_core::{Op, Sample, Span};
 use weir_random::Rng;
 
@@ -261,6 +262,30 @@ fn debts() -> Found {
     Ok(())
 }
 
+/// What is merged into another's command pays for its bytes alone: with 10 us for a page and 10 for going there, 16 neighbours take 170 us
+/// in place of 320. A group begins half a period behind the drive.
+fn merged() -> Found {
+    let near = Job {
+        random: false,
+        ..LEFT
+    };
+    for (merge, takes) in [(Merge::OFF, 320), (Merge::LINUX, 170)] {
+        let config = config(20_000, 0, 10_000, 10_000);
+        let mut host = Host::merging(config, merge, DRIVE, &[(TOP, 100)], 1);
+        host.client(near);
+        host.run(Span::from_micros(1));
+        let lead = host.samples().into_iter().find_map(|s| match s {
+            Sample::Spends { lead, .. } => lead,
+            _ => None,
+        });
+        let expected = takes - 10_000 - 1;
+        if lead.is_none_or(|lead| lead.abs_diff(expected) > 2) {
+            return Err(format!("{lead:?}, not {expected}"));
+        }
+    }
+    Ok(())
+}
+
 /// Nothing happens while there is nothing to do.
 fn quiet() -> Found {
     let mut host = pair([LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
@@ -286,12 +311,13 @@ fn in_scenes(rule: fn(u64) -> Found) -> Found {
     (0..SCENES).try_for_each(rule)
 }
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 7] = [
     ("shares", || in_scenes(shares)),
     ("clocks", || in_scenes(clocks)),
     ("donated", donated),
     ("changed", changed),
     ("debts", debts),
+    ("merged", merged),
     ("quiet", quiet),
 ];
 
