@@ -26,7 +26,6 @@ const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::SEEKY_STAY_MERGED, SPLIT),
     (mutant::FLUSH_OWN_CONNECTION, SERVE),
     (mutant::ANSWER_BEFORE_SYNC, SERVE),
-    (mutant::COST_BUDGET_IGNORED, COST),
     (mutant::COST_TIMER_LOST, COST),
     (mutant::COST_DONE_FORGOTTEN, COST),
     (mutant::COST_DEBT_FORGOTTEN, COST),
@@ -42,7 +41,7 @@ const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledg
 /// The scenes in which an auditor of a steady state may find a violation; none for an auditor of random operations.
 fn kinds(auditor: &str) -> &'static [Kind] {
     match auditor {
-        "fair" => &[Kind::BfqShares, Kind::ContractShares],
+        "fair" => &[Kind::BfqShares, Kind::ContractShares, Kind::CostShares],
         "starvation" => &[Kind::BfqWaits, Kind::ContractWaits, Kind::DeadlineWaits],
         "promise" => &[
             Kind::Promises,

@@ -29,6 +29,11 @@ fn contract_divides_by_share() {
 }
 
 #[test]
+fn io_cost_divides_by_share() {
+    drawn(Kind::CostShares, 24);
+}
+
+#[test]
 fn contract_lets_nobody_wait_for_ever() {
     drawn(Kind::ContractWaits, 12);
 }

@@ -2,6 +2,7 @@
 
 use super::{Client, Drive, Scene, Watch};
 use crate::random::{Random, Source};
+use weir_core::control::cost;
 use weir_core::elevator::{self, bfq, contract, mq_deadline};
 use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, Limits, ROOT, Span,
@@ -178,6 +179,42 @@ pub(super) fn contract_shares(random: &mut Random) -> Scene {
     }
     scene
 }
+
+/// `io.cost` before no elevator, held to half of the link: clocks of groups are at most a request and a timer's slack apart, and who
+/// begins has half a period to spend, of all of the drive as long as it is alone.
+pub(super) fn cost_shares(random: &mut Random) -> Scene {
+    let lag = COST_REQUESTS * (128 << 10) + LINK / 2 * COST_BEGIN_MS / 1_000;
+    let watch = Watch::Shares { lag, skip: 0 };
+    let mut scene = base(random, elevator::Config::None, watch);
+    let config = cost::Config {
+        qos: cost::Control::User,
+        rlat: Span::from_millis(5),
+        wlat: Span::from_millis(5),
+        min: 10_000,
+        max: 10_000,
+        model: cost::Control::User,
+        rbps: LINK / 2,
+        rseqiops: 0,
+        rrandiops: 0,
+        ..cost::Config::default()
+    };
+    scene.config.controllers.cost = Some(config);
+    // The drive is not the limit, whatever the size of requests.
+    scene.config.drive.tags = 8;
+    scene.drive.service = Span::from_micros(10);
+    shared(random, &mut scene);
+    let tags = scene.config.drive.tags;
+    for client in &mut scene.clients {
+        // Who comes and goes brings half a period of budget along each time.
+        *client = greedy(random, client.group, tags);
+    }
+    scene
+}
+
+/// Under `io.cost` a client may get ahead of another by so many of the longest requests of each.
+const COST_REQUESTS: u64 = 2;
+/// Half a period.
+const COST_BEGIN_MS: u64 = 5;
 
 pub(super) fn bfq_waits(random: &mut Random) -> Scene {
     // A raised queue has turns of several seconds.

@@ -95,6 +95,8 @@ pub enum Kind {
     BfqShares,
     /// The same under `contract`, shared by bytes.
     ContractShares,
+    /// Shares under `io.cost`, whose model prices bytes alone, on a tree of two levels.
+    CostShares,
     /// `bfq` with Linux's defaults: an idle client, and clients with think time, among others that always have requests.
     BfqWaits,
     /// `contract`: an idle client among others.
@@ -135,9 +137,10 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::BfqShares,
         Self::ContractShares,
+        Self::CostShares,
         Self::BfqWaits,
         Self::ContractWaits,
         Self::DeadlineWaits,
@@ -164,6 +167,7 @@ impl Scene {
         match kind {
             Kind::BfqShares => kinds::bfq_shares(random),
             Kind::ContractShares => kinds::contract_shares(random),
+            Kind::CostShares => kinds::cost_shares(random),
             Kind::BfqWaits => kinds::bfq_waits(random),
             Kind::ContractWaits => kinds::contract_waits(random),
             Kind::DeadlineWaits => kinds::deadline_waits(random),
