@@ -135,7 +135,7 @@ pub(crate) const DRIVE_LIMITS: Shape = Shape {
             name: "scheduler_tags",
             kind: Kind::Count(1, 1 << 20),
             default: Absent::Words("as `requests`"),
-            about: "Requests in the elevator and the drive together (Linux: `nr_requests`).",
+            about: "Requests in the elevator and the drive together, for each hardware queue (Linux: `nr_requests`).",
             example: "512",
         },
         Key {
