@@ -220,6 +220,13 @@ impl Table {
         (left.min(most), left <= most)
     }
 
+    /// The hardware queue of a request: its stream's.
+    #[inline]
+    pub(crate) fn queue_of(&self, request: u32) -> QueueId {
+        let stream = self.requests[request].request.stream;
+        self.pieces.queue_of(stream.index)
+    }
+
     /// Bytes of a request that have not been sent.
     pub(crate) fn left(&self, request: u32) -> u32 {
         let live = &self.requests[request];

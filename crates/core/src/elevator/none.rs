@@ -60,13 +60,9 @@ impl Fifo {
         if !table.pieces.is_full() {
             return None;
         }
-        let mut last =
+        let last =
             (1..=waits.min(TRIED)).map(|n| self.places[self.place(self.entered.wrapping_sub(n))]);
-        last.find_map(|leader| {
-            let side = table.side(leader, request)?;
-            let joins = table.is_compatible(leader, request);
-            joins.then_some(Join { leader, side })
-        })
+        table.first_join(last, request)
     }
 
     /// A request leaves undispatched; those behind it move up. Nothing is kept to find it sooner, because this is rare.

@@ -77,7 +77,7 @@ impl Layer {
         let live = &mut self.cx.table.requests[request];
         if core::mem::replace(&mut live.tagged, false) {
             self.untag(request);
-            self.fill_front(self.queue_of(request));
+            self.fill_front(self.cx.table.queue_of(request));
         }
         self.release(now);
     }
@@ -85,7 +85,7 @@ impl Layer {
     fn end_flush(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);
-        let queue = mutant::flush_queue(self.queue_of(request));
+        let queue = mutant::flush_queue(self.cx.table.queue_of(request));
         while let Some(member) = self.flushes.end(space, queue) {
             let live = &mut self.cx.table.requests[member];
             live.stage = Stage::Drive;
@@ -127,7 +127,7 @@ impl Layer {
             self.end_members(now, request);
         }
         if tagged {
-            let queue = self.queue_of(request);
+            let queue = self.cx.table.queue_of(request);
             self.tags.give(queue);
             self.tell_tagged(request, false);
             self.fill_front(queue);

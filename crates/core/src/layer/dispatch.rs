@@ -144,8 +144,8 @@ impl Layer {
     }
 
     fn begin_flush(&mut self, now: Instant, request: u32, out: &mut Vec<Output>) {
-        let Request { space, stream, .. } = self.cx.table.requests[request].request;
-        let queue = self.cx.table.pieces.queue_of(stream.index);
+        let space = self.cx.table.requests[request].request.space;
+        let queue = self.cx.table.queue_of(request);
         for member in self.flushes.running(space, queue) {
             let live = &mut self.cx.table.requests[member];
             live.stage = Stage::Drive;

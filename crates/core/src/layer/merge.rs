@@ -222,8 +222,7 @@ impl Layer {
         live.stage = Stage::Merged;
         live.since = now;
         if core::mem::take(&mut live.tagged) {
-            self.tags.give_any(true);
-            self.tags.give(self.queue_of(request));
+            self.tags.put_back(self.cx.table.queue_of(request));
         }
         if inside {
             self.tell_tagged(request, false);

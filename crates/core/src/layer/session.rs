@@ -167,11 +167,11 @@ impl Layer {
                 self.release(now);
             }
             Stage::Front => {
-                let (queue, lane) = (self.queue_of(request), self.lane(&live.request));
+                let (queue, lane) = (self.cx.table.queue_of(request), self.lane(&live.request));
                 self.front.remove(queue, lane, request);
             }
             Stage::Flush => {
-                let queue = self.queue_of(request);
+                let queue = self.cx.table.queue_of(request);
                 self.flushes.remove(live.request.space, queue, request);
             }
             Stage::Elevator => {
@@ -190,7 +190,7 @@ impl Layer {
         if live.tagged && live.stage == Stage::Elevator && live.pieces == 0 {
             live.tagged = false;
             self.untag(request);
-            self.fill_front(self.queue_of(request));
+            self.fill_front(self.cx.table.queue_of(request));
         }
     }
 

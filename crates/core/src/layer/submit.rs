@@ -115,7 +115,7 @@ impl Layer {
     fn stage_behind_chain(&self, request: u32, op: Op) -> Stage {
         if op == Op::Flush {
             mutant::flush_stage()
-        } else if self.tags.has(self.queue_of(request)) {
+        } else if self.tags.has(self.cx.table.queue_of(request)) {
             Stage::Elevator
         } else {
             Stage::Front
@@ -149,7 +149,7 @@ impl Layer {
             Stage::Elevator => self.tag_in_batch(request),
             Stage::Front => self.wait_in_front(request),
             Stage::Flush => {
-                let queue = self.queue_of(request);
+                let queue = self.cx.table.queue_of(request);
                 self.flushes.insert(space, queue, request);
             }
             Stage::Drive => self.finish_if_over(now, request),
@@ -164,14 +164,8 @@ impl Layer {
             self.plug.waits(request);
         }
         let lane = self.lane(&self.cx.table.requests[request].request);
-        self.front.push(self.queue_of(request), lane, request);
-    }
-
-    /// The hardware queue of a request: its stream's.
-    #[inline]
-    pub(super) fn queue_of(&self, request: u32) -> QueueId {
-        let stream = self.cx.table.requests[request].request.stream;
-        self.cx.table.pieces.queue_of(stream.index)
+        self.front
+            .push(self.cx.table.queue_of(request), lane, request);
     }
 
     /// A scheduler tag of a queue is free: gives it to who waits for one. Whom the elevator refused one because of what it has in
@@ -225,8 +219,7 @@ impl Layer {
     /// A scheduler tag is free again.
     #[inline]
     pub(super) fn untag(&mut self, request: u32) {
-        self.tags.give_any(true);
-        self.tags.give(self.queue_of(request));
+        self.tags.put_back(self.cx.table.queue_of(request));
         self.tell_tagged(request, false);
     }
 
@@ -259,7 +252,7 @@ impl Layer {
 
     /// Gives a request a scheduler tag, of which there is one; it may come with others.
     fn tag_in_batch(&mut self, request: u32) {
-        self.tags.take(self.queue_of(request));
+        self.tags.take(self.cx.table.queue_of(request));
         if self.merging {
             self.plug_or_insert(request);
         } else {

@@ -76,6 +76,12 @@ impl SchedulerTags {
         }
     }
 
+    /// One of a queue is free again.
+    pub(super) fn put_back(&mut self, queue: QueueId) {
+        self.give_any(true);
+        self.give(queue);
+    }
+
     /// Those of all queues together.
     #[cfg(test)]
     pub(super) fn left(&self) -> u32 {
@@ -102,8 +108,7 @@ mod tests {
         tags.take(one);
         tags.take(one);
         assert!(tags.any() && !tags.has(one) && tags.has(other));
-        tags.give_any(true);
-        tags.give(one);
+        tags.put_back(one);
         assert!(tags.has(one));
         assert_eq!(tags.left(), 3);
     }

@@ -1,11 +1,24 @@
 //! Which commands may be one, and which of those in the elevator a request may join.
 
-use super::Side;
+use super::{Join, Side};
 use crate::mutant;
 use crate::request::Flags;
 use crate::table::{Live, Table, piece_max};
 
 impl Table {
+    /// The first of these commands that a request may join.
+    pub(crate) fn first_join(
+        &self,
+        mut commands: impl Iterator<Item = u32>,
+        request: u32,
+    ) -> Option<Join> {
+        commands.find_map(|leader| {
+            let side = self.side(leader, request)?;
+            let joins = self.is_compatible(leader, request);
+            joins.then_some(Join { leader, side })
+        })
+    }
+
     /// Two commands may be one, wherever they lie (Linux: `blk_rq_merge_ok`): the same operation and flags in one space, for one
     /// group, with the same I/O priority. Whether somebody waits for it is the elevator's business.
     pub(crate) fn is_compatible(&self, command: u32, with: u32) -> bool {

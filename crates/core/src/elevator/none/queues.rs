@@ -43,7 +43,7 @@ impl Schedule for Queues {
     }
 
     fn insert(&mut self, cx: &mut Cx, request: u32) {
-        let queue = queue_of(&cx.table, request);
+        let queue = cx.table.queue_of(request);
         let list = &mut self.lists[usize::from(queue.0)];
         if list.is_empty() {
             let turn = queue.0.into();
@@ -53,7 +53,7 @@ impl Schedule for Queues {
     }
 
     fn remove(&mut self, cx: &mut Cx, request: u32) {
-        let queue = queue_of(&cx.table, request);
+        let queue = cx.table.queue_of(request);
         let list = &mut self.lists[usize::from(queue.0)];
         self.links.remove(list, request);
         if list.is_empty() {
@@ -87,22 +87,11 @@ impl Schedule for Queues {
     /// Of the last few of the request's queue, while that has no room.
     fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
         let table = &cx.table;
-        let queue = queue_of(table, request);
+        let queue = table.queue_of(request);
         if table.pieces.has_room(queue) || table.merges.is_one_hit() {
             return None;
         }
         let last = self.links.iter_back(&self.lists[usize::from(queue.0)]);
-        let last = last.take(TRIED as usize);
-        let mut joins = last.filter(|&command| table.is_compatible(command, request));
-        joins.find_map(|leader| {
-            let side = table.side(leader, request)?;
-            Some(Join { leader, side })
-        })
+        table.first_join(last.take(TRIED as usize), request)
     }
-}
-
-/// The hardware queue of a request.
-fn queue_of(table: &Table, request: u32) -> QueueId {
-    let stream = table.requests[request].request.stream;
-    table.pieces.queue_of(stream.index)
 }
