@@ -186,9 +186,12 @@ impl LineChart {
     }
 }
 
+/// How many line patterns there are.
+pub(crate) const DASHES: usize = 7;
+
 fn class(line: &Line) -> &'static str {
-    const STRONG: [&str; 7] = ["", "dash1", "dash2", "dash3", "dash4", "dash5", "dash6"];
-    const THIN: [&str; 7] = [
+    const STRONG: [&str; DASHES] = ["", "dash1", "dash2", "dash3", "dash4", "dash5", "dash6"];
+    const THIN: [&str; DASHES] = [
         "thin",
         "thin dash1",
         "thin dash2",
@@ -198,7 +201,7 @@ fn class(line: &Line) -> &'static str {
         "thin dash6",
     ];
     let all = if line.quiet { THIN } else { STRONG };
-    all[line.dash.min(all.len() - 1)]
+    all[line.dash % DASHES]
 }
 
 /// The area: along the upper values and back along the lower ones.

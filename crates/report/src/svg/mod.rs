@@ -12,13 +12,14 @@ mod stack;
 
 pub use axis::Scale;
 pub use bars::{Bar, BarChart, BarGroup};
+pub(crate) use lines::DASHES;
 pub use lines::{Band, Line, LineChart, Mark};
 pub use stack::{StackChart, StackRow};
 
 /// A colour: of a policy, of a part of the time, or neutral.
 ///
-/// Those of policies can be told apart with any of the common kinds of colour blindness (after Okabe and Ito 2002) on light and
-/// on dark background. Parts have tints that no policy has: violet before the drive, brown in the drive, grey outside.
+/// Those of the first seven policies can be told apart with any of the common kinds of colour blindness (after Okabe and Ito 2002) on light and
+/// on dark background; all others go with a line pattern that their neighbours do not have. Parts have tints that no policy has: violet before the drive, brown in the drive, grey outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ink(&'static str);
 
@@ -40,10 +41,16 @@ impl Ink {
         Self::QUIET,
     ];
 
-    /// The colour of a policy, by its index; all beyond the last have the last one's.
+    /// How many colours there are for policies.
+    pub(crate) const POLICIES: usize = 13;
+
+    /// The colour of a policy, by its index below `POLICIES`.
     pub(crate) fn policy(place: usize) -> Self {
-        const ALL: [&str; 7] = ["ink0", "ink1", "ink2", "ink3", "ink4", "ink5", "ink6"];
-        Self(ALL[place.min(ALL.len() - 1)])
+        const ALL: [&str; Ink::POLICIES] = [
+            "ink0", "ink1", "ink2", "ink3", "ink4", "ink5", "ink6", "ink7", "ink8", "ink9",
+            "ink10", "ink11", "ink12",
+        ];
+        Self(ALL[place])
     }
 
     /// The class that carries the colour.
