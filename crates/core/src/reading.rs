@@ -1,0 +1,199 @@
+//! The numbers of a sample, with what they are called: for plots and traces, which need to know no controller or elevator.
+
+use crate::id::{GroupId, StreamId};
+use crate::sample::Sample;
+use crate::time::Span;
+
+/// A number of a sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// What it is, in a few words; always of the same unit.
+    pub name: &'static str,
+    /// Of what.
+    pub of: Subject,
+    /// Its unit.
+    pub unit: Unit,
+    /// How many of them.
+    pub value: i64,
+}
+
+/// What a reading is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Subject {
+    /// The drive, or the controller or elevator as a whole.
+    Drive,
+    /// A group.
+    Group(GroupId),
+    /// A stream.
+    Stream(StreamId),
+}
+
+/// What a reading counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Things.
+    Number,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Hundredths of a percent.
+    BasisPoints,
+    /// 65536ths of a whole.
+    Parts,
+}
+
+impl Sample {
+    /// Tells its numbers, one after the other. What has no number (who is in service, for whom the drive is kept) is a 1; a depth
+    /// without a bound is left out.
+    pub fn readings(&self, tell: &mut dyn FnMut(Reading)) {
+        match *self {
+            Self::Serving { stream, .. }
+            | Self::Idling { stream }
+            | Self::Weight { stream, .. } => {
+                self.of_elevator(&mut To(tell, Subject::Stream(stream)));
+            }
+            Self::Drive { .. } => self.of_elevator(&mut To(tell, Subject::Drive)),
+            Self::Rate { .. } => self.of_controller(&mut To(tell, Subject::Drive)),
+            Self::Held { group, .. } | Self::Depth { group, .. } | Self::Spends { group, .. } => {
+                self.of_controller(&mut To(tell, Subject::Group(group)));
+            }
+        }
+    }
+
+    fn of_elevator(&self, to: &mut To<'_>) {
+        match *self {
+            Self::Serving { served, left, .. } => {
+                to.number("in service", 1_u8);
+                to.bytes("served in its turn", served);
+                to.bytes("budget left", left);
+            }
+            Self::Idling { .. } => to.number("idled for", 1_u8),
+            Self::Drive {
+                read,
+                write,
+                away,
+                delay,
+                hidden,
+            } => {
+                to.time("cost of a read of 64 KiB", read);
+                to.time("cost of a write of 64 KiB", write);
+                to.time("cost of going elsewhere", away);
+                to.time("delay", delay);
+                to.time("hidden work", hidden);
+            }
+            Self::Weight { weight, raised, .. } => {
+                to.number("weight", weight);
+                to.number("raised by", raised);
+            }
+            Self::Held { .. } | Self::Depth { .. } | Self::Rate { .. } | Self::Spends { .. } => {}
+        }
+    }
+
+    fn of_controller(&self, to: &mut To<'_>) {
+        match *self {
+            Self::Held { requests, .. } => to.number("held requests", requests),
+            Self::Depth {
+                depth, in_flight, ..
+            } => {
+                if let Some(depth) = depth {
+                    to.number("depth", depth);
+                }
+                to.number("in flight", in_flight);
+            }
+            Self::Rate {
+                vrate,
+                busy_level,
+                lagging,
+                ..
+            } => {
+                to.tell("vrate", Unit::BasisPoints, vrate.into());
+                to.number("busy level", busy_level);
+                to.number("lagging groups", lagging);
+            }
+            Self::Spends {
+                active,
+                inuse,
+                debt,
+                delay,
+                ..
+            } => {
+                to.tell("active weight", Unit::Parts, active.into());
+                to.tell("weight in use", Unit::Parts, inuse.into());
+                to.time("debt", debt);
+                to.time("delay for debt", delay);
+            }
+            Self::Serving { .. }
+            | Self::Idling { .. }
+            | Self::Drive { .. }
+            | Self::Weight { .. } => {}
+        }
+    }
+}
+
+/// To whom the numbers of one subject are told.
+struct To<'a>(&'a mut dyn FnMut(Reading), Subject);
+
+impl To<'_> {
+    fn tell(&mut self, name: &'static str, unit: Unit, value: i64) {
+        let of = self.1;
+        (self.0)(Reading {
+            name,
+            of,
+            unit,
+            value,
+        });
+    }
+
+    fn number(&mut self, name: &'static str, value: impl Into<i64>) {
+        self.tell(name, Unit::Number, value.into());
+    }
+
+    fn bytes(&mut self, name: &'static str, value: u64) {
+        self.tell(name, Unit::Bytes, i64::try_from(value).unwrap_or(i64::MAX));
+    }
+
+    fn time(&mut self, name: &'static str, value: Span) {
+        let value = i64::try_from(value.as_nanos()).unwrap_or(i64::MAX);
+        self.tell(name, Unit::Nanoseconds, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn readings(sample: Sample) -> alloc::vec::Vec<Reading> {
+        let mut all = alloc::vec::Vec::new();
+        sample.readings(&mut |reading| all.push(reading));
+        all
+    }
+
+    #[test]
+    fn a_depth_without_a_bound_is_left_out() {
+        let of = |depth| Sample::Depth {
+            group: GroupId(7),
+            depth,
+            in_flight: 3,
+        };
+        let names = |depth| readings(of(depth)).into_iter().map(|r| (r.name, r.value));
+        assert!(names(None).eq([("in flight", 3)]));
+        assert!(names(Some(2)).eq([("depth", 2), ("in flight", 3)]));
+        let whose = |r: &Reading| r.of == Subject::Group(GroupId(7));
+        assert!(readings(of(Some(2))).iter().all(whose));
+    }
+
+    #[test]
+    fn a_number_beyond_the_largest_is_the_largest() {
+        let debt = Sample::Spends {
+            group: GroupId(1),
+            active: 65536,
+            inuse: 4096,
+            lead: None,
+            debt: Span::from_nanos(u64::MAX),
+            delay: Span::ZERO,
+        };
+        let values = readings(debt).into_iter().map(|r| r.value);
+        assert!(values.eq([65536, 4096, i64::MAX, 0]));
+    }
+}
