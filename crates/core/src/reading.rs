@@ -39,7 +39,7 @@ pub enum Unit {
     Nanoseconds,
     /// Hundredths of a percent.
     BasisPoints,
-    /// 65536ths of a whole.
+    /// 65536ths of one.
     Parts,
 }
 

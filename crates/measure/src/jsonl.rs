@@ -11,11 +11,15 @@ use crate::Record;
 /// One record as one line of JSON, without the newline. Every fraction has three digits, so that equal results are
 /// equal bytes.
 pub fn to_line(record: &Record) -> String {
+    write(record)
+}
+
+/// Plain data as one line of JSON with such fractions.
+pub(crate) fn write(data: &impl Serialize) -> String {
     let mut line = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut line, FixedDigits);
-    record
-        .serialize(&mut serializer)
-        .expect("a record is plain data and memory takes every byte");
+    data.serialize(&mut serializer)
+        .expect("it is plain data and memory takes every byte");
     String::from_utf8(line).expect("JSON is UTF-8")
 }
 

@@ -7,6 +7,7 @@
 //! - [`Series`]: bytes and requests per window;
 //! - [`promise`]: whether a promise was kept in a second, and if not, by how much it was missed and why;
 //! - [`Course`] and [`Level`]: latencies and levels over time;
+//! - [`State`]: what a controller or elevator was doing over time;
 //! - [`Waits`] and [`Split`]: where requests spent their time;
 //! - [`Meter`]: all of these for one client;
 //! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
@@ -24,6 +25,7 @@ mod occupancy;
 pub mod promise;
 mod record;
 mod series;
+mod state;
 mod waits;
 
 pub use course::{Course, Level, Spread};
@@ -34,6 +36,7 @@ pub use meter::Meter;
 pub use occupancy::Occupancy;
 pub use record::{Latency, LimitedBy, Place, PromiseSeconds, Record, Run, SplitUs, TOTAL};
 pub use series::{Series, Window, mbps};
+pub use state::State;
 pub use waits::{Split, Waits, Within};
 
 /// Nanoseconds in a second.

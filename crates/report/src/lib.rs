@@ -18,7 +18,8 @@ pub mod svg;
 mod table;
 
 pub use compare::{
-    CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, compare_page, compare_table,
+    CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, ComparedState, compare_page,
+    compare_table,
 };
 pub use demo::{BestFigure, DemoReport, Fate, PolicyResult, demo_page, demo_table, demo_table_all};
 pub use table::{Column, NO_TERMINAL, Table, terminal_width, wrap};

@@ -5,7 +5,8 @@ mod common;
 use common::{golden, well_formed};
 use weir_measure::Latency;
 use weir_report::{
-    CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, compare_page, compare_table,
+    CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, ComparedState, compare_page,
+    compare_table,
 };
 
 /// A cell with invented figures.
@@ -37,8 +38,32 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
             depth: points(31.0),
             target_mbps: points(4096.0 / mean),
             others_mbps: points(0.0),
+            states: states(policy),
         }),
     }
+}
+
+/// What `bfq` was doing: a number that changes, with a gap where there was nothing to say, and one that does not. `none` has nothing to say.
+fn states(policy: &str) -> Vec<ComparedState> {
+    let state = |name: &str, of: &str, points: Vec<(f64, f64)>| ComparedState {
+        name: name.into(),
+        of: of.into(),
+        unit: "kB".into(),
+        quiet: of != "target",
+        points,
+    };
+    if policy == "none" {
+        return Vec::new();
+    }
+    vec![
+        state(
+            "budget left",
+            "target",
+            vec![(0.0, 8.0), (0.02, 4.0), (1.0, 8.0)],
+        ),
+        state("budget left", "<reader>", vec![(0.5, 16.0), (0.51, 2.0)]),
+        state("served", "target", vec![(0.0, 3.0), (1.0, 3.0)]),
+    ]
 }
 
 fn report() -> CompareReport {
@@ -83,8 +108,10 @@ fn the_page_has_every_plot_and_asks_for_nothing() {
     for asks in ["http:", "https:", "src=", "href=", "url(", "<link"] {
         assert!(!body.contains(asks), "the page has {asks}");
     }
-    // One with the bars, and four for each case; each in two sizes.
-    assert_eq!(page.matches("<svg").count(), 2 * (1 + 2 * 4));
+    // One with the bars, and for each case four and one of what bfq was doing; each in two sizes.
+    assert_eq!(page.matches("<svg").count(), 2 * (1 + 2 * 5));
+    assert!(page.contains("What bfq was doing over time") && !page.contains("What none was doing"));
+    assert!(page.contains("Throughout the same: served 3.00 kB."));
     assert!(page.contains("takes 39.0 ms under none, and 740 us under bfq"));
     assert!(page.contains("under bfq &lt;beside readers&gt;") && !page.contains("<nobody>"));
 }

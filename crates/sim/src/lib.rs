@@ -35,6 +35,7 @@ mod path;
 mod results;
 mod run;
 pub mod scenario;
+mod states;
 mod timers;
 
 pub use alone::{Alone, alone};

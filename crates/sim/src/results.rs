@@ -3,7 +3,7 @@
 use crate::alone::Alone;
 use weir_core::{Contract, Counters, Instant, Promised, Refusal};
 use weir_measure::promise::{Judged, Rate, Terms};
-use weir_measure::{Level, Meter, Place, Record, Series, TOTAL};
+use weir_measure::{Level, Meter, Place, Record, Series, State, TOTAL};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Results {
     pub unanswered: u64,
     /// Commands in the drive (and its adapter) over time, if the run was [followed](crate::Run::followed).
     pub depth: Option<Level>,
+    /// What controllers and the elevator were doing over time, likewise; else empty.
+    pub states: Vec<State>,
     /// Nanoseconds of the measurement in which at least one command was in the drive.
     pub busy_ns: u64,
     /// Turns of the loop: instants, counted as often as something followed at the same instant from what was done there.

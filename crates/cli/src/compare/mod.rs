@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_config::scenario::Script;
 use weir_measure::to_line;
-use weir_report::{CompareReport, compare_page, compare_table};
+use weir_report::{compare_page, compare_table};
 use work::{Cell, Outcome, Plan};
 
 /// What to compare, how often, and what to write.
@@ -56,6 +56,10 @@ pub(crate) struct Options {
     /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write what controllers and the elevator were doing over the first run of each, as lines of JSON; - for standard output, and
+    /// nothing else there
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Write a page with plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -67,16 +71,41 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let reason = "--html writes a file; only --json writes to standard output";
         return Err(Failure::Usage(reason.into()));
     }
+    let is_standard = |path: &Option<PathBuf>| path.as_ref().is_some_and(|p| p.as_os_str() == "-");
+    if is_standard(&options.json) && is_standard(&options.trace) {
+        let reason =
+            "--json and --trace cannot both write to standard output; name a file for one of them";
+        return Err(Failure::Usage(reason.into()));
+    }
     let plan = plan(options)?;
     let leftovers = Leftovers::watch()?;
-    let json = (options.json.as_ref()).map(|path| Output::open(path, &leftovers));
-    let json = json.transpose()?;
+    let open = |path: &Option<PathBuf>| {
+        let opened = path.as_ref().map(|path| Output::open(path, &leftovers));
+        opened.transpose()
+    };
+    let (json, trace) = (open(&options.json)?, open(&options.trace)?);
     let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
     let page = page.transpose()?;
     let cells = play(&plan, options.jobs.count())?;
-    let lines = json.is_some().then(|| lines(&cells));
     let report = report::report(&plan, &cells)?;
-    show(&report, json, page, lines)?;
+    let written = page.map(|page| page.write(&compare_page(&report)));
+    let written = written.transpose()?;
+    let quiet = [&json, &trace]
+        .into_iter()
+        .flatten()
+        .any(Output::is_standard);
+    if let Some(json) = json {
+        json.write(&lines(&cells))?;
+    }
+    if let Some(trace) = trace {
+        trace.write(&states(&cells))?;
+    }
+    if !quiet {
+        output::print(&compare_table(&report, output::width()))?;
+    }
+    if let Some(path) = written {
+        output::tell(&format!("wrote {}", path.display()));
+    }
     let checked = options.check.then(|| asked::check(&plan, &cells));
     let runs = plan.cells().len() * plan.repetitions as usize;
     let took = began.elapsed().as_secs_f64();
@@ -174,26 +203,12 @@ fn lines(cells: &[(Cell, Vec<Outcome>)]) -> String {
     records.map(|r| to_line(r) + "\n").collect()
 }
 
-/// Writes everything where it belongs: the table to standard output unless the records go there.
-fn show(
-    report: &CompareReport,
-    json: Option<Output>,
-    page: Option<Draft>,
-    lines: Option<String>,
-) -> Result<(), Failure> {
-    let written = page.map(|page| page.write(&compare_page(report)));
-    let written = written.transpose()?;
-    let only_records = json.as_ref().is_some_and(Output::is_standard);
-    if let (Some(json), Some(lines)) = (json, lines) {
-        json.write(&lines)?;
-    }
-    if !only_records {
-        output::print(&compare_table(report, output::width()))?;
-    }
-    if let Some(path) = written {
-        output::tell(&format!("wrote {}", path.display()));
-    }
-    Ok(())
+/// What controllers and elevators were doing, a line for each number of each first run.
+fn states(cells: &[(Cell, Vec<Outcome>)]) -> String {
+    let outcomes = cells.iter().flat_map(|(_, outcomes)| outcomes);
+    let followed = outcomes.filter_map(|o| Some((&o.run, o.over_time.as_ref()?)));
+    let states = followed.flat_map(|(run, over)| over.states.iter().map(move |s| (run, s)));
+    states.map(|(run, s)| s.to_line(run) + "\n").collect()
 }
 
 #[cfg(test)]

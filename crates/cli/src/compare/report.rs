@@ -7,9 +7,9 @@ use super::why::{self, Beside};
 use super::work::{Cell, Outcome, OverTime, Plan};
 use crate::failure::Failure;
 use crate::policies::is_none;
-use weir_measure::{Record, TOTAL};
+use weir_measure::{Record, State, TOTAL};
 use weir_report::number::figure;
-use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
+use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, ComparedState};
 
 /// A cell, pooled.
 type Pool = (Cell, Pooled);
@@ -126,6 +126,7 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
         latency,
         depth,
         step_ns,
+        states,
     } = outcome.over_time.as_ref()?;
     let step = *step_ns as f64 / 1e9;
     let middle = |i: usize| (i as f64 + 0.5) * step;
@@ -147,7 +148,18 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
             .collect(),
         others_mbps: others.collect(),
         target_mbps: mine,
+        states: states.iter().map(|state| shown(state, target)).collect(),
     })
+}
+
+fn shown(state: &State, target: &str) -> ComparedState {
+    ComparedState {
+        name: state.state.clone(),
+        of: state.of.clone(),
+        unit: state.unit.clone(),
+        quiet: state.of != target && state.of != "drive",
+        points: state.points.clone(),
+    }
 }
 
 /// A record's bandwidth over time.

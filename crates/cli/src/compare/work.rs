@@ -9,7 +9,8 @@ use std::thread;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Span;
-use weir_measure::{Course, Histogram, Record};
+use weir_measure::Run as Named;
+use weir_measure::{Course, Histogram, Record, State};
 use weir_sim::{Alone, Auditors, Results, Run, Scenario};
 
 /// Everything that is going to be played.
@@ -43,6 +44,8 @@ pub(super) struct Outcome {
     pub(super) scenario: Scenario,
     /// The target's latencies.
     pub(super) latency: Histogram,
+    /// What names the run.
+    pub(super) run: Named,
     /// How it went over time; of the first repetition.
     pub(super) over_time: Option<OverTime>,
 }
@@ -55,6 +58,8 @@ pub(super) struct OverTime {
     /// Mean number of commands in the drive in each window of `step_ns`.
     pub(super) depth: Vec<f64>,
     pub(super) step_ns: u64,
+    /// What controllers and the elevator were doing.
+    pub(super) states: Vec<State>,
 }
 
 /// Windows of a run over time.
@@ -150,10 +155,12 @@ impl Plan {
             records,
             scenario: scenario.clone(),
             latency: meter.latency().clone(),
+            run: results.run.clone(),
             over_time: over_time.map(|(depth, latency)| OverTime {
                 latency: latency.clone(),
                 depth: depth.means(meter.end_ns()),
                 step_ns: depth.step_ns(),
+                states: results.states.clone(),
             }),
         }
     }

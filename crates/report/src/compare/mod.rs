@@ -5,6 +5,7 @@ use weir_measure::Latency;
 mod page;
 mod plots;
 mod rows;
+mod states;
 mod table;
 
 pub use page::compare_page;
@@ -96,6 +97,23 @@ pub struct ComparedOverTime {
     pub target_mbps: Vec<(f64, f64)>,
     /// Total bandwidth of all others, in MB/s.
     pub others_mbps: Vec<(f64, f64)>,
+    /// What controllers and the elevator were doing.
+    pub states: Vec<ComparedState>,
+}
+
+/// A number of a controller or elevator over time.
+#[derive(Debug, Clone, Default)]
+pub struct ComparedState {
+    /// What it is.
+    pub name: String,
+    /// Whose.
+    pub of: String,
+    /// Its unit; empty for numbers of things.
+    pub unit: String,
+    /// Drawn in the background: it is neither the target's nor the drive's.
+    pub quiet: bool,
+    /// Points (seconds, value).
+    pub points: Vec<(f64, f64)>,
 }
 
 impl ComparedDrive {

@@ -1,6 +1,6 @@
 //! A comparison as one self-contained page.
 
-use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
+use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows, states};
 use crate::html::{Block, Page, Section};
 use crate::number::duration;
 use crate::table::named;
@@ -97,6 +97,8 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
         if !plots.is_empty() {
             blocks.push(Block::Plots(plots, CAPTION.into()));
         }
+        let cells = drive.of(case);
+        blocks.extend(cells.filter_map(|cell| states::block(report, cell)));
     }
     Section {
         heading: drive.name.clone(),

@@ -10,6 +10,7 @@ use crate::host::{Ata, Command};
 use crate::parts::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
+use crate::states::States;
 use crate::timers::Timers;
 use crate::{Error, Policy, Scenario};
 use std::collections::VecDeque;
@@ -39,6 +40,8 @@ pub struct Run<'a> {
     idling: Idling,
     /// Commands in flight over time, if that is recorded.
     depth: Option<Level>,
+    /// What controllers and the elevator are doing over time, if that is recorded.
+    states: Option<States>,
     /// The time in which at least one command was in flight.
     busy: Occupancy,
     is_busy: bool,
@@ -144,6 +147,7 @@ impl<'a> Run<'a> {
             by_tag: Vec::new(),
             idling: Idling::default(),
             depth: None,
+            states: None,
             busy: Occupancy::new((Instant::ZERO + scenario.warm_up).as_nanos()),
             is_busy: false,
             flights: Flights::new(outstanding),
@@ -170,11 +174,13 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Records in the results every client's latency and the commands in flight over time, in windows of `step`.
+    /// Records in the results every client's latency and the commands in flight over time, in windows of `step`, and what controllers
+    /// and the elevator are doing at the first turn of each.
     #[must_use]
     pub fn followed(mut self, step: Span) -> Self {
         let start = Instant::ZERO + self.scenario.warm_up;
         let length = self.end.since(start).as_nanos();
+        self.states = Some(States::new(start, step));
         let step = step.as_nanos();
         self.depth = Some(Level::covering(start.as_nanos(), step, length));
         for guest in &mut self.guests {
@@ -289,6 +295,7 @@ impl<'a> Run<'a> {
             counters: self.layer.layer().counters(),
             unanswered,
             depth: self.depth,
+            states: self.states.map(States::into_all).unwrap_or_default(),
             busy_ns: self.busy.area(until.as_nanos()) as u64,
             turns: self.turns,
         }

@@ -212,6 +212,9 @@ impl Run<'_> {
         if let Some(depth) = &mut self.depth {
             depth.set(self.now.as_nanos(), self.drive.in_flight().into());
         }
+        if let Some(states) = &mut self.states {
+            states.look(self.now, layer, self.scenario, &self.by_slot);
+        }
     }
 
     /// A request leaves the elevator.

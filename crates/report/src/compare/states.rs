@@ -1,0 +1,112 @@
+//! What controllers and the elevator were doing over a run.
+
+use super::{CompareReport, ComparedCell, ComparedState};
+use crate::html::Block;
+use crate::number::figure;
+use crate::policy;
+use crate::svg::{Line, LineChart, Scale};
+use crate::table::named;
+
+/// So many of the others are drawn: more would hide each other, and make pages large.
+const OTHERS: usize = 5;
+
+/// The plots of one cell, shown on demand: one for each number that changes. Those that never do are said in a sentence.
+pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<Block> {
+    let over = cell.over_time.as_ref()?;
+    let (mut plots, mut still) = (Vec::new(), Vec::new());
+    let end = over.depth.last().map(|p| (0.0, p.0));
+    for name in names(&over.states) {
+        let states: Vec<&ComparedState> = over.states.iter().filter(|s| s.name == name).collect();
+        match constant(&states) {
+            Some(value) => {
+                still.push(
+                    format!("{name} {} {}", figure(value), states[0].unit)
+                        .trim_end()
+                        .to_owned(),
+                );
+            }
+            None => plots.push(chart(&cell.policy, name, &states, end)),
+        }
+    }
+    if plots.is_empty() {
+        return None;
+    }
+    let still = match &still[..] {
+        [] => String::new(),
+        all => format!(" Throughout the same: {}.", all.join(", ")),
+    };
+    let caption = format!(
+        "The first repetition, looked at two hundred times. In the foreground {} and the drive, thin lines are up to {OTHERS} others.{still}",
+        named(&report.target)
+    );
+    let line = format!("What {} was doing over time", cell.policy);
+    Some(Block::Details(line, vec![Block::Plots(plots, caption)]))
+}
+
+/// The names, in order of first occurrence.
+fn names(states: &[ComparedState]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for state in states {
+        if !names.contains(&state.name.as_str()) {
+            names.push(&state.name);
+        }
+    }
+    names
+}
+
+/// The value, if there is but one.
+fn constant(states: &[&ComparedState]) -> Option<f64> {
+    let mut values = states.iter().flat_map(|s| s.points.iter().map(|p| p.1));
+    let first = values.next()?;
+    values
+        .all(|value| (value - first).abs() < 1e-9)
+        .then_some(first)
+}
+
+fn chart(
+    policy: &str,
+    name: &str,
+    states: &[&ComparedState],
+    x_range: Option<(f64, f64)>,
+) -> String {
+    // Thin lines first, so that the others lie above them.
+    let (quiet, loud): (Vec<&ComparedState>, Vec<_>) = states.iter().partition(|s| s.quiet);
+    let lines = quiet
+        .into_iter()
+        .take(OTHERS)
+        .chain(loud)
+        .map(|state| Line {
+            name: state.of.clone(),
+            ink: policy::ink(policy),
+            quiet: state.quiet,
+            dash: 0,
+            points: gaps(&state.points, x_range),
+        });
+    let chart = LineChart {
+        title: format!("{policy}: {name}"),
+        description: format!("{name} of {} over time.", states[0].of),
+        x_name: "seconds".into(),
+        y_unit: states[0].unit.clone(),
+        scale: Scale::Linear,
+        x_range,
+        size: (520.0, 230.0),
+        lines: lines.collect(),
+        ..LineChart::default()
+    };
+    chart.html()
+}
+
+/// The points with a gap wherever there was nothing to say for a while.
+fn gaps(points: &[(f64, f64)], x_range: Option<(f64, f64)>) -> Vec<(f64, f64)> {
+    let long = x_range.map_or(f64::INFINITY, |(_, end)| end / 50.0);
+    let mut all: Vec<(f64, f64)> = Vec::with_capacity(points.len());
+    for &(at, value) in points {
+        if let Some(&(last, _)) = all.last()
+            && at - last > long
+        {
+            all.push((at, f64::NAN));
+        }
+        all.push((at, value));
+    }
+    all
+}

@@ -1,0 +1,181 @@
+//! What controllers and the elevator are doing over the course of a run.
+
+use crate::Scenario;
+use std::collections::BTreeMap;
+use weir_core::{GroupId, Instant, Layer, ROOT, Reading, Span, Subject, Unit, Wanted};
+use weir_measure::{SECOND_NS, State};
+
+/// Samples taken at the first turn of every so often.
+#[derive(Debug)]
+pub(crate) struct States {
+    start: Instant,
+    step: Span,
+    /// When the next is due.
+    due: Instant,
+    /// By name and subject, in this order.
+    all: BTreeMap<(&'static str, Subject), Readings>,
+}
+
+/// The same reading of the same subject over time.
+#[derive(Debug)]
+struct Readings {
+    whose: String,
+    unit: Unit,
+    /// Nanoseconds from the beginning of the measurement, and the value then.
+    points: Vec<(u64, i64)>,
+}
+
+impl States {
+    /// None yet; the first is due at `start`.
+    pub(crate) fn new(start: Instant, step: Span) -> Self {
+        Self {
+            start,
+            step,
+            due: start,
+            all: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a sample if one is due. `clients` has the client of each stream slot.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        layer: &Layer,
+        scenario: &Scenario,
+        clients: &[u32],
+    ) {
+        if now < self.due {
+            return;
+        }
+        let since = now.since(self.start).as_nanos();
+        let step = self.step.as_nanos();
+        self.due = self.start + Span::from_nanos((since / step + 1) * step);
+        layer.sample(Wanted::ALL, &mut |sample| {
+            sample.readings(&mut |reading| self.take(since, &reading, scenario, clients));
+        });
+    }
+
+    fn take(&mut self, since: u64, reading: &Reading, scenario: &Scenario, clients: &[u32]) {
+        let key = (reading.name, reading.of);
+        let state = self.all.entry(key).or_insert_with(|| Readings {
+            whose: whose(reading.of, scenario, clients),
+            unit: reading.unit,
+            points: Vec::new(),
+        });
+        match state.points.last_mut() {
+            // Several controllers may say the same of a group.
+            Some((at, value)) if *at == since => *value = value.saturating_add(reading.value),
+            _ => state.points.push((since, reading.value)),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn into_all(self) -> Vec<State> {
+        let all = self.all.into_iter();
+        all.map(|((name, _), readings)| {
+            let (unit, whole) = unit(readings.unit);
+            let points = readings.points.iter();
+            State {
+                state: name.into(),
+                of: readings.whose,
+                unit: unit.into(),
+                points: points
+                    .map(|(at, value)| (*at as f64 / SECOND_NS as f64, *value as f64 / whole))
+                    .collect(),
+            }
+        })
+        .collect()
+    }
+}
+
+/// In what a unit is told, and how many of it that is.
+fn unit(unit: Unit) -> (&'static str, f64) {
+    match unit {
+        Unit::Number => ("", 1.0),
+        Unit::Bytes => ("kB", 1e3),
+        Unit::Nanoseconds => ("ms", 1e6),
+        Unit::BasisPoints => ("%", 100.0),
+        Unit::Parts => ("", 65536.0),
+    }
+}
+
+/// The name of whom a reading is about.
+fn whose(subject: Subject, scenario: &Scenario, clients: &[u32]) -> String {
+    match subject {
+        Subject::Drive => "drive".into(),
+        Subject::Stream(stream) => {
+            let client = clients[stream.slot() as usize];
+            scenario.clients[client as usize].name.clone()
+        }
+        Subject::Group(group) => members(group, scenario),
+    }
+}
+
+/// The clients below a group: the first, and how many more there are.
+fn members(group: GroupId, scenario: &Scenario) -> String {
+    let is_below = |mut at: GroupId| loop {
+        if at == group {
+            return true;
+        }
+        let Some(index) = at.0.checked_sub(1) else {
+            return false;
+        };
+        at = scenario.groups[index as usize].parent;
+    };
+    let mut below = scenario.clients.iter().filter(|c| is_below(c.group));
+    match (below.next(), below.count()) {
+        _ if group == ROOT => "all".into(),
+        (None, _) => format!("group {}", group.0),
+        (Some(one), 0) => one.name.clone(),
+        (Some(first), more) => format!("{} and {more} more", first.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Policy, Run};
+    use weir_core::Span;
+
+    /// The states of a second of the demo's sixteen clients.
+    fn states(policy: &str) -> Vec<weir_measure::State> {
+        let scenario = crate::scenario::demo(Span::from_secs(1));
+        let policy = weir_config::policy::find(policy).expect("it comes with Weir");
+        let run = Run::new(&scenario, &policy, 0).expect("it can be played");
+        let run = run.followed(Span::from_millis(100));
+        run.run(|_| {}).expect("it can be played").states
+    }
+
+    #[test]
+    fn a_controllers_clock_and_weights_are_seen_once_in_every_window() {
+        let states = states("io.cost");
+        let of = |name: &'static str| states.iter().filter(move |s| s.state == name);
+        let vrate = of("vrate").next().expect("it has a clock");
+        assert_eq!((vrate.of.as_str(), vrate.unit.as_str()), ("drive", "%"));
+        assert_eq!(vrate.points.len(), 10, "{:?}", vrate.points);
+        let late = |(n, point): (usize, &(f64, f64))| point.0 - n as f64 / 10.0;
+        assert!(
+            vrate
+                .points
+                .iter()
+                .enumerate()
+                .map(late)
+                .all(|by| (0.0..0.1).contains(&by))
+        );
+        let weights: Vec<f64> = of("active weight").map(|s| s.points[5].1).collect();
+        assert!(
+            weights.len() == 16 && weights.iter().all(|w| (w - 100.0).abs() < 0.1),
+            "{weights:?}"
+        );
+    }
+
+    #[test]
+    fn looking_changes_nothing() {
+        let scenario = crate::scenario::demo(Span::from_secs(1));
+        let policy = Policy::contract();
+        let play = |run: Run<'_>| run.run(|_| {}).expect("it can be played");
+        let new = || Run::new(&scenario, &policy, 0).expect("it can be played");
+        let (seen, unseen) = (play(new().followed(Span::from_millis(1))), play(new()));
+        assert!(unseen.states.is_empty() && !seen.states.is_empty());
+        assert_eq!((seen.counters, seen.turns), (unseen.counters, unseen.turns));
+    }
+}
