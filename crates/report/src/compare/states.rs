@@ -13,21 +13,29 @@ const OTHERS: usize = 5;
 /// The plots of one cell, shown on demand: one for each number that changes. Those that never do are said in a sentence.
 pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<Block> {
     let over = cell.over_time.as_ref()?;
-    let (mut plots, mut still) = (Vec::new(), Vec::new());
-    let end = over.depth.last().map(|p| (0.0, p.0));
+    let (mut changing, mut still) = (Vec::new(), Vec::new());
     for name in names(&over.states) {
         let states: Vec<&ComparedState> = over.states.iter().filter(|s| s.name == name).collect();
         match constant(&states) {
             Some(value) => {
-                still.push(
-                    format!("{name} {} {}", figure(value), states[0].unit)
-                        .trim_end()
-                        .to_owned(),
-                );
+                let said = format!("{name} {} {}", figure(value), states[0].unit);
+                still.push(said.trim_end().to_owned());
             }
-            None => plots.push(chart(&cell.policy, name, &states, end)),
+            None => changing.push((name, states)),
         }
     }
+    let over = Over {
+        policy: &cell.policy,
+        x_range: over.depth.last().map(|p| (0.0, p.0)),
+        // As many as the page puts in a row.
+        size: match changing.len() {
+            1 | 2 | 4 => (520.0, 230.0),
+            _ => (340.0, 240.0),
+        },
+    };
+    let plots: Vec<String> = (changing.iter())
+        .map(|(name, states)| over.chart(name, states))
+        .collect();
     if plots.is_empty() {
         return None;
     }
@@ -63,37 +71,41 @@ fn constant(states: &[&ComparedState]) -> Option<f64> {
         .then_some(first)
 }
 
-fn chart(
-    policy: &str,
-    name: &str,
-    states: &[&ComparedState],
+/// What the plots of a cell have in common.
+struct Over<'a> {
+    policy: &'a str,
     x_range: Option<(f64, f64)>,
-) -> String {
-    // Thin lines first, so that the others lie above them.
-    let (quiet, loud): (Vec<&ComparedState>, Vec<_>) = states.iter().partition(|s| s.quiet);
-    let lines = quiet
-        .into_iter()
-        .take(OTHERS)
-        .chain(loud)
-        .map(|state| Line {
-            name: state.of.clone(),
-            ink: policy::ink(policy),
-            quiet: state.quiet,
-            dash: 0,
-            points: gaps(&state.points, x_range),
-        });
-    let chart = LineChart {
-        title: format!("{policy}: {name}"),
-        description: format!("{name} of {} over time.", states[0].of),
-        x_name: "seconds".into(),
-        y_unit: states[0].unit.clone(),
-        scale: Scale::Linear,
-        x_range,
-        size: (520.0, 230.0),
-        lines: lines.collect(),
-        ..LineChart::default()
-    };
-    chart.html()
+    size: (f64, f64),
+}
+
+impl Over<'_> {
+    fn chart(&self, name: &str, states: &[&ComparedState]) -> String {
+        // Thin lines first, so that the others lie above them.
+        let (quiet, loud): (Vec<&ComparedState>, Vec<_>) = states.iter().partition(|s| s.quiet);
+        let lines = quiet
+            .into_iter()
+            .take(OTHERS)
+            .chain(loud)
+            .map(|state| Line {
+                name: state.of.clone(),
+                ink: policy::ink(self.policy),
+                quiet: state.quiet,
+                dash: 0,
+                points: gaps(&state.points, self.x_range),
+            });
+        let chart = LineChart {
+            title: format!("{}: {name}", self.policy),
+            description: format!("{name} of {} over time.", states[0].of),
+            x_name: "seconds".into(),
+            y_unit: states[0].unit.clone(),
+            scale: Scale::Linear,
+            x_range: self.x_range,
+            size: self.size,
+            lines: lines.collect(),
+            ..LineChart::default()
+        };
+        chart.html()
+    }
 }
 
 /// The points with a gap wherever there was nothing to say for a while.
