@@ -195,7 +195,7 @@ pub(crate) const HOST: Shape = Shape {
             kind: Kind::Other("`\"linux\"` or a whole number, 1 to 65536"),
             default: Absent::Words("as many as there can be"),
             about: "Requests in the elevator and the drive together, for each hardware queue. `\"linux\"`: the queue's depth without an \
-                    elevator, with one twice that and at most 256.",
+                    elevator, with one of Linux twice that and at most 256, without bound under `contract`.",
             example: "\"linux\"",
         },
         Key {

@@ -163,6 +163,7 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "policies":
     "contract"
     "io.latency"
     "io.cost"
+    "max-limits"
 };
 
 /// Likewise, read.
