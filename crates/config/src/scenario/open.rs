@@ -25,6 +25,17 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "scenarios":
     "max"
     "latency"
     "latency-sporadic"
+    "no-control"
+    "max-limits"
+    "bfq-shares"
+    "complete"
+    "bandwidth-latency"
+    "equal-weights"
+    "throughput"
+    "fairness"
+    "iocost-weights"
+    "iocost-vrate"
+    "interleaved"
 };
 
 /// The names of the scenarios that come with Weir.
