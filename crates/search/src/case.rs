@@ -25,6 +25,8 @@ pub struct Case {
     pub groups: Vec<GroupSpec>,
     /// The clients, each with its own space.
     pub clients: Vec<Client>,
+    /// Where on the drive the space of each client begins; none: one behind the other.
+    pub places: Vec<u64>,
     /// Contracts that change.
     pub changes: Vec<Change>,
     /// The clients are the same except for their shares, and must get what these say.
@@ -157,15 +159,28 @@ impl Case {
             scenario.spaces.push(client.size);
             scenario.clients.push(client.spec(SpaceId(space)));
         }
+        scenario.places.clone_from(&self.places);
         scenario
     }
 
-    /// The case with these clients only. Groups and spaces stay the same; the clients behave as they do among all, except for the
-    /// order of their random numbers.
+    /// The case with these clients only. Groups and spaces stay the same, and each space stays where it is on the drive: a disk reads
+    /// its outer half faster, and goes farther between clients that are far apart. The clients behave as they do among all, except for
+    /// the order of their random numbers.
     pub fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let bases = self.untranslated().bases();
+        let kept = (0..self.clients.len()).filter(|&c| keep(c));
+        Self {
+            places: kept.map(|c| bases[c]).collect(),
+            ..self.retained(keep)
+        }
+    }
+
+    /// The case without the other clients, and with no gaps where their spaces were.
+    pub fn retained(&self, keep: impl Fn(usize) -> bool) -> Self {
         let clients = (0..self.clients.len()).filter(|&c| keep(c));
         Self {
             clients: clients.map(|c| self.clients[c]).collect(),
+            places: Vec::new(),
             ..self.clone()
         }
     }
@@ -193,6 +208,7 @@ impl Case {
         client.size = self.clients.iter().map(|c| c.size).sum();
         client.program = Program::random_reads(4096, 1);
         client.buffered = false;
+        case.places.clear();
         Some(case)
     }
 

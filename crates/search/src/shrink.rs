@@ -79,11 +79,11 @@ fn fewer(case: &Case, at: usize) -> Option<Case> {
         case.clients.len() * which / part,
         case.clients.len() * (which + 1) / part,
     );
-    Some(case.only(|c| !(from..to).contains(&c)))
+    Some(case.retained(|c| !(from..to).contains(&c)))
 }
 
 fn one_less(case: &Case, at: usize) -> Option<Case> {
-    (at < case.clients.len()).then(|| case.only(|c| c != at))
+    (at < case.clients.len()).then(|| case.retained(|c| c != at))
 }
 
 fn no_change(case: &Case, at: usize) -> Option<Case> {

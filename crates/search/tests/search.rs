@@ -91,6 +91,24 @@ fn a_text_that_is_no_case_says_why() {
     }
 }
 
+/// A disk reads its inner end at half the rate: what a client gets there is not to be compared with what it gets at the outer one.
+#[test]
+fn a_client_alone_is_where_it_is_among_all() {
+    let text = "case name=x seconds=2 drive=hitachi-hts72755 capacity=1GB/s,1GB/s,0; group; group; \
+                client group=1 size=128KiB space=400GiB; client group=2 size=128KiB space=40GiB";
+    let case: Case = text.parse().expect("a case");
+    let bytes = |case: &Case| {
+        let played = trial::play(case, &weir_sim::Policy::none(), false);
+        played.expect("it can be played").clients[0].bytes
+    };
+    let inner = |client| client == 1;
+    let there = bytes(&case.only(inner));
+    assert_eq!(bytes(&case.only(inner).only(|_| true)), there);
+    assert_eq!(bytes(&case.alone(1, 2)), there);
+    let moved = bytes(&case.retained(inner));
+    assert!(5 * there < 4 * moved, "{there} of {moved}");
+}
+
 /// A case that fails whatever the policies do: an impossible client.
 #[test]
 fn a_case_shrinks_to_what_fails() {

@@ -37,6 +37,7 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
         },
         groups: Vec::new(),
         clients: Vec::new(),
+        places: Vec::new(),
         changes: Vec::new(),
         clones,
     };

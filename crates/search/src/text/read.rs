@@ -164,6 +164,7 @@ impl<'a> Words<'a> {
             },
             groups: Vec::new(),
             clients: Vec::new(),
+            places: Vec::new(),
             changes: Vec::new(),
             clones: self.flag("clones"),
         })
