@@ -13,7 +13,9 @@ mod judge;
 mod leftovers;
 mod lists;
 mod log;
+mod modelled;
 mod output;
+mod plan;
 mod policies;
 mod progress;
 mod replay;
@@ -44,6 +46,8 @@ enum Command {
     Demo(demo::Options),
     /// Compare policies on drives, in virtual time: who waits for whom, for how long, and why
     Compare(compare::Options),
+    /// Say how many drives clients need under each policy, so that what they are promised is kept
+    Plan(plan::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
     /// Say everything that `serve` would refuse, without starting it
@@ -75,6 +79,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Demo(options) => demo::run(options),
         Command::Compare(options) => compare::run(options),
+        Command::Plan(options) => plan::run(options),
         Command::Serve(options) => serve::run(options),
         Command::Check(options) => check::run(options),
         Command::Replay(options) => replay::run(options),

@@ -11,13 +11,14 @@
 //! - [`Waits`] and [`Split`]: where requests spent their time;
 //! - [`Meter`]: all of these for one client;
 //! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
-//! - [`jain`], [`median`], [`ratio`]: figures over several clients or repetitions.
+//! - [`jain`], [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions.
 //!
 //! `docs/glossary.md` explains the words.
 
 mod course;
 mod figures;
 mod histogram;
+mod interval;
 mod jsonl;
 pub mod keys;
 mod meter;
@@ -31,6 +32,7 @@ mod waits;
 pub use course::{Course, Level, Spread};
 pub use figures::{jain, median, ratio};
 pub use histogram::Histogram;
+pub use interval::Interval;
 pub use jsonl::{ReadError, read_records, to_line, write_records};
 pub use meter::Meter;
 pub use occupancy::Occupancy;

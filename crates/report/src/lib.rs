@@ -3,7 +3,7 @@
 //! - [`Table`]: columns and rows, as text that fits a terminal or as HTML;
 //! - [`svg`]: lines over time, bars with error bars, stacked bars;
 //! - [`html`]: a page of text, cards, plots and tables that needs no other file;
-//! - [`demo`]: the demo's table and page; [`compare`]: a comparison's tables and page;
+//! - [`demo`]: the demo's table and page; [`compare`]: a comparison's tables and page; [`plan`]: how many drives clients need;
 //! - [`policy`]: the colour of a policy;
 //! - [`number`]: numbers as text, with a fixed number of digits.
 //!
@@ -13,6 +13,7 @@ pub mod compare;
 pub mod demo;
 pub mod html;
 pub mod number;
+pub mod plan;
 pub mod policy;
 pub mod svg;
 mod table;
@@ -22,4 +23,5 @@ pub use compare::{
     compare_table,
 };
 pub use demo::{BestFigure, DemoReport, Fate, PolicyResult, demo_page, demo_table, demo_table_all};
+pub use plan::{PlanReport, PlanRow, plan_page, plan_table};
 pub use table::{Column, NO_TERMINAL, Table, terminal_width, wrap};

@@ -1,7 +1,6 @@
 //! `weir compare`: policies beside each other, on drives and in cases, in virtual time.
 
 mod asked;
-mod drive;
 mod pooled;
 mod report;
 mod why;
@@ -10,13 +9,13 @@ mod work;
 use crate::failure::Failure;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
+use crate::modelled::Drive;
 use crate::output::{self, Draft, Output};
 use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
 use crate::whole;
 use clap::Args;
-use drive::Drive;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_config::scenario::Script;

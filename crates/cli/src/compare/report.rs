@@ -1,11 +1,11 @@
 //! From what was measured to what is shown.
 
 use super::asked;
-use super::drive::Drive;
 use super::pooled::{Pooled, Split};
 use super::why::{self, Beside};
 use super::work::{Cell, Outcome, OverTime, Plan};
 use crate::failure::Failure;
+use crate::modelled::Drive;
 use crate::policies::is_none;
 use weir_measure::{Record, State, TOTAL};
 use weir_report::number::figure;

@@ -1,8 +1,8 @@
 //! The runs of a comparison, over several threads.
 
-use super::drive::Drive;
 use crate::check;
 use crate::failure::Failure;
+use crate::modelled::Drive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;

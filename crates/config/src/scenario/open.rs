@@ -36,6 +36,7 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "scenarios":
     "iocost-weights"
     "iocost-vrate"
     "interleaved"
+    "services"
 };
 
 /// The names of the scenarios that come with Weir.

@@ -1,4 +1,4 @@
-//! A drive that is compared on, and what it can do.
+//! A modelled drive that something is played on, and what it can do.
 
 use crate::drive;
 use crate::drives;
@@ -9,20 +9,20 @@ use weir_sim::Alone;
 
 /// A drive.
 #[derive(Debug)]
-pub(super) struct Drive {
+pub(crate) struct Drive {
     /// Its name in results.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What it is, in a line.
-    pub(super) about: String,
+    pub(crate) about: String,
     /// The model.
-    pub(super) config: weir_drive::Config,
+    pub(crate) config: weir_drive::Config,
     capacity: OnceLock<Option<Capacity>>,
     alone: Mutex<Vec<(usize, Vec<Option<Alone>>)>>,
 }
 
 impl Drive {
     /// A drive by name or by its profile's file.
-    pub(super) fn find(name: &str) -> Result<Self, Failure> {
+    pub(crate) fn find(name: &str) -> Result<Self, Failure> {
         let profile = drives::find(name)?;
         Ok(Self {
             about: profile.summary().to_owned(),
@@ -34,20 +34,20 @@ impl Drive {
     }
 
     /// Bytes a second that one client reads in sequence.
-    pub(super) fn peak(&self) -> Result<u64, Failure> {
+    pub(crate) fn peak(&self) -> Result<u64, Failure> {
         drive::peak(&self.config)
     }
 
     /// What it can do, as far as contracts count with it; measured once.
     ///
     /// `None`: it has no bound, so that nothing can be promised of it.
-    pub(super) fn capacity(&self) -> Option<Capacity> {
+    pub(crate) fn capacity(&self) -> Option<Capacity> {
         let measured = || drive::capacity(&self.config).ok();
         *self.capacity.get_or_init(measured)
     }
 
     /// What each client of a case gets with the drive to itself, where something is promised to it; played once.
-    pub(super) fn alone(
+    pub(crate) fn alone(
         &self,
         case: usize,
         scenario: &weir_sim::Scenario,

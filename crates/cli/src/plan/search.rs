@@ -1,0 +1,192 @@
+//! The least number of drives that keeps all promises.
+
+use super::fleet::{Fleet, Load};
+use crate::failure::Failure;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use weir_config::Policy;
+use weir_measure::{PromiseSeconds, Record, TOTAL};
+use weir_sim::{Error, Run};
+
+/// What is searched for.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) fleet: &'a Fleet<'a>,
+    pub(super) policies: &'a [Policy],
+    pub(super) repetitions: u32,
+    /// Of a hundred seconds so many are to be kept.
+    pub(super) keep: u32,
+}
+
+/// Clients on drives, with all promises kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packed {
+    pub(super) drives: usize,
+    /// What all clients get together.
+    pub(super) total_mbps: f64,
+    /// What a client gets while it is active, mean of all.
+    pub(super) average_mbps: f64,
+}
+
+/// `None`: the promises are not kept even with a drive for each client.
+pub(super) type Found = Option<Packed>;
+
+/// Searches for every policy in every repetition, `jobs` at a time, and tells `done` how many are done. In the order of policies, and
+/// within one of repetitions; before them what a drive for each client comes to.
+pub(super) fn all(
+    asked: &Asked<'_>,
+    jobs: usize,
+    mut done: impl FnMut(usize),
+) -> Result<Vec<Found>, Failure> {
+    let each = asked.repetitions as usize;
+    let total = (asked.policies.len() + 1) * each;
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let found: Mutex<Vec<Option<Result<Found, Failure>>>> =
+        Mutex::new((0..total).map(|_| None).collect());
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..jobs.min(total) {
+            let sender = sender.clone();
+            let (found, next, failed) = (&found, &next, &failed);
+            scope.spawn(move || {
+                while !failed.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= total {
+                        return;
+                    }
+                    let one = one(asked, number / each, (number % each) as u32);
+                    failed.fetch_or(one.is_err(), Ordering::Relaxed);
+                    let mut all = found.lock().expect("no search panics while it writes this");
+                    all[number] = Some(one);
+                    // The receiver is there until all senders are gone.
+                    let _ = sender.send(());
+                }
+            });
+        }
+        drop(sender);
+        for (count, ()) in (1..).zip(receiver) {
+            done(count);
+        }
+    });
+    let found = found
+        .into_inner()
+        .expect("no search panics while it writes this");
+    found.into_iter().flatten().collect()
+}
+
+/// One search: 0 is a drive for each client, and then policies in order.
+fn one(asked: &Asked<'_>, which: usize, repetition: u32) -> Result<Found, Failure> {
+    let clients = asked.fleet.clients();
+    let Some(policy) = which.checked_sub(1).map(|at| &asked.policies[at]) else {
+        let load = asked.fleet.load(&Policy::none(), repetition)?;
+        return pack(asked, &load, clients, repetition);
+    };
+    let load = asked.fleet.load(policy, repetition)?;
+    least(clients, |drives| pack(asked, &load, drives, repetition))
+}
+
+/// The result for the least number of drives for which there is one, if it is there for all larger numbers: by doubling and halving.
+fn least<T, E>(
+    most: usize,
+    mut pack: impl FnMut(usize) -> Result<Option<T>, E>,
+) -> Result<Option<T>, E> {
+    let (mut below, mut drives) = (0, 1);
+    let mut best = loop {
+        if let Some(packed) = pack(drives)? {
+            break packed;
+        }
+        if drives == most {
+            return Ok(None);
+        }
+        below = drives;
+        drives = (drives * 2).min(most);
+    };
+    while drives - below > 1 {
+        let middle = below + (drives - below) / 2;
+        match pack(middle)? {
+            Some(packed) => (best, drives) = (packed, middle),
+            None => below = middle,
+        }
+    }
+    Ok(Some(best))
+}
+
+/// What clients get that are dealt out in turn to so many drives; `None` if a promise is not kept, or is refused.
+fn pack(asked: &Asked<'_>, load: &Load, drives: usize, repetition: u32) -> Result<Found, Failure> {
+    let clients = asked.fleet.clients();
+    let (mut total, mut average) = (0.0, 0.0);
+    for drive in 0..drives {
+        let members: Vec<usize> = (drive..clients).step_by(drives).collect();
+        let part = load.part(&members);
+        let run = match Run::new(
+            &part,
+            load.policy(),
+            repetition.wrapping_mul(4096) + drive as u32,
+        ) {
+            Err(Error::Refused(_)) => return Ok(None),
+            other => other.map_err(Failure::run)?,
+        };
+        let results = run.run(|_| {}).map_err(Failure::run)?;
+        for (at, record) in results
+            .records(&asked.fleet.alone(&members))
+            .iter()
+            .enumerate()
+        {
+            if record.client == TOTAL {
+                total += record.throughput_mbps;
+                continue;
+            }
+            if !is_kept(record, asked.keep) {
+                return Ok(None);
+            }
+            let activity = part.clients[at].program.activity;
+            let active = activity.map_or(1.0, |a| {
+                let (on, off) = (a.on.as_nanos() as f64, a.off.as_nanos() as f64);
+                on / (on + off)
+            });
+            average += record.throughput_mbps / active;
+        }
+    }
+    Ok(Some(Packed {
+        drives,
+        total_mbps: total,
+        average_mbps: average / clients as f64,
+    }))
+}
+
+/// Whether so many of a hundred seconds were kept in which the promise applied.
+fn is_kept(record: &Record, keep: u32) -> bool {
+    record
+        .promise_seconds
+        .as_ref()
+        .is_none_or(|s: &PromiseSeconds| {
+            let applied = s.kept + s.short;
+            s.kept * 100 >= applied * u64::from(keep)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_number_is_found_wherever_it_is() {
+        for most in 1..40 {
+            for needed in 1..=most + 1 {
+                let mut asked = Vec::new();
+                let found: Result<_, ()> = least(most, |drives| {
+                    asked.push(drives);
+                    Ok((drives >= needed).then_some(drives))
+                });
+                assert_eq!(
+                    found,
+                    Ok((needed <= most).then_some(needed)),
+                    "{needed} of {most}"
+                );
+                assert!(asked.len() <= 12, "{asked:?}");
+            }
+        }
+    }
+}
