@@ -42,6 +42,27 @@ pub(crate) fn find(word: &str) -> Result<Script, Failure> {
     Ok(script)
 }
 
+/// The cases of a scenario to play if these are asked for: all if none is; one without a name where it has none.
+///
+/// # Errors
+/// It does not have one of them.
+pub(crate) fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<String>>, Failure> {
+    let all = script.cases();
+    if let Some(unknown) = asked.iter().find(|c| !all.contains(c)) {
+        let name = script.name();
+        let there = match all {
+            [] => "has no cases".to_owned(),
+            all => format!("has the cases {}", all.join(", ")),
+        };
+        return Err(Failure::Usage(format!("--case {unknown}: {name} {there}")));
+    }
+    let chosen = if asked.is_empty() { all } else { asked };
+    Ok(match chosen {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    })
+}
+
 fn unknown(unknown: &scenario::Unknown) -> Failure {
     let near = if unknown.nearest.is_some() { "" } else { ";" };
     Failure::Usage(format!(

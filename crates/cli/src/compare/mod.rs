@@ -18,7 +18,6 @@ use crate::whole;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_config::scenario::Script;
 use weir_measure::to_line;
 use weir_report::{compare_page, compare_table};
 use work::{Cell, Outcome, Plan};
@@ -126,7 +125,7 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
         [] => script.drives().to_vec(),
         some => unique(some),
     };
-    let cases = cases(&script, &unique(&options.cases))?;
+    let cases = scenario::cases(&script, &unique(&options.cases))?;
     let policies = match &options.policies[..] {
         [] => policies::all(script.policies())?,
         some => policies::all(some)?,
@@ -147,24 +146,6 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
         policies,
         seconds: options.seconds,
         audit: options.audit,
-    })
-}
-
-/// The cases to play if these are asked for.
-fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<String>>, Failure> {
-    let all = script.cases();
-    if let Some(unknown) = asked.iter().find(|c| !all.contains(c)) {
-        let name = script.name();
-        let there = match all {
-            [] => "has no cases".to_owned(),
-            all => format!("has the cases {}", all.join(", ")),
-        };
-        return Err(Failure::Usage(format!("--case {unknown}: {name} {there}")));
-    }
-    let chosen = if asked.is_empty() { all } else { asked };
-    Ok(match chosen {
-        [] => vec![None],
-        some => some.iter().cloned().map(Some).collect(),
     })
 }
 

@@ -15,7 +15,7 @@ use weir_sim::{Alone, Scenario};
 pub(super) struct Fleet<'a> {
     script: &'a Script,
     drive: &'a Drive,
-    case: Option<&'a str>,
+    case: Option<String>,
     seconds: Option<u32>,
     clients: usize,
     /// What each would get with a drive to itself.
@@ -31,26 +31,17 @@ pub(super) struct Load {
 }
 
 impl<'a> Fleet<'a> {
-    /// The clients of a scenario's case: its first, unless one is named.
+    /// The clients of a scenario's case.
     pub(super) fn new(
         script: &'a Script,
         drive: &'a Drive,
-        case: Option<&'a str>,
+        case: Option<String>,
         seconds: Option<u32>,
     ) -> Result<Self, Failure> {
-        let cases = script.cases();
-        if let Some(unknown) = case.filter(|c| !cases.iter().any(|known| known == c)) {
-            let there = match cases {
-                [] => "has no cases".to_owned(),
-                all => format!("has the cases {}", all.join(", ")),
-            };
-            let reason = format!("--case {unknown}: {} {there}", script.name());
-            return Err(Failure::Usage(reason));
-        }
         let mut fleet = Self {
             script,
             drive,
-            case: case.or_else(|| cases.first().map(String::as_str)),
+            case,
             seconds,
             clients: 0,
             alone: Vec::new(),
@@ -105,7 +96,7 @@ impl<'a> Fleet<'a> {
         let choice = Choice {
             drive: &self.drive.config,
             capacity: self.drive.capacity(),
-            case: self.case,
+            case: self.case.as_deref(),
             policy: &policy.name,
             seconds: self.seconds,
         };

@@ -66,7 +66,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         [] => policies::all(script.policies())?,
         some => policies::all(some)?,
     };
-    let fleet = Fleet::new(&script, &drive, options.case.as_deref(), options.seconds)?;
+    let asked: Vec<String> = options.case.iter().cloned().collect();
+    let case = scenario::cases(&script, &asked)?.swap_remove(0);
+    let fleet = Fleet::new(&script, &drive, case, options.seconds)?;
     let leftovers = Leftovers::watch()?;
     let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
     let page = page.transpose()?;
