@@ -8,7 +8,7 @@ use weir_core::{
     Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId,
     Instant, Knobs, Layer, Limits, Listener, Mask, Max, Op, Outcome, Output, Priority,
     PriorityClass, Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
-    elevator,
+    elevator, merge,
 };
 use weir_random::Rng;
 
@@ -27,8 +27,28 @@ pub(crate) enum Kind {
     Files,
 }
 
+/// A policy.
+#[derive(Clone)]
+pub(crate) struct Policy {
+    pub(crate) elevator: elevator::Config,
+    pub(crate) controllers: control::Config,
+    pub(crate) merge: merge::Config,
+}
+
+impl Policy {
+    pub(crate) fn of(elevator: elevator::Config) -> Self {
+        Self {
+            elevator,
+            controllers: control::Config::default(),
+            merge: merge::Config::OFF,
+        }
+    }
+}
+
 struct Churn {
     kind: Kind,
+    /// Some requests are a file system's metadata, which `io.cost` does not hold.
+    metadata: bool,
     /// Where the next part of each file is.
     files: [u64; 3],
     rng: Rng,
@@ -44,8 +64,8 @@ struct Churn {
 }
 
 /// A line for every hundred steps: a digest of all that the layer said in them, and how things stand.
-pub(crate) fn of(name: &str, elevator: elevator::Config, kind: Kind) -> String {
-    let mut churn = Churn::new(elevator, kind);
+pub(crate) fn of(name: &str, policy: Policy, kind: Kind) -> String {
+    let mut churn = Churn::new(policy, kind);
     let mut text = format!(
         "{name}\n\n  us      digest    accepted rejected dispatched   done  stray clamped\n"
     );
@@ -72,7 +92,7 @@ pub(crate) fn of(name: &str, elevator: elevator::Config, kind: Kind) -> String {
 }
 
 impl Churn {
-    fn new(elevator: elevator::Config, kind: Kind) -> Self {
+    fn new(policy: Policy, kind: Kind) -> Self {
         let limits = Limits {
             requests: 60,
             streams: 8,
@@ -90,13 +110,12 @@ impl Churn {
             rotational: kind == Kind::Files,
             capacity: Some(capacity(500_000_000)),
         };
-        let controllers = control::Config::default();
         let config = Config {
             limits,
             drive,
-            controllers,
-            merge: weir_core::merge::Config::OFF,
-            elevator,
+            controllers: policy.controllers,
+            merge: policy.merge,
+            elevator: policy.elevator,
         };
         let mut layer = Layer::new(config).unwrap();
         let edits = [
@@ -109,6 +128,7 @@ impl Churn {
         layer.change(Instant::ZERO, &edits).unwrap();
         Self {
             kind,
+            metadata: policy.controllers.cost.is_some(),
             files: [0, 256 << 20, 512 << 20],
             rng: Rng::new(7),
             layer,
@@ -220,6 +240,7 @@ impl Churn {
             flags: match self.below(6) {
                 0 => Flags::SYNC,
                 1 => Flags::FUA,
+                2 if self.metadata => Flags::META,
                 _ => Flags::NONE,
             },
             offset,

@@ -13,6 +13,7 @@ mod scenes;
 use std::path::Path;
 
 use weir_core::elevator::KINDS;
+use weir_core::{control, merge};
 
 /// Compares what was decided with its table.
 fn check(name: &str, found: &str) {
@@ -84,7 +85,38 @@ fn churn() {
     for elevator in KINDS {
         for (behind, kind) in [("", churn::Kind::Anywhere), ("-files", churn::Kind::Files)] {
             let name = format!("churn-{}{behind}", elevator.name);
-            check(&name, &churn::of(&name, (elevator.default)(), kind));
+            let policy = churn::Policy::of((elevator.default)());
+            check(&name, &churn::of(&name, policy, kind));
+        }
+    }
+}
+
+/// The same where the drive's time is divided, and where neighbours become one command.
+#[test]
+fn churn_under_cost_and_merging() {
+    let files = [("", churn::Kind::Anywhere), ("-files", churn::Kind::Files)];
+    for elevator in KINDS.iter().filter(|e| ["none", "bfq"].contains(&e.name)) {
+        let plain = churn::Policy::of((elevator.default)());
+        let cost = churn::Policy {
+            controllers: control::Config {
+                cost: Some(scenes::SCARCE),
+                ..plain.controllers
+            },
+            ..plain.clone()
+        };
+        let merging = churn::Policy {
+            merge: merge::Config::LINUX,
+            ..plain
+        };
+        let both = churn::Policy {
+            merge: merging.merge,
+            ..cost.clone()
+        };
+        for (words, policy) in [("-cost", cost), ("-merge", merging), ("-cost-merge", both)] {
+            for (behind, kind) in files {
+                let name = format!("churn-{}{words}{behind}", elevator.name);
+                check(&name, &churn::of(&name, policy.clone(), kind));
+            }
         }
     }
 }

@@ -308,6 +308,24 @@ pub(crate) fn mq_deadline_disk() -> Scene {
     }
 }
 
+/// `io.cost` for a drive that can do little, and is to answer soon.
+pub(crate) const SCARCE: cost::Config = cost::Config {
+    qos: cost::Control::User,
+    rpct: 8_000,
+    rlat: Span::from_millis(3),
+    wpct: 9_000,
+    wlat: Span::from_millis(4),
+    min: 4_000,
+    max: 25_000,
+    model: cost::Control::User,
+    rbps: 100_000_000,
+    rseqiops: 4_000,
+    rrandiops: 1_500,
+    wbps: 50_000_000,
+    wseqiops: 3_000,
+    wrandiops: 1_000,
+};
+
 pub(crate) fn cost_shares() -> Scene {
     let model = cost::Config {
         qos: cost::Control::User,
