@@ -165,3 +165,82 @@ pub fn promised(server: &Server, drive: &Drive) -> Option<Promised> {
     let edits = written_edits(server, &plan);
     layer.change(Instant::ZERO, &edits).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile;
+
+    /// What the drive itself does says which lengths come to a promise, and those just below do not.
+    #[test]
+    fn a_modelled_drive_is_asked_how_long_requests_must_be() {
+        let disk = profile::find("hitachi-hts72755").unwrap().drive;
+        for op in [Op::Read, Op::Write] {
+            let requests = disk.at_random(op, SMALL as u32).unwrap();
+            let kind = Kind {
+                name: "requests",
+                op,
+                requests,
+                rate: 100_000_000,
+            };
+            let mut lengths = Vec::new();
+            for (bytes, iops) in [
+                (2_000_000, 0),
+                (2_000_000, requests / 4),
+                (2_000_000, requests / 2),
+                (5_000_000, 0),
+                (5_000_000, requests / 3),
+            ] {
+                let promised = Promised {
+                    bytes,
+                    iops,
+                    millionths: 0,
+                };
+                let length = kept_from_on(&disk, promised, kind).unwrap();
+                let left = (requests - iops) as f64 / requests as f64;
+                let comes_to = |length: u64| {
+                    disk.at_random(op, length as u32).unwrap() as f64 * length as f64 * left
+                };
+                assert_eq!(length % SMALL, 0);
+                assert!(
+                    comes_to(length) >= bytes as f64,
+                    "{op:?} {promised:?} {length}"
+                );
+                let least = kept_from(promised, kind).unwrap();
+                // It grows by a sixteenth at a time.
+                let before = length - (length / 17).next_multiple_of(SMALL);
+                assert!(
+                    length == least || comes_to(before - SMALL) < bytes as f64,
+                    "{op:?} {promised:?} {length}"
+                );
+                lengths.push(length);
+            }
+            assert!(lengths[..3].is_sorted_by(|a, b| a < b), "{lengths:?}");
+            assert!(lengths[3..].is_sorted_by(|a, b| a < b), "{lengths:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_promised_beside_leaves_less_time() {
+        let kind = Kind {
+            name: "requests",
+            op: Op::Read,
+            requests: 100,
+            rate: 409_600_000,
+        };
+        let of = |bytes, iops| Promised {
+            bytes,
+            iops,
+            millionths: 0,
+        };
+        // A request takes 9.99 ms and 10 us for each 4 KiB, in what the bytes at their own rate leave of a second.
+        assert_eq!(kept_from(of(400_000, 0), kind), Some(SMALL));
+        assert_eq!(kept_from(of(41_000_000, 0), kind), Some(112 * SMALL));
+        assert_eq!(kept_from(of(41_000_000, 50), kind), Some(251 * SMALL));
+        assert_eq!(kept_from(of(41_000_000, 90), kind), None);
+        assert_eq!(kept_from(of(409_600_000, 0), kind), None);
+        assert_eq!(kept_to(of(0, 60), kind), 667 * SMALL);
+        assert_eq!(kept_to(of(41_000_000, 60), kind), 500 * SMALL);
+        assert_eq!(kept_to(of(0, 200), kind), SMALL);
+    }
+}

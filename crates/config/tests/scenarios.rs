@@ -201,6 +201,50 @@ fn a_job_file_is_one_client_a_job() {
     assert_eq!(interval.as_nanos(), 400_000);
 }
 
+/// Times and counts of the clients of a job file, in Weir's units.
+#[test]
+fn jobs_come_out_in_weirs_units() {
+    let text = "[global]\ndirect=1\nsize=1m\nruntime=5\n\
+                [hourly]\nrw=randread\nbs=4k\nrate=1\n\
+                [slow]\nbs=8k\nrate=1k\n\
+                [counted]\nbs=4k\nrate_iops=3\n\
+                [poisson]\nbs=64k\nrate_iops=50\nrate_process=poisson\nnumber_ios=5\n\
+                [thinks]\nbs=64k\nthinktime=70\nnumber_ios=500\n\
+                [whole]\nbs=300k\n\
+                [timed]\nbs=300k\ntime_based\n\
+                [idle]\nbs=1m\nprioclass=3\n\
+                [first]\nbs=1m\nprioclass=1\nprio=1\n\
+                [plain]\nbs=1m\nprioclass=2\n";
+    let script = scenario::parse(text, "a.fio").unwrap_or_else(|p| panic!("{p:#?}"));
+    let mut all = String::new();
+    for client in built(&script, None, "none").clients {
+        let program = &client.program;
+        let name = &client.name;
+        let (arrival, requests) = (program.arrival, program.requests);
+        let priority = client.priority;
+        writeln!(
+            all,
+            "{name} {arrival:?} {requests:?} {:?} {}",
+            priority.class, priority.level
+        )
+        .unwrap();
+    }
+    // An hour at most between two; a size is as many requests as are wholly in it.
+    assert_eq!(
+        all,
+        "hourly Even { interval: 3600000000000ns } Some(256) BestEffort 4\n\
+         slow Even { interval: 8000000000ns } Some(128) BestEffort 4\n\
+         counted Even { interval: 333333333ns } Some(256) BestEffort 4\n\
+         poisson Poisson { interval: 20000000ns } Some(5) BestEffort 4\n\
+         thinks Closed { think: 70000ns } Some(16) BestEffort 4\n\
+         whole Closed { think: 0ns } Some(3) BestEffort 4\n\
+         timed Closed { think: 0ns } None BestEffort 4\n\
+         idle Closed { think: 0ns } Some(1) Idle 4\n\
+         first Closed { think: 0ns } Some(1) Realtime 1\n\
+         plain Closed { think: 0ns } Some(1) BestEffort 4\n"
+    );
+}
+
 fn answer(text: &str, ending: &str) -> String {
     let path = format!("a.{ending}");
     let read = scenario::parse(text, &path);

@@ -240,3 +240,27 @@ fn traces_are_of_requests_that_merge() {
         assert_eq!(most == Some(1), alone, "{name}");
     }
 }
+
+/// A request that waits for a tag is the last of its batch, as one in the plug is.
+#[test]
+fn what_waits_for_a_tag_is_joined_by_those_behind_it() {
+    for (elevator, one_by_one) in [("none", false), ("bfq", false), ("bfq", true)] {
+        // One tag and one request in the elevator.
+        let mut replay = Replay::new(&format!("{elevator} R 4096 1 1 0 1"));
+        if one_by_one {
+            for place in [100, 200, 201] {
+                replay.line(&format!("0 s0 {place}"));
+            }
+        } else {
+            replay.line("0 s0 100 200 201");
+        }
+        for _ in 0..3 {
+            replay.line("0 r");
+            replay.line("10 c");
+        }
+        let joined = [(100, 1), (200, 2)];
+        let apart = [(100, 1), (200, 1), (201, 1)];
+        let expected: &[Command] = if one_by_one { &apart } else { &joined };
+        assert_eq!(replay.ours, expected, "{elevator}");
+    }
+}

@@ -55,6 +55,9 @@ tables! {
     latency_target
     latency_delays
     cost_shares
+    cost_donation
+    cost_rises
+    cost_falls
     bfq_disk_mix
     bfq_disk_thinkers
     bfq_disk_interleaved
@@ -78,6 +81,8 @@ tables! {
     contract_disk_promises
     contract_disk_late
     contract_tenants
+    contract_unbounded
+    contract_disk_hopeless
 }
 
 #[test]

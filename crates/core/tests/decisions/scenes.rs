@@ -380,6 +380,173 @@ pub(crate) fn cost_shares() -> Scene {
     }
 }
 
+/// Groups at several levels, of which some use less than their part, and one pauses.
+pub(crate) fn cost_donation() -> Scene {
+    let weights = cost::Config {
+        rpct: 0,
+        wpct: 0,
+        min: 10_000,
+        max: 10_000,
+        ..SCARCE
+    };
+    Scene {
+        drive: Kind::SlowFlash,
+        controllers: control::Config {
+            cost: Some(weights),
+            ..control::Config::default()
+        },
+        groups: vec![
+            group(1, share(500)),
+            (2, G1, share(100), Span::ZERO),
+            (3, G1, share(300), Span::ZERO),
+            group(4, share(200)),
+            (5, G4, share(10_000), Span::ZERO),
+            group(6, share(100)),
+        ],
+        clients: vec![
+            Client {
+                think: 7_000,
+                ..RANDOM.of(G2, 0)
+            },
+            Client {
+                think: 20_000,
+                until: 900,
+                ..READER.of(G3, 1)
+            },
+            Client {
+                depth: 4,
+                ..RANDOM.of(GroupId(5), 2)
+            },
+            Client {
+                depth: 4,
+                length: 32 << 10,
+                from: 300,
+                ..WRITER.of(GroupId(6), 3)
+            },
+            // It needs more than before.
+            Client {
+                depth: 2,
+                from: 600,
+                until: 1_100,
+                ..RANDOM.of(G2, 4)
+            },
+        ],
+        millis: 1_500,
+        ..scene(
+            "cost-donation",
+            "none with io.cost: a and b need little of theirs, which c and d have, until e asks beside a and when b has gone",
+            elevator::Config::None,
+        )
+    }
+}
+
+/// A drive that begins outside the bounds of vrate.
+fn cost_bounds(name: &'static str, says: &'static str, min: u32, max: u32) -> Scene {
+    Scene {
+        controllers: control::Config {
+            cost: Some(cost::Config { min, max, ..SCARCE }),
+            ..control::Config::default()
+        },
+        groups: vec![group(1, share(100)), group(2, share(300))],
+        clients: vec![
+            Client {
+                depth: 4,
+                ..RANDOM.of(G1, 0)
+            },
+            Client {
+                depth: 4,
+                until: 400,
+                ..RANDOM.of(G2, 1)
+            },
+        ],
+        millis: 600,
+        ..scene(name, says, elevator::Config::None)
+    }
+}
+
+pub(crate) fn cost_rises() -> Scene {
+    cost_bounds(
+        "cost-rises",
+        "none with io.cost: vrate is to be 150 % at least, and comes there by 4 % in a period",
+        15_000,
+        20_000,
+    )
+}
+
+pub(crate) fn cost_falls() -> Scene {
+    cost_bounds(
+        "cost-falls",
+        "none with io.cost: vrate is to be 60 % at most, and comes there by 4 % in a period",
+        3_000,
+        6_000,
+    )
+}
+
+pub(crate) fn contract_unbounded() -> Scene {
+    let config = contract::Config {
+        bound_in_flight: false,
+        ..contract::Config::default()
+    };
+    Scene {
+        elevator: elevator::Config::Contract(config),
+        groups: vec![
+            group(1, min(20_000_000)),
+            group(2, min(5_000_000)),
+            group(3, FREE),
+        ],
+        clients: vec![
+            RANDOM.of(G1, 0),
+            Client {
+                op: Op::Write,
+                flush_every: 2,
+                ..RANDOM.of(G2, 1)
+            },
+            Client {
+                flush_every: 7,
+                ..WRITER.of(G3, 2)
+            },
+            Client {
+                depth: 8,
+                ..READER.of(G3, 3)
+            },
+        ],
+        millis: 400,
+        ..contract(
+            "contract on flash, what others have in flight not bounded: a and b, who syncs, are promised what they do not get",
+            "contract-unbounded",
+        )
+    }
+}
+
+pub(crate) fn contract_disk_hopeless() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(Some(60_000_000)),
+        groups: vec![group(1, min(40_000_000)), group(2, FREE), group(3, FREE)],
+        clients: vec![
+            Client {
+                length: 64 << 10,
+                ..RANDOM.of(G1, 0)
+            },
+            Client {
+                depth: 4,
+                ..READER.of(G2, 5)
+            },
+            Client {
+                depth: 8,
+                length: 64 << 10,
+                from: 700,
+                ..WRITER.of(G3, 10)
+            },
+        ],
+        millis: 2_000,
+        ..contract(
+            "contract on a disk: a reads at random and cannot have the 40 MB/s it is promised; b and c get a slice after 300 ms",
+            "contract-disk-hopeless",
+        )
+    }
+}
+
 pub(crate) fn bfq_disk_mix() -> Scene {
     let idle = Priority {
         class: PriorityClass::Idle,

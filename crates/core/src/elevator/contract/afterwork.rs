@@ -128,4 +128,62 @@ mod tests {
         work.sent(at(10), 5_000_000);
         assert_eq!(work.left(at(10), 0), 5_000_000);
     }
+
+    /// How many 16ths of what it costs a write is taken to leave.
+    fn factor(work: &Afterwork) -> u64 {
+        let mut work = *work;
+        work.until = Instant::ZERO;
+        work.sent(Instant::ZERO, 1_600_000);
+        work.left(Instant::ZERO, 0) / 100_000
+    }
+
+    #[test]
+    fn a_drive_that_hides_work_is_taken_to_hide_twice_as_much_until_it_does_so_no_longer() {
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        let mut work = Afterwork::new();
+        work.hides(at(100));
+        assert_eq!(factor(&work), 0, "nothing was written");
+        work.sent(at(100), 1);
+        work.hides(at(2_100));
+        assert_eq!(factor(&work), 0, "what was written is too long ago");
+        work.sent(at(2_100), 1);
+        // Once in 50 ms.
+        let grown = [2_100, 2_149, 2_150, 2_200].map(|ms| {
+            work.hides(at(ms));
+            factor(&work)
+        });
+        assert_eq!(grown, [16, 16, 32, 64]);
+        // By an eighth a second.
+        let fallen = [3_199, 3_200, 4_199, 4_200, 5_200].map(|ms| {
+            work.settle(at(ms), false);
+            factor(&work)
+        });
+        assert_eq!(fallen, [64, 56, 56, 49, 42]);
+        for s in 6..80 {
+            work.settle(at(1_000 * s), false);
+        }
+        assert_eq!(factor(&work), 0);
+        for n in 0..20 {
+            work.sent(at(90_000 + 50 * n), 1);
+            work.hides(at(90_000 + 50 * n));
+        }
+        assert_eq!(factor(&work), MOST);
+    }
+
+    #[test]
+    fn a_drive_with_turns_hides_what_it_was_given_at_least_and_never_more_than_a_second() {
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        let mut work = Afterwork::new();
+        work.settle(at(0), true);
+        assert_eq!(factor(&work), PLAIN);
+        // It stays so, however long nothing shows it.
+        work.settle(at(5_000), true);
+        assert_eq!(factor(&work), PLAIN);
+        work.sent(at(5_000), 700_000_000);
+        work.sent(at(5_000), 700_000_000);
+        assert_eq!(work.left(at(5_000), 0), 1_000_000_000);
+        assert_eq!(work.left(at(5_000), 400_000_000), 600_000_000);
+        assert_eq!(work.left(at(5_900), 0), 100_000_000);
+        assert_eq!(work.left(at(7_000), 0), 0);
+    }
 }
