@@ -374,11 +374,13 @@ impl Pieces {
     /// Gives `piece` a tag of its stream's queue, or of the next one that has any; not to be called when full.
     #[inline]
     pub(crate) fn insert(&mut self, mut piece: Piece, stream: u32) -> (QueueId, Tag) {
-        let queue = match self.free.len() {
-            1 => 0,
-            _ => self.next_with_room(stream),
+        let (queue, free) = match &mut self.free[..] {
+            [only] => (0, only),
+            _ => {
+                let queue = self.next_with_room(stream);
+                (queue, &mut self.free[queue])
+            }
         };
-        let free = &mut self.free[queue];
         let tag = *free;
         let slot = &mut self.slots[tag as usize];
         *free = slot.next_free;
@@ -389,6 +391,7 @@ impl Pieces {
         (piece.queue, Tag(tag))
     }
 
+    #[inline(never)]
     fn next_with_room(&self, stream: u32) -> usize {
         let mut queue = usize::from(self.queue_of(stream).0);
         while self.free[queue] == NIL {

@@ -82,6 +82,7 @@ impl Layer {
         self.release(now);
     }
 
+    #[inline(never)]
     fn end_flush(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);

@@ -46,6 +46,7 @@ impl Layer {
     }
 
     /// Answers a request that is over while something may follow from that: a stream resumes or is gone.
+    #[inline(never)]
     fn end_paused_or_closing(&mut self, request: u32, out: &mut Vec<Output>) {
         let live = &self.cx.table.requests[request];
         let index = live.request.stream.index;

@@ -308,6 +308,7 @@ impl Layer {
 
     /// The drive has no room for another piece: the elevator is asked for one more all the same, which waits in front of it.
     #[cold]
+    #[inline(never)]
     pub(super) fn take_ahead(&mut self) -> Option<Wake> {
         if self.ahead.is_some() {
             return None;
@@ -344,6 +345,7 @@ impl Layer {
 
     /// Sends the piece that waits in front of the drive, if there is one; a tag is free.
     #[cold]
+    #[inline(never)]
     pub(super) fn send_ahead(&mut self, now: Instant, out: &mut Vec<Output>) {
         let Some(Ahead {
             request,
