@@ -3,32 +3,49 @@
 //! Each node has a `key` that orders it and a `start`; every subtree knows its smallest start, so that the smallest key among
 //! those with `start <= v` (B-WF2Q+'s choice among the eligible) takes one walk. Keys and starts are compared as serial numbers,
 //! `a - b` as signed, so virtual times may wrap. Equal keys keep the order of insertion. The trees are treaps whose priorities
-//! are a hash of the slot's number: the shape, like everything here, is the same on every run.
+//! are a hash of the slot's number: the shape, like everything here, is the same on every run. Neighbours in the order of keys know each
+//! other, since elevators ask for them at every request.
 
 use crate::list::NIL;
-use alloc::vec;
 use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    left: u32,
-    right: u32,
+    /// At its left and at its right.
+    child: [u32; 2],
+    /// The node above it, [`NIL`] at the root, or [`OUT`].
     parent: u32,
-    linked: bool,
+    /// The slot's place in the heap order.
+    priority: u32,
+    /// Neighbours in the order of keys.
+    prev: u32,
+    next: u32,
     key: u64,
     start: u64,
     min_start: u64,
 }
 
-const FREE: Node = Node {
-    left: NIL,
-    right: NIL,
-    parent: NIL,
-    linked: false,
-    key: 0,
-    start: 0,
-    min_start: 0,
-};
+/// The parent of a slot that is in no tree.
+const OUT: u32 = NIL - 1;
+
+impl Node {
+    const fn free(slot: u32) -> Self {
+        Self {
+            child: [NIL; 2],
+            parent: OUT,
+            priority: priority(slot),
+            prev: NIL,
+            next: NIL,
+            key: 0,
+            start: 0,
+            min_start: 0,
+        }
+    }
+}
+
+/// Indices of [`Node::child`].
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
 
 /// A tree's root. Belongs to one [`Forest`]; a slot is in at most one tree of a forest at a time.
 #[derive(Clone, Copy, Debug)]
@@ -62,9 +79,14 @@ pub(crate) fn before(a: u64, b: u64) -> bool {
     a.wrapping_sub(b).cast_signed() < 0
 }
 
-/// A slot's place in the heap order of the treap.
+/// A slot, if it is one.
 #[inline]
-fn priority(slot: u32) -> u32 {
+fn named(slot: u32) -> Option<u32> {
+    (slot != NIL).then_some(slot)
+}
+
+/// A slot's place in the heap order of the treap.
+const fn priority(slot: u32) -> u32 {
     slot.wrapping_add(1)
         .wrapping_mul(0x9E37_79B1)
         .rotate_left(15)
@@ -74,13 +96,13 @@ fn priority(slot: u32) -> u32 {
 impl<const STARTS: bool> Treap<STARTS> {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
-            nodes: vec![FREE; capacity as usize],
+            nodes: (0..capacity).map(Node::free).collect(),
         }
     }
 
     /// True if the slot is in some tree of this forest.
     pub(crate) fn contains(&self, slot: u32) -> bool {
-        self.nodes[slot as usize].linked
+        self.nodes[slot as usize].parent != OUT
     }
 
     /// The key the slot was inserted with.
@@ -91,39 +113,81 @@ impl<const STARTS: bool> Treap<STARTS> {
     /// Inserts `slot` behind those of equal key.
     pub(crate) fn insert(&mut self, tree: &mut Tree, slot: u32, key: u64, start: u64) {
         debug_assert!(!self.contains(slot), "slot {slot} is in a tree already");
-        let mut parent = NIL;
+        let priority = self.nodes[slot as usize].priority;
+        let (mut parent, mut side) = (NIL, LEFT);
+        let (mut prev, mut next) = (NIL, NIL);
         let mut at = tree.root;
-        let mut went_left = false;
         while at != NIL {
             let node = &mut self.nodes[at as usize];
+            if node.priority < priority {
+                break;
+            }
             if STARTS && before(start, node.min_start) {
                 node.min_start = start;
             }
             parent = at;
-            went_left = before(key, node.key);
-            at = if went_left { node.left } else { node.right };
+            if before(key, node.key) {
+                (side, next, at) = (LEFT, at, node.child[LEFT]);
+            } else {
+                (side, prev, at) = (RIGHT, at, node.child[RIGHT]);
+            }
         }
-        self.nodes[slot as usize] = Node {
-            left: NIL,
-            right: NIL,
-            parent,
-            linked: true,
-            key,
-            start,
-            min_start: start,
-        };
         if parent == NIL {
             tree.root = slot;
-        } else if went_left {
-            self.nodes[parent as usize].left = slot;
         } else {
-            self.nodes[parent as usize].right = slot;
+            self.nodes[parent as usize].child[side] = slot;
         }
-        while self.nodes[slot as usize].parent != NIL
-            && priority(slot) > priority(self.nodes[slot as usize].parent)
-        {
-            self.rotate_up(tree, slot);
+        let node = &mut self.nodes[slot as usize];
+        node.child = [NIL; 2];
+        node.parent = parent;
+        node.key = key;
+        if STARTS {
+            (node.start, node.min_start) = (start, start);
         }
+        if at != NIL {
+            let (last, first) = self.split(slot, key, at);
+            prev = if last == slot { prev } else { last };
+            next = if first == slot { next } else { first };
+        }
+        let node = &mut self.nodes[slot as usize];
+        (node.prev, node.next) = (prev, next);
+        if prev != NIL {
+            self.nodes[prev as usize].next = slot;
+        }
+        if next != NIL {
+            self.nodes[next as usize].prev = slot;
+        }
+    }
+
+    /// What is at `at` and below comes to hang below `slot`, which takes its place: what is before it at its left, the rest at its right.
+    /// Returns the last of the one and the first of the other, `slot` where there are none.
+    #[inline]
+    fn split(&mut self, slot: u32, key: u64, mut at: u32) -> (u32, u32) {
+        // Where the next one hangs that is before the slot, or after it.
+        let (mut last, mut last_side) = (slot, LEFT);
+        let (mut first, mut first_side) = (slot, RIGHT);
+        while at != NIL {
+            let node = &mut self.nodes[at as usize];
+            if before(key, node.key) {
+                node.parent = first;
+                let below = node.child[LEFT];
+                self.nodes[first as usize].child[first_side] = at;
+                (first, first_side, at) = (at, LEFT, below);
+            } else {
+                node.parent = last;
+                let below = node.child[RIGHT];
+                self.nodes[last as usize].child[last_side] = at;
+                (last, last_side, at) = (at, RIGHT, below);
+            }
+        }
+        self.nodes[last as usize].child[last_side] = NIL;
+        self.nodes[first as usize].child[first_side] = NIL;
+        if STARTS {
+            self.refresh_up(last, slot);
+            self.refresh_up(first, slot);
+            self.refresh(slot);
+        }
+        (last, first)
     }
 
     /// Gives a slot that is in `tree` a later key; its start stays. The same as taking it out and putting it in again.
@@ -145,47 +209,62 @@ impl<const STARTS: bool> Treap<STARTS> {
     /// Takes `slot` out of `tree`, which must be the tree it is in.
     pub(crate) fn remove(&mut self, tree: &mut Tree, slot: u32) {
         debug_assert!(self.contains(slot), "slot {slot} is in no tree");
-        loop {
-            let Node { left, right, .. } = self.nodes[slot as usize];
-            let child = match (left, right) {
-                (NIL, only) | (only, NIL) => {
-                    self.replace(tree, slot, only);
-                    break;
-                }
-                (left, right) if priority(left) > priority(right) => left,
-                (_, right) => right,
-            };
-            self.rotate_up(tree, child);
+        let node = &mut self.nodes[slot as usize];
+        let ([mut left, mut right], parent) = (node.child, node.parent);
+        let (prev, next) = (node.prev, node.next);
+        node.parent = OUT;
+        if prev != NIL {
+            self.nodes[prev as usize].next = next;
         }
-        let mut at = self.nodes[slot as usize].parent;
-        self.nodes[slot as usize] = FREE;
-        while STARTS && at != NIL {
-            self.refresh(at);
-            at = self.nodes[at as usize].parent;
+        if next != NIL {
+            self.nodes[next as usize].prev = prev;
+        }
+        // Of what hung below it on both sides the upper one takes its place, and so on.
+        let (mut hook, mut side) = (parent, RIGHT);
+        if parent != NIL {
+            side = usize::from(self.nodes[parent as usize].child[RIGHT] == slot);
+        }
+        while left != NIL && right != NIL {
+            let l = &self.nodes[left as usize];
+            let r = &self.nodes[right as usize];
+            let (upper, further);
+            if l.priority > r.priority {
+                (upper, further) = (left, RIGHT);
+                left = l.child[RIGHT];
+            } else {
+                (upper, further) = (right, LEFT);
+                right = r.child[LEFT];
+            }
+            self.hang(tree, hook, side, upper);
+            (hook, side) = (upper, further);
+        }
+        let rest = if left == NIL { right } else { left };
+        self.hang(tree, hook, side, rest);
+        if STARTS {
+            self.refresh_up(hook, NIL);
         }
     }
 
     /// The slot of smallest key.
     pub(crate) fn first(&self, tree: &Tree) -> Option<u32> {
-        self.end(tree.root, |n| n.left)
+        let (mut at, mut first) = (tree.root, NIL);
+        while at != NIL {
+            first = at;
+            at = self.nodes[at as usize].child[LEFT];
+        }
+        named(first)
     }
 
     /// The slot after `slot` in the order of keys.
+    #[inline]
     pub(crate) fn next(&self, slot: u32) -> Option<u32> {
-        let right = self.nodes[slot as usize].right;
-        if right != NIL {
-            return self.end(right, |n| n.left);
-        }
-        self.climb(slot, |parent, child| parent.left == child)
+        named(self.nodes[slot as usize].next)
     }
 
     /// The slot before `slot` in the order of keys.
+    #[inline]
     pub(crate) fn prev(&self, slot: u32) -> Option<u32> {
-        let left = self.nodes[slot as usize].left;
-        if left != NIL {
-            return self.end(left, |n| n.right);
-        }
-        self.climb(slot, |parent, child| parent.right == child)
+        named(self.nodes[slot as usize].prev)
     }
 
     /// The slot of the largest key that is not after `key`.
@@ -194,13 +273,13 @@ impl<const STARTS: bool> Treap<STARTS> {
         while at != NIL {
             let node = &self.nodes[at as usize];
             at = if before(key, node.key) {
-                node.left
+                node.child[LEFT]
             } else {
                 found = at;
-                node.right
+                node.child[RIGHT]
             };
         }
-        (found != NIL).then_some(found)
+        named(found)
     }
 
     /// The smallest start in the tree.
@@ -216,12 +295,14 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
         loop {
             let node = &self.nodes[at as usize];
-            if node.left != NIL && !before(v, self.nodes[node.left as usize].min_start) {
-                at = node.left;
+            if node.child[LEFT] != NIL
+                && !before(v, self.nodes[node.child[LEFT] as usize].min_start)
+            {
+                at = node.child[LEFT];
             } else if !before(v, node.start) {
                 return Some(at);
             } else {
-                at = node.right;
+                at = node.child[RIGHT];
             }
         }
     }
@@ -231,78 +312,32 @@ impl<const STARTS: bool> Treap<STARTS> {
         core::iter::successors(self.first(tree), move |&slot| self.next(slot))
     }
 
-    fn end(&self, mut at: u32, side: impl Fn(&Node) -> u32) -> Option<u32> {
-        if at == NIL {
-            return None;
-        }
-        loop {
-            let further = side(&self.nodes[at as usize]);
-            if further == NIL {
-                return Some(at);
-            }
-            at = further;
-        }
-    }
-
-    fn climb(&self, mut child: u32, found: impl Fn(&Node, u32) -> bool) -> Option<u32> {
-        loop {
-            let parent = self.nodes[child as usize].parent;
-            if parent == NIL {
-                return None;
-            }
-            if found(&self.nodes[parent as usize], child) {
-                return Some(parent);
-            }
-            child = parent;
-        }
-    }
-
-    /// Puts `new` (or nothing) where `old` hangs.
-    fn replace(&mut self, tree: &mut Tree, old: u32, new: u32) {
-        let parent = self.nodes[old as usize].parent;
+    /// Puts a slot (or nothing) below another, or at the root.
+    #[inline]
+    fn hang(&mut self, tree: &mut Tree, parent: u32, side: usize, slot: u32) {
         if parent == NIL {
-            tree.root = new;
-        } else if self.nodes[parent as usize].left == old {
-            self.nodes[parent as usize].left = new;
+            tree.root = slot;
         } else {
-            self.nodes[parent as usize].right = new;
+            self.nodes[parent as usize].child[side] = slot;
         }
-        if new != NIL {
-            self.nodes[new as usize].parent = parent;
+        if slot != NIL {
+            self.nodes[slot as usize].parent = parent;
         }
     }
 
-    /// Swaps `slot` with its parent, keeping the order of keys.
-    fn rotate_up(&mut self, tree: &mut Tree, slot: u32) {
-        let parent = self.nodes[slot as usize].parent;
-        self.replace(tree, parent, slot);
-        let inner = if self.nodes[parent as usize].left == slot {
-            let inner = self.nodes[slot as usize].right;
-            self.nodes[parent as usize].left = inner;
-            self.nodes[slot as usize].right = parent;
-            inner
-        } else {
-            let inner = self.nodes[slot as usize].left;
-            self.nodes[parent as usize].right = inner;
-            self.nodes[slot as usize].left = parent;
-            inner
-        };
-        if inner != NIL {
-            self.nodes[inner as usize].parent = parent;
-        }
-        self.nodes[parent as usize].parent = slot;
-        if STARTS {
-            self.nodes[slot as usize].min_start = self.nodes[parent as usize].min_start;
-            self.refresh(parent);
+    /// Refreshes from a slot up to one that is above it, which it leaves out.
+    fn refresh_up(&mut self, mut at: u32, end: u32) {
+        while at != end {
+            self.refresh(at);
+            at = self.nodes[at as usize].parent;
         }
     }
 
+    /// Finds the smallest start again, those below are right.
     fn refresh(&mut self, at: u32) {
-        let Node {
-            left, right, start, ..
-        } = self.nodes[at as usize];
+        let Node { child, start, .. } = self.nodes[at as usize];
         let mut min = start;
-        for child in [left, right] {
+        for child in child {
             if child != NIL && before(self.nodes[child as usize].min_start, min) {
                 min = self.nodes[child as usize].min_start;
             }
