@@ -54,6 +54,8 @@ pub(crate) struct Stream {
     pub(crate) straight: bool,
     /// One of those must see them.
     pub(crate) looked_at: bool,
+    /// A controller or a listener must: they go through the chain.
+    pub(crate) seen: bool,
     /// Is to pause, and whether its driver has been told so.
     pub(crate) paused: bool,
     pub(crate) told_to_pause: bool,
@@ -77,6 +79,7 @@ impl Stream {
         state: State::Closing,
         straight: false,
         looked_at: false,
+        seen: false,
         paused: false,
         told_to_pause: false,
         owed_resume: false,
@@ -88,9 +91,10 @@ impl Stream {
         self.set_straight();
     }
 
-    /// Whether somebody must see every request of it.
-    pub(crate) fn set_way(&mut self, looked_at: bool) {
-        self.looked_at = looked_at;
+    /// Whether a controller or a listener must see every request of it, or else somebody behind them.
+    pub(crate) fn set_way(&mut self, seen: bool, looked_at: bool) {
+        self.seen = seen;
+        self.looked_at = seen || looked_at;
         self.set_straight();
     }
 

@@ -374,12 +374,11 @@ impl Pieces {
     /// Gives `piece` a tag of its stream's queue, or of the next one that has any; not to be called when full.
     #[inline]
     pub(crate) fn insert(&mut self, mut piece: Piece, stream: u32) -> (QueueId, Tag) {
-        let (queue, free) = match &mut self.free[..] {
-            [only] => (0, only),
-            _ => {
-                let queue = self.next_with_room(stream);
-                (queue, &mut self.free[queue])
-            }
+        let (queue, free) = if let [only] = &mut self.free[..] {
+            (0, only)
+        } else {
+            let queue = self.next_with_room(stream);
+            (queue, &mut self.free[queue])
         };
         let tag = *free;
         let slot = &mut self.slots[tag as usize];

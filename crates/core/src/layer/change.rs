@@ -69,15 +69,14 @@ impl Layer {
 
     /// Limits have come or gone, or somebody who must see every request: takes anew which streams may go straight to the elevator.
     pub(super) fn set_ways(&mut self) {
-        self.fast_path_off = self.limits_tags
-            || self.merging
-            || self.config.drive.queues > 1
-            || self.cx.events.listening()
-            || self.chain.counts();
+        self.chain_counts = self.chain.counts();
+        self.all_seen = self.chain_counts || self.cx.events.listening();
+        self.fast_path_off =
+            self.all_seen || self.limits_tags || self.merging || self.config.drive.queues > 1;
         for index in 0..self.cx.table.streams.capacity() {
             if let Some(stream) = self.cx.table.streams.get_mut(index) {
                 let covered = self.chain.covers(stream.spec.group);
-                stream.set_way(covered || self.fast_path_off);
+                stream.set_way(self.all_seen || covered, self.fast_path_off);
             }
         }
     }

@@ -133,7 +133,7 @@ impl Layer {
             self.tell_tagged(request, false);
             self.fill_front(queue);
         }
-        if self.chain.counts() {
+        if self.chain_counts {
             let live = &self.cx.table.requests[request];
             let took = live.is_dispatched().then(|| now.since(live.submitted));
             self.chain.ended(&mut self.cx, request, took);

@@ -37,43 +37,42 @@ impl Layer {
     pub fn parts(&self, tag: Tag) -> impl Iterator<Item = Part> + '_ {
         let table = &self.cx.table;
         let leader = table.pieces.get(tag).map(|piece| piece.request);
-        let first = leader.map(|id| {
-            if self.merging {
-                table.merges.first(id)
-            } else {
-                id
-            }
-        });
-        let ids = core::iter::successors(first, |&id| {
-            if self.merging {
-                table.merges.next(id)
-            } else {
-                None
-            }
-        });
-        ids.map(|id| {
+        let (alone, leader) = if self.merging {
+            (None, leader)
+        } else {
+            (leader, None)
+        };
+        let part = |id: u32, offset, length| {
             let request = &table.requests[id].request;
-            let (offset, length) = if self.merging {
-                table.merges.own(id)
-            } else {
-                (request.offset, request.length)
-            };
             Part {
                 stream: request.stream,
                 cookie: request.cookie,
                 offset,
                 length,
             }
-        })
+        };
+        let alone = alone.map(|id| {
+            let request = &table.requests[id].request;
+            part(id, request.offset, request.length)
+        });
+        let first = leader.map(|leader| table.merges.first(leader));
+        let command = core::iter::successors(first, |&id| table.merges.next(id));
+        let parts = command.map(move |id| {
+            let (offset, length) = table.merges.own(id);
+            part(id, offset, length)
+        });
+        alone.into_iter().chain(parts)
     }
 
     /// Empties the plug into the elevator, in order (Linux: `blk_mq_flush_plug_list`).
     pub(super) fn unplug(&mut self) {
-        let requests = core::mem::take(&mut self.plug.requests);
-        for &request in &requests {
-            self.insert(request);
+        if !self.plug.requests.is_empty() {
+            let requests = core::mem::take(&mut self.plug.requests);
+            for &request in &requests {
+                self.insert(request);
+            }
+            self.plug.requests = requests;
         }
-        self.plug.requests = requests;
         self.plug.clear();
     }
 
@@ -102,17 +101,14 @@ impl Layer {
     /// A request with a scheduler tag enters the elevator, unless it joins a command there.
     pub(super) fn insert(&mut self, request: u32) {
         self.cx.table.requests[request].stage = Stage::Elevator;
-        let sorts = if let Some(elevator) = self.elevator.other_mut() {
+        if let Some(elevator) = self.elevator.other_mut() {
             elevator.arrive(&mut self.cx, request);
-            elevator.sorts()
-        } else {
-            false
-        };
-        if sorts && self.merge_inserted(request) {
+        }
+        if self.sorts && self.merge_inserted(request) {
             return;
         }
         self.elevator.insert(&mut self.cx, request);
-        if sorts {
+        if self.sorts {
             self.cx.table.add_end(request);
         }
         self.tell_tagged(request, true);
@@ -126,9 +122,9 @@ impl Layer {
             return false;
         }
         if let Some(leader) = self.plug.last()
+            && let Some(side) = table.side(leader, request)
             && matches!(table.requests[leader].stage, Stage::Plug | Stage::Front)
             && table.is_compatible(leader, request)
-            && let Some(side) = table.side(leader, request)
         {
             if table.join(leader, request, side) {
                 self.arrived_in(request, leader);

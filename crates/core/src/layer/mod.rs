@@ -139,6 +139,8 @@ pub struct Layer {
     front: Front,
     /// The elevator has a say in who gets one.
     limits_tags: bool,
+    /// The elevator sends requests in another order than they came in.
+    sorts: bool,
     /// Requests are merged.
     merging: bool,
     plug: Plug,
@@ -146,6 +148,10 @@ pub struct Layer {
     ahead: Option<Ahead>,
     /// One of those, a listener or a controller must see every request: none goes straight to the elevator, and the end of each is told.
     fast_path_off: bool,
+    /// A listener or a controller must see every request.
+    all_seen: bool,
+    /// A controller must be told of the end of each.
+    chain_counts: bool,
     /// Room to list a stream's requests in.
     listed: Vec<u32>,
     /// Requests that are over and not yet reported, in the order in which they ended.
@@ -180,19 +186,24 @@ impl Layer {
         let merging = config.merge.is_on();
         let elevator = AnyElevator::new(&config.elevator, &table);
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
+        let sorts = elevator.other().is_some_and(Schedule::sorts);
         let queues = config.drive.queues;
         let lanes = if limits_tags {
             2 * l.streams
         } else {
             queues.into()
         };
+        let chain = Chain::new(&config.controllers, &table, elevator.other().is_some());
         Ok(Self {
-            chain: Chain::new(&config.controllers, &table, elevator.other().is_some()),
+            all_seen: chain.counts(),
+            chain_counts: chain.counts(),
+            chain,
             flushes: Flushes::new(l.spaces, config.drive.queues, l.requests),
             elevator,
             front: Front::new(queues, lanes, l.requests),
             limits_tags,
             fast_path_off: limits_tags || merging || queues > 1,
+            sorts,
             merging,
             plug: Plug::new(merging),
             ahead: None,

@@ -28,7 +28,10 @@ impl Layer {
             state: State::Open,
             ..Stream::EMPTY
         };
-        stream.set_way(self.chain.covers(spec.group) || self.fast_path_off);
+        stream.set_way(
+            self.all_seen || self.chain.covers(spec.group),
+            self.fast_path_off,
+        );
         let index = self
             .cx
             .table

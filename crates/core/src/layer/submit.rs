@@ -2,7 +2,7 @@
 
 use super::{Layer, Rejected};
 use crate::mutant;
-use crate::stream::State;
+use crate::stream::{State, Stream};
 use crate::table::Stage;
 use crate::{Instant, Op, QueueId, Reject, Request, StreamId};
 
@@ -86,8 +86,12 @@ impl Layer {
         let (gate, len) = (self.chain.gate(), self.chain.len());
         let live = &self.cx.table.requests[request];
         let (tagged, Request { stream, op, .. }) = (live.tagged, live.request);
-        let on_hold = mutant::is_on_hold(self.cx.table.streams[stream.index].state);
-        let mut holder = self.chain.climb(&mut self.cx, request, from, gate);
+        let stream = &self.cx.table.streams[stream.index];
+        let (seen, on_hold) = (stream.seen, mutant::is_on_hold(stream.state));
+        let mut holder = None;
+        if seen {
+            holder = self.chain.climb(&mut self.cx, request, from, gate);
+        }
         if holder.is_none() && on_hold {
             // What waits for its client takes up no place.
             self.chain.ended(&mut self.cx, request, None);
@@ -96,7 +100,9 @@ impl Layer {
                 return;
             }
             // What has a scheduler tag is in the drive in part and was past the chain before.
-            holder = self.chain.climb(&mut self.cx, request, from.max(gate), len);
+            if seen {
+                holder = self.chain.climb(&mut self.cx, request, from.max(gate), len);
+            }
             if self.merging && holder.is_some() {
                 // Its process sleeps, and what it had plugged goes on.
                 self.unplug();
@@ -171,6 +177,9 @@ impl Layer {
     /// A scheduler tag of a queue is free: gives it to who waits for one. Whom the elevator refused one because of what it has in
     /// another queue may have one now, too.
     pub(super) fn fill_front(&mut self, queue: QueueId) {
+        if self.front.is_empty() {
+            return;
+        }
         if self.limits_tags {
             self.fill_fronts();
         } else {
@@ -281,22 +290,66 @@ impl Layer {
     #[inline]
     fn accept(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
-        let limits = &self.config.limits;
         // What stood in a free slot was closed, and nothing goes straight from there.
         if self.tags.any()
             && let Some(stream) = self.cx.table.streams.get_of(index, generation)
             && stream.straight
-            && self.cx.table.spaces.fits(request)
-            && stream.live + 1 < limits.per_stream
-            && let shared = self.shared + u32::from(stream.live >= limits.reserved)
-            && shared <= self.shared_max
+            && let Some(shared) = self.room_for(request, stream)
         {
             let slot = self.take_slot(now, request, shared);
             self.tags.take_only();
             self.elevator.insert(&mut self.cx, slot);
             return Ok(());
         }
+        if self.merging && !self.limits_tags {
+            return self.accept_to_merge(now, request);
+        }
         self.accept_closely(now, request)
+    }
+
+    /// What is taken of the shared room then, if there is room for one more request of a stream and it lies in its space; none is left for
+    /// those of whom there is something to say.
+    #[inline]
+    fn room_for(&self, request: &Request, stream: &Stream) -> Option<u32> {
+        let limits = &self.config.limits;
+        if !self.cx.table.spaces.fits(request) || stream.live + 1 >= limits.per_stream {
+            return None;
+        }
+        let shared = self.shared + u32::from(stream.live >= limits.reserved);
+        (shared <= self.shared_max).then_some(shared)
+    }
+
+    /// Accepts a request where requests are merged: most join the plug.
+    #[inline(never)]
+    fn accept_to_merge(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
+        let StreamId { index, generation } = request.stream;
+        let stream = self.cx.table.streams.get_of(index, generation);
+        let plain = stream.filter(|stream| stream.state == State::Open && !stream.seen);
+        let Some(shared) = plain.and_then(|stream| self.room_for(request, stream)) else {
+            return self.accept_closely(now, request);
+        };
+        let slot = self.take_slot(now, request, shared);
+        let live = &mut self.cx.table.requests[slot];
+        (live.since, live.tagged) = (now, false);
+        self.cx.table.merges.begin(slot, request);
+        if self.plug.turn_to(index) {
+            self.unplug();
+        }
+        if self.merge_arrived(slot) {
+            return Ok(());
+        }
+        let queue = self.cx.table.pieces.queue_of(index);
+        let has_tag = self.tags.has(queue);
+        let live = &mut self.cx.table.requests[slot];
+        live.tagged = has_tag;
+        if has_tag {
+            self.tags.take(queue);
+            self.plug_or_insert(slot);
+        } else {
+            live.stage = Stage::Front;
+            self.wait_in_front(slot);
+        }
+        Ok(())
     }
 
     /// Accepts a request of which there is something to say, or refuses it.

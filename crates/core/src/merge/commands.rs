@@ -141,9 +141,15 @@ impl Commands {
         self.ends.set_last(leader);
     }
 
-    /// The commands that end there, those that came to the elevator last first; they may have been sent since.
-    pub(crate) fn ending_at(&self, space: SpaceId, end: u64) -> impl Iterator<Item = u32> + '_ {
-        self.ends.at(space, end)
+    /// The first that will do of the commands that end there, those that came to the elevator last first; they may have been sent since.
+    #[inline]
+    pub(crate) fn ending_at(
+        &self,
+        space: SpaceId,
+        end: u64,
+        will_do: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        self.ends.find(space, end, will_do)
     }
 
     /// The requests of command `other` join that of `leader`.

@@ -90,26 +90,42 @@ impl Ends {
         self.last = id;
     }
 
-    /// The commands that end there, those that came last first.
-    pub(super) fn at(&self, space: SpaceId, end: u64) -> impl Iterator<Item = u32> + '_ {
-        let node = |id: u32| &self.nodes[id as usize];
-        let first = Some(self.buckets[self.bucket(end)]).filter(|&id| id != NIL);
-        let all = core::iter::successors(first, move |&id| {
-            Some(node(id).older).filter(|&older| older != NIL)
-        });
-        all.filter(move |&id| (node(id).space, node(id).end) == (space, end))
+    /// The first that will do of the commands that end there, those that came last first.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        space: SpaceId,
+        end: u64,
+        will_do: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let mut id = self.buckets[self.bucket(end)];
+        while id != NIL {
+            let node = &self.nodes[id as usize];
+            if node.end == end && node.space == space && will_do(id) {
+                return Some(id);
+            }
+            id = node.older;
+        }
+        None
     }
 
+    #[inline]
     fn unlink(&mut self, id: u32) {
-        let node = core::mem::replace(&mut self.nodes[id as usize], Node::OUT);
-        if node.bucket == NIL {
-            return;
+        let node = &mut self.nodes[id as usize];
+        let bucket = core::mem::replace(&mut node.bucket, NIL);
+        if bucket != NIL {
+            let node = *node;
+            self.unlink_from(bucket, node);
         }
+    }
+
+    /// Takes a node out of its bucket.
+    fn unlink_from(&mut self, bucket: u32, node: Node) {
         if node.older != NIL {
             self.nodes[node.older as usize].newer = node.newer;
         }
         if node.newer == NIL {
-            self.buckets[node.bucket as usize] = node.older;
+            self.buckets[bucket as usize] = node.older;
         } else {
             self.nodes[node.newer as usize].older = node.older;
         }
@@ -133,7 +149,15 @@ mod tests {
         }
         ends.put(4, SpaceId(0), 8192);
         ends.remove(0);
-        let at = |ends: &Ends, space, end| ends.at(SpaceId(space), end).collect::<Vec<_>>();
+        let at = |ends: &Ends, space, end| {
+            let found = core::cell::RefCell::new(Vec::new());
+            let all = ends.find(SpaceId(space), end, |id| {
+                found.borrow_mut().push(id);
+                false
+            });
+            assert_eq!(all, None);
+            found.into_inner()
+        };
         assert_eq!(at(&ends, 0, 4096), [2]);
         assert_eq!(at(&ends, 0, 8192), [4]);
         assert_eq!(at(&ends, 1, 4096), [5, 3, 1]);

@@ -28,15 +28,15 @@ impl Table {
             let priority = self.streams[live.request.stream.index].spec.priority;
             (priority.class, priority.level.min(7))
         };
-        !self.merges.is_closed(command)
-            && !self.merges.is_closed(with)
+        (a.group == b.group || mutant::is(mutant::MERGED_ACROSS_GROUPS))
+            && (x.space == y.space || mutant::is(mutant::MERGED_ACROSS_SPACES))
             && x.op == y.op
             && x.flags.with(Flags::SYNC) == y.flags.with(Flags::SYNC)
-            && (x.space == y.space || mutant::is(mutant::MERGED_ACROSS_SPACES))
-            && (a.group == b.group || mutant::is(mutant::MERGED_ACROSS_GROUPS))
-            && priority(a) == priority(b)
             && a.issued == 0
             && b.issued == 0
+            && !self.merges.is_closed(command)
+            && !self.merges.is_closed(with)
+            && priority(a) == priority(b)
     }
 
     /// On which side of a command another begins or ends (Linux: `blk_try_merge`).
@@ -100,8 +100,9 @@ impl Table {
     /// The command that came to the elevator last of those that wait there and end where a request begins.
     pub(crate) fn ending_before(&self, id: u32) -> Option<u32> {
         let request = &self.requests[id].request;
-        let mut all = self.merges.ending_at(request.space, request.offset);
-        all.find(|&at| at != id && self.requests[at].issued == 0 && !self.merges.is_closed(at))
+        self.merges.ending_at(request.space, request.offset, |at| {
+            at != id && self.requests[at].issued == 0 && !self.merges.is_closed(at)
+        })
     }
 
     /// A command in the elevator that one that is about to enter it may join, at the back and whosever it is
@@ -109,8 +110,8 @@ impl Table {
     pub(crate) fn find_join(&self, id: u32) -> Option<u32> {
         let joins = |&leader: &u32| {
             leader != id
-                && self.is_compatible(leader, id)
                 && self.side(leader, id) == Some(Side::Back)
+                && self.is_compatible(leader, id)
         };
         let last = self.last_merged().filter(joins);
         if last.is_some() || self.merges.is_one_hit() {
