@@ -13,6 +13,13 @@ struct Entry {
     slot: u32,
 }
 
+impl Entry {
+    #[inline]
+    fn is_before(&self, other: &Self) -> bool {
+        (self.at, self.ticket) < (other.at, other.ticket)
+    }
+}
+
 /// Up to `capacity` timers, at most one a slot. Of equal times, the smaller ticket comes first.
 #[derive(Debug)]
 pub(crate) struct Heap {
@@ -41,11 +48,14 @@ impl Heap {
 
     /// Sets the slot's timer, replacing what it had.
     pub(crate) fn set(&mut self, slot: u32, at: Instant, ticket: u64) {
-        self.clear(slot);
-        let place = self.entries.len();
-        self.entries.push(Entry { at, ticket, slot });
-        self.places[slot as usize] = place as u32;
-        self.sift_up(place);
+        let entry = Entry { at, ticket, slot };
+        let place = self.places[slot as usize];
+        if place == OUT {
+            self.entries.push(entry);
+            self.sift_up(self.entries.len() - 1, entry);
+        } else {
+            self.sift(place as usize, entry);
+        }
         self.set_next();
     }
 
@@ -56,13 +66,9 @@ impl Heap {
             return;
         }
         self.places[slot as usize] = OUT;
-        let place = place as usize;
         let last = self.entries.pop().expect("a place is within the heap");
-        if place < self.entries.len() {
-            self.entries[place] = last;
-            self.places[last.slot as usize] = place as u32;
-            self.sift_up(place);
-            self.sift_down(self.places[last.slot as usize] as usize);
+        if last.slot != slot {
+            self.sift(place as usize, last);
         }
         self.set_next();
     }
@@ -91,38 +97,55 @@ impl Heap {
         })
     }
 
-    fn less(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (&self.entries[a], &self.entries[b]);
-        (a.at, a.ticket) < (b.at, b.ticket)
-    }
-
-    fn swap(&mut self, a: usize, b: usize) {
-        self.entries.swap(a, b);
-        self.places[self.entries[a].slot as usize] = a as u32;
-        self.places[self.entries[b].slot as usize] = b as u32;
-    }
-
-    fn sift_up(&mut self, mut at: usize) {
-        while at > 0 && self.less(at, (at - 1) / 2) {
-            self.swap(at, (at - 1) / 2);
-            at = (at - 1) / 2;
+    /// Puts an entry at a place from which another has gone, or where it belongs then.
+    fn sift(&mut self, place: usize, entry: Entry) {
+        if place > 0 && entry.is_before(&self.entries[(place - 1) / 2]) {
+            self.sift_up(place, entry);
+        } else {
+            self.sift_down(place, entry);
         }
     }
 
-    fn sift_down(&mut self, mut at: usize) {
+    /// Those above that come later move down to make room for an entry.
+    fn sift_up(&mut self, mut place: usize, entry: Entry) {
+        while place > 0 {
+            let above = (place - 1) / 2;
+            let other = self.entries[above];
+            if !entry.is_before(&other) {
+                break;
+            }
+            self.put(place, other);
+            place = above;
+        }
+        self.put(place, entry);
+    }
+
+    /// Those below that come sooner move up to make room for an entry.
+    fn sift_down(&mut self, mut place: usize, entry: Entry) {
         loop {
-            let mut least = at;
-            for child in [2 * at + 1, 2 * at + 2] {
-                if child < self.entries.len() && self.less(child, least) {
-                    least = child;
-                }
+            let mut below = 2 * place + 1;
+            let Some(&first) = self.entries.get(below) else {
+                break;
+            };
+            let mut least = first;
+            if let Some(&second) = self.entries.get(below + 1)
+                && second.is_before(&first)
+            {
+                (below, least) = (below + 1, second);
             }
-            if least == at {
-                return;
+            if !least.is_before(&entry) {
+                break;
             }
-            self.swap(at, least);
-            at = least;
+            self.put(place, least);
+            place = below;
         }
+        self.put(place, entry);
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, entry: Entry) {
+        self.entries[place] = entry;
+        self.places[entry.slot as usize] = place as u32;
     }
 }
 

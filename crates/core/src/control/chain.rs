@@ -87,6 +87,9 @@ impl Chain {
 
     /// Takes a request from controller `from` on up to, not including, `to`. Gives the one that holds it; `None`: it is past them.
     pub(crate) fn climb(&mut self, cx: &mut Cx, request: u32, from: u8, to: u8) -> Option<u8> {
+        if from >= to {
+            return None;
+        }
         let holder = (from..to).find(|&n| self.at(n).enter(cx, request) == Verdict::Hold);
         self.settle();
         holder

@@ -80,6 +80,7 @@ impl Cost {
     pub(super) fn charge(&mut self, id: u32, relative: u64) {
         let slot = &mut self.slots[id as usize];
         slot.charged = relative;
+        self.rests.end(slot.group);
         let account = &mut self.accounts[slot.group as usize];
         account.vtime = account.vtime.wrapping_add(relative);
         account.usage = account.usage.saturating_add(slot.absolute);
@@ -144,6 +145,7 @@ impl Cost {
 
     /// Pays debts, lets waiters go on that have the budget for it, and sets the timer for the next (Linux: `iocg_kick_waitq`).
     pub(super) fn kick(&mut self, group: u32, pays: bool, now: &Now) {
+        self.rests.end(group);
         let (hwa, _) = self.weights.parts(group);
         let mut budget = -self.account(group).lead(now);
         let debt = self.account(group).debt;
@@ -180,12 +182,9 @@ impl Cost {
 
     /// The first waiter of a group lacks this much budget. A timer that is near enough stays.
     fn set_timer(&mut self, group: u32, lacks: u64, now: &Now) {
-        let slack = self.clock.slack;
-        // Linux's timer is as late on purpose, and may be as late again.
-        let at = now.at + self.clock.takes(lacks) + slack.times(2);
+        let at = self.timer_for(lacks, now);
         if let Some((before, _)) = self.timers.get(group)
-            && before <= at + slack
-            && at <= before + slack
+            && self.is_near(before, at)
         {
             return;
         }
@@ -193,6 +192,51 @@ impl Cost {
             let ticket = self.timers.ticket();
             self.timers.set(group, at, ticket);
         }
+    }
+
+    /// When a group is to be kicked that lacks so much budget. Linux's timer is late on purpose.
+    fn timer_for(&self, lacks: u64, now: &Now) -> Instant {
+        now.at + self.clock.takes(lacks) + self.clock.slack.times(2)
+    }
+
+    /// A timer may be as late again.
+    fn is_near(&self, before: Instant, at: Instant) -> bool {
+        let slack = self.clock.slack;
+        before <= at + slack && at <= before + slack
+    }
+
+    /// At the end of a period: if a group of which nothing came or left does nothing but wait, it rests.
+    pub(super) fn rest(&mut self, group: u32) {
+        let account = self.account(group);
+        let is_still = account.vtime == account.done && account.debt == 0 && account.delay == 0;
+        if is_still
+            && let Some(first) = account.waiters.first()
+            && let Some((timer, _)) = self.timers.get(group)
+        {
+            let (vtime, absolute) = (account.vtime, self.slots[first as usize].absolute);
+            let (_, hwi) = self.weights.parts(group);
+            let until = vtime.wrapping_add(relative(absolute, hwi));
+            let generation = self.weights.generation();
+            self.rests.begin(group, generation, until, timer);
+        }
+    }
+
+    /// True if looking at a group at the end of a period would show that it has too little, and do nothing: what is told of one that rests.
+    pub(super) fn would_rest(&mut self, group: u32, now: &Now) -> bool {
+        let (hwa, hwi) = self.weights.parts(group);
+        let account = self.account(group);
+        let Some(first) = account.waiters.first() else {
+            return false;
+        };
+        let price = relative(self.slots[first as usize].absolute, hwi).cast_signed();
+        let lacks = account.lead(now) + price;
+        lacks > 0
+            && (account.debt, account.delay, account.usage) == (0, 0, 0)
+            && account.vtime == account.done
+            && hwi >= hwa
+            && self.timers.get(group).is_some_and(|(before, _)| {
+                self.is_near(before, self.timer_for(lacks.unsigned_abs(), now))
+            })
     }
 
     /// A request that left the drive counts against the targets.

@@ -7,7 +7,7 @@
 //! targets or wait for tags, and rises while they do not and somebody is held back.
 //!
 //! In the order of reading: `model` (what a request costs), `vtime` (the clock), `weights` (parts of the drive), this file (what is
-//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation` and `period` (what happens at the end of a period), `profiles` and `config`
+//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation`, `period` and `rest` (what happens at the end of a period, and to whom nothing does), `profiles` and `config`
 //! (what is told). `docs/io-cost.md` has each function of Linux with its place here.
 
 mod budget;
@@ -17,6 +17,7 @@ mod donation;
 mod model;
 mod period;
 mod profiles;
+mod rest;
 mod vtime;
 mod weights;
 
@@ -43,6 +44,7 @@ use donation::Donation;
 use model::Place;
 use period::Latencies;
 use profiles::{Auto, Params};
+use rest::Rests;
 use vtime::{Clock, Now, PER_USEC, ahead};
 use weights::{ONE, Weights};
 
@@ -165,6 +167,7 @@ pub(super) struct Cost {
     accounts: Vec<Account>,
     active: List,
     active_links: Links,
+    rests: Rests,
     slots: Vec<Slot>,
     /// A request is in one list at most: of its group's waiters, of its delayed, or of those that have passed.
     links: Links,
@@ -203,6 +206,7 @@ impl Cost {
             accounts: vec![Account::NEW; groups as usize],
             active: List::EMPTY,
             active_links: Links::new(groups),
+            rests: Rests::new(groups),
             slots: vec![Slot::OUT; live as usize],
             links: Links::new(live),
             passed: List::EMPTY,
@@ -252,6 +256,7 @@ impl Cost {
 impl Controller for Cost {
     /// Takes the tree and its weights anew. Who is in another place of it begins as if it had been away.
     fn set(&mut self, cx: &mut Cx) {
+        self.rests.end_all();
         let groups = &cx.table.groups;
         let now = self.clock.now(cx.now);
         for group in 0..groups.capacity() {
@@ -364,6 +369,7 @@ impl Controller for Cost {
         if slot.group == NIL || mutant::is(mutant::COST_DONE_FORGOTTEN) {
             return;
         }
+        self.rests.end(slot.group);
         let account = self.account_mut(slot.group);
         if took.is_some() {
             account.done = account.done.wrapping_add(slot.charged);

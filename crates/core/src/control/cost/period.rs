@@ -88,8 +88,8 @@ impl Cost {
     pub(super) fn end_period(&mut self, now: &Now) {
         let latencies = core::mem::take(&mut self.latencies);
         let passed = ahead(now.v, self.clock.period_at_v);
-        let debtors = self.look_after_groups(now);
-        let found = self.look_at_usage(now, passed);
+        let (resting, debtors) = self.look_after_groups(now);
+        let found = self.look_at_usage(resting, now, passed);
         if found.shortages > 0 && !self.donation.donors.is_empty() {
             self.transfer(now);
         }
@@ -113,18 +113,21 @@ impl Cost {
         self.clock.spread_error(now);
     }
 
-    /// Lists the active groups.
-    fn list_active(&mut self) {
+    /// Lets those go on who can, and forgets those who are idle (Linux: `ioc_check_iocgs`). Lists the active groups but those that rest;
+    /// returns how many these are, and how many owe something.
+    fn look_after_groups(&mut self, now: &Now) -> (u32, u32) {
+        let glance = self.rests.glance(&self.clock, now);
+        let begun = self.weights.generation();
+        let (mut resting, mut debtors) = (0, 0);
         self.scratch.clear();
-        self.scratch.extend(self.active_links.iter(&self.active));
-    }
-
-    /// Lets those go on who can, and forgets those who are idle. Returns how many owe something (Linux: `ioc_check_iocgs`).
-    fn look_after_groups(&mut self, now: &Now) -> u32 {
-        self.list_active();
-        let mut debtors = 0;
-        for at in 0..self.scratch.len() {
-            let group = self.scratch[at];
+        let mut next = self.active.first();
+        while let Some(group) = next {
+            next = self.active_links.next(group);
+            if self.rests.has(group, self.weights.generation(), &glance) {
+                debug_assert!(self.would_rest(group, now), "group {group} does not rest");
+                resting += 1;
+                continue;
+            }
             let account = self.account(group);
             if !account.waiters.is_empty() || account.debt > 0 || account.delay > 0 {
                 self.kick(group, true, now);
@@ -138,17 +141,27 @@ impl Cost {
                     self.clock.error -= part(excess, hwi);
                 }
                 self.deactivate(group);
+                continue;
             }
+            self.scratch.push(group);
         }
         self.weights.commit();
-        self.list_active();
-        debtors
+        if self.weights.generation() != begun {
+            // Those that rested have other parts of the drive now.
+            resting = 0;
+            self.scratch.clear();
+            self.scratch.extend(self.active_links.iter(&self.active));
+        }
+        (resting, debtors)
     }
 
-    /// Who has too little, and who has more than it uses.
-    fn look_at_usage(&mut self, now: &Now, passed: i64) -> Found {
+    /// Who has too little, and who has more than it uses. Those that rest have too little.
+    fn look_at_usage(&mut self, resting: u32, now: &Now, passed: i64) -> Found {
         self.donation.begin();
-        let mut found = Found::default();
+        let mut found = Found {
+            shortages: resting,
+            ..Found::default()
+        };
         for at in 0..self.scratch.len() {
             let group = self.scratch[at];
             let (hwa, hwi) = self.weights.parts(group);
@@ -162,6 +175,7 @@ impl Cost {
             let has_more = account.waiters.is_empty() && margin > self.clock.margins.low;
             if hwi >= hwa && !has_more {
                 found.shortages += 1;
+                self.rest(group);
                 continue;
             }
             let used = match ahead(account.vtime, account.done) {

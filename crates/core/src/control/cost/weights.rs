@@ -111,6 +111,12 @@ impl Weights {
         }
     }
 
+    /// It is another whenever weights have changed, and never zero.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// A group comes, or a weight of its path has changed beside [`Self::propagate`]: its part is worked out anew.
     pub(super) fn forget_part(&mut self, group: u32) {
         self.node_mut(group).generation = 0;
