@@ -11,10 +11,22 @@
 
 #![forbid(unsafe_code)]
 
-/// The names and texts of files that come with Weir: those of a folder beside the sources.
+/// Files that come with Weir, those of a folder beside the sources: their names and texts (`BUILT_IN`), and how both are asked for.
 macro_rules! built_in {
-    ($folder:literal: $($name:literal)*) => {
-        &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $folder, "/", $name, ".toml")))),*]
+    ($kind:literal in $folder:literal: $($name:literal)*) => {
+        #[doc = concat!("Each ", $kind, " that comes with Weir, and its file.")]
+        const BUILT_IN: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $folder, "/", $name, ".toml")))),*];
+
+        #[doc = concat!("The names of each ", $kind, " that comes with Weir.")]
+        pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+            BUILT_IN.iter().map(|file| file.0)
+        }
+
+        #[doc = concat!("The file of a ", $kind, " that comes with Weir.")]
+        pub fn source(name: &str) -> Option<&'static str> {
+            BUILT_IN.iter().find(|file| file.0 == name).map(|file| file.1)
+        }
     };
 }
 

@@ -11,7 +11,8 @@ use weir_core::{Capacity, Contract, Knobs};
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
 /// Volumes, tenants and drives are in the order of their names. Two servers are equal if they say the same, wherever in their
-/// files they say it.
+/// files they say it. Its parts are public because it is a value, and reading it is all that it is for: whoever changes one, as tests do, has
+/// to know what `load` would have refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
     /// The drives, at least one, by name.

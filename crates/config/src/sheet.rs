@@ -70,8 +70,7 @@ pub struct Published {
     pub note: Option<String>,
 }
 
-/// The sheets that come with Weir.
-const BUILT_IN: &[(&str, &str)] = built_in! { "sheets":
+built_in! { "sheet" in "sheets":
     "samsung-970-pro"
     "plextor-px-256m5s"
     "hitachi-hts72755"
@@ -81,16 +80,6 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "sheets":
     "seagate-st3808110as"
     "scsi-debug"
     "iscsi-1ms"
-};
-
-/// The names of the drives whose sheets come with Weir.
-pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    BUILT_IN.iter().map(|b| b.0)
-}
-
-/// The file of a sheet that comes with Weir.
-pub fn source(name: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|b| b.0 == name).map(|b| b.1)
 }
 
 /// The sheet of a drive that comes with Weir, if it has one: a profile may be all that there is.

@@ -154,8 +154,7 @@ impl Default for Policy {
     }
 }
 
-/// The policies that come with Weir and their files.
-const BUILT_IN: &[(&str, &str)] = built_in! { "policies":
+built_in! { "policy" in "policies":
     "none"
     "bfq-linux"
     "bfq"
@@ -164,7 +163,7 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "policies":
     "io.latency"
     "io.cost"
     "max-limits"
-};
+}
 
 /// Likewise, read.
 static READ: LazyLock<Vec<Policy>> = LazyLock::new(|| {
@@ -174,16 +173,6 @@ static READ: LazyLock<Vec<Policy>> = LazyLock::new(|| {
     });
     all.collect()
 });
-
-/// The names of the policies that come with Weir.
-pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    BUILT_IN.iter().map(|b| b.0)
-}
-
-/// The file of a policy that comes with Weir.
-pub fn source(name: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|b| b.0 == name).map(|b| b.1)
-}
 
 /// The policies that come with Weir.
 pub fn all() -> &'static [Policy] {

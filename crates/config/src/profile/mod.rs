@@ -49,8 +49,7 @@ pub struct Unknown {
     pub nearest: Option<&'static str>,
 }
 
-/// The profiles that come with Weir and their files.
-const BUILT_IN: &[(&str, &str)] = built_in! { "profiles":
+built_in! { "profile" in "profiles":
     "demo"
     "samsung-970-pro"
     "plextor-px-256m5s"
@@ -61,16 +60,6 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "profiles":
     "seagate-st3808110as"
     "scsi-debug"
     "iscsi-1ms"
-};
-
-/// The names of the profiles that come with Weir.
-pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    BUILT_IN.iter().map(|b| b.0)
-}
-
-/// The file of a profile that comes with Weir.
-pub fn source(name: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|b| b.0 == name).map(|b| b.1)
 }
 
 /// A profile that comes with Weir.

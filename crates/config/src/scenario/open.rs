@@ -17,8 +17,7 @@ pub struct Unknown {
     pub nearest: Option<&'static str>,
 }
 
-/// The scenarios that come with Weir and their files.
-const BUILT_IN: &[(&str, &str)] = built_in! { "scenarios":
+built_in! { "scenario" in "scenarios":
     "contract"
     "equal-readers"
     "shares"
@@ -37,16 +36,6 @@ const BUILT_IN: &[(&str, &str)] = built_in! { "scenarios":
     "iocost-vrate"
     "interleaved"
     "services"
-};
-
-/// The names of the scenarios that come with Weir.
-pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    BUILT_IN.iter().map(|b| b.0)
-}
-
-/// The file of a scenario that comes with Weir.
-pub fn source(name: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|b| b.0 == name).map(|b| b.1)
 }
 
 /// A scenario that comes with Weir.
