@@ -302,7 +302,125 @@ fn part(vtime: i64, of: u32) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::{Config, Control};
+    use super::super::vtime::PER_USEC;
     use super::*;
+    use crate::shape::{DriveShape, Limits};
+    use crate::table::Table;
+
+    /// Two reads in ten and a write in ten may miss their targets; a period is twice the longer, 8 ms.
+    fn cost() -> Cost {
+        let config = Config {
+            qos: Control::User,
+            rpct: 8_000,
+            rlat: Span::from_millis(3),
+            wpct: 9_000,
+            wlat: Span::from_millis(4),
+            min: 5_000,
+            max: 20_000,
+            ..Config::default()
+        };
+        let merge = crate::merge::Config::OFF;
+        let table = Table::new(&Limits::default(), DriveShape::default(), &merge);
+        Cost::new(&config, &table, false)
+    }
+
+    /// The level after a period; reads and writes that missed, of a hundred each, and the wait for tags in microseconds.
+    fn level(before: i32, missed: [u64; 2], wait: u64, shortages: u32, lagging: u32) -> i32 {
+        let mut cost = cost();
+        assert_eq!(cost.clock.period, 8_000);
+        cost.busy_level = before;
+        let latencies = Latencies {
+            met: missed.map(|n| 100 - n),
+            missed,
+            tag_wait: Span::from_micros(wait),
+        };
+        let found = Found {
+            shortages,
+            lagging,
+            usage: 0,
+        };
+        cost.set_level(&latencies, &found);
+        cost.busy_level
+    }
+
+    #[test]
+    fn the_drive_is_busy_beyond_its_targets_and_has_room_from_three_quarters_of_them_down() {
+        for (missed, wait, found) in [
+            // Busy.
+            ([21, 0], 0, 1),
+            ([0, 11], 0, 1),
+            ([0, 0], 480, 1),
+            // Neither.
+            ([20, 0], 0, 0),
+            ([0, 10], 0, 0),
+            ([0, 0], 479, 0),
+            ([16, 0], 0, 0),
+            ([0, 8], 0, 0),
+            ([0, 0], 320, 0),
+            // Room for more.
+            ([15, 7], 319, -1),
+            ([15, 0], 0, -1),
+            ([0, 7], 0, -1),
+            ([0, 0], 0, -1),
+        ] {
+            assert_eq!(level(0, missed, wait, 1, 0), found, "{missed:?} {wait}");
+        }
+        assert_eq!(level(3, [10, 3], 200, 0, 0), 0, "nobody could use more");
+    }
+
+    #[test]
+    fn levels_count_periods_and_turn_round_at_once() {
+        let busy = |before| level(before, [50, 0], 0, 1, 0);
+        let idle = |before, lagging| level(before, [0, 0], 0, 1, lagging);
+        assert_eq!([-3, 0, 4, 1_000].map(busy), [1, 1, 5, 1_000]);
+        assert_eq!([3, 0, -4, -1_000].map(|n| idle(n, 0)), [-1, -1, -5, -1_000]);
+        assert_eq!(
+            [3, 0, -4].map(|n| idle(n, 1)),
+            [0, 0, -4],
+            "who lags is waited for"
+        );
+    }
+
+    #[test]
+    fn vrate_moves_by_its_level_within_its_bounds_and_comes_back_into_them_by_four_hundredths() {
+        let after = |level: i32, percent: u64, lagging: u32| {
+            let mut cost = cost();
+            cost.clock.set_base_rate(PER_USEC * percent / 100);
+            cost.busy_level = level;
+            cost.adjust_rate(lagging);
+            // In hundredths of a percent.
+            (cost.clock.base_rate * 10_000).div_ceil(PER_USEC)
+        };
+        for (level, percent, lagging, rate) in [
+            (0, 100, 0, 10_000),
+            (4, 100, 0, 9_900),
+            (4, 100, 3, 9_900),
+            (60, 100, 0, 8_400),
+            (-4, 100, 0, 10_100),
+            (-4, 100, 1, 10_000),
+            (-60, 100, 0, 11_600),
+            // At the bounds.
+            (60, 50, 0, 5_000),
+            (60, 51, 0, 5_000),
+            (-60, 200, 0, 20_000),
+            (-60, 190, 0, 20_000),
+            // Beyond them.
+            (0, 40, 0, 4_000),
+            (1, 40, 0, 4_160),
+            (-60, 40, 0, 4_160),
+            (1, 49, 0, 5_000),
+            (1, 300, 0, 28_800),
+            (-60, 300, 0, 28_800),
+            (1, 201, 0, 20_000),
+        ] {
+            let found = after(level, percent, lagging);
+            assert!(
+                found.abs_diff(rate) <= 1,
+                "{level} {percent} {lagging}: {found}"
+            );
+        }
+    }
 
     #[test]
     fn vrate_begins_to_move_slowly() {

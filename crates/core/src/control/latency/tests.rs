@@ -18,11 +18,11 @@ struct Host {
     inside: [Vec<u32>; 4],
 }
 
-fn set_groups(table: &mut Table, targets: [u64; 3]) {
-    for (id, target) in (1..).map(GroupId).zip(targets) {
+fn set_groups(table: &mut Table, targets: [u64; 3], parents: [GroupId; 3]) {
+    for ((id, target), parent) in (1..).map(GroupId).zip(targets).zip(parents) {
         let add = Edit::AddGroup {
             id,
-            parent: ROOT,
+            parent,
             contract: Contract::DEFAULT,
         };
         let knobs = Knobs {
@@ -48,6 +48,10 @@ fn request(flags: Flags) -> Request {
 
 impl Host {
     fn new(targets: [u64; 3], rotational: bool) -> Self {
+        Self::with_parents(targets, [ROOT; 3], rotational)
+    }
+
+    fn with_parents(targets: [u64; 3], parents: [GroupId; 3], rotational: bool) -> Self {
         let limits = Limits {
             requests: REQUESTS,
             groups: 4,
@@ -59,7 +63,7 @@ impl Host {
             ..DriveShape::default()
         };
         let mut table = Table::new(&limits, shape, &crate::merge::Config::OFF);
-        set_groups(&mut table, targets);
+        set_groups(&mut table, targets, parents);
         while table.requests.take().is_some() {}
         let mut host = Self {
             latency: Latency::new(&table),
@@ -110,6 +114,14 @@ impl Host {
                 self.end(id, took);
             }
         }
+    }
+
+    fn give_up(&mut self, id: u32) {
+        self.tell(|latency, cx| latency.remove(cx, id));
+    }
+
+    fn in_flight(&self) -> [u32; 3] {
+        [VICTIM, OTHER, THIRD].map(|g| self.latency.nodes[g.0 as usize].in_flight)
     }
 
     fn depth(&self, group: GroupId) -> u32 {
@@ -266,4 +278,39 @@ fn metadata_is_never_held_and_paid_for_later() {
         host.latency.pauses.next(),
         host.cx.now + Span::from_micros(1500)
     );
+}
+
+#[test]
+fn who_is_given_up_leaves_every_level_that_it_had_passed() {
+    let mut host = Host::with_parents([1000, 0, 0], [ROOT, ROOT, OTHER], false);
+    for _ in 0..6 {
+        host.serve(VICTIM, TARGET.times(2), 60, Span::from_millis(10));
+        host.enter(OTHER);
+    }
+    while let Some(id) = host.inside[OTHER.0 as usize].pop() {
+        host.end(id, TARGET);
+        while let Some(id) = host.next_passed() {
+            host.inside[OTHER.0 as usize].push(id);
+        }
+    }
+    assert_eq!((host.depth(OTHER), host.depth(THIRD)), (1, u32::MAX));
+    let none = host.in_flight();
+    assert_eq!(none[1..], [0, 0]);
+    assert!(host.enter(THIRD));
+    let first = host.next;
+    // These are past their own group and wait at its parent.
+    assert!(!host.enter(THIRD) && !host.enter(THIRD) && !host.enter(OTHER));
+    assert_eq!(host.in_flight()[1..], [1, 3]);
+    host.give_up(first + 1);
+    assert_eq!(host.in_flight()[1..], [1, 2]);
+    host.give_up(first + 3);
+    assert_eq!(host.in_flight()[1..], [1, 2], "it was past nobody");
+    assert_eq!(host.latency.inside, 2 + none[0]);
+    // What has passed and is not taken yet has its place at all levels.
+    host.end(first, TARGET);
+    assert_eq!(host.in_flight()[1..], [1, 1]);
+    host.give_up(first + 2);
+    assert_eq!(host.next_passed(), None);
+    assert_eq!(host.in_flight(), none);
+    assert_eq!(host.latency.inside, none[0]);
 }
