@@ -8,7 +8,7 @@ use weir_core::{
     Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId,
     Instant, Knobs, Layer, Limits, Listener, Mask, Max, Op, Outcome, Output, Priority,
     PriorityClass, Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
-    elevator, merge,
+    elevator, merge, tunable::Tuned,
 };
 use weir_random::Rng;
 
@@ -89,6 +89,75 @@ pub(crate) fn of(name: &str, policy: Policy, kind: Kind) -> String {
         .unwrap();
     }
     text
+}
+
+/// A line for each draw of an elevator's tunables: what it came to after so many steps.
+pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
+    let mut text =
+        format!("{name}\n\nseed      us      digest    accepted rejected dispatched   done\n");
+    for seed in 0..16 {
+        let mut elevator = elevator.clone();
+        let mut rng = Rng::new(100 + seed);
+        if let Some(tuned) = elevator.tuned_mut() {
+            draw(tuned, &mut rng);
+        }
+        let merge = if elevator.merges() && seed % 3 == 2 {
+            merge::Config {
+                nomerges: 1,
+                ahead: false,
+                ..merge::Config::LINUX
+            }
+        } else {
+            merge::Config::OFF
+        };
+        let policy = Policy {
+            merge,
+            ..Policy::of(elevator)
+        };
+        let kind = if seed % 2 == 0 {
+            Kind::Anywhere
+        } else {
+            Kind::Files
+        };
+        let mut churn = Churn::new(policy, kind);
+        churn.rng = rng;
+        for _ in 0..3_000 {
+            churn.step();
+        }
+        let c = churn.layer.counters();
+        writeln!(
+            text,
+            "{seed:4} {:8}  {:08x}  {:8} {:8} {:10} {:6}",
+            churn.now / 1_000,
+            churn.digest.value(),
+            c.accepted,
+            c.rejected,
+            c.dispatched,
+            c.done
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// Each tunable is at times as it is by default, at times the least that it may be, else of any order of magnitude.
+fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
+    let mut below = |n: u64| rng.below(NonZeroU64::new(n).unwrap());
+    for (place, tunable) in tuned.tunables().iter().enumerate() {
+        let (least, most) = tunable.bounds;
+        let value = match below(4) {
+            _ if most - least < 64 => least + below(most - least + 1),
+            0 => tunable.default,
+            1 => least,
+            _ => {
+                let bits = 64 - most.min(4 * tunable.default.max(256)).leading_zeros();
+                let bits = 1 + below(bits.into());
+                below(1 << bits)
+            }
+        };
+        tuned.set(place, value);
+    }
+    tuned.bound();
 }
 
 impl Churn {

@@ -125,3 +125,12 @@ fn churn_under_cost_and_merging() {
         }
     }
 }
+
+/// The same with tunables that are drawn.
+#[test]
+fn churn_tuned() {
+    for elevator in KINDS.iter().filter(|e| (e.default)().tuned().is_some()) {
+        let name = format!("churn-{}-tuned", elevator.name);
+        check(&name, &churn::tuned(&name, &(elevator.default)()));
+    }
+}
