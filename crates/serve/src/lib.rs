@@ -22,6 +22,7 @@ mod metrics;
 mod places;
 mod preflight;
 mod record;
+mod scrape;
 mod server;
 mod setup;
 mod shard;

@@ -14,8 +14,8 @@ use weir_uring::Backend as RingKind;
 use crate::acceptor::{self, Door, Listener, Refusal, Table};
 use crate::clock::Clock;
 use crate::front;
-use crate::metrics;
 use crate::record::Record;
+use crate::scrape;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
 
@@ -58,7 +58,7 @@ pub struct Server {
     places: Vec<acceptor::Place>,
     exports: Vec<acceptor::Export>,
     acceptor: acceptor::Handle,
-    metrics: Option<metrics::Handle>,
+    metrics: Option<scrape::Handle>,
     shards: Vec<shard::Handle>,
     addresses: Vec<Address>,
     records: Vec<JoinHandle<()>>,
@@ -82,7 +82,7 @@ impl Server {
         let clock = Clock::start();
         let shards = Shards(start_shards(config, options, opened.shards, clock)?);
         let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
-        let metrics = metrics.map(|listener| metrics::spawn(listener, boxes.clone()));
+        let metrics = metrics.map(|listener| scrape::spawn(listener, boxes.clone()));
         let metrics = metrics.transpose().map_err(StartError::Thread)?;
         let table = Table::new(opened.exports.clone());
         // The last that can fail, and the first that serves a client.

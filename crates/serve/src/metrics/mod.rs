@@ -1,10 +1,8 @@
-//! What the server counts, and how it is read: `GET /metrics` in the `OpenMetrics` text format.
+//! What the server counts, and how it is written down: in the `OpenMetrics` text format. `scrape` gives it to whoever asks.
 
-mod http;
 mod snapshot;
 mod tally;
-mod text;
+pub(crate) mod text;
 
-pub(crate) use http::{Handle, spawn};
 pub(crate) use snapshot::{DriveSnapshot, TenantSnapshot, VolumeSnapshot, shares};
 pub(crate) use tally::{OPS, Tally};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-use super::text;
+use crate::metrics::{DriveSnapshot, text};
 use crate::shard::{Address, Mail};
 
 /// Longest request, bytes.
@@ -204,7 +204,7 @@ fn head(request: &[u8]) -> Vec<String> {
 }
 
 /// Asks every shard, all at once.
-fn snapshots(shards: &[Address]) -> Option<Vec<super::DriveSnapshot>> {
+fn snapshots(shards: &[Address]) -> Option<Vec<DriveSnapshot>> {
     let (sender, receiver) = channel();
     for shard in shards {
         shard.tell(Mail::Snapshot(sender.clone()));
@@ -216,6 +216,6 @@ fn snapshots(shards: &[Address]) -> Option<Vec<super::DriveSnapshot>> {
         let left = deadline.saturating_duration_since(Instant::now());
         drives.extend(receiver.recv_timeout(left).ok()?);
     }
-    drives.sort_by(|a: &super::DriveSnapshot, b| a.name.cmp(&b.name));
+    drives.sort_by(|a: &DriveSnapshot, b| a.name.cmp(&b.name));
     Some(drives)
 }
