@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -20,6 +20,7 @@ const ORDER: [&str; 16] = [
     "weir-sim",
     "weir-fit",
     "weir-search",
+    "weir-conformance",
     "weir-client",
     "weir-serve",
     "weir",

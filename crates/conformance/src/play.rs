@@ -1,0 +1,208 @@
+//! Weir's side: the same job file, drive, elevator and groups in the simulator.
+
+use crate::experiment::{Case, Experiment, Group, NullBlk, Player};
+use crate::sample::Sample;
+use std::collections::BTreeMap;
+use weir_config::policy::{self, Policy};
+use weir_config::scenario::{self, Choice};
+use weir_core::{Contract, GroupId, Knobs, Max, ROOT, Span};
+use weir_measure::Meter;
+use weir_random::Rng;
+use weir_sim::{ClientSpec, GroupSpec, Merging, NrRequests, Run, Scenario};
+
+/// Bytes a second that one of `null_blk`'s megabytes is: 20971 in each of 50 ticks a second.
+const MEGABYTE: u64 = 20_971 * 50;
+
+/// Plays a case once, measuring so many seconds.
+///
+/// # Errors
+/// What does not go together.
+pub fn play(
+    experiment: &Experiment,
+    case: &Case,
+    run: u32,
+    seconds: u32,
+) -> Result<Vec<Sample>, String> {
+    let policy = policy(case)?;
+    let players = case.players(&experiment.sections()?);
+    let (scenario, owners) = scenario(experiment, case, run, seconds, &players, &policy)?;
+    let results = Run::new(&scenario, &policy, run).and_then(|run| run.run(|_| {}));
+    let results = results.map_err(|e| format!("{}: {e}", case.name))?;
+    let mut meters: BTreeMap<(usize, usize), Meter> = BTreeMap::new();
+    for (client, owner) in results.clients.into_iter().zip(owners) {
+        meters
+            .entry(owner)
+            .and_modify(|m| m.merge(&client.meter))
+            .or_insert(client.meter);
+    }
+    let samples = players.iter().enumerate().filter_map(|(n, player)| {
+        let parts = meters.iter().filter(|(owner, _)| owner.0 == n);
+        let parts: Vec<Sample> = parts
+            .map(|(_, meter)| sample(case, run, player, meter, seconds))
+            .collect();
+        Sample::pooled(&parts)
+    });
+    Ok(samples.collect())
+}
+
+fn sample(case: &Case, run: u32, player: &Player, meter: &Meter, seconds: u32) -> Sample {
+    let latency = meter.latency();
+    let us = |num| latency.quantile(num, 100) as f64 / 1e3;
+    Sample {
+        case: case.name.clone(),
+        run,
+        player: player.name.clone(),
+        bandwidth: meter.bytes() as f64 / f64::from(seconds),
+        latency: [latency.mean() / 1e3, us(50), us(99)],
+    }
+}
+
+/// The policy with what the case says of it.
+fn policy(case: &Case) -> Result<Policy, String> {
+    let mut policy = policy::find(&case.policy).map_err(|e| e.to_string())?;
+    if case.qos.is_some() || case.model.is_some() {
+        let mut text = policy::print(&policy);
+        for (key, line) in [("qos", &case.qos), ("model", &case.model)] {
+            let Some(line) = line else { continue };
+            let stated = format!("{key} = {line:?}");
+            let lines = text.lines().map(|l| {
+                if l.starts_with(&format!("{key} = ")) {
+                    stated.as_str()
+                } else {
+                    l
+                }
+            });
+            text = lines.collect::<Vec<_>>().join("\n");
+        }
+        policy = policy::read(&text, "").map_err(|e| format!("{}: {e:?}", case.name))?;
+    }
+    let elevator = policy.elevator.kind().name;
+    for (name, value) in case.iosched.iter().chain(&case.weir) {
+        if !policy.tune(elevator, name, *value) {
+            return Err(format!("{elevator} has no tunable {name}"));
+        }
+    }
+    Ok(policy)
+}
+
+fn drive(null_blk: NullBlk) -> weir_drive::Config {
+    let tick = if null_blk.mbps > 0 {
+        Span::from_millis(20)
+    } else {
+        Span::ZERO
+    };
+    weir_drive::Config::Null(weir_drive::null::Config {
+        service: Span::from_micros(null_blk.service_us),
+        tags: null_blk.tags,
+        queues: 1,
+        link: null_blk.mbps * MEGABYTE,
+        tick,
+        wake: Span::ZERO,
+    })
+}
+
+/// The player of a client, and in which of the player's groups it is.
+type Owner = (usize, usize);
+
+fn scenario(
+    experiment: &Experiment,
+    case: &Case,
+    run: u32,
+    seconds: u32,
+    players: &[Player],
+    policy: &Policy,
+) -> Result<(Scenario, Vec<Owner>), String> {
+    let script = scenario::load(&experiment.jobs)
+        .map_err(|e| format!("{}: {e:?}", experiment.jobs.display()))?;
+    let drive = drive(experiment.setting.drive);
+    let choice = Choice {
+        drive: &drive,
+        capacity: None,
+        case: None,
+        policy: &policy.name,
+        seconds: Some(seconds),
+    };
+    let all = script
+        .scenario(&choice)
+        .map_err(|e| format!("{}: {e:?}", case.name))?;
+    let mut scenario = Scenario {
+        clients: Vec::new(),
+        ..all.clone()
+    };
+    scenario.name = format!("{}: {}", experiment.name, case.name);
+    scenario.adapter.nr_requests = NrRequests::Each(case.nr_requests);
+    scenario.merging = Merging {
+        nomerges: case.nomerges,
+        ..Merging::LINUX
+    };
+    let mut groups = BTreeMap::new();
+    for group in &case.group {
+        for name in group.names() {
+            let parent = group.parent().and_then(|p| groups.get(p)).copied();
+            scenario.groups.push(spec(group, parent.unwrap_or(ROOT))?);
+            groups.insert(name, GroupId(scenario.groups.len() as u32));
+        }
+    }
+    let mut owners = Vec::new();
+    let mut rng = Rng::new(u64::from(run));
+    for (n, player) in players.iter().enumerate() {
+        let clients = all.clients.iter().filter(|c| of(&player.section, &c.name));
+        let clients: Vec<&ClientSpec> = clients.collect();
+        for place in 0..player.groups.len().max(1) {
+            // In the lab, what one process does begins together, one to two milliseconds after the groups were made.
+            let late = Span::from_micros(rng.range(1000, 1999));
+            for client in &clients {
+                let name = player.groups.get(place);
+                let group = name.and_then(|g| groups.get(g)).copied().unwrap_or(ROOT);
+                let mut client = ClientSpec {
+                    group,
+                    ..(*client).clone()
+                };
+                client.program.start = late;
+                scenario.clients.push(client);
+                owners.push((n, place));
+            }
+        }
+    }
+    Ok((scenario, owners))
+}
+
+/// True if a client is of this section: called as it is, or so and with a number behind.
+fn of(section: &str, client: &str) -> bool {
+    let rest = client.strip_prefix(section);
+    rest.is_some_and(|r| {
+        r.is_empty()
+            || r.strip_prefix('-')
+                .is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+fn spec(group: &Group, parent: GroupId) -> Result<GroupSpec, String> {
+    let mut max = Max::NONE;
+    for (name, value) in &group.max {
+        let limit = match name.as_str() {
+            "rbps" => &mut max.read_bandwidth,
+            "wbps" => &mut max.write_bandwidth,
+            "riops" => &mut max.read_iops,
+            "wiops" => &mut max.write_iops,
+            _ => return Err(format!("io.max has no {name}")),
+        };
+        *limit = *value;
+    }
+    let share = if group.weight > 0 {
+        group.weight
+    } else {
+        Contract::DEFAULT.share
+    };
+    Ok(GroupSpec {
+        parent,
+        contract: Contract {
+            share,
+            max,
+            ..Contract::DEFAULT
+        },
+        knobs: Knobs {
+            latency: Span::from_micros(group.latency_us),
+        },
+    })
+}
