@@ -194,6 +194,18 @@ fn a_job_file_is_one_client_a_job() {
     assert_eq!(built.warm_up.as_nanos(), 2_000_000_000);
     assert_eq!(built.duration.as_nanos(), 10_500_000_000);
     let paced = &built.clients[6].program;
+    let golden = folder("tests/scenarios/accepted.txt");
+    let clients = format!("{:#?}\n", built.clients);
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        fs::write(&golden, &clients).expect("writable");
+    }
+    let expected = fs::read_to_string(&golden).expect("part of the source");
+    assert_eq!(
+        clients,
+        expected,
+        "WEIR_BLESS=1 rewrites {}",
+        golden.display()
+    );
     // 4000 bytes (kb_base) of 10 * 10^6 a second.
     let weir_load::Arrival::Even { interval } = paced.arrival else {
         panic!("{paced:?}")
