@@ -226,7 +226,7 @@ fn jobs_come_out_in_weirs_units() {
                 [timed]\nbs=300k\ntime_based\n\
                 [idle]\nbs=1m\nprioclass=3\n\
                 [first]\nbs=1m\nprioclass=1\nprio=1\n\
-                [plain]\nbs=1m\nprioclass=2\n";
+                [plain]\nbs=1m\nprioclass=2\nnumjobs=1\n";
     let script = scenario::parse(text, "a.fio").unwrap_or_else(|p| panic!("{p:#?}"));
     let mut all = String::new();
     for client in built(&script, None, "none").clients {
