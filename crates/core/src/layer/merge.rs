@@ -254,6 +254,8 @@ impl Layer {
         let (stream, cookie) = (live.stream, live.cookie);
         self.cx.publish(|| Event::Parted { stream, cookie });
         if stage == Stage::Elevator {
+            // It may come to another queue of the elevator's, for which its tag counts then.
+            self.tell_tagged(leader, false);
             self.elevator.remove(&mut self.cx, leader);
             self.cx.table.merges.remove_end(leader);
         }
@@ -269,6 +271,7 @@ impl Layer {
                 self.climb(now, id, self.chain.gate());
             } else if stage == Stage::Elevator {
                 self.elevator.insert(&mut self.cx, id);
+                self.tell_tagged(id, true);
             }
         }
     }
