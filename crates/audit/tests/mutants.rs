@@ -31,7 +31,17 @@ const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::COST_DEBT_FORGOTTEN, COST),
     (mutant::COST_NOTHING_DONATED, COST),
     (mutant::COST_WEIGHTS_STALE, COST),
+    (mutant::CFQ_FIFO_IGNORED, CFQ),
+    (mutant::CFQ_LEVEL_IGNORED, CFQ),
+    (mutant::CFQ_GROUP_RETURNS_EARLY, CFQ),
+    (mutant::CFQ_NOBODY_COOPERATES, CFQ),
+    (mutant::CFQ_NEVER_PARTED, CFQ),
+    (mutant::CFQ_REALTIME_WAITS, CFQ),
+    (mutant::CFQ_QUANTUM_IGNORED, CFQ),
+    (mutant::CFQ_REQUESTS_UNLIMITED, CFQ),
 ];
+const CFQ: &str =
+    "weir-core, elevator/cfq/tests/mutants.rs: each bug is noticed by a test of the room";
 const BFQ: &str = "weir-core, elevator/bfq/tests/mutants.rs: differs from a scan";
 const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for its tag";
 const SPLIT: &str = "weir-core, elevator/bfq/tests/merge.rs: seeky streams part";
@@ -41,8 +51,18 @@ const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledg
 /// The scenes in which an auditor of a steady state may find a violation; none for an auditor of random operations.
 fn kinds(auditor: &str) -> &'static [Kind] {
     match auditor {
-        "fair" => &[Kind::BfqShares, Kind::ContractShares, Kind::CostShares],
-        "starvation" => &[Kind::BfqWaits, Kind::ContractWaits, Kind::DeadlineWaits],
+        "fair" => &[
+            Kind::BfqShares,
+            Kind::CfqShares,
+            Kind::ContractShares,
+            Kind::CostShares,
+        ],
+        "starvation" => &[
+            Kind::BfqWaits,
+            Kind::CfqWaits,
+            Kind::ContractWaits,
+            Kind::DeadlineWaits,
+        ],
         "promise" => &[
             Kind::Promises,
             Kind::Requests,

@@ -34,6 +34,16 @@ fn io_cost_divides_by_share() {
 }
 
 #[test]
+fn cfq_divides_by_weight() {
+    drawn(Kind::CfqShares, 12);
+}
+
+#[test]
+fn cfq_lets_nobody_wait_for_ever() {
+    drawn(Kind::CfqWaits, 12);
+}
+
+#[test]
 fn contract_lets_nobody_wait_for_ever() {
     drawn(Kind::ContractWaits, 12);
 }

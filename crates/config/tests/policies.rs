@@ -196,7 +196,7 @@ const WORDS: &[&str] = &[
     "io.max",
     "bfq + none",
     "none + kyber",
-    "cfq",
+    "kyber",
     "bfq io.max",
     "missing.toml",
     "./bfq",

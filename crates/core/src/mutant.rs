@@ -84,6 +84,16 @@ mutants! {
     70 BUSY_QUEUE_HOLDS_ALL "a busy hardware queue holds back the next one as well" "conserve"
     71 QUEUE_TAG_LOST "a scheduler tag of one of several hardware queues is not given back" "conserve"
     72 QUEUES_SHARE_FLUSH "a flush command ends the flushes of another hardware queue's" "once"
+    100 CFQ_WEIGHT_IGNORED "under cfq the time that a group has used is not divided by its part" "fair"
+    101 CFQ_SLICE_ENDLESS "under cfq a slice is never over" "starvation"
+    102 CFQ_FIFO_IGNORED "under cfq what is overdue does not begin a turn" "overdue"
+    103 CFQ_LEVEL_IGNORED "under cfq a slice is as long whatever the level" "levels"
+    104 CFQ_GROUP_RETURNS_EARLY "under cfq a group that was idle comes back with the time it had then" "returns"
+    105 CFQ_NOBODY_COOPERATES "under cfq streams that read one thing together share no queue" "cooperate"
+    106 CFQ_NEVER_PARTED "under cfq streams that share a queue share it for good" "part"
+    107 CFQ_REALTIME_WAITS "under cfq the realtime class waits for the slice in service to end" "realtime"
+    108 CFQ_QUANTUM_IGNORED "under cfq a queue that is not alone has as many in the drive as it likes" "quantum"
+    109 CFQ_REQUESTS_UNLIMITED "under cfq there are requests without end" "requests"
 }
 
 #[cfg(feature = "mutants")]

@@ -49,11 +49,15 @@ impl Sample {
     pub fn readings(&self, tell: &mut dyn FnMut(Reading)) {
         match *self {
             Self::Serving { stream, .. }
+            | Self::Slice { stream, .. }
             | Self::Idling { stream }
             | Self::Weight { stream, .. } => {
                 self.of_elevator(&mut To(tell, Subject::Stream(stream)));
             }
             Self::Drive { .. } => self.of_elevator(&mut To(tell, Subject::Drive)),
+            Self::Used { group, .. } => {
+                self.of_elevator(&mut To(tell, Subject::Group(group)));
+            }
             Self::Rate { .. } => self.of_controller(&mut To(tell, Subject::Drive)),
             Self::Held { group, .. } | Self::Depth { group, .. } | Self::Spends { group, .. } => {
                 self.of_controller(&mut To(tell, Subject::Group(group)));
@@ -67,6 +71,21 @@ impl Sample {
                 to.number("in service", 1_u8);
                 to.bytes("served in its turn", served);
                 to.bytes("budget left", left);
+            }
+            Self::Slice {
+                served, used, left, ..
+            } => {
+                to.number("in service", 1_u8);
+                to.bytes("served in its turn", served);
+                to.time("slice used", used);
+                to.time("slice left", left);
+            }
+            Self::Used {
+                part, lead, queues, ..
+            } => {
+                to.tell("part of the drive", Unit::Parts, part.into());
+                to.time("used beyond the least", lead);
+                to.number("busy queues", queues);
             }
             Self::Idling { .. } => to.number("idled for", 1_u8),
             Self::Drive {
@@ -124,6 +143,8 @@ impl Sample {
                 to.time("delay for debt", delay);
             }
             Self::Serving { .. }
+            | Self::Slice { .. }
+            | Self::Used { .. }
             | Self::Idling { .. }
             | Self::Drive { .. }
             | Self::Weight { .. } => {}

@@ -11,12 +11,12 @@ use crate::time::Span;
 pub struct Wanted(u8);
 
 impl Wanted {
-    /// [`Sample::Serving`] and [`Sample::Idling`]: found at once, so that a driver may look after each poll.
+    /// [`Sample::Serving`], [`Sample::Slice`] and [`Sample::Idling`]: found at once, so that a driver may look after each poll.
     pub const SERVICE: Self = Self(1);
     /// [`Sample::Drive`]: found at once.
     pub const DRIVE: Self = Self(2);
-    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Rate`], [`Sample::Spends`] and [`Sample::Weight`]: every group or stream is
-    /// looked at.
+    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Rate`], [`Sample::Spends`], [`Sample::Used`] and [`Sample::Weight`]: every group
+    /// or stream is looked at.
     pub const GROUPS: Self = Self(4);
     /// Everything.
     pub const ALL: Self = Self(7);
@@ -40,6 +40,17 @@ pub enum Sample {
         served: u64,
         /// Bytes that it may still be served in this turn.
         left: u64,
+    },
+    /// The elevator serves a stream for a slice of time.
+    Slice {
+        /// Which stream.
+        stream: StreamId,
+        /// Bytes that it was served since its turn began.
+        served: u64,
+        /// How long it has had the drive, from when its first request came back.
+        used: Span,
+        /// What is left of its slice; nothing before that.
+        left: Span,
     },
     /// The elevator keeps the drive for the next request of a stream: tags are free, and what other streams have in the elevator waits
     /// on purpose. As of the last poll.
@@ -68,6 +79,18 @@ pub enum Sample {
         group: GroupId,
         /// How many.
         requests: u32,
+    },
+    /// The elevator divides the drive's time among groups. Groups that have nothing to send are left out.
+    Used {
+        /// Which group.
+        group: GroupId,
+        /// Its part of the drive, in 65536ths.
+        part: u32,
+        /// What it has used beyond the one that has used least, in time of the whole drive (or in requests, as nanoseconds, where the
+        /// elevator counts those).
+        lead: Span,
+        /// Its queues that have something to send.
+        queues: u32,
     },
     /// `io.latency` counts a group's requests.
     Depth {

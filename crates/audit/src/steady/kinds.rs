@@ -3,7 +3,7 @@
 use super::{Client, Drive, Scene, Watch};
 use crate::random::{Random, Source};
 use weir_core::control::cost;
-use weir_core::elevator::{self, bfq, contract, mq_deadline};
+use weir_core::elevator::{self, bfq, cfq, contract, mq_deadline};
 use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, Limits, ROOT, Span,
 };
@@ -273,6 +273,65 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
             bound
         },
     }];
+    scene
+}
+
+/// `cfq` on flash, where requests are charged: with requests of one size these are bytes. Groups have turns of a millisecond and what is in
+/// the drive then, and their parts of the drive are rounded to 4096ths.
+pub(super) fn cfq_shares(random: &mut Random) -> Scene {
+    let slice = Span::from_millis(1);
+    let config = cfq::Config {
+        slice_sync: slice,
+        target_latency: slice,
+        group_idle: random.pick(&[Span::ZERO, Span::from_millis(8)]),
+        ..cfq::Config::default()
+    };
+    let rounding = LINK * 2 / CFQ_ROUNDED;
+    let turn = LINK / 1_000 * CFQ_TURN_MS + 8 * (64 << 10);
+    let watch = Watch::Shares {
+        lag: CFQ_TURNS * turn + rounding,
+        skip: 0,
+    };
+    let mut scene = base(random, elevator::Config::Cfq(config), watch);
+    scene.config.drive.tags = 8;
+    shared(random, &mut scene);
+    for client in &mut scene.clients {
+        *client = Client {
+            size: 64 << 10,
+            ..greedy(random, client.group, 8)
+        };
+    }
+    scene
+}
+
+/// Under `cfq` a kind of queues is served for two milliseconds at least.
+const CFQ_TURN_MS: u64 = 2;
+/// Under `cfq` a client may get ahead of another by this many turns.
+const CFQ_TURNS: u64 = 10;
+/// A part of the drive is off by less than this part of it.
+const CFQ_ROUNDED: u64 = 100;
+
+/// `cfq` where it idles: every group has its turn after one of each other.
+pub(super) fn cfq_waits(random: &mut Random) -> Scene {
+    let config = cfq::Config {
+        flash_idles: true,
+        low_latency: random.once_in(2),
+        ..cfq::Config::default()
+    };
+    let turn = config.slice_sync + config.slice_idle + Span::from_millis(20);
+    let others = 1 + random.below(4);
+    let bound = turn.times(2 * (others + 1));
+    let elevator = elevator::Config::Cfq(config);
+    let mut scene = base(random, elevator, Watch::Waits { bound });
+    let tags = scene.config.drive.tags;
+    for _ in 0..=others {
+        scene.groups.push((ROOT, share(100)));
+        let mut client = greedy(random, scene.groups.len() as u32, tags);
+        if random.once_in(3) {
+            (client.depth, client.think) = (1, random.below(7) * MS);
+        }
+        scene.clients.push(client);
+    }
     scene
 }
 

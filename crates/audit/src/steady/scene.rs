@@ -97,6 +97,10 @@ pub enum Kind {
     ContractShares,
     /// Shares under `io.cost`, whose model prices bytes alone, on a tree of two levels.
     CostShares,
+    /// Shares under `cfq` where it charges by requests, all of one size, on a tree of two levels.
+    CfqShares,
+    /// `cfq` where it idles: clients with think time among others that always have requests.
+    CfqWaits,
     /// `bfq` with Linux's defaults: an idle client, and clients with think time, among others that always have requests.
     BfqWaits,
     /// `contract`: an idle client among others.
@@ -137,10 +141,12 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::BfqShares,
         Self::ContractShares,
         Self::CostShares,
+        Self::CfqShares,
+        Self::CfqWaits,
         Self::BfqWaits,
         Self::ContractWaits,
         Self::DeadlineWaits,
@@ -168,6 +174,8 @@ impl Scene {
             Kind::BfqShares => kinds::bfq_shares(random),
             Kind::ContractShares => kinds::contract_shares(random),
             Kind::CostShares => kinds::cost_shares(random),
+            Kind::CfqShares => kinds::cfq_shares(random),
+            Kind::CfqWaits => kinds::cfq_waits(random),
             Kind::BfqWaits => kinds::bfq_waits(random),
             Kind::ContractWaits => kinds::contract_waits(random),
             Kind::DeadlineWaits => kinds::deadline_waits(random),

@@ -195,7 +195,7 @@ pub(crate) const HOST: Shape = Shape {
             kind: Kind::Other("`\"linux\"` or a whole number, 1 to 65536"),
             default: Absent::Words("as many as there can be"),
             about: "Requests in the elevator and the drive together, for each hardware queue. `\"linux\"`: the queue's depth without an \
-                    elevator, with one of Linux twice that and at most 256, without bound under `contract`.",
+                    elevator, with one of Linux twice that and at most 256, without bound under `contract`; under `cfq` the tunable of this name counts.",
             example: "\"linux\"",
         },
         Key {
@@ -209,7 +209,7 @@ pub(crate) const HOST: Shape = Shape {
             name: "nomerges",
             kind: Kind::Count(0, 2),
             default: Absent::Value("2"),
-            about: "Which neighbouring requests are merged into one command, under `none`, `bfq` and `mq-deadline`, as Linux does (`nomerges`). `0`: all that \
+            about: "Which neighbouring requests are merged into one command, under Linux's elevators, as Linux does (`nomerges`). `0`: all that \
                     can be. `1`: in the plug, and with what was merged last. `2`: none.",
             example: "0",
         },

@@ -76,7 +76,7 @@ impl Controller {
 /// Controllers and elevators of Linux that Weir does not have yet: refused by name.
 pub(crate) const MISSING_CONTROLLERS: &[&str] = &["io.low"];
 /// Likewise.
-pub(crate) const MISSING_ELEVATORS: &[&str] = &["kyber", "cfq"];
+pub(crate) const MISSING_ELEVATORS: &[&str] = &["kyber"];
 
 impl Policy {
     /// First come, first served.
@@ -159,6 +159,7 @@ built_in! { "policy" in "policies":
     "bfq-linux"
     "bfq"
     "mq-deadline"
+    "cfq"
     "contract"
     "io.latency"
     "io.cost"

@@ -155,6 +155,7 @@ pub enum NrRequests {
     Unbounded,
     /// Linux's default: the depth of a hardware queue without an elevator; with one twice that, but at most 256. `contract`, which Linux
     /// does not have, sees every request as in the server: who comes first to the tags would otherwise decide before it does.
+    /// `cfq` has requests of its own, as the single-queue layer.
     Linux,
     /// So many, at least 1.
     Each(u32),
@@ -165,7 +166,10 @@ impl NrRequests {
     pub fn tags(self, shape: &DriveShape, elevator: &elevator::Config) -> Option<u32> {
         let depth = u32::from(shape.tags);
         Some(match (self, elevator) {
-            (Self::Unbounded, _) | (Self::Linux, elevator::Config::Contract(_)) => return None,
+            (Self::Unbounded, _)
+            | (Self::Linux, elevator::Config::Contract(_) | elevator::Config::Cfq(_)) => {
+                return None;
+            }
             (Self::Linux, elevator::Config::None) => depth,
             (Self::Linux, _) => 2 * depth.min(128),
             (Self::Each(n), _) => n.max(1),
@@ -193,6 +197,8 @@ mod tests {
         assert_eq!(tags(shape(1, 1023), &bfq), Some(256));
         let contract = elevator::Config::Contract(elevator::contract::Config::default());
         assert_eq!(tags(shape(1, 32), &contract), None);
+        let cfq = elevator::Config::Cfq(elevator::cfq::Config::default());
+        assert_eq!(tags(shape(1, 32), &cfq), None);
         assert_eq!(NrRequests::Unbounded.tags(&shape(1, 32), &bfq), None);
         assert_eq!(NrRequests::Each(10).tags(&shape(2, 32), &bfq), Some(10));
     }

@@ -1,8 +1,11 @@
 //! Elevators: which request goes to the drive next.
 
 pub mod bfq;
+pub mod cfq;
 pub(crate) mod common;
 pub mod contract;
+#[cfg(test)]
+mod host;
 pub mod mq_deadline;
 mod none;
 mod schedule;
@@ -28,6 +31,8 @@ pub enum Config {
     Contract(contract::Config),
     /// Linux's mq-deadline.
     MqDeadline(mq_deadline::Config),
+    /// Linux's Completely Fair Queueing.
+    Cfq(cfq::Config),
 }
 
 /// An elevator as people choose it: by name.
@@ -94,6 +99,16 @@ pub const KINDS: &[Kind] = &[
         by_time: true,
         default: || Config::MqDeadline(mq_deadline::Config::default()),
     },
+    Kind {
+        name: "cfq",
+        about: "Linux's Completely Fair Queueing, of the single-queue layer: slices of time",
+        code: 5,
+        keeps_min: false,
+        share_max: Some(1_000),
+        keeps_class: false,
+        by_time: true,
+        default: || Config::Cfq(cfq::Config::default()),
+    },
 ];
 
 /// The elevator of that name.
@@ -120,6 +135,7 @@ impl AnyElevator {
             Config::MqDeadline(config) => {
                 Self::Other(Box::new(mq_deadline::MqDeadline::new(config, table)))
             }
+            Config::Cfq(config) => Self::Other(Box::new(cfq::Cfq::new(config, table))),
         }
     }
 
@@ -198,6 +214,7 @@ impl Config {
             Self::Bfq(_) => 1,
             Self::Contract(_) => 2,
             Self::MqDeadline(_) => 3,
+            Self::Cfq(_) => 5,
         };
         let kind = KINDS.iter().find(|kind| kind.code == code);
         kind.expect("every elevator is in the list, as a test shows")
@@ -210,6 +227,7 @@ impl Config {
             Self::Bfq(config) => Some(config),
             Self::Contract(config) => Some(config),
             Self::MqDeadline(config) => Some(config),
+            Self::Cfq(config) => Some(config),
         }
     }
 
@@ -220,12 +238,13 @@ impl Config {
             Self::Bfq(config) => Some(config),
             Self::Contract(config) => Some(config),
             Self::MqDeadline(config) => Some(config),
+            Self::Cfq(config) => Some(config),
         }
     }
 
     /// True if requests may be merged under this elevator. `contract` cuts and orders requests by what is promised for each.
     pub const fn merges(&self) -> bool {
-        matches!(self, Self::None | Self::Bfq(_) | Self::MqDeadline(_))
+        !matches!(self, Self::Contract(_))
     }
 
     /// Checks the tunables.

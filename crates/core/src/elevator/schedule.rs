@@ -5,7 +5,6 @@ use crate::flush::Flushes;
 use crate::id::{GroupId, Tag};
 use crate::merge::{Join, Side};
 use crate::sample::{Take, Wanted};
-use crate::table::Table;
 use crate::wake::Wake;
 
 /// What an elevator wants done next.
@@ -56,7 +55,7 @@ pub(crate) trait Schedule: core::fmt::Debug {
         false
     }
     /// A request that is outside may take a scheduler tag and enter.
-    fn may_tag(&self, _request: u32, _table: &Table) -> bool {
+    fn may_tag(&self, _cx: &Cx, _request: u32) -> bool {
         true
     }
     /// A request that has entered took a scheduler tag for it. This and the next are only told where tags are limited.

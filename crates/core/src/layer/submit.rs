@@ -235,7 +235,7 @@ impl Layer {
     /// Whether the elevator lets a request have a scheduler tag.
     fn may_tag(&self, request: u32) -> bool {
         let elevator = self.elevator.other();
-        elevator.is_none_or(|e| e.may_tag(request, &self.cx.table))
+        elevator.is_none_or(|e| e.may_tag(&self.cx, request))
     }
 
     /// Tells the elevator, where that limits tags, that a request has one, or has it no longer.

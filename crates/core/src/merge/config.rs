@@ -7,7 +7,7 @@ use crate::rule::{self, ConfigError};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// As Linux's file of this name: 0 merges all it can; 1 only in the plug and with the command that was merged last; 2 nothing.
-    /// The elevators `none` and `bfq` merge; with another it must be 2.
+    /// Every elevator but `contract` merges; with that it must be 2.
     pub nomerges: u8,
     /// Segments of a command at most (Linux: `max_segments`). At least 1.
     pub max_segments: u16,

@@ -104,6 +104,30 @@ impl Digest {
     }
 }
 
+/// The numbers of an elevator that divides time.
+fn of_slices(sample: &Sample) -> Vec<u64> {
+    match *sample {
+        Sample::Slice {
+            stream,
+            served,
+            used,
+            left,
+        } => vec![
+            stream.slot().into(),
+            served,
+            used.as_nanos(),
+            left.as_nanos(),
+        ],
+        Sample::Used {
+            group,
+            part,
+            lead,
+            queues,
+        } => vec![group.0.into(), part.into(), lead.as_nanos(), queues.into()],
+        _ => Vec::new(),
+    }
+}
+
 /// Everything that can be sampled, as numbers.
 pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
     let mut numbers = Vec::new();
@@ -113,6 +137,7 @@ pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
             served,
             left,
         } => numbers.extend([stream.slot().into(), served, left]),
+        Sample::Slice { .. } | Sample::Used { .. } => numbers.extend(of_slices(&sample)),
         Sample::Idling { stream } => numbers.push(stream.slot().into()),
         Sample::Drive {
             read,

@@ -72,6 +72,8 @@ tables! {
     bfq_strict
     mq_deadline_flash
     mq_deadline_disk
+    cfq_disk
+    cfq_flash
     contract_flash_promises
     contract_flash_requests
     contract_flash_shares

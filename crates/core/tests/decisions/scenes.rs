@@ -1,7 +1,7 @@
 //! The scenes: each shows one or two rules of its policy at work.
 
 use weir_core::control::{self, cost};
-use weir_core::elevator::{self, bfq, contract, mq_deadline};
+use weir_core::elevator::{self, bfq, cfq, contract, mq_deadline};
 use weir_core::{
     Capacity, Class, Contract, DriveShape, Flags, GroupId, Limits, Max, Op, Priority,
     PriorityClass, ROOT, Span,
@@ -78,6 +78,10 @@ fn contract(says: &'static str, name: &'static str) -> Scene {
 
 fn mq_deadline(says: &'static str, name: &'static str, config: mq_deadline::Config) -> Scene {
     scene(name, says, elevator::Config::MqDeadline(config))
+}
+
+fn cfq(says: &'static str, name: &'static str, config: cfq::Config) -> Scene {
+    scene(name, says, elevator::Config::Cfq(config))
 }
 
 const G1: GroupId = GroupId(1);
@@ -325,6 +329,63 @@ pub(crate) const SCARCE: cost::Config = cost::Config {
     wseqiops: 3_000,
     wrandiops: 1_000,
 };
+
+pub(crate) fn cfq_disk() -> Scene {
+    let level = |level| Priority {
+        class: PriorityClass::BestEffort,
+        level,
+    };
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        groups: vec![group(1, share(100)), group(2, share(300))],
+        clients: vec![
+            READER.of(G1, 0),
+            Client {
+                priority: level(0),
+                ..READER.of(G2, 4)
+            },
+            Client {
+                depth: 2,
+                priority: level(7),
+                ..RANDOM.of(G2, 8)
+            },
+            Client {
+                depth: 8,
+                ..WRITER.of(G2, 12)
+            },
+        ],
+        millis: 2_000,
+        ..cfq(
+            "cfq: groups by time and weight; in the second, b and c have slices by level, and d writes what nobody waits for",
+            "cfq-disk",
+            cfq::Config::default(),
+        )
+    }
+}
+
+pub(crate) fn cfq_flash() -> Scene {
+    Scene {
+        shape: DriveShape {
+            tags: 8,
+            ..flash(500_000_000)
+        },
+        groups: vec![group(1, share(100)), group(2, share(100))],
+        clients: vec![
+            Client {
+                depth: 16,
+                ..READER.of(G1, 0)
+            },
+            RANDOM.of(G2, 1),
+        ],
+        millis: 300,
+        ..cfq(
+            "cfq: on flash requests are charged, not time: one stream's are large",
+            "cfq-flash",
+            cfq::Config::default(),
+        )
+    }
+}
 
 pub(crate) fn cost_shares() -> Scene {
     let model = cost::Config {

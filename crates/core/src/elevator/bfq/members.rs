@@ -7,72 +7,8 @@ use crate::ROOT;
 use crate::cx::Cx;
 use crate::event::Expiry;
 use crate::id::GroupId;
-use crate::list::{Links, List, NIL};
+use crate::list::NIL;
 use crate::table::Table;
-use alloc::vec;
-use alloc::vec::Vec;
-
-/// Which queues serve which stream. Of asynchronous ones there are never more than streams; of synchronous ones, with those that
-/// their streams have left, never more than twice as many. The asynchronous ones' numbers come after these.
-#[derive(Debug)]
-pub(super) struct Members {
-    sync_of: Vec<u32>,
-    async_of: Vec<u32>,
-    sync_free: Vec<u32>,
-    free: Vec<u32>,
-    /// The asynchronous queues of each group, in the order in which they came; linked by their number less the first of them.
-    by_group: Vec<List>,
-    links: Links,
-    streams: u32,
-    /// Groups that the engine knows, with their parents.
-    parents: Vec<Option<u32>>,
-}
-
-impl Members {
-    pub(super) fn new(groups: u32, streams: u32) -> Self {
-        Self {
-            sync_of: vec![NIL; streams as usize],
-            async_of: vec![NIL; streams as usize],
-            sync_free: (0..2 * streams).rev().collect(),
-            free: (0..streams).rev().collect(),
-            by_group: vec![List::EMPTY; groups as usize],
-            links: Links::new(streams),
-            streams,
-            parents: vec![None; groups as usize],
-        }
-    }
-
-    /// The queue of a stream's asynchronous requests.
-    pub(super) fn async_queue(&self, stream: u32) -> u32 {
-        self.async_of[stream as usize]
-    }
-
-    /// The queue of a stream's synchronous requests.
-    #[inline]
-    pub(super) fn sync_queue(&self, stream: u32) -> u32 {
-        self.sync_of[stream as usize]
-    }
-
-    /// A stream's synchronous requests go there from now on.
-    pub(super) fn set_sync_queue(&mut self, stream: u32, q: u32) {
-        self.sync_of[stream as usize] = q;
-    }
-
-    /// A synchronous queue is gone.
-    pub(super) fn free_sync(&mut self, q: u32) {
-        self.sync_free.push(q);
-    }
-
-    /// Streams there may be.
-    pub(super) fn streams(&self) -> u32 {
-        self.streams
-    }
-
-    /// The number of an asynchronous queue.
-    fn number(&self, slot: u32) -> u32 {
-        2 * self.streams + slot
-    }
-}
 
 impl Bfq {
     pub(super) fn open_stream(&mut self, stream: u32, table: &Table) {
@@ -80,22 +16,18 @@ impl Bfq {
         let new = self.new_queue(stream, false, table);
         let shared = self.find_async(&new);
         let q = shared.unwrap_or_else(|| {
-            let slot = self.members.free.pop().expect("one for each stream");
-            let list = &mut self.members.by_group[new.group as usize];
-            self.members.links.push_back(list, slot);
-            let q = self.members.number(slot);
+            let q = self.members.take_async(new.group);
             self.add_queue(q, new);
             q
         });
         self.queues[q as usize].sharing.users += 1;
-        self.members.async_of[stream as usize] = q;
+        self.members.set_async_queue(stream, q);
     }
 
     /// Gives a stream a synchronous queue of its own.
     pub(super) fn open_sync_queue(&mut self, stream: u32, table: &Table) -> u32 {
         let queue = self.new_queue(stream, true, table);
-        let q = self.members.sync_free.pop();
-        let q = q.expect("streams have one each, and no more than so many linger");
+        let q = self.members.take_sync();
         self.add_queue(q, queue);
         let sharing = &mut self.queues[q as usize].sharing;
         (sharing.owner, sharing.users) = (stream, 1);
@@ -106,14 +38,14 @@ impl Bfq {
     pub(super) fn close_stream(&mut self, cx: &mut Cx, stream: u32) {
         self.leave_queues(cx, stream);
         let q = self.members.async_queue(stream);
-        self.members.sync_of[stream as usize] = NIL;
-        self.members.async_of[stream as usize] = NIL;
+        self.members.set_sync_queue(stream, NIL);
+        self.members.set_async_queue(stream, NIL);
         let queue = &mut self.queues[q as usize];
         queue.sharing.users -= 1;
         if queue.sharing.users > 0 {
             return;
         }
-        let group = queue.group as usize;
+        let group = queue.group;
         if self.turn.queue == q {
             self.expire(cx, Expiry::NoMoreRequests, cx.now);
         }
@@ -121,10 +53,7 @@ impl Bfq {
             self.empty_out_of_service(q);
         }
         self.forget_queue(q);
-        let slot = q - self.members.number(0);
-        let list = &mut self.members.by_group[group];
-        self.members.links.remove(list, slot);
-        self.members.free.push(slot);
+        self.members.free_async(group, q);
     }
 
     /// A group came or its share changed.
@@ -133,11 +62,11 @@ impl Bfq {
             return;
         };
         let weight = u32::from(group.contract.share);
-        let known = self.members.parents[id.0 as usize];
+        let known = self.parents[id.0 as usize];
         if known.is_some_and(|parent| parent != group.parent.0) {
             self.forget_group(id);
         }
-        let known = self.members.parents[id.0 as usize].replace(group.parent.0);
+        let known = self.parents[id.0 as usize].replace(group.parent.0);
         if known.is_some() {
             self.engine.set_weight(id.0, weight);
         } else {
@@ -147,21 +76,16 @@ impl Bfq {
 
     /// A group without members goes.
     pub(super) fn forget_group(&mut self, id: GroupId) {
-        if self.members.parents[id.0 as usize].take().is_some() {
+        if self.parents[id.0 as usize].take().is_some() {
             self.engine.forget(id.0);
         }
     }
 
     fn find_async(&self, wanted: &Queue) -> Option<u32> {
-        let list = &self.members.by_group[wanted.group as usize];
-        self.members
-            .links
-            .iter(list)
-            .map(|slot| self.members.number(slot))
-            .find(|&q| {
-                let queue = self.queue(q);
-                (queue.class, queue.level) == (wanted.class, wanted.level)
-            })
+        self.members.async_queues(wanted.group).find(|&q| {
+            let queue = self.queue(q);
+            (queue.class, queue.level) == (wanted.class, wanted.level)
+        })
     }
 
     fn add_queue(&mut self, q: u32, queue: Queue) {

@@ -5,7 +5,7 @@
 //! therefore given to that queue, unless either has been seeky or at it for long. Where the shared queue turns out seeky, its streams
 //! get queues of their own again and go on as they were before.
 //!
-//! A stream's number leads to its queue by [`Members`](super::members::Members). What was in a queue that its streams have left stays
+//! A stream's number leads to its queue by [`Members`](crate::elevator::common::members::Members). What was in a queue that its streams have left stays
 //! there until it is served; then the queue's number is free.
 
 use super::Bfq;

@@ -44,6 +44,7 @@ pub use config::{Charge, Config};
 
 use super::{Next, Schedule};
 use crate::cx::Cx;
+use crate::elevator::common::members::Members;
 use crate::elevator::common::seek::{self, Place};
 use crate::event::Expiry;
 use crate::id::GroupId;
@@ -58,7 +59,6 @@ use depth::Depth;
 use entity::IDLE;
 use idle::Queueing;
 use inject::Measurement;
-use members::Members;
 use merge::Cooperation;
 use order::{Item, Order};
 use peak::Peak;
@@ -77,6 +77,8 @@ pub(crate) struct Bfq {
     engine: Wf2q,
     queues: alloc::vec::Vec<Queue>,
     members: Members,
+    /// Groups that the engine knows, with their parents.
+    parents: alloc::vec::Vec<Option<u32>>,
     order: Order,
     turn: Turn,
     budgets: Budgets,
@@ -109,6 +111,7 @@ impl Bfq {
             engine: Wf2q::new(groups, queues),
             queues: (0..queues).map(|_| Queue::UNUSED).collect(),
             members: Members::new(groups, streams),
+            parents: alloc::vec![None; groups as usize],
             order: Order::new(table.requests.capacity(), config.back_seek()),
             turn: Turn::NONE,
             budgets: Budgets::new(config.max_budget),
@@ -420,8 +423,8 @@ impl Schedule for Bfq {
         self.depth.is_limited
     }
 
-    fn may_tag(&self, request: u32, table: &Table) -> bool {
-        self.is_within_depth(request, table)
+    fn may_tag(&self, cx: &Cx, request: u32) -> bool {
+        self.is_within_depth(request, &cx.table)
     }
 
     fn tagged(&mut self, cx: &mut Cx, request: u32) {

@@ -109,6 +109,9 @@ impl History {
     /// The first request almost certainly is.
     pub(crate) const NEW: Self = Self(1);
 
+    /// None of them was.
+    pub(crate) const CALM: Self = Self(0);
+
     pub(crate) fn push(&mut self, seeky: bool) {
         self.0 = self.0 << 1 | u32::from(seeky);
     }

@@ -2,6 +2,9 @@
 
 use crate::time::{Instant, Span};
 
+/// Samples, scaled by 256 as they are, that are not enough yet (Linux: `bfq_sample_valid`, `sample_valid`).
+const ENOUGH: u32 = 80;
+
 /// The time between a queue's last completion and its next request (Linux: `bfq_ttime`, `bfq_update_io_thinktime`). The averages
 /// are scaled by 256 and forget an eighth with each sample.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,14 @@ impl Think {
         is_short: true,
     };
 
+    /// The same of somebody who comes now.
+    pub(crate) const fn since(now: Instant) -> Self {
+        Self {
+            last_end: Some(now),
+            ..Self::NEW
+        }
+    }
+
     /// The queue, which had nothing waiting and nothing in the drive, has a request again.
     pub(crate) fn arrived(&mut self, now: Instant, slice_idle: Span) {
         let Some(last_end) = self.last_end else {
@@ -34,9 +45,14 @@ impl Think {
         self.samples = (7 * self.samples + 256) / 8;
         self.total = (7 * self.total + 256 * elapsed) / 8;
         self.mean = Span::from_nanos((self.total + 128) / u64::from(self.samples));
-        // Linux: `bfq_update_has_short_ttime`, `bfq_sample_valid`.
-        let known = self.samples > 80;
-        self.is_short = !(known && self.mean.as_nanos() > slice_idle.as_nanos() / 2);
+        // Linux: `bfq_update_has_short_ttime`.
+        let slow = |mean: Span| mean.as_nanos() > slice_idle.as_nanos() / 2;
+        self.is_short = !self.known_mean().is_some_and(slow);
+    }
+
+    /// The mean, once there are enough samples to go by (Linux: `sample_valid`).
+    pub(crate) fn known_mean(&self) -> Option<Span> {
+        (self.samples > ENOUGH).then_some(self.mean)
     }
 
     /// True if a request at `now` comes soon enough after the last completion to be taken for the same burst.

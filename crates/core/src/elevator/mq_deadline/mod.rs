@@ -107,8 +107,8 @@ impl Schedule for MqDeadline {
     }
 
     /// Linux: `dd_limit_depth`.
-    fn may_tag(&self, request: u32, table: &Table) -> bool {
-        self.depth.allows(&table.requests[request].request)
+    fn may_tag(&self, cx: &Cx, request: u32) -> bool {
+        self.depth.allows(&cx.table.requests[request].request)
     }
 
     fn tagged(&mut self, cx: &mut Cx, request: u32) {

@@ -1,7 +1,7 @@
 //! Random calls into a layer with drawn configurations: whatever happens, every request ends once and nobody starves.
 
-use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::elevator::bfq::{Charge, Config};
+use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Limits};
 use crate::{

@@ -1,8 +1,8 @@
 //! Who gets how many scheduler tags.
 
-use super::host::{Client, Host, RANDOM, SECOND};
 use super::plain;
 use crate::elevator::bfq::Config;
+use crate::elevator::host::{Client, Host, RANDOM, SECOND};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Limits};
 use crate::{

@@ -1,10 +1,10 @@
 //! What others get while the drive idles, and what the stream it idles for notices of that.
 
-use super::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use super::plain;
 use super::turns::check;
 use crate::elevator;
 use crate::elevator::bfq::Config;
+use crate::elevator::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use std::fmt::Write;
 use std::string::String;
 

@@ -1,11 +1,11 @@
 //! Streams whose requests interleave share a queue, and part again.
 
-use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use super::plain;
 use super::turns::{check, log};
 use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
+use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::shape::{DriveShape, Limits};
 use std::string::String;
 

@@ -5,7 +5,6 @@ use super::Config;
 mod chaos;
 mod depth;
 mod engine;
-mod host;
 mod inject;
 mod merge;
 #[cfg(feature = "mutants")]

@@ -1,14 +1,14 @@
 //! Every bug built into this elevator is noticed by a test of this room.
 
-use super::host::{Host, RANDOM, STREAMER, ms};
 use super::plain;
 use super::{depth, engine, merge, oracle, shares};
+use crate::elevator::host::{Host, RANDOM, STREAMER, ms};
 use crate::{elevator, mutant};
 
 /// A client that thinks for five milliseconds after each answer does not keep the drive beyond its turn's time.
 fn turns_end() -> bool {
     let mut host = Host::new(elevator::Config::Bfq(plain()), &[(100, None); 2]);
-    host.add(super::host::Client {
+    host.add(crate::elevator::host::Client {
         think: ms(5),
         ..RANDOM.of(0)
     });

@@ -1,11 +1,11 @@
 //! Who is raised, for how long, and what it is good for.
 
-use super::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use super::plain;
 use super::turns::{check, log};
 use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::Config;
+use crate::elevator::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use std::string::String;
 use std::vec::Vec;
 

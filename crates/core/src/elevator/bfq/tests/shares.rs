@@ -1,9 +1,9 @@
 //! Who gets how much.
 
-use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER};
 use super::plain;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
+use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER};
 use std::println;
 
 fn bfq(config: Config) -> elevator::Config {

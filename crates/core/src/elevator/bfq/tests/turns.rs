@@ -1,9 +1,9 @@
 //! Golden logs of turns: who had the drive, when (in microseconds), with which budget, why the turn ended, what was served and
 //! what was charged (in sectors).
 
-use super::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use super::plain;
 use crate::elevator::bfq::{Charge, Config};
+use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::{Event, Flags, Op, PriorityClass, Sample, Wanted, elevator};
 use std::fmt::Write;
 use std::string::String;

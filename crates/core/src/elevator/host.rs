@@ -1,5 +1,6 @@
 //! Closed-loop clients on a modelled drive in virtual time: every piece takes 30 us in parallel with the others, then its bytes
-//! cross a link of 250 MB/s one after the other.
+//! cross a link of 250 MB/s one after the other. On a disk, each piece that does not begin where the one before it ended takes a seek
+//! first, one after the other, too.
 
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, Layer, Output};
@@ -98,6 +99,11 @@ pub(super) struct Host {
     clients: Vec<State>,
     drive: VecDeque<(u64, Tag)>,
     link_free: u64,
+    /// What going elsewhere costs, in nanoseconds; zero: the drive is flash.
+    pub(super) seek: u64,
+    head: u64,
+    /// The longest that any request took.
+    longest: u64,
     thinking: Vec<(u64, usize)>,
     wake: Option<u64>,
     random: u64,
@@ -132,11 +138,22 @@ impl Host {
         scheduler_tags: u32,
         drive: DriveShape,
     ) -> Self {
+        let limits = Limits {
+            scheduler_tags,
+            ..Limits::default()
+        };
+        Self::sized(elevator, shares, limits, drive)
+    }
+
+    /// The same with tables of these sizes.
+    pub(super) fn sized(
+        elevator: elevator::Config,
+        shares: &[(u16, Option<usize>)],
+        limits: Limits,
+        drive: DriveShape,
+    ) -> Self {
         let config = LayerConfig {
-            limits: Limits {
-                scheduler_tags,
-                ..Limits::default()
-            },
+            limits,
             drive,
             controllers: crate::control::Config::default(),
             merge: crate::merge::Config::OFF,
@@ -166,6 +183,9 @@ impl Host {
             clients: Vec::new(),
             drive: VecDeque::new(),
             link_free: 0,
+            seek: 0,
+            head: 0,
+            longest: 0,
             thinking: Vec::new(),
             wake: None,
             random: 1,
@@ -251,6 +271,11 @@ impl Host {
         let out = state.out > 0;
         let gap = if out { self.now - state.since } else { 0 };
         state.gap.max(gap) / 1_000_000
+    }
+
+    /// The longest that any request took, in milliseconds.
+    pub(super) fn longest_ms(&self) -> u64 {
+        self.longest / 1_000_000
     }
 
     pub(super) fn stream(&self, client: usize) -> StreamId {
@@ -345,13 +370,17 @@ impl Host {
                         } else {
                             0
                         };
+                        let away = d.offset != core::mem::replace(&mut self.head, d.offset + bytes);
+                        let seek = if away { self.seek } else { 0 };
                         self.link_free =
-                            self.link_free.max(self.now + SERVICE) + bytes * NS_PER_BYTE;
+                            self.link_free.max(self.now + SERVICE) + seek + bytes * NS_PER_BYTE;
                         self.drive.push_back((self.link_free, d.tag));
                         self.sent.push((self.now, d.cookie as usize));
                         self.most_in_drive = self.most_in_drive.max(self.drive.len());
                     }
                     Output::Done(d) => {
+                        let took = self.now - d.submitted.as_nanos();
+                        self.longest = self.longest.max(took);
                         let index = d.cookie as usize;
                         let state = &mut self.clients[index];
                         state.bytes += u64::from(d.length);

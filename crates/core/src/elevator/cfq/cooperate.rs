@@ -1,0 +1,199 @@
+//! Streams that cooperate share a queue (Linux: `cfq_close_cooperator`, `cfq_setup_merge`, `split_cfqq`).
+//!
+//! Where the queue in service has nothing to send and another wants something near to where the drive is, the two are taken to read one
+//! thing together: that one is served next, and the streams of the one with fewer go to the other as they come with their next requests.
+//! Where the shared queue turns out seeky at the end of a turn, each of its streams gets a queue of its own again.
+
+use super::Cfq;
+use super::queue::LEVELS;
+use super::service::Class;
+use crate::cx::Cx;
+use crate::elevator::common::seek::Place;
+use crate::event::Expiry;
+use crate::list::NIL;
+use crate::mutant;
+use crate::tree::{Sorted, Tree};
+
+/// Requests at most so many sectors apart are near (Linux: `CFQQ_CLOSE_THR`).
+const NEAR: u64 = 8 * 1024;
+
+/// Queues by the place of their next request, those of each level apart (Linux: `prio_trees`).
+#[derive(Debug)]
+pub(super) struct Places {
+    places: Sorted,
+    levels: [Tree; LEVELS],
+    /// Queues that all streams have left.
+    lingering: u32,
+}
+
+impl Places {
+    pub(super) fn new(queues: u32) -> Self {
+        Self {
+            places: Sorted::new(queues),
+            levels: [Tree::EMPTY; LEVELS],
+            lingering: 0,
+        }
+    }
+
+    pub(super) fn remove(&mut self, q: u32, level: u8) {
+        if self.places.contains(q) {
+            let tree = &mut self.levels[usize::from(level)];
+            self.places.remove(tree, q);
+        }
+    }
+}
+
+impl Cfq {
+    /// The next request of a queue is another, or there is none (Linux: `cfq_prio_tree_add`). Of two at one place the first is noted.
+    pub(super) fn next_moved(&mut self, q: u32) {
+        let queue = &self.queues[q as usize];
+        let level = queue.level;
+        self.places.remove(q, level);
+        if queue.class == Class::Idle || queue.is_empty() {
+            return;
+        }
+        let key = self.order.item(queue.next).start().key();
+        let Places { places, levels, .. } = &mut self.places;
+        let tree = &mut levels[usize::from(level)];
+        let there = places.last_up_to(tree, key);
+        if there.is_none_or(|other| places.key(other) != key) {
+            places.insert(tree, q, key, 0);
+        }
+    }
+
+    /// True if a place is near to where the drive is (Linux: `cfq_rq_close`).
+    pub(super) fn is_near(&self, at: Place) -> bool {
+        at.is_within(NEAR, self.head)
+    }
+
+    /// A queue that cooperates with this one and wants something near to where the drive is (Linux: `cfq_close_cooperator`).
+    pub(super) fn cooperator(&self, q: u32) -> Option<u32> {
+        let queue = self.queue(q);
+        let alone = self.groups.get(queue.group).queues == 1;
+        if alone || queue.class == Class::Idle || !queue.sync || queue.is_seeky() {
+            return None;
+        }
+        let found = self.nearest(q)?;
+        let other = self.queue(found);
+        let same = other.group == queue.group && other.class == queue.class;
+        let fits = same && other.sync && !other.is_seeky();
+        (fits && !mutant::is(mutant::CFQ_NOBODY_COOPERATES)).then_some(found)
+    }
+
+    /// The queue of this one's level whose next request is near to where the drive is (Linux: `cfqq_close`).
+    fn nearest(&self, q: u32) -> Option<u32> {
+        let Places { places, levels, .. } = &self.places;
+        let tree = &levels[usize::from(self.queue(q).level)];
+        let before = places.last_up_to(tree, self.head.key());
+        let after = match before {
+            Some(before) => places.next(before),
+            None => places.first(tree),
+        };
+        let place = |q: u32| self.order.item(self.queue(q).next).start();
+        let mut both = [before, after].into_iter().flatten();
+        both.find(|&other| self.is_near(place(other)))
+    }
+
+    /// The streams of one of two queues will go to the other as they come, those of the one that has fewer (Linux: `cfq_setup_merge`).
+    pub(super) fn set_up_merge(&mut self, q: u32, other: u32) {
+        if self.queue(q).sharing.into != NIL || self.queue(other).sharing.users == 0 {
+            return;
+        }
+        let mut last = other;
+        while self.queue(last).sharing.into != NIL {
+            last = self.queue(last).sharing.into;
+            if last == q {
+                return;
+            }
+        }
+        let users = |q: u32| self.queue(q).sharing.users;
+        let (own, others) = (users(q), users(last));
+        // Those that linger take no more numbers than there are streams.
+        let no_room = self.places.lingering >= self.members.streams();
+        if q == last || own == 0 || others == 0 || no_room {
+            return;
+        }
+        let (from, to) = if others >= own { (q, last) } else { (last, q) };
+        let moving = self.queue(from).sharing.users;
+        self.queues[from as usize].sharing.into = to;
+        self.queues[to as usize].sharing.users += moving;
+    }
+
+    /// A stream comes with a synchronous request: the queue that it goes to (Linux: in `cfq_set_request`).
+    pub(super) fn come_to_queue(&mut self, cx: &mut Cx, stream: u32) -> u32 {
+        let mut q = self.members.sync_queue(stream);
+        let sharing = self.queue(q).sharing;
+        if sharing.is_shared && sharing.parts {
+            q = self.part(cx, stream, q);
+        }
+        let into = self.queue(q).sharing.into;
+        if into == NIL {
+            return q;
+        }
+        self.queues[into as usize].sharing.is_shared = true;
+        self.members.set_sync_queue(stream, into);
+        self.leave_queue(cx, q);
+        into
+    }
+
+    /// Linux: `split_cfqq`.
+    fn part(&mut self, cx: &mut Cx, stream: u32, shared: u32) -> u32 {
+        let sharing = &mut self.queues[shared as usize].sharing;
+        if sharing.users == 1 {
+            (sharing.is_shared, sharing.parts) = (false, false);
+            return shared;
+        }
+        let q = self.open_sync_queue(stream, &cx.table);
+        self.leave_chain(cx, shared);
+        self.leave_queue(cx, shared);
+        q
+    }
+
+    /// The turn of a queue is over: if it is shared and seeky, its streams part (Linux: in `__cfq_slice_expired`).
+    pub(super) fn reconsider_sharing(&mut self, q: u32) {
+        let queue = &mut self.queues[q as usize];
+        if queue.sharing.is_shared && queue.is_seeky() && !mutant::is(mutant::CFQ_NEVER_PARTED) {
+            queue.sharing.parts = true;
+        }
+    }
+
+    /// A stream that sends to `q` no longer will not send to those either that `q` is to merge with (Linux: `cfq_put_cooperator`).
+    pub(super) fn leave_chain(&mut self, cx: &mut Cx, q: u32) {
+        let mut at = self.queue(q).sharing.into;
+        while at != NIL {
+            let next = self.queue(at).sharing.into;
+            self.leave_queue(cx, at);
+            at = next;
+        }
+    }
+
+    /// One stream less sends to a queue (Linux: `cfq_put_queue`).
+    pub(super) fn leave_queue(&mut self, cx: &mut Cx, q: u32) {
+        let sharing = &mut self.queues[q as usize].sharing;
+        sharing.users -= 1;
+        if sharing.users > 0 {
+            return;
+        }
+        sharing.lingers = true;
+        self.places.lingering += 1;
+        let queue = self.queue(q);
+        if queue.is_empty() && self.turn.queue == q {
+            self.expire(cx, Expiry::NoMoreRequests);
+        } else if queue.is_empty() && queue.is_busy() {
+            self.rest(q);
+        }
+        self.end_lingering(q);
+    }
+
+    /// A queue that all streams have left goes if it has nothing any more.
+    pub(super) fn end_lingering(&mut self, q: u32) {
+        let queue = self.queue(q);
+        let has_some = queue.dispatched > 0 || !queue.is_empty() || queue.is_busy();
+        if !queue.sharing.lingers || has_some || self.turn.queue == q {
+            return;
+        }
+        self.places.lingering -= 1;
+        self.forget_queue(q);
+        self.members.free_sync(q);
+    }
+}

@@ -1,0 +1,366 @@
+//! `cfq`: Linux's Completely Fair Queueing as of 4.20, the last kernel that had it, with the requests of the single-queue layer below
+//! which it lived.
+//!
+//! One queue at a time has the drive, for a slice of time that begins when its first request comes back and is the longer the higher its
+//! level. A group's turns are charged by the time used, divided by its part of the drive, and the group that has used least is next
+//! (`groups`). Of a group the most important class is served, of that one kind of queues after the other, each for its part of a
+//! target (`workload`): those that the drive idles for one by one, those that are random and idled for together, and what nobody
+//! waits for. `turn` is the turn of a queue, `idle` says when the drive waits for its next request, `depth` how much of it may be in the
+//! drive, `preempt` who may take the drive away from it. `cooperate` lets streams that read one thing together share a queue. `requests` is
+//! the legacy layer's: how many requests there are, and who waits for one.
+//!
+//! - Each stream has a synchronous queue, unless it shares one; asynchronous ones are of a group and level.
+//! - A group's weight is the share of its contract, 10 to 1000. Class and level are the stream's `Priority`.
+//! - Where nothing is idled for and the drive takes several requests at a time, groups are charged by requests. That is Linux's default on
+//!   flash.
+//!
+//! `docs/cfq.md` leads through it and says what is held against what; docs/deviations.md says what differs from Linux's.
+
+mod config;
+mod cooperate;
+mod depth;
+mod groups;
+mod idle;
+mod join;
+mod members;
+mod order;
+mod preempt;
+mod queue;
+mod requests;
+mod service;
+mod sharing;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod workload;
+
+pub use config::Config;
+
+use super::{Next, Schedule};
+use crate::cx::Cx;
+use crate::elevator::common::members::Members;
+use crate::elevator::common::seek::{self, Place};
+use crate::elevator::common::think::Think;
+use crate::id::GroupId;
+use crate::list::NIL;
+use crate::merge::{Join, Side};
+use crate::sample::{Sample, Take, Wanted};
+use crate::table::{Piece, Table};
+use crate::tree::Sorted;
+use crate::{Instant, Op, Span, Tag};
+use alloc::vec;
+use alloc::vec::Vec;
+use cooperate::Places;
+use depth::Queueing;
+use groups::Groups;
+use order::{Item, Order};
+use queue::Queue;
+use requests::{Owner, Requests};
+use turn::Turn;
+use workload::Workload;
+
+/// The elevator (Linux: `struct cfq_data`).
+#[derive(Debug)]
+pub(crate) struct Cfq {
+    config: Config,
+    /// The tunable, or zero on flash.
+    slice_idle: Span,
+    queues: Vec<Queue>,
+    members: Members,
+    order: Order,
+    groups: Groups,
+    /// The order of turns in all service trees.
+    turns: Sorted,
+    workload: Workload,
+    turn: Turn,
+    places: Places,
+    queueing: Queueing,
+    requests: Requests,
+    limits_requests: bool,
+    /// How soon each stream comes back.
+    thinks: Vec<Think>,
+    /// Where the last piece sent ended.
+    head: Place,
+    /// Pieces in the drive: asynchronous and synchronous ones.
+    in_drive: [u32; 2],
+    /// Requests waiting.
+    queued: u32,
+    /// Busy queues, and those of them that are synchronous.
+    busy: u32,
+    busy_sync: u32,
+    /// When a synchronous request that had waited for too long came back last (Linux: `last_delayed_sync`).
+    last_late: Instant,
+}
+
+impl Cfq {
+    pub(super) fn new(config: &Config, table: &Table) -> Self {
+        let config = *config;
+        let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
+        let requests = table.requests.capacity();
+        // Two synchronous ones for each stream, see `Members`, and an asynchronous one.
+        let queues = 3 * streams;
+        let idles = table.shape.rotational || config.flash_idles;
+        Self {
+            slice_idle: if idles { config.slice_idle } else { Span::ZERO },
+            queues: (0..queues).map(|_| Queue::UNUSED).collect(),
+            members: Members::new(groups, streams),
+            order: Order::new(requests, config.back_seek()),
+            groups: Groups::new(groups),
+            turns: Sorted::new(queues),
+            workload: Workload::NONE,
+            turn: Turn::NONE,
+            places: Places::new(queues),
+            queueing: if config.known_queueing {
+                Queueing::of(u32::from(table.shape.queues) * u32::from(table.shape.tags))
+            } else {
+                Queueing::default()
+            },
+            requests: Requests::new(config.nr_requests, groups, streams),
+            limits_requests: config.nr_requests < requests,
+            thinks: vec![Think::NEW; streams as usize],
+            head: Place::START,
+            in_drive: [0; 2],
+            queued: 0,
+            busy: 0,
+            busy_sync: 0,
+            last_late: Instant::ZERO,
+            config,
+        }
+    }
+
+    fn queue(&self, q: u32) -> &Queue {
+        &self.queues[q as usize]
+    }
+
+    /// The queue that a request belongs to.
+    fn queue_of(&self, request: u32, table: &Table) -> u32 {
+        let request = &table.requests[request].request;
+        let stream = request.stream.index;
+        if request.is_sync() {
+            self.members.sync_queue(stream)
+        } else {
+            self.members.async_queue(stream)
+        }
+    }
+
+    /// Whose a request is.
+    fn owner(request: u32, table: &Table) -> Owner {
+        let live = &table.requests[request];
+        Owner {
+            stream: live.request.stream.index,
+            group: live.group.0,
+            sync: live.request.is_sync(),
+        }
+    }
+
+    /// Observes how a stream behaves whose new request is in its queue (Linux: `cfq_rq_enqueued`).
+    fn observe_arrival(
+        &mut self,
+        now: Instant,
+        q: u32,
+        stream: u32,
+        rotational: bool,
+        item: &Item,
+    ) {
+        let queue = &mut self.queues[q as usize];
+        let group = self.groups.get_mut(queue.group);
+        if let (true, Some(kind)) = (queue.sync, queue.tree) {
+            self.thinks[stream as usize].arrived(now, self.slice_idle);
+            let service = group.services.get_mut(kind);
+            service.think.last_end.get_or_insert(Instant::ZERO);
+            service.think.arrived(now, self.slice_idle);
+        }
+        group.think.arrived(now, self.config.group_idle);
+        let far = queue.last_end.is_some_and(|last| item.start().is_far(last));
+        let small = !seek::is_large(seek::sectors(item.left().into()));
+        queue.history.push(if rotational { far } else { small });
+        queue.last_end = Some(item.end(item.left()));
+        self.reconsider_idling(q, stream);
+    }
+
+    /// A request leaves its queue undispatched (Linux: `cfq_remove_request`).
+    fn take_out(&mut self, request: u32) {
+        let q = self.order.item(request).queue;
+        let queue = &mut self.queues[q as usize];
+        let before = queue.next;
+        self.order.remove(queue, request);
+        self.queued -= 1;
+        let (is_empty, moved) = (queue.is_empty(), queue.next != before);
+        if moved {
+            self.next_moved(q);
+        }
+        if is_empty && self.turn.queue != q {
+            self.rest(q);
+        }
+    }
+}
+
+impl Schedule for Cfq {
+    fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
+        let q = self.turn.queue;
+        if wanted.has(Wanted::SERVICE) && q != NIL {
+            let queue = self.queue(q);
+            let stream = queue.stream;
+            take(Sample::Slice {
+                stream,
+                served: self.turn.served(),
+                used: self.turn.used(cx.now),
+                left: self.turn.left(cx.now),
+            });
+            if queue.is_empty() && !cx.table.pieces.is_full() {
+                take(Sample::Idling { stream });
+            }
+        }
+        if wanted.has(Wanted::GROUPS) {
+            for (group, busy) in self.groups.iter_busy() {
+                take(Sample::Used {
+                    group: GroupId(group),
+                    part: busy.part() << 4,
+                    lead: self.groups.lead(busy),
+                    queues: busy.queues,
+                });
+            }
+        }
+    }
+
+    fn open(&mut self, cx: &mut Cx, stream: u32) {
+        self.requests.open(stream);
+        self.open_stream(cx, stream);
+    }
+
+    fn close(&mut self, cx: &mut Cx, stream: u32) {
+        self.close_stream(cx, stream);
+    }
+
+    fn set_group(&mut self, cx: &mut Cx, id: GroupId) {
+        self.groups.set(id, &cx.table);
+    }
+
+    fn remove_group(&mut self, _cx: &mut Cx, id: GroupId) {
+        self.groups.forget(id);
+    }
+
+    /// Linux: `cfq_insert_request`.
+    fn insert(&mut self, cx: &mut Cx, request: u32) {
+        let now = cx.now;
+        self.end_idling(cx);
+        let live = &cx.table.requests[request];
+        let (sync, stream) = (live.request.is_sync(), live.request.stream);
+        let q = if live.pieces > 0 {
+            // It was taken out half sent, while its client was on hold: what is in the drive is counted in its queue, whatever
+            // queue its stream has been given since.
+            self.order.item(request).queue
+        } else if sync {
+            self.come_to_queue(cx, stream.index)
+        } else {
+            self.members.async_queue(stream.index)
+        };
+        let expire = if sync {
+            self.config.fifo_expire_sync
+        } else {
+            self.config.fifo_expire_async
+        };
+        let item = Item::new(&cx.table, request, q, now + expire);
+        let queue = &mut self.queues[q as usize];
+        let before = queue.next;
+        self.order.insert(queue, request, item, self.head);
+        self.queued += 1;
+        let moved = queue.next != before;
+        if !queue.is_busy() {
+            self.begin(now, q);
+        }
+        if moved {
+            self.next_moved(q);
+        }
+        let rotational = cx.table.shape.rotational;
+        self.observe_arrival(now, q, stream.index, rotational, &item);
+        if self.turn.queue == q {
+            self.turn.idle_until = None;
+        } else if self.should_preempt(cx, q, request) {
+            self.preempt(cx, q);
+        }
+    }
+
+    fn remove(&mut self, _cx: &mut Cx, request: u32) {
+        self.take_out(request);
+    }
+
+    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
+        self.find_command(cx, request)
+    }
+
+    fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
+        self.command_grown(cx, leader, side);
+    }
+
+    fn neighbour(&self, leader: u32, side: Side) -> Option<u32> {
+        self.order.neighbour(leader, side)
+    }
+
+    fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {
+        self.command_absorbed(by, request);
+    }
+
+    fn limits_tags(&self) -> bool {
+        self.limits_requests
+    }
+
+    fn may_tag(&self, cx: &Cx, request: u32) -> bool {
+        let of = Self::owner(request, &cx.table);
+        let is_idled_for = self.turn.idle_until.is_some()
+            && of.sync
+            && self.members.sync_queue(of.stream) == self.turn.queue;
+        self.requests.allows(cx.now, of, is_idled_for)
+    }
+
+    fn tagged(&mut self, cx: &mut Cx, request: u32) {
+        let of = Self::owner(request, &cx.table);
+        let waited = cx.table.requests[request].since < cx.now;
+        self.requests.took(cx.now, of, waited);
+    }
+
+    fn untagged(&mut self, cx: &mut Cx, request: u32) {
+        self.requests.gave(Self::owner(request, &cx.table));
+    }
+
+    fn next(&mut self, cx: &mut Cx) -> Next {
+        let next = self.decide(cx);
+        #[cfg(test)]
+        self.check();
+        next
+    }
+
+    /// Linux: `cfq_completed_request`.
+    fn complete(&mut self, cx: &mut Cx, tag: Tag) {
+        let now = cx.now;
+        let &Piece { op, request, .. } = cx.table.pieces.last(tag);
+        if op == Op::Flush {
+            return;
+        }
+        self.end_idling(cx);
+        self.observe_queueing();
+        let item = self.order.item(request);
+        let q = item.queue;
+        let was_late = now >= item.due();
+        let queue = &mut self.queues[q as usize];
+        queue.dispatched -= 1;
+        let sync = queue.sync;
+        self.in_drive[usize::from(sync)] -= 1;
+        let group = self.groups.get_mut(queue.group);
+        group.dispatched -= 1;
+        group.think.last_end = Some(now);
+        if sync {
+            let kind = queue.tree.unwrap_or_else(|| queue.kind());
+            group.services.get_mut(kind).think.last_end = Some(now);
+            let stream = cx.table.requests[request].request.stream.index;
+            self.thinks[stream as usize].last_end = Some(now);
+            if was_late {
+                self.last_late = now;
+            }
+        }
+        if self.turn.queue == q {
+            self.completed_in_turn(cx);
+        }
+        self.end_lingering(q);
+    }
+}

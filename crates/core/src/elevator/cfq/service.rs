@@ -1,0 +1,134 @@
+//! Service trees: the busy queues of a group, by class and by how they are served, each tree in the order of turns.
+
+use crate::elevator::common::think::Think;
+use crate::stream::PriorityClass;
+use crate::tree::Tree;
+
+/// Classes, the most important first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Class {
+    Realtime,
+    BestEffort,
+    Idle,
+}
+
+impl From<PriorityClass> for Class {
+    fn from(class: PriorityClass) -> Self {
+        match class {
+            PriorityClass::Realtime => Self::Realtime,
+            PriorityClass::BestEffort => Self::BestEffort,
+            PriorityClass::Idle => Self::Idle,
+        }
+    }
+}
+
+/// How queues are served (Linux: `enum wl_type_t`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Type {
+    /// What nobody waits for.
+    Async,
+    /// The drive idles for all of them together: they are random.
+    Together,
+    /// The drive idles for each of them.
+    Alone,
+}
+
+/// Which tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Kind {
+    pub(super) class: Class,
+    pub(super) way: Type,
+}
+
+/// Service trees of a group: three for each class, but one for the idle class.
+const TREES: usize = 7;
+/// In the order in which ties go.
+pub(super) const TYPES: [Type; 3] = [Type::Async, Type::Together, Type::Alone];
+
+impl Kind {
+    pub(super) fn of(class: Class, sync: bool, idles: bool) -> Self {
+        let way = match (class, sync, idles) {
+            (Class::Idle, ..) | (_, false, _) => Type::Async,
+            (_, true, false) => Type::Together,
+            (_, true, true) => Type::Alone,
+        };
+        Self { class, way }
+    }
+
+    fn index(self) -> usize {
+        match self.class {
+            Class::Idle => TREES - 1,
+            class => 3 * class as usize + self.way as usize,
+        }
+    }
+}
+
+/// A service tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Service {
+    pub(super) order: Tree,
+    pub(super) count: u32,
+    /// How soon any of its queues comes back.
+    pub(super) think: Think,
+}
+
+/// The service trees of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Services([Service; TREES]);
+
+impl Services {
+    pub(super) const NEW: Self = Self(
+        [Service {
+            order: Tree::EMPTY,
+            count: 0,
+            think: Think::NEW,
+        }; TREES],
+    );
+
+    pub(super) fn get(&self, kind: Kind) -> &Service {
+        &self.0[kind.index()]
+    }
+
+    pub(super) fn get_mut(&mut self, kind: Kind) -> &mut Service {
+        &mut self.0[kind.index()]
+    }
+
+    /// Busy queues of a class (Linux: `cfq_group_busy_queues_wl`).
+    pub(super) fn busy(&self, class: Class) -> u32 {
+        let trees = TYPES.map(|way| Kind { class, way });
+        match class {
+            Class::Idle => self.get(trees[0]).count,
+            _ => trees.iter().map(|&kind| self.get(kind).count).sum(),
+        }
+    }
+
+    /// Busy asynchronous queues that are not of the idle class (Linux: `cfqg_busy_async_queues`).
+    pub(super) fn busy_async(&self) -> u32 {
+        let way = Type::Async;
+        let count = |class| self.get(Kind { class, way }).count;
+        count(Class::Realtime) + count(Class::BestEffort)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_tree() {
+        let mut services = Services::NEW;
+        let mut n = 0;
+        for class in [Class::Realtime, Class::BestEffort] {
+            for way in TYPES {
+                n += 1;
+                services.get_mut(Kind { class, way }).count = n;
+            }
+        }
+        let idle = Kind::of(Class::Idle, true, true);
+        services.get_mut(idle).count = 7;
+        assert_eq!(services.0.map(|s| s.count), [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(services.busy(Class::Realtime), 6);
+        assert_eq!(services.busy(Class::Idle), 7);
+        assert_eq!(services.busy_async(), 5);
+    }
+}

@@ -1,0 +1,54 @@
+//! Streams that read one thing together share a queue, and part when they do not any more.
+
+use super::super::Config;
+use super::{READER, disk};
+use crate::elevator::host::{Client, Host, SECOND};
+
+const SIZE: u32 = 64 * 1024;
+
+/// Readers that take turns at the pieces of one file, until each goes where it likes.
+fn together(readers: u64, random_from: u64) -> Host {
+    let mut host = disk(Config::default(), &[]);
+    for n in 0..readers {
+        host.add(Client {
+            size: SIZE,
+            strides: Some((n * u64::from(SIZE), readers * u64::from(SIZE))),
+            random_from,
+            ..READER
+        });
+    }
+    host
+}
+
+/// What so many interleaved readers of one file reach on a disk of 250 MB/s, in kB/s.
+pub(super) fn interleaved(readers: u64) -> u64 {
+    let mut host = together(readers, u64::MAX);
+    host.run(20 * SECOND);
+    host.total()
+}
+
+#[test]
+fn interleaved_readers_read_as_one() {
+    for readers in 2..=9 {
+        let total = interleaved(readers);
+        assert!(total > 150_000, "{readers} readers: {total} kB/s");
+    }
+}
+
+/// Two that read together and then at random, beside a third that goes on: what part of the disk that one has then, in percent.
+pub(super) fn left_to_the_third() -> u64 {
+    let mut host = together(2, 5 * SECOND);
+    let third = host.add(READER);
+    host.run(10 * SECOND);
+    let before = host.bytes(third);
+    host.run(30 * SECOND);
+    (host.bytes(third) - before) / 20 / 2_500_000
+}
+
+#[test]
+fn they_part_when_they_read_apart() {
+    // Two queues that are random take the drive from each other, and whoever takes it is put a second before its time: the third waits
+    // that long for each slice of 100 ms. One queue, were they still merged, would have half of the time.
+    let percent = left_to_the_third();
+    assert!((5..15).contains(&percent), "{percent} %");
+}

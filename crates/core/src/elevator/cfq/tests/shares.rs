@@ -1,0 +1,223 @@
+//! Who gets how much: by weight, level and class, on disks and on flash.
+
+use super::super::Config;
+use super::{READER, disk, flash};
+use crate::elevator::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
+use crate::{Op, Priority, PriorityClass};
+use std::vec::Vec;
+
+/// By how many thousandths of its part any client is off, given the parts.
+fn off_by(host: &Host, parts: &[u64]) -> u64 {
+    let whole: u64 = (0..parts.len()).map(|c| host.bytes(c)).sum();
+    let all: u64 = parts.iter().sum();
+    let off = parts.iter().enumerate().map(|(client, part)| {
+        let due = whole * part / all;
+        host.bytes(client).abs_diff(due) * 1_000 / due
+    });
+    off.max().unwrap_or(0)
+}
+
+fn at_level(level: u8) -> Client {
+    let class = PriorityClass::BestEffort;
+    Client {
+        priority: Priority { class, level },
+        ..READER
+    }
+}
+
+/// Sequential readers of groups with weights of 100, 200, 400 and 200, the last of them with members of 100 and 300, on a disk for two
+/// minutes.
+pub(super) fn weights_off_by() -> u64 {
+    let top = [100, 200, 400, 200].map(|weight| (weight, None));
+    let members = [(100, Some(3)), (300, Some(3))];
+    let mut host = disk(Config::default(), &[&top[..], &members].concat());
+    for group in [0, 1, 2, 4, 5] {
+        host.add(READER.of(group));
+    }
+    host.run(120 * SECOND);
+    off_by(&host, &[100, 200, 400, 50, 150])
+}
+
+#[test]
+fn groups_share_a_disk_by_weight_at_every_level() {
+    let off = weights_off_by();
+    assert!(off < 30, "{off} thousandths");
+}
+
+/// A group was away while another was served for ten seconds: whether it takes more than its part when it comes back.
+pub(super) fn who_returns_gets_its_part() -> bool {
+    let mut host = disk(Config::default(), &[(100, None); 3]);
+    host.add(READER.of(0));
+    host.add(Client {
+        until: ms(50),
+        ..READER.of(2)
+    });
+    host.run(10 * SECOND);
+    let before = host.bytes(0);
+    let late = host.add(READER.of(2));
+    host.run(12 * SECOND);
+    let (stayed, came) = (host.bytes(0) - before, host.bytes(late));
+    came < stayed * 3 / 2
+}
+
+#[test]
+fn a_group_that_was_away_is_owed_nothing() {
+    assert!(who_returns_gets_its_part());
+}
+
+/// What a reader of level 0 gets on a disk of what one of level 7 does, in tenths.
+pub(super) fn levels() -> u64 {
+    let config = Config {
+        low_latency: false,
+        ..Config::default()
+    };
+    let mut host = disk(config, &[]);
+    host.add(at_level(0));
+    host.add(at_level(7));
+    host.run(60 * SECOND);
+    host.bytes(0) * 10 / host.bytes(1)
+}
+
+#[test]
+fn a_slice_is_the_longer_the_higher_the_level() {
+    // 180 ms against 40; going there comes before a slice begins.
+    let tenths = levels();
+    assert!((43..=47).contains(&tenths), "{tenths} tenths");
+}
+
+#[test]
+fn levels_keep_their_proportion_where_slices_are_shortened() {
+    let mut host = disk(Config::default(), &[]);
+    for level in [0, 2, 4, 6] {
+        host.add(at_level(level));
+    }
+    host.run(60 * SECOND);
+    let off = off_by(&host, &[180, 140, 100, 60]);
+    assert!(off < 60, "{off} thousandths");
+}
+
+/// The longest wait of a realtime reader that thinks, in milliseconds, and the least that one of three others is served, in kB/s.
+pub(super) fn realtime_wait() -> (u64, u64) {
+    let mut host = disk(Config::default(), &[]);
+    let reader = Client {
+        think: ms(20),
+        ..RANDOM
+    };
+    let reader = host.add(reader.class(PriorityClass::Realtime));
+    let others: Vec<usize> = (0..3).map(|_| host.add(READER)).collect();
+    host.run(20 * SECOND);
+    let served = others.iter().map(|&c| host.rate(c)).min();
+    (host.gap_ms(reader), served.unwrap())
+}
+
+#[test]
+fn the_realtime_class_takes_the_drive_at_once() {
+    let (wait, others) = realtime_wait();
+    // Its own seek, and the request of another that is in the drive with one of its own.
+    assert!(wait < 40, "{wait} ms");
+    assert!(others > 1_000, "{others} kB/s");
+}
+
+#[test]
+fn the_idle_class_has_the_drive_when_nobody_else_wants_it() {
+    let mut host = disk(Config::default(), &[]);
+    let idle = host.add(READER.class(PriorityClass::Idle));
+    let busy = host.add(Client {
+        until: 5 * SECOND,
+        ..READER
+    });
+    host.run(5 * SECOND);
+    let (early, others) = (host.bytes(idle), host.bytes(busy));
+    assert!(early * 50 < others, "{early} beside {others}");
+    host.run(10 * SECOND);
+    assert!(host.bytes(idle) - early > others / 2);
+}
+
+type Make = fn(Config, &[(u16, Option<usize>)]) -> Host;
+
+/// A random reader among so many sequential ones, each in a group of its own: what it gets of what it would get alone, in percent, and
+/// the total, in kB/s.
+fn random_among(sequential: usize, make: Make) -> (u64, u64) {
+    let groups: Vec<_> = (0..=sequential).map(|_| (100, None)).collect();
+    let run = |others: usize| {
+        let mut host = make(Config::default(), &groups);
+        let reader = host.add(RANDOM.of(0));
+        for group in 1..=others {
+            host.add(STREAMER.of(group));
+        }
+        host.run(30 * SECOND);
+        (host.rate(reader), host.total())
+    };
+    let ((alone, _), (beside, total)) = (run(0), run(sequential));
+    (beside * 100 / alone, total)
+}
+
+/// Seed 002, "Proportional-share policy on CFQ": a random reader with fifteen sequential ones.
+#[test]
+fn control_is_kept_on_a_disk_and_lost_on_flash() {
+    // A sixteenth of the time; the others' turns are long enough for most of the disk's speed.
+    let (part, total) = random_among(15, disk);
+    assert!((5..=9).contains(&part), "{part} %");
+    assert!(total > 150_000, "{total} kB/s");
+    // Requests are counted, and those of the others are 32 times as large.
+    let (part, total) = random_among(15, flash);
+    assert!(part < 3, "{part} %");
+    assert!(total > 230_000, "{total} kB/s");
+}
+
+#[test]
+fn where_requests_are_counted_groups_get_them_by_weight() {
+    let mut host = flash(Config::default(), &[(100, None), (300, None)]);
+    for group in [0, 1] {
+        host.add(Client {
+            depth: 32,
+            ..STREAMER.of(group)
+        });
+    }
+    host.run(30 * SECOND);
+    let off = off_by(&host, &[1, 3]);
+    assert!(off < 50, "{off} thousandths");
+}
+
+#[test]
+fn on_flash_that_is_idled_for_weights_are_kept() {
+    let config = Config {
+        flash_idles: true,
+        ..Config::default()
+    };
+    let mut host = flash(config, &[(100, None), (300, None)]);
+    for group in [0, 1] {
+        host.add(READER.of(group));
+    }
+    host.run(20 * SECOND);
+    let off = off_by(&host, &[1, 3]);
+    assert!(off < 50, "{off} thousandths");
+}
+
+#[test]
+fn writes_that_nobody_waits_for_leave_readers_most_of_a_disk() {
+    let mut host = disk(Config::default(), &[]);
+    let reader = host.add(READER);
+    let writer = host.add(Client {
+        op: Op::Write,
+        depth: 32,
+        ..STREAMER
+    });
+    host.run(30 * SECOND);
+    let (read, written) = (host.bytes(reader), host.bytes(writer));
+    assert!(
+        read > 2 * written && written > read / 100,
+        "{read} {written}"
+    );
+    assert!(host.gap_ms(writer) < 1_000 && host.gap_ms(reader) < 300);
+}
+
+#[test]
+fn every_queue_has_its_turn_within_about_the_target() {
+    let mut host = disk(Config::default(), &[]);
+    let readers: Vec<usize> = (0..8).map(|_| host.add(READER)).collect();
+    host.run(20 * SECOND);
+    let gap = readers.iter().map(|&r| host.gap_ms(r)).max();
+    // Eight slices of 37.5 ms, and as many seeks.
+    assert!(gap.unwrap() < 450, "{gap:?} ms");
+}

@@ -1,0 +1,150 @@
+//! Turns: when they end, how much of a queue is in the drive, what goes first, what is sampled.
+
+use super::super::Config;
+use super::{READER, disk, flash};
+use crate::elevator::host::{Client, RANDOM, SECOND, STREAMER, ms};
+use crate::event::{Event, Expiry};
+use crate::sample::{Sample, Wanted};
+use crate::{GroupId, Op, Span};
+
+/// The longest wait of a reader beside one that always has something in its queue, in milliseconds.
+pub(super) fn wait_beside_greedy() -> u64 {
+    let mut host = disk(Config::default(), &[]);
+    host.add(Client {
+        depth: 8,
+        ..STREAMER
+    });
+    let reader = host.add(READER);
+    host.run(10 * SECOND);
+    host.gap_ms(reader)
+}
+
+#[test]
+fn a_turn_ends_with_its_slice() {
+    let wait = wait_beside_greedy();
+    assert!(wait < 200, "{wait} ms");
+}
+
+/// The most requests that two readers with many have in a drive of 32 tags at a time.
+pub(super) fn most_in_drive() -> usize {
+    let config = Config {
+        flash_idles: true,
+        slice_idle: Span::from_millis(1),
+        ..Config::default()
+    };
+    let mut host = flash(config, &[]);
+    for _ in 0..2 {
+        host.add(Client {
+            depth: 64,
+            ..STREAMER
+        });
+    }
+    host.run(2 * SECOND);
+    let sent = host.sent.len();
+    assert!(sent > 100, "{sent}");
+    host.most_in_drive
+}
+
+#[test]
+fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
+    // Those of the one whose turn is over are there, too, when the next begins.
+    let most = most_in_drive();
+    assert!(most <= 16, "{most}");
+    let mut host = flash(Config::default(), &[]);
+    host.add(Client {
+        depth: 64,
+        ..STREAMER
+    });
+    host.run(SECOND);
+    assert_eq!(host.most_in_drive, 32, "alone it may fill it");
+}
+
+/// The longest that a request of a random writer took whose queue has a sequential one's requests, too, in milliseconds.
+pub(super) fn oldest_wait() -> u64 {
+    let mut host = disk(Config::default(), &[]);
+    let op = Op::Write;
+    host.add(Client {
+        op,
+        depth: 64,
+        ..STREAMER
+    });
+    host.add(Client { op, ..RANDOM });
+    host.run(20 * SECOND);
+    host.longest_ms()
+}
+
+#[test]
+fn what_is_overdue_begins_a_turn() {
+    let wait = oldest_wait();
+    assert!(wait < 1_000, "{wait} ms");
+}
+
+#[test]
+fn a_sequential_reader_that_comes_back_soon_keeps_the_drive_for_its_slice() {
+    let mut host = disk(Config::default(), &[]);
+    for _ in 0..2 {
+        host.add(Client {
+            think: ms(1),
+            ..READER
+        });
+    }
+    host.run(5 * SECOND);
+    // A slice of 100 ms, and a seek before it; a turn ends when less is left of its slice than its stream thinks.
+    let turns = host.turns();
+    let ended = turns.iter().filter_map(|(_, event)| match event {
+        Event::Expired { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    let ended: std::vec::Vec<Expiry> = ended.collect();
+    assert!((44..=50).contains(&ended.len()), "{ended:?}");
+    assert!(!ended.contains(&Expiry::TooIdle), "{ended:?}");
+}
+
+#[test]
+fn a_reader_that_thinks_for_long_is_not_idled_for() {
+    let mut host = disk(Config::default(), &[]);
+    let thinker = host.add(Client {
+        think: ms(50),
+        ..READER
+    });
+    let other = host.add(READER);
+    host.run(20 * SECOND);
+    // The other has nearly all of the disk: 250 MB/s less two seeks in 60 ms.
+    assert!(host.rate(other) > 120_000, "{}", host.rate(other));
+    assert!(host.rate(thinker) > 1_000);
+}
+
+#[test]
+fn samples_say_who_is_served_and_what_groups_have_used() {
+    let mut host = disk(Config::default(), &[(100, None), (300, None)]);
+    let clients = [0, 1].map(|group| host.add(READER.of(group)));
+    let (mut served, mut leads, mut groups) = ([0; 2], 0, 0);
+    for n in 1..=500 {
+        host.run(n * ms(10));
+        host.sample(Wanted::ALL, &mut |sample| match sample {
+            Sample::Slice {
+                stream, used, left, ..
+            } => {
+                let who = clients.iter().position(|&c| host.stream(c) == stream);
+                served[who.unwrap()] += 1;
+                assert!(used + left <= Span::from_millis(400), "{used:?} {left:?}");
+            }
+            Sample::Used {
+                group,
+                part,
+                lead,
+                queues,
+            } => {
+                let share = if group == GroupId(1) { 1 } else { 3 };
+                // Worked out when a group's turn ends.
+                let part = if n < 100 { 65536 / 4 * share } else { part };
+                assert_eq!((part, queues), (65536 / 4 * share, 1));
+                leads += u32::from(lead > Span::ZERO);
+                groups += 1;
+            }
+            _ => {}
+        });
+    }
+    assert!(served[1] > 2 * served[0] && served[0] > 50, "{served:?}");
+    assert!(leads > 100 && groups > 900, "{leads} of {groups}");
+}

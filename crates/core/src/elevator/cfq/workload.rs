@@ -1,0 +1,233 @@
+//! What is served of a group: which class, and of it which kind of queues for how long (Linux: `choose_wl_class_and_type`); and the order
+//! of turns within a service tree.
+
+use super::Cfq;
+use super::service::{Class, Kind, TYPES, Type};
+use crate::tree::before;
+use crate::{Instant, Span, mutant};
+
+/// A tick of the clock of most kernels of the time: `HZ` = 1000.
+pub(super) const TICK: Span = Span::from_millis(1);
+/// A kind of queues is served for so long at least (Linux: `CFQ_MIN_TT`).
+const LEAST: Span = Span::from_millis(2);
+/// A queue of the idle class goes so far behind the one before it (Linux: `CFQ_IDLE_DELAY`).
+const IDLE_DELAY: u64 = 200_000_000;
+/// A queue that preempts another goes so far before the first (Linux: in `cfq_service_tree_add`).
+const FRONT: u64 = 1_000_000_000;
+
+/// What is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Workload {
+    pub(super) group: u32,
+    pub(super) kind: Kind,
+    /// Until then, if there are such queues.
+    pub(super) until: Instant,
+}
+
+impl Workload {
+    pub(super) const NONE: Self = Self {
+        group: 0,
+        kind: Kind {
+            class: Class::BestEffort,
+            way: Type::Async,
+        },
+        until: Instant::ZERO,
+    };
+}
+
+impl Cfq {
+    /// The next group has its turn; it goes on with what it was served last (Linux: `cfq_choose_cfqg`).
+    pub(super) fn choose_group(&mut self, now: Instant) {
+        let Some(group) = self.groups.next() else {
+            return;
+        };
+        self.workload.group = group;
+        self.workload.until = now.back(Span::from_nanos(1));
+        if let Some(unfinished) = self.groups.get(group).unfinished {
+            self.workload.kind = unfinished.kind;
+            self.workload.until = now + unfinished.left;
+        }
+        self.choose_kind(now);
+    }
+
+    fn choose_kind(&mut self, now: Instant) {
+        let group = self.groups.get(self.workload.group);
+        let mut classes = [Class::Realtime, Class::BestEffort].into_iter();
+        let class = classes.find(|&class| group.services.busy(class) > 0);
+        let Some(class) = class else {
+            self.workload.kind = Kind::of(Class::Idle, false, false);
+            self.workload.until = now + TICK;
+            return;
+        };
+        let kind = self.workload.kind;
+        let goes_on = kind.class == class && now <= self.workload.until;
+        if goes_on && group.services.get(kind).count > 0 {
+            return;
+        }
+        let kind = self.first_kind(class);
+        self.workload.kind = kind;
+        self.workload.until = now + self.time_for(kind);
+    }
+
+    /// The kind of queues of a class of which the next has waited for its turn longest (Linux: `cfq_choose_wl_type`).
+    fn first_kind(&self, class: Class) -> Kind {
+        let services = &self.groups.get(self.workload.group).services;
+        let mut first: Option<(Kind, u64)> = None;
+        for way in TYPES {
+            let kind = Kind { class, way };
+            let Some(q) = self.turns.first(&services.get(kind).order) else {
+                continue;
+            };
+            let key = self.turns.key(q);
+            if first.is_none_or(|(_, least)| before(key, least)) {
+                first = Some((kind, key));
+            }
+        }
+        first.map_or(self.workload.kind, |(kind, _)| kind)
+    }
+
+    /// How long queues of a kind are served: their part, by number, of the group's part of the target.
+    fn time_for(&self, kind: Kind) -> Span {
+        let group = self.groups.get(self.workload.group);
+        let target = self.config.target_latency;
+        let count = group.services.get(kind).count;
+        let all = group.average[kind.class as usize].max(group.services.busy(kind.class));
+        let time = portion(group.part_of(target), count, all.max(1));
+        let time = if kind.way == Type::Async {
+            let asynchronous = group.services.busy_async();
+            let most = portion(target, asynchronous, self.busy.max(1));
+            scaled(
+                time.min(most),
+                self.config.slice_async,
+                self.config.slice_sync,
+            )
+        } else {
+            time.max(self.slice_idle.times(2))
+        };
+        time.max(LEAST)
+    }
+
+    /// Puts a queue where its next turn is due: in front of all others of its kind, or behind those that came before it, the farther the
+    /// lower its level. One that was in the trees already has a new place (Linux: `cfq_service_tree_add`).
+    pub(super) fn line_up(&mut self, now: Instant, q: u32, in_front: bool) {
+        let kind = self.queue(q).kind();
+        let group = self.queue(q).group;
+        let now = now.as_nanos();
+        let order = self.groups.get(group).services.get(kind).order;
+        let key = if kind.class == Class::Idle {
+            let last = self.turns.last_up_to(&order, now.wrapping_add(1 << 62));
+            let last = last.filter(|&last| last != q);
+            last.map_or(now, |last| self.turns.key(last))
+                .wrapping_add(IDLE_DELAY)
+        } else if in_front {
+            let first = self.turns.first(&order);
+            first
+                .map_or(now, |first| self.turns.key(first))
+                .wrapping_sub(FRONT)
+        } else {
+            let residue = core::mem::take(&mut self.queues[q as usize].residue);
+            let offset = self.offset(q).wrapping_sub(residue);
+            now.wrapping_add(offset.cast_unsigned())
+        };
+        let was = self.queue(q).tree;
+        if let Some(was) = was {
+            let service = self.groups.get_mut(group).services.get_mut(was);
+            self.turns.remove(&mut service.order, q);
+            service.count -= 1;
+        }
+        self.queues[q as usize].tree = Some(kind);
+        let service = self.groups.get_mut(group).services.get_mut(kind);
+        self.turns.insert(&mut service.order, q, key, 0);
+        service.count += 1;
+        if was.is_none() {
+            self.groups.queue_came(group, self.counts_requests());
+        }
+    }
+
+    /// A queue that has requests and is not busy yet becomes so (Linux: `cfq_add_cfqq_rr`).
+    pub(super) fn begin(&mut self, now: Instant, q: u32) {
+        self.busy += 1;
+        self.busy_sync += u32::from(self.queue(q).sync);
+        self.line_up(now, q, false);
+    }
+
+    /// A queue that has no requests is busy no longer (Linux: `cfq_del_cfqq_rr`).
+    pub(super) fn rest(&mut self, q: u32) {
+        let queue = &mut self.queues[q as usize];
+        let (group, level, sync) = (queue.group, queue.level, queue.sync);
+        let kind = queue.tree.take().expect("the queue is busy");
+        let service = self.groups.get_mut(group).services.get_mut(kind);
+        self.turns.remove(&mut service.order, q);
+        service.count -= 1;
+        self.places.remove(q, level);
+        self.groups.queue_left(group);
+        self.busy -= 1;
+        self.busy_sync -= u32::from(sync);
+    }
+
+    /// How much later a queue's turn comes than one of the highest level that comes now (Linux: `cfq_slice_offset`).
+    fn offset(&self, q: u32) -> i64 {
+        let queue = self.queue(q);
+        let others = i64::from(self.groups.get(queue.group).queues) - 1;
+        let most = self.slice_of(true, 0).as_nanos().cast_signed();
+        let own = self.slice_of(queue.sync, queue.level).as_nanos();
+        others * (most - own.cast_signed())
+    }
+
+    /// The time slice of queues of a level (Linux: `cfq_prio_slice`).
+    pub(super) fn slice_of(&self, sync: bool, level: u8) -> Span {
+        let base = if sync {
+            self.config.slice_sync
+        } else {
+            self.config.slice_async
+        };
+        let level = if mutant::is(mutant::CFQ_LEVEL_IGNORED) {
+            4
+        } else {
+            level
+        };
+        // A fifth for each level.
+        let fifth = base.as_nanos() / 5;
+        Span::from_nanos(base.as_nanos() + 4 * fifth - u64::from(level) * fifth)
+    }
+
+    /// The time slice of a queue whose turn it is: shorter where the queues of its group and class would not all have theirs within the
+    /// target (Linux: `cfq_scaled_cfqq_slice`).
+    pub(super) fn slice_for(&mut self, q: u32) -> Span {
+        let queue = self.queue(q);
+        let slice = self.slice_of(queue.sync, queue.level);
+        if !self.config.low_latency {
+            return slice;
+        }
+        let (sync_slice, least) = (self.config.slice_sync, self.slice_idle.times(2));
+        let target = self.config.target_latency;
+        let (group, class) = (queue.group, queue.class);
+        let group = self.groups.get_mut(group);
+        // Linux has no average of the idle class and takes that of the best-effort class.
+        let queues = group.average_queues(class.min(Class::BestEffort));
+        let expected = sync_slice.times(queues.into());
+        let target = group.part_of(target);
+        if expected <= target {
+            return slice;
+        }
+        let least = scaled(least, slice, sync_slice).min(slice);
+        scaled(slice, target, expected).max(least)
+    }
+
+    /// Groups pay by requests instead of time: the drive works on several at a time and nothing is idled for (Linux: `iops_mode`).
+    pub(super) fn counts_requests(&self) -> bool {
+        self.slice_idle == Span::ZERO && self.queueing.is_likely()
+    }
+}
+
+/// So many of `all` parts of a time.
+fn portion(time: Span, parts: u32, all: u32) -> Span {
+    Span::from_nanos(time.as_nanos().saturating_mul(parts.into()) / u64::from(all))
+}
+
+/// A time in the proportion of one to another, which is not zero.
+fn scaled(time: Span, to: Span, of: Span) -> Span {
+    let product = u128::from(time.as_nanos()) * u128::from(to.as_nanos());
+    let of = u128::from(of.as_nanos().max(1));
+    Span::from_nanos((product / of) as u64)
+}
