@@ -3,6 +3,7 @@
 use crate::admission::Admission;
 use crate::auditor::{Auditor, Fact};
 use crate::conserve::Conserve;
+use crate::domains::Domains;
 use crate::durability::Durability;
 use crate::fair::Fair;
 use crate::flow::Flow;
@@ -47,6 +48,7 @@ pub struct Audit {
     admission: Admission,
     precedence: Precedence,
     priorities: Priorities,
+    domains: Domains,
     realtime: Realtime,
     seconds: Seconds,
     tally: Tally,
@@ -96,6 +98,7 @@ impl Audit {
             admission: Admission::default(),
             precedence: Precedence::new(config),
             priorities: Priorities::new(config),
+            domains: Domains::new(config),
             realtime: Realtime::new(config),
             seconds: Seconds::new(config),
             tally: Tally::default(),
@@ -217,6 +220,7 @@ impl Audit {
         self.admission.fact(model, fact, found);
         self.precedence.fact(model, fact, found);
         self.priorities.fact(model, fact, found);
+        self.domains.fact(model, fact, found);
         self.realtime.fact(model, fact, found);
         self.seconds.fact(model, fact, found);
         self.tally.fact(model, fact, found);

@@ -16,6 +16,7 @@
 //! | [`Admission`] | the sum of all promises |
 //! | [`Precedence`] | a client without a promise is not served before one that was not sent what it was promised |
 //! | [`Priorities`] | under `mq-deadline` a lower priority waits for the higher ones, but not for longer than it has to |
+//! | [`Domains`] | under `kyber` no kind of requests has more in the drive than it may at most |
 //! | [`Realtime`] | only kept promises go before a realtime client; and how long it waits (on request) |
 //! | [`Seconds`] | the metrics' verdicts about promises: each second is kept, short or excused, in agreement with a slow count |
 //! | [`Fair`] | nobody gets ahead of a waiting sibling by more than a stated lag (on request) |
@@ -34,6 +35,7 @@ mod audit;
 mod audited;
 mod auditor;
 mod conserve;
+mod domains;
 mod durability;
 mod fair;
 mod flow;
@@ -63,6 +65,7 @@ pub use audit::{Audit, Margins};
 pub use audited::{Audited, Witness};
 pub use auditor::{Auditor, Fact};
 pub use conserve::Conserve;
+pub use domains::Domains;
 pub use durability::Durability;
 pub use fair::Fair;
 pub use flow::Flow;

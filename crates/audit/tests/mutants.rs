@@ -39,9 +39,14 @@ const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::CFQ_REALTIME_WAITS, CFQ),
     (mutant::CFQ_QUANTUM_IGNORED, CFQ),
     (mutant::CFQ_REQUESTS_UNLIMITED, CFQ),
+    (mutant::KYBER_DEPTH_IGNORED, KYBER),
+    (mutant::KYBER_TOTAL_IN_DRIVE, KYBER),
+    (mutant::KYBER_NEVER_THROTTLED, KYBER),
+    (mutant::KYBER_HISTOGRAM_KEPT, KYBER),
 ];
 const CFQ: &str =
     "weir-core, elevator/cfq/tests/mutants.rs: each bug is noticed by a test of the room";
+const KYBER: &str = "weir-core, elevator/kyber/tests/mutants.rs";
 const BFQ: &str = "weir-core, elevator/bfq/tests/mutants.rs: differs from a scan";
 const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for its tag";
 const SPLIT: &str = "weir-core, elevator/bfq/tests/merge.rs: seeky streams part";
@@ -62,6 +67,7 @@ fn kinds(auditor: &str) -> &'static [Kind] {
             Kind::CfqWaits,
             Kind::ContractWaits,
             Kind::DeadlineWaits,
+            Kind::KyberWaits,
         ],
         "promise" => &[
             Kind::Promises,

@@ -54,6 +54,11 @@ fn mq_deadline_lets_nobody_wait_for_ever() {
 }
 
 #[test]
+fn kyber_lets_nobody_wait_for_ever() {
+    drawn(Kind::KyberWaits, 24);
+}
+
+#[test]
 fn contract_keeps_promises() {
     drawn(Kind::Promises, 16);
 }

@@ -65,7 +65,7 @@ fn compare_refuses() {
                 "./disk.toml",
             ],
             &["compare", "latency", "--policy", "io.latncy"],
-            &["compare", "latency", "--policy", "kyber"],
+            &["compare", "latency", "--policy", "noop"],
             &["compare", "latency", "--policy", "bfq + io.low"],
             &["compare", "latency", "--policy", "nowhere.toml"],
             &["compare", "latency", "--policy", "bad.toml"],

@@ -257,7 +257,7 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
     (
         "an unknown policy",
         "[drive.plain]",
-        "[drive.plain]\npolicy = \"kyber\"",
+        "[drive.plain]\npolicy = \"noop\"",
     ),
     (
         "a promise that the policy does not keep",

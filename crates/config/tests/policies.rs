@@ -122,8 +122,8 @@ const WRONG: &[(&str, &str)] = &[
         "name = \"x\"\nabout = \"x\"\nelevator = \"bqf\"",
     ),
     (
-        "an elevator that is not there yet",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"kyber\"",
+        "an elevator that there is not",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"noop\"",
     ),
     (
         "controllers that are no list",
@@ -196,7 +196,7 @@ const WORDS: &[&str] = &[
     "io.max",
     "bfq + none",
     "none + kyber",
-    "kyber",
+    "noop",
     "bfq io.max",
     "missing.toml",
     "./bfq",
@@ -316,7 +316,7 @@ fn any_word_chooses_a_policy_or_says_why_not() {
         "io.latency",
         "io.low",
         "io.cost",
-        "kyber",
+        "noop",
         "bfq-linux",
         "",
         "x",

@@ -69,7 +69,7 @@ pub use reading::{Reading, Subject, Unit};
 pub use refusal::{Promised, Refusal};
 pub use request::{Completion, Cookie, Dispatch, Done, Flags, Op, Outcome, Reject, Request, Waits};
 pub use rule::ConfigError;
-pub use sample::{Sample, Wanted};
+pub use sample::{Domain, Sample, Wanted};
 pub use shape::{DriveShape, Limits};
 pub use stream::{Priority, PriorityClass, StreamSpec};
 pub use time::{Instant, Span};

@@ -1,7 +1,7 @@
 //! The numbers of a sample, with what they are called: for plots and traces, which need to know no controller or elevator.
 
 use crate::id::{GroupId, StreamId};
-use crate::sample::Sample;
+use crate::sample::{Domain, Sample};
 use crate::time::Span;
 
 /// A number of a sample.
@@ -54,7 +54,9 @@ impl Sample {
             | Self::Weight { stream, .. } => {
                 self.of_elevator(&mut To(tell, Subject::Stream(stream)));
             }
-            Self::Drive { .. } => self.of_elevator(&mut To(tell, Subject::Drive)),
+            Self::Drive { .. } | Self::Tokens { .. } => {
+                self.of_elevator(&mut To(tell, Subject::Drive));
+            }
             Self::Used { group, .. } => {
                 self.of_elevator(&mut To(tell, Subject::Group(group)));
             }
@@ -105,6 +107,20 @@ impl Sample {
                 to.number("weight", weight);
                 to.number("raised by", raised);
             }
+            Self::Tokens {
+                domain,
+                depth,
+                in_flight,
+            } => {
+                let (most, used) = match domain {
+                    Domain::Read => ("depth of reads", "reads in the drive"),
+                    Domain::Write => ("depth of writes", "writes in the drive"),
+                    Domain::Discard => ("depth of discards", "discards in the drive"),
+                    Domain::Other => ("depth of the rest", "the rest in the drive"),
+                };
+                to.number(most, depth);
+                to.number(used, in_flight);
+            }
             Self::Held { .. } | Self::Depth { .. } | Self::Rate { .. } | Self::Spends { .. } => {}
         }
     }
@@ -147,6 +163,7 @@ impl Sample {
             | Self::Used { .. }
             | Self::Idling { .. }
             | Self::Drive { .. }
+            | Self::Tokens { .. }
             | Self::Weight { .. } => {}
         }
     }

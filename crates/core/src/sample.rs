@@ -13,7 +13,7 @@ pub struct Wanted(u8);
 impl Wanted {
     /// [`Sample::Serving`], [`Sample::Slice`] and [`Sample::Idling`]: found at once, so that a driver may look after each poll.
     pub const SERVICE: Self = Self(1);
-    /// [`Sample::Drive`]: found at once.
+    /// [`Sample::Drive`] and [`Sample::Tokens`]: found at once.
     pub const DRIVE: Self = Self(2);
     /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Rate`], [`Sample::Spends`], [`Sample::Used`] and [`Sample::Weight`]: every group
     /// or stream is looked at.
@@ -26,6 +26,24 @@ impl Wanted {
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
+}
+
+/// A kind of requests that `kyber` counts apart (Linux: the scheduling domains of `block/kyber-iosched.c`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Domain {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Discards.
+    Discard,
+    /// Everything else: what is zeroed, look-ups of extents. Flushes are not counted.
+    Other,
+}
+
+impl Domain {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Discard, Self::Other];
 }
 
 /// How one thing stands.
@@ -70,6 +88,15 @@ pub enum Sample {
         delay: Span,
         /// What it still has to do for requests that it has answered.
         hidden: Span,
+    },
+    /// `kyber` counts the pieces of a domain in the drive.
+    Tokens {
+        /// Which domain.
+        domain: Domain,
+        /// Pieces that it may have in the drive.
+        depth: u32,
+        /// Pieces that it has there; for a while after the depth fell they may be more.
+        in_flight: u32,
     },
     /// A controller holds requests of a group; groups of which it holds none are left out.
     Held {

@@ -3,7 +3,7 @@
 use super::{Client, Drive, Scene, Watch};
 use crate::random::{Random, Source};
 use weir_core::control::cost;
-use weir_core::elevator::{self, bfq, cfq, contract, mq_deadline};
+use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
 use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, Limits, ROOT, Span,
 };
@@ -394,6 +394,38 @@ pub(super) fn deadline_waits(random: &mut Random) -> Scene {
     let pieces = older * (config.writes_starved + 1) * config.fifo_batch;
     let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
     let bound = config.read_expire.max(config.write_expire) + piece.times(pieces.into());
+    scene.watch = vec![Watch::Waits { bound }];
+    scene
+}
+
+/// Readers and writers that always have more requests than the drive has tags, and targets from what is never met to what always is.
+pub(super) fn kyber_waits(random: &mut Random) -> Scene {
+    let mut target = || Span::from_micros(random.pick(&[1, 100, 1_000, 100_000]));
+    let config = kyber::Config {
+        read_lat_nsec: target(),
+        write_lat_nsec: target(),
+    };
+    let mut scene = base(
+        random,
+        elevator::Config::Kyber(config),
+        Watch::Waits { bound: Span::ZERO },
+    );
+    let tags = scene.config.drive.tags;
+    for client in 0..4 + random.below(3) {
+        scene.groups.push((ROOT, share(100)));
+        let group = scene.groups.len() as u32;
+        scene.clients.push(Client {
+            size: random.pick(&[4096, 16 << 10]),
+            // Two of each direction at least.
+            write_in: client % 2,
+            ..greedy(random, group, tags)
+        });
+    }
+    // All that is older goes first. For each of them a batch of reads and one of writes go at the worst, and what is in the drive then.
+    let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
+    let round = 16 + 8 + u32::from(tags);
+    let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
+    let bound = piece.times((older * round).into());
     scene.watch = vec![Watch::Waits { bound }];
     scene
 }

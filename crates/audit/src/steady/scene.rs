@@ -107,6 +107,8 @@ pub enum Kind {
     ContractWaits,
     /// `mq-deadline`: readers and writers, each of which would go on for ever where it is.
     DeadlineWaits,
+    /// `kyber`: readers and writers, with targets for latency that leave one of them few places in the drive.
+    KyberWaits,
     /// Mins on a drive that can keep them: clients with one small request at a time among others that stream.
     Promises,
     /// Mins in requests and in bytes, of readers and writers.
@@ -141,7 +143,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::BfqShares,
         Self::ContractShares,
         Self::CostShares,
@@ -150,6 +152,7 @@ impl Kind {
         Self::BfqWaits,
         Self::ContractWaits,
         Self::DeadlineWaits,
+        Self::KyberWaits,
         Self::Promises,
         Self::Requests,
         Self::Tenants,
@@ -179,6 +182,7 @@ impl Scene {
             Kind::BfqWaits => kinds::bfq_waits(random),
             Kind::ContractWaits => kinds::contract_waits(random),
             Kind::DeadlineWaits => kinds::deadline_waits(random),
+            Kind::KyberWaits => kinds::kyber_waits(random),
             Kind::Promises => kinds::promises(random),
             Kind::Requests => contracts::requests(random),
             Kind::Tenants => contracts::tenants(random),

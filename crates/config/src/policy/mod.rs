@@ -73,10 +73,8 @@ impl Controller {
     }
 }
 
-/// Controllers and elevators of Linux that Weir does not have yet: refused by name.
+/// Controllers of Linux that Weir does not have yet: refused by name.
 pub(crate) const MISSING_CONTROLLERS: &[&str] = &["io.low"];
-/// Likewise.
-pub(crate) const MISSING_ELEVATORS: &[&str] = &["kyber"];
 
 impl Policy {
     /// First come, first served.
@@ -159,6 +157,7 @@ built_in! { "policy" in "policies":
     "bfq-linux"
     "bfq"
     "mq-deadline"
+    "kyber"
     "cfq"
     "contract"
     "io.latency"

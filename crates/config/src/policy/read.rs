@@ -2,7 +2,7 @@
 
 use super::ClassKnob;
 use super::cost;
-use super::{Budget, Controller, Limit, MISSING_CONTROLLERS, MISSING_ELEVATORS, Mapping, Min};
+use super::{Budget, Controller, Limit, MISSING_CONTROLLERS, Mapping, Min};
 use super::{Policy, Share, Target, Words, named};
 use crate::document::{Document, Entry, Table};
 use crate::key::{BUDGET, COST, DERIVED, KNOBS, POLICY};
@@ -99,22 +99,12 @@ fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Ki
         return Some(kind);
     }
     let names = elevator::KINDS.iter().map(|kind| kind.name);
-    if MISSING_ELEVATORS.contains(&name) {
-        let names: Vec<String> = names.map(quoted).collect();
-        let help = format!("there are {}", names.join(", "));
-        doc.report(
-            entry,
-            format!("{} is not implemented yet", quoted(name)),
-            &help,
-        );
-    } else {
-        let help = nearest::help(name, names);
-        doc.report(
-            entry,
-            format!("there is no elevator {}", quoted(name)),
-            &help,
-        );
-    }
+    let help = nearest::help(name, names);
+    doc.report(
+        entry,
+        format!("there is no elevator {}", quoted(name)),
+        &help,
+    );
     None
 }
 

@@ -1,8 +1,6 @@
 //! A policy in a word: `"bfq"`, `"bfq + io.latency"`, `"my.toml"`.
 
-use super::{
-    Controller, MISSING_CONTROLLERS, MISSING_ELEVATORS, Mapping, Policy, load, named, names,
-};
+use super::{Controller, MISSING_CONTROLLERS, Mapping, Policy, load, named, names};
 use crate::nearest;
 use crate::problem::Problem;
 use crate::text::quoted;
@@ -72,13 +70,8 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
         .by_ref()
         .filter(|p| controller(p).is_none())
         .collect();
-    let missing =
-        |part: &&&str| MISSING_CONTROLLERS.contains(*part) || MISSING_ELEVATORS.contains(*part);
-    let elevators = bases.len()
-        + parts
-            .iter()
-            .filter(|p| MISSING_ELEVATORS.contains(p))
-            .count();
+    let missing = |part: &&&str| MISSING_CONTROLLERS.contains(*part);
+    let elevators = bases.len();
     let composed = parts
         .iter()
         .find(|p| controller(p).is_some() && base(p).is_some());
@@ -141,7 +134,6 @@ fn known() -> impl Iterator<Item = &'static str> {
     names()
         .chain(elevator::KINDS.iter().map(|kind| kind.name))
         .chain(Controller::ALL.map(Controller::name))
-        .chain(MISSING_ELEVATORS.iter().copied())
         .chain(MISSING_CONTROLLERS.iter().copied())
 }
 
@@ -220,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_not_missing() {
-        for name in MISSING_ELEVATORS.iter().chain(MISSING_CONTROLLERS) {
+        for name in MISSING_CONTROLLERS {
             let there = elevator::find(name).is_some() || controller(name).is_some();
             assert!(!there && base(name).is_none(), "{name}");
         }
@@ -235,14 +227,12 @@ mod tests {
             )
         );
         assert!(said("bfq + io.mx").contains("did you mean \"io.max\"?"));
-        assert!(said("kyber").starts_with("\"kyber\" is not implemented yet; there are "));
         assert!(
             said("bfq + io.low")
                 .starts_with("\"io.low\" of \"bfq + io.low\" is not implemented yet; ")
         );
         assert!(said("io.max").starts_with("\"io.max\" must name one elevator, and names 0; "));
         assert!(said("bfq + none").contains("names 2"));
-        assert!(said("kyber + none").contains("names 2"));
         assert!(said("").starts_with("there is no policy \"\"; there are "));
         assert!(said("bfq +").starts_with("there is no policy \"\"; "));
     }

@@ -6,6 +6,7 @@ pub(crate) mod common;
 pub mod contract;
 #[cfg(test)]
 mod host;
+pub mod kyber;
 pub mod mq_deadline;
 mod none;
 mod schedule;
@@ -33,6 +34,8 @@ pub enum Config {
     MqDeadline(mq_deadline::Config),
     /// Linux's Completely Fair Queueing.
     Cfq(cfq::Config),
+    /// Linux's kyber.
+    Kyber(kyber::Config),
 }
 
 /// An elevator as people choose it: by name.
@@ -109,6 +112,16 @@ pub const KINDS: &[Kind] = &[
         by_time: true,
         default: || Config::Cfq(cfq::Config::default()),
     },
+    Kind {
+        name: "kyber",
+        about: "Linux's kyber: places in the drive for reads, writes and the rest, as many as targets for latency leave them",
+        code: 4,
+        keeps_min: false,
+        share_max: None,
+        keeps_class: false,
+        by_time: true,
+        default: || Config::Kyber(kyber::Config::default()),
+    },
 ];
 
 /// The elevator of that name.
@@ -136,6 +149,7 @@ impl AnyElevator {
                 Self::Other(Box::new(mq_deadline::MqDeadline::new(config, table)))
             }
             Config::Cfq(config) => Self::Other(Box::new(cfq::Cfq::new(config, table))),
+            Config::Kyber(config) => Self::Other(Box::new(kyber::Kyber::new(config, table))),
         }
     }
 
@@ -215,6 +229,7 @@ impl Config {
             Self::Contract(_) => 2,
             Self::MqDeadline(_) => 3,
             Self::Cfq(_) => 5,
+            Self::Kyber(_) => 4,
         };
         let kind = KINDS.iter().find(|kind| kind.code == code);
         kind.expect("every elevator is in the list, as a test shows")
@@ -228,6 +243,7 @@ impl Config {
             Self::Contract(config) => Some(config),
             Self::MqDeadline(config) => Some(config),
             Self::Cfq(config) => Some(config),
+            Self::Kyber(config) => Some(config),
         }
     }
 
@@ -239,6 +255,7 @@ impl Config {
             Self::Contract(config) => Some(config),
             Self::MqDeadline(config) => Some(config),
             Self::Cfq(config) => Some(config),
+            Self::Kyber(config) => Some(config),
         }
     }
 

@@ -146,6 +146,9 @@ pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
             delay,
             hidden,
         } => numbers.extend([read, write, away, delay, hidden].map(Span::as_nanos)),
+        Sample::Tokens {
+            depth, in_flight, ..
+        } => numbers.extend([depth, in_flight].map(u64::from)),
         Sample::Held {
             group, requests, ..
         } => numbers.extend([group.0, requests].map(u64::from)),

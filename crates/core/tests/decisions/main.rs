@@ -74,6 +74,8 @@ tables! {
     mq_deadline_disk
     cfq_disk
     cfq_flash
+    kyber_flash
+    kyber_disk
     contract_flash_promises
     contract_flash_requests
     contract_flash_shares

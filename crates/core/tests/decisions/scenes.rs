@@ -1,7 +1,7 @@
 //! The scenes: each shows one or two rules of its policy at work.
 
 use weir_core::control::{self, cost};
-use weir_core::elevator::{self, bfq, cfq, contract, mq_deadline};
+use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
 use weir_core::{
     Capacity, Class, Contract, DriveShape, Flags, GroupId, Limits, Max, Op, Priority,
     PriorityClass, ROOT, Span,
@@ -383,6 +383,61 @@ pub(crate) fn cfq_flash() -> Scene {
             "cfq: on flash requests are charged, not time: one stream's are large",
             "cfq-flash",
             cfq::Config::default(),
+        )
+    }
+}
+
+fn kyber(says: &'static str, name: &'static str, targets: (u64, u64)) -> Scene {
+    let config = kyber::Config {
+        read_lat_nsec: Span::from_micros(targets.0),
+        write_lat_nsec: Span::from_micros(targets.1),
+    };
+    scene(name, says, elevator::Config::Kyber(config))
+}
+
+pub(crate) fn kyber_flash() -> Scene {
+    Scene {
+        clients: vec![
+            Client {
+                depth: 32,
+                length: 4096,
+                ..RANDOM.of(ROOT, 0)
+            },
+            Client {
+                depth: 32,
+                length: 16 << 10,
+                place: Place::Random,
+                ..WRITER.of(ROOT, 1)
+            },
+        ],
+        millis: 400,
+        ..kyber(
+            "kyber: writes are always done in time and reads never, so that writes lose their places",
+            "kyber-flash",
+            (50, 1_000_000),
+        )
+    }
+}
+
+pub(crate) fn kyber_disk() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(None),
+        clients: vec![
+            Client {
+                depth: 8,
+                ..RANDOM.of(ROOT, 0)
+            },
+            Client {
+                depth: 16,
+                ..WRITER.of(ROOT, 4)
+            },
+        ],
+        millis: 2_500,
+        ..kyber(
+            "kyber: what a disk takes for a read is beyond the target, of which there are few: a second passes before that counts",
+            "kyber-disk",
+            (2_000, 1_000_000),
         )
     }
 }

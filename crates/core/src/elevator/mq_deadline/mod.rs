@@ -5,12 +5,11 @@
 //! ended, or with the oldest request if that has waited longer than its deadline. A lower priority is served only while nothing of a
 //! higher one waits or is in the drive, except requests that have waited for `prio_aging_expire`.
 //!
-//! The rules are in `choice`, what waits in `queue`, who may have a scheduler tag in `depth`, who is merged with whom in `join`.
+//! The rules are in `choice`, what waits in `queue`, who is merged with whom in `join`.
 //! `docs/mq-deadline.md` leads through them.
 
 mod choice;
 mod config;
-mod depth;
 mod join;
 mod queue;
 #[cfg(test)]
@@ -18,14 +17,14 @@ mod tests;
 
 pub use config::Config;
 
+use super::common::depth::Depth;
 use super::{Next, Schedule};
 use crate::cx::Cx;
 use crate::id::Tag;
 use crate::merge::{Join, Side};
-use crate::request::Op;
+use crate::request::{Op, Request};
 use crate::stream::PriorityClass;
 use crate::table::Table;
-use depth::Depth;
 use queue::{Direction, Queue, Waiting};
 
 /// Priorities, the highest first (Linux: `enum dd_prio`).
@@ -57,7 +56,7 @@ impl MqDeadline {
             direction: Direction::Read,
             sent: 0,
             starved: 0,
-            depth: Depth::new(table, config),
+            depth: Depth::new(table, async_depth(config, table)),
             config: *config,
         }
     }
@@ -65,6 +64,19 @@ impl MqDeadline {
     /// Something of this priority waits or is in the drive (Linux: `dd_queued`).
     fn is_busy(&self, priority: usize) -> bool {
         self.in_drive[priority] > 0 || !self.queues[priority].is_empty()
+    }
+}
+
+/// Reads take any tag: somebody waits for them.
+fn is_free(request: &Request) -> bool {
+    request.op.is_read()
+}
+
+/// As many tags as everything else may hold (Linux: `dd_depth_updated`).
+fn async_depth(config: &Config, table: &Table) -> u32 {
+    match config.async_depth {
+        0 => (u64::from(table.tags) * 3 / 4) as u32,
+        stated => stated,
     }
 }
 
@@ -108,15 +120,19 @@ impl Schedule for MqDeadline {
 
     /// Linux: `dd_limit_depth`.
     fn may_tag(&self, cx: &Cx, request: u32) -> bool {
-        self.depth.allows(&cx.table.requests[request].request)
+        is_free(&cx.table.requests[request].request) || self.depth.allows()
     }
 
     fn tagged(&mut self, cx: &mut Cx, request: u32) {
-        self.depth.tagged(&cx.table.requests[request].request);
+        if !is_free(&cx.table.requests[request].request) {
+            self.depth.tagged();
+        }
     }
 
     fn untagged(&mut self, cx: &mut Cx, request: u32) {
-        self.depth.untagged(&cx.table.requests[request].request);
+        if !is_free(&cx.table.requests[request].request) {
+            self.depth.untagged();
+        }
     }
 
     /// Linux: `dd_finish_request`, for each piece as if it were a request of its own.

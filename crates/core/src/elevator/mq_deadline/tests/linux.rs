@@ -10,8 +10,8 @@
 //! processor. Both orders are run, and Linux's rates are to be between theirs; [`replay`](super::replay) compares decision by decision.
 
 use super::super::Config;
-use super::host::Host;
 use crate::PriorityClass::{self, BestEffort, Idle, Realtime};
+use crate::elevator::common::host::Host;
 use crate::{Op, Span, StreamId};
 use std::format;
 use std::vec::Vec;

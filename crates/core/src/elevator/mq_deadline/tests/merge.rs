@@ -1,7 +1,7 @@
 //! Merging: at which end, and how old a command is.
 
 use super::super::Config;
-use super::host::{self, BLOCK};
+use crate::elevator::common::host::{self, BLOCK};
 use crate::{
     Completion, Flags, Instant, Layer, Op, Output, PriorityClass, Request, SpaceId, Span, StreamId,
     Tag, merge,

@@ -3,7 +3,6 @@
 //! As Linux does with a drive that has no budgets, the layer may be given a tag more than there are places: Linux pulls a request
 //! out of the elevator before it finds out that there is no tag for it, and keeps it aside until there is one.
 
-use super::super::Config;
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Limits};
 use crate::{
@@ -13,39 +12,44 @@ use crate::{
 use std::collections::VecDeque;
 use std::vec::Vec;
 
-pub(super) const BLOCK: u32 = 4096;
+pub(crate) const BLOCK: u32 = 4096;
 const SPACE: u64 = 64 << 30;
 
 /// What goes to the drive: cookie, offset in blocks, blocks.
-pub(super) type Sent = (u64, u64, u32);
+pub(crate) type Sent = (u64, u64, u32);
 
-pub(super) struct Host {
-    pub(super) layer: Layer,
+pub(crate) struct Host {
+    pub(crate) layer: Layer,
     /// Nanoseconds that a command takes.
     service: u64,
     /// Commands that are served at a time.
     places: usize,
     /// The layer's clock goes in ticks of so many nanoseconds.
     tick: u64,
-    pub(super) now: u64,
+    pub(crate) now: u64,
     in_drive: VecDeque<(u64, Tag, u64)>,
     /// Pulled, and waiting for a place.
     ahead: VecDeque<(Tag, u64)>,
     /// Everything sent so far.
-    pub(super) sent: Vec<Sent>,
+    pub(crate) sent: Vec<Sent>,
     /// Cookies and waits in nanoseconds of what has been answered since the last look.
-    pub(super) done: Vec<(u64, u64)>,
+    pub(crate) done: Vec<(u64, u64)>,
 }
 
 impl Host {
     /// A drive with `places` places, commands of at most 16 blocks; `nr_requests` scheduler tags.
-    pub(super) fn new(config: &Config, places: u16, nr_requests: u32, service: u64) -> Self {
+    pub(crate) fn new(
+        config: impl Into<elevator::Config>,
+        places: u16,
+        nr_requests: u32,
+        service: u64,
+    ) -> Self {
         Self::pulling_ahead(config, (places, 0), nr_requests, (service, 1))
     }
 
     /// As [`Self::new`], with a drive that pulls so many requests ahead; service and tick of the layer's clock in nanoseconds.
-    pub(super) fn pulling_ahead(
-        config: &Config,
+    pub(crate) fn pulling_ahead(
+        config: impl Into<elevator::Config>,
         (places, ahead): (u16, u16),
         nr_requests: u32,
         (service, tick): (u64, u64),
@@ -64,12 +68,12 @@ impl Host {
         }
     }
 
-    pub(super) fn open(&mut self, class: PriorityClass) -> StreamId {
+    pub(crate) fn open(&mut self, class: PriorityClass) -> StreamId {
         open(&mut self.layer, class)
     }
 
     /// Blocks from `block` on.
-    pub(super) fn submit(
+    pub(crate) fn submit(
         &mut self,
         stream: StreamId,
         op: Op,
@@ -94,7 +98,7 @@ impl Host {
     }
 
     /// Sends what may be sent.
-    pub(super) fn poll(&mut self) {
+    pub(crate) fn poll(&mut self) {
         let mut out = Vec::new();
         self.layer.poll(self.at(), &mut out);
         for output in out {
@@ -126,14 +130,14 @@ impl Host {
     }
 
     /// Lets the drive end its next command, and others that end with it. False if it has none.
-    pub(super) fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         let ended = self.end();
         self.poll();
         !ended.is_empty()
     }
 
     /// As [`Self::step`], without sending anything yet; the cookies of the commands that ended.
-    pub(super) fn end(&mut self) -> Vec<u64> {
+    pub(crate) fn end(&mut self) -> Vec<u64> {
         let mut ended = Vec::new();
         let Some(&(at, ..)) = self.in_drive.front() else {
             return ended;
@@ -148,7 +152,7 @@ impl Host {
     }
 
     /// Runs until nothing is left; the cookies in the order in which they were sent.
-    pub(super) fn drain(&mut self) -> Vec<u64> {
+    pub(crate) fn drain(&mut self) -> Vec<u64> {
         self.poll();
         while self.step() {}
         self.sent.iter().map(|sent| sent.0).collect()
@@ -160,13 +164,13 @@ impl Host {
 }
 
 /// A layer with this elevator in front of a drive with so many tags; so many scheduler tags.
-pub(super) fn layer(config: &Config, tags: u16, nr_requests: u32) -> Layer {
+pub(crate) fn layer(config: impl Into<elevator::Config>, tags: u16, nr_requests: u32) -> Layer {
     layer_that(config, tags, nr_requests, merge::Config::OFF)
 }
 
 /// As [`layer`], with requests merged or not.
-pub(super) fn layer_that(
-    config: &Config,
+pub(crate) fn layer_that(
+    config: impl Into<elevator::Config>,
     tags: u16,
     nr_requests: u32,
     merge: merge::Config,
@@ -182,7 +186,7 @@ pub(super) fn layer_that(
             ..DriveShape::default()
         },
         controllers: control::Config::default(),
-        elevator: elevator::Config::MqDeadline(*config),
+        elevator: config.into(),
         merge,
     };
     let mut layer = Layer::new(config).unwrap();
@@ -195,7 +199,7 @@ pub(super) fn layer_that(
 }
 
 /// A stream of this priority.
-pub(super) fn open(layer: &mut Layer, class: PriorityClass) -> StreamId {
+pub(crate) fn open(layer: &mut Layer, class: PriorityClass) -> StreamId {
     let priority = Priority {
         class,
         ..Priority::default()

@@ -1,0 +1,167 @@
+//! Who goes next: turns by batches, places in the drive, hardware queues.
+
+use super::{Config, tokens};
+use crate::elevator::common::host::{self, BLOCK, Host};
+use crate::{
+    Completion, Flags, Instant, Layer, Op, Output, PriorityClass, Request, SpaceId, StreamId, merge,
+};
+use std::vec::Vec;
+
+/// Who went, in runs: (first cookie / 1000, how many).
+fn runs(order: &[u64]) -> Vec<(u64, usize)> {
+    let mut runs: Vec<(u64, usize)> = Vec::new();
+    for who in order.iter().map(|cookie| cookie / 1_000) {
+        match runs.last_mut() {
+            Some((last, n)) if *last == who => *n += 1,
+            _ => runs.push((who, 1)),
+        }
+    }
+    runs
+}
+
+#[test]
+pub(super) fn domains_take_turns_by_batches() {
+    let mut host = Host::new(&Config::default(), 1, 1_024, 100_000);
+    let stream = host.open(PriorityClass::BestEffort);
+    let kinds = [Op::Read, Op::Write, Op::Discard, Op::WriteZeroes];
+    for (kind, op) in kinds.into_iter().enumerate() {
+        for n in 0..20 {
+            let cookie = 1_000 * kind as u64 + n;
+            host.submit(stream, op, 8 * cookie, 1, cookie);
+        }
+    }
+    let order = host.drain();
+    assert_eq!(
+        runs(&order)[..8],
+        [
+            (0, 16),
+            (1, 8),
+            (2, 1),
+            (3, 1),
+            (0, 4),
+            (1, 8),
+            (2, 1),
+            (3, 1)
+        ]
+    );
+    // Each domain's own in the order in which they came.
+    for kind in 0..4 {
+        let own: Vec<u64> = order
+            .iter()
+            .copied()
+            .filter(|c| c / 1_000 == kind)
+            .collect();
+        assert!(own.is_sorted() && own.len() == 20, "{own:?}");
+    }
+}
+
+/// Nobody is held back by a domain that has no place left: the turn passes on, and comes back with the place.
+#[test]
+pub(super) fn a_domain_has_as_many_in_the_drive_as_it_may() {
+    let mut host = Host::new(&Config::default(), 512, 1_024, 100_000);
+    let stream = host.open(PriorityClass::BestEffort);
+    for n in 0..40 {
+        host.submit(stream, Op::WriteZeroes, 8 * n, 1, n);
+    }
+    for n in 0..150 {
+        host.submit(stream, Op::Write, 8 * (1_000 + n), 1, 1_000 + n);
+    }
+    host.poll();
+    assert_eq!(tokens(&host.layer)[1..], [(128, 128), (64, 0), (16, 16)]);
+    assert_eq!(host.sent.len(), 144);
+    host.step();
+    assert_eq!(tokens(&host.layer)[3], (16, 16));
+    assert_eq!(host.drain().len(), 190);
+    assert_eq!(tokens(&host.layer).map(|t| t.1), [0; 4]);
+}
+
+/// Asks for pieces with so many tags, all from streams of one layer.
+fn flags_and_tags(flags: Flags, op: Op) -> usize {
+    let mut layer = host::layer(&Config::default(), 256, 64);
+    let stream = host::open(&mut layer, PriorityClass::BestEffort);
+    let request = |n: u64| Request {
+        stream,
+        space: SpaceId(0),
+        op,
+        flags,
+        offset: 8 * n * u64::from(BLOCK),
+        length: BLOCK,
+        cookie: n,
+    };
+    for n in 0..100 {
+        layer.submit(Instant::ZERO, &[request(n)]).unwrap();
+    }
+    let mut out = Vec::new();
+    layer.poll(Instant::ZERO, &mut out);
+    out.len()
+}
+
+/// Three quarters of 64 tags.
+#[test]
+fn what_nobody_waits_for_leaves_tags_to_others() {
+    assert_eq!(flags_and_tags(Flags::NONE, Op::Write), 48);
+    assert_eq!(flags_and_tags(Flags::SYNC, Op::Write), 64);
+    assert_eq!(flags_and_tags(Flags::NONE, Op::Read), 64);
+}
+
+#[test]
+fn asynchronous_tags_go_by_words_of_a_map() {
+    use super::super::async_depth;
+    // Words of 2, 8, 64 and 64 bits; the last one may be shorter.
+    assert_eq!([8, 32, 256, 1_024].map(async_depth), [4, 24, 192, 768]);
+    assert_eq!(async_depth(300), 4 * 48 + 44);
+    // Of words of one bit three quarters are none, which in Linux says that nothing is limited.
+    assert_eq!([1, 3, 4, 7].map(async_depth), [1, 3, 4, 7]);
+}
+
+fn sent(layer: &mut Layer, at: u64) -> Vec<(u64, u32)> {
+    let mut out = Vec::new();
+    layer.poll(Instant::from_nanos(at), &mut out);
+    let dispatched = out.iter().filter_map(|output| match output {
+        Output::Dispatch(d) => Some((d.cookie, d.length / BLOCK)),
+        _ => None,
+    });
+    dispatched.collect()
+}
+
+/// What is in a software queue merges; what was taken from there together with others does so no more.
+#[test]
+fn requests_merge_until_they_are_taken_from_the_software_queue() {
+    let merge = merge::Config::LINUX;
+    let mut layer = host::layer_that(
+        &Config::default(),
+        1,
+        64,
+        merge::Config {
+            ahead: false,
+            ..merge
+        },
+    );
+    let stream: Vec<StreamId> = (0..4)
+        .map(|_| host::open(&mut layer, PriorityClass::BestEffort))
+        .collect();
+    let submit = |layer: &mut Layer, n: usize, block: u64, cookie: u64| {
+        let request = Request {
+            stream: stream[n],
+            space: SpaceId(0),
+            op: Op::Read,
+            flags: Flags::NONE,
+            offset: block * u64::from(BLOCK),
+            length: BLOCK,
+            cookie,
+        };
+        layer
+            .submit(Instant::from_nanos(cookie), &[request])
+            .unwrap();
+    };
+    submit(&mut layer, 0, 0, 1);
+    submit(&mut layer, 1, 100, 2);
+    assert_eq!(sent(&mut layer, 3), [(1, 1)]);
+    // The second was taken with the first.
+    submit(&mut layer, 2, 101, 4);
+    submit(&mut layer, 3, 102, 5);
+    layer.complete(Instant::from_nanos(6), &[Completion::ok(crate::Tag(0))]);
+    assert_eq!(sent(&mut layer, 6), [(2, 1)]);
+    layer.complete(Instant::from_nanos(7), &[Completion::ok(crate::Tag(0))]);
+    assert_eq!(sent(&mut layer, 7), [(4, 2)]);
+}
