@@ -43,6 +43,10 @@ const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::KYBER_TOTAL_IN_DRIVE, KYBER),
     (mutant::KYBER_NEVER_THROTTLED, KYBER),
     (mutant::KYBER_HISTOGRAM_KEPT, KYBER),
+    (mutant::LOW_TIMER_LOST, LOW),
+    (mutant::LOW_NEVER_DOWN, LOW),
+    (mutant::LOW_NEVER_IDLE, LOW),
+    (mutant::LOW_NOT_CHARGED, LOW),
 ];
 const CFQ: &str =
     "weir-core, elevator/cfq/tests/mutants.rs: each bug is noticed by a test of the room";
@@ -51,6 +55,7 @@ const BFQ: &str = "weir-core, elevator/bfq/tests/mutants.rs: differs from a scan
 const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for its tag";
 const SPLIT: &str = "weir-core, elevator/bfq/tests/merge.rs: seeky streams part";
 const COST: &str = "weir-core, tests/cost/rules.rs: each bug breaks its own rule";
+const LOW: &str = "weir-core, control/low/tests.rs: every bug breaks its rule";
 const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledged";
 
 /// The scenes in which an auditor of a steady state may find a violation; none for an auditor of random operations.

@@ -24,6 +24,8 @@ impl Knobs {
 pub enum Kind {
     /// `io.max`.
     Max,
+    /// `io.low`.
+    Low,
     /// `io.latency`.
     Latency,
     /// `io.cost`.
@@ -34,6 +36,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Max => "io.max",
+            Self::Low => "io.low",
             Self::Latency => "io.latency",
             Self::Cost => "io.cost",
         })

@@ -60,7 +60,9 @@ impl Sample {
             Self::Used { group, .. } => {
                 self.of_elevator(&mut To(tell, Subject::Group(group)));
             }
-            Self::Rate { .. } => self.of_controller(&mut To(tell, Subject::Drive)),
+            Self::Low { .. } | Self::Rate { .. } => {
+                self.of_controller(&mut To(tell, Subject::Drive));
+            }
             Self::Held { group, .. } | Self::Depth { group, .. } | Self::Spends { group, .. } => {
                 self.of_controller(&mut To(tell, Subject::Group(group)));
             }
@@ -121,7 +123,11 @@ impl Sample {
                 to.number(most, depth);
                 to.number(used, in_flight);
             }
-            Self::Held { .. } | Self::Depth { .. } | Self::Rate { .. } | Self::Spends { .. } => {}
+            Self::Held { .. }
+            | Self::Depth { .. }
+            | Self::Low { .. }
+            | Self::Rate { .. }
+            | Self::Spends { .. } => {}
         }
     }
 
@@ -135,6 +141,10 @@ impl Sample {
                     to.number("depth", depth);
                 }
                 to.number("in flight", in_flight);
+            }
+            Self::Low { limited, scale } => {
+                to.number("held to low limits", u8::from(limited));
+                to.number("scale of low limits", scale);
             }
             Self::Rate {
                 vrate,

@@ -15,8 +15,8 @@ impl Wanted {
     pub const SERVICE: Self = Self(1);
     /// [`Sample::Drive`] and [`Sample::Tokens`]: found at once.
     pub const DRIVE: Self = Self(2);
-    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Rate`], [`Sample::Spends`], [`Sample::Used`] and [`Sample::Weight`]: every group
-    /// or stream is looked at.
+    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Low`], [`Sample::Rate`], [`Sample::Spends`], [`Sample::Used`] and
+    /// [`Sample::Weight`]: every group or stream is looked at.
     pub const GROUPS: Self = Self(4);
     /// Everything.
     pub const ALL: Self = Self(7);
@@ -127,6 +127,13 @@ pub enum Sample {
         depth: Option<u32>,
         /// Requests that it has in flight.
         in_flight: u32,
+    },
+    /// `io.low`: which limits hold.
+    Low {
+        /// Every group is held to its low limit.
+        limited: bool,
+        /// If not: by how many halves of its low limit a group may have more.
+        scale: u32,
     },
     /// `io.cost`: how fast the drive is taken to be.
     Rate {

@@ -181,6 +181,7 @@ impl Policy {
             elevator: self.elevator.clone(),
             controllers: control::Config {
                 max: self.controllers.contains(&Controller::Max),
+                low: None,
                 latency: self.controllers.contains(&Controller::Latency),
                 cost: self
                     .controllers

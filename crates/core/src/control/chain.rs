@@ -9,6 +9,7 @@ use super::config::Config;
 use super::controller::{Controller, Verdict};
 use super::cost::Cost;
 use super::latency::Latency;
+use super::low::Low;
 use super::max::Throttle;
 use crate::cx::Cx;
 use crate::id::GroupId;
@@ -37,6 +38,9 @@ impl Chain {
         let mut controllers: Vec<Box<dyn Controller>> = Vec::new();
         if config.max {
             controllers.push(Box::new(Throttle::new(table)));
+        }
+        if let Some(low) = &config.low {
+            controllers.push(Box::new(Low::new(low, table)));
         }
         let gate = controllers.len();
         if config.latency {
@@ -118,9 +122,14 @@ impl Chain {
         self.settle();
     }
 
-    /// See [`Controller::ended`]; controllers in front of the gate have long forgotten the request.
+    /// See [`Controller::ended`]; controllers in front of the gate are told of what was served.
     pub(crate) fn ended(&mut self, cx: &mut Cx, request: u32, took: Option<Span>) {
-        for controller in self.behind_gate() {
+        let told = if took.is_some() {
+            &mut self.controllers[..]
+        } else {
+            self.behind_gate()
+        };
+        for controller in told {
             controller.ended(cx, request, took);
         }
         self.settle();

@@ -1,6 +1,6 @@
 //! Which controllers a layer has.
 
-use super::cost;
+use super::{cost, low};
 use crate::ConfigError;
 use crate::contract::Contract;
 use crate::id::GroupId;
@@ -13,6 +13,8 @@ use crate::time::Span;
 pub struct Config {
     /// `io.max`: keeps the max of contracts. Without it a contract with a max is refused.
     pub max: bool,
+    /// `io.low`: while a group gets less than the min of its contract, all are held to theirs. Without it a min is for the elevator.
+    pub low: Option<low::Config>,
     /// `io.latency`: slows a group's siblings down while the group misses its target ([`Knobs::latency`]). Without it a target is
     /// refused.
     pub latency: bool,
@@ -25,6 +27,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max: true,
+            low: None,
             latency: true,
             cost: None,
         }
@@ -35,12 +38,14 @@ impl Config {
     /// No controller.
     pub const NONE: Self = Self {
         max: false,
+        low: None,
         latency: false,
         cost: None,
     };
 
     /// Checks the tunables of the controllers.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.low.map_or(Ok(()), |low| low.validate())?;
         self.cost.map_or(Ok(()), |cost| cost.validate())
     }
 

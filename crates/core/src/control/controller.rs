@@ -40,7 +40,7 @@ pub(crate) trait Controller: Debug {
     /// A request that did not enter goes to the drive as part of another's command (Linux: `rq_qos_merge`).
     fn merged(&mut self, _cx: &mut Cx, _request: u32, _leader: u32) {}
     /// A request that passed is over, `took` after its submission; `None` if nothing of it was served. It is also told of requests
-    /// that never entered, since they came before it covered their group.
+    /// that never entered, since they came before it covered their group. In front of the gate, only of what was served.
     fn ended(&mut self, _cx: &mut Cx, _request: u32, _took: Option<Span>) {}
     /// A request that is held leaves: given up. Nothing is charged for it.
     fn remove(&mut self, cx: &mut Cx, request: u32);

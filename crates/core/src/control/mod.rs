@@ -6,6 +6,7 @@ mod config;
 pub(crate) mod controller;
 pub mod cost;
 mod latency;
+pub mod low;
 mod max;
 
 pub use config::Config;

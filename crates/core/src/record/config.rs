@@ -39,26 +39,43 @@ impl Code for elevator::Config {
     }
 }
 
-/// As [`settings`] would write it; io.cost comes last and only where it is there, so that records from before there was any are read
-/// and written as they were. Its tunables are their number and their values.
+/// As [`settings`] would write it; io.cost comes last and only where it is there, and io.low behind it likewise, so that records from
+/// before there were any are read and written as they were. Where there is io.low, a byte says whether there is io.cost. Tunables are their number and their values.
 impl Code for control::Config {
     fn put(&self, out: &mut Vec<u8>) {
-        let Self { max, latency, cost } = self;
-        2usize.saturating_add(usize::from(cost.is_some())).put(out);
+        let Self {
+            max,
+            low,
+            latency,
+            cost,
+        } = self;
+        let fields = match (cost, low) {
+            (None, None) => 2_usize,
+            (Some(_), None) => 3,
+            (_, Some(_)) => 4,
+        };
+        fields.put(out);
         max.put(out);
         latency.put(out);
+        if low.is_some() {
+            cost.is_some().put(out);
+        }
         if let Some(cost) = cost {
             put_tunables(cost, out);
+        }
+        if let Some(low) = low {
+            put_tunables(low, out);
         }
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
         let fields = usize::take(input)?;
-        if !(2..=3).contains(&fields) {
+        if !(2..=4).contains(&fields) {
             return input.malformed("as many fields of control::Config as this build of weir has");
         }
         let (max, latency) = (Code::take(input)?, Code::take(input)?);
-        let mut cost = (fields == 3).then(control::cost::Config::default);
+        let has_cost = fields == 3 || fields == 4 && bool::take(input)?;
+        let mut cost = has_cost.then(control::cost::Config::default);
         if let Some(cost) = &mut cost {
             take_tunables(
                 cost,
@@ -66,7 +83,20 @@ impl Code for control::Config {
                 "as many tunables of io.cost as this build of weir has",
             )?;
         }
-        Ok(Self { max, latency, cost })
+        let mut low = (fields == 4).then(control::low::Config::default);
+        if let Some(low) = &mut low {
+            take_tunables(
+                low,
+                input,
+                "as many tunables of io.low as this build of weir has",
+            )?;
+        }
+        Ok(Self {
+            max,
+            low,
+            latency,
+            cost,
+        })
     }
 }
 

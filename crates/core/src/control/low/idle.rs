@@ -1,0 +1,245 @@
+//! Whether a group is idle: it thinks for long, or its requests take no longer than they should (Linux: `throtl_tg_is_idle`,
+//! `blk_throtl_update_idletime`, `blk_throtl_bio_endio`, `throtl_update_latency_buckets`).
+//!
+//! Times are in Linux's microseconds: 1024 nanoseconds each.
+
+use crate::time::{Instant, Span};
+
+/// Longer than this ago, nobody's last request says that it is still there.
+const IDLE_MAX: u64 = 5_000_000;
+/// Latencies are told apart by size: up to 4 KiB, 8 KiB and so on.
+const BUCKETS: usize = 9;
+/// Fewer samples say nothing.
+const SAMPLES_MIN: u64 = 32;
+/// After so many requests the count of those that took too long is halved.
+const COUNT_MAX: u64 = 1024;
+/// On disks: what requests take before anything was measured, and less than which says nothing.
+const DISK_BASELINE: u64 = 4_000;
+const DISK_LEAST: u64 = 1_000;
+
+/// Linux's microseconds of a time.
+pub(super) fn micros(nanos: u64) -> u64 {
+    nanos >> 10
+}
+
+fn bucket_of(bytes: u64) -> usize {
+    let sectors = bytes.div_ceil(512).max(1).next_power_of_two();
+    (sectors.ilog2() as usize)
+        .saturating_sub(3)
+        .min(BUCKETS - 1)
+}
+
+/// What is known of one group.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habit {
+    /// When a request of its ended last, and when the last of which the think time was taken did.
+    ended: u64,
+    looked_at: u64,
+    /// Mean think time.
+    think: u64,
+    /// Requests that ended, and those of them that took too long.
+    count: u64,
+    bad: u64,
+    halve_at: u64,
+}
+
+impl Habit {
+    /// It sends a request.
+    pub(super) fn came(&mut self, now: Instant) {
+        let now = micros(now.as_nanos());
+        if self.ended == 0 || now <= self.ended || self.ended == self.looked_at {
+            return;
+        }
+        self.think = (self.think * 7 + now - self.ended) >> 3;
+        self.looked_at = self.ended;
+    }
+
+    /// A request of its ended; `bad`: whether that took too long, if it counts. `tick` is now, in ticks.
+    pub(super) fn went(&mut self, now: Instant, tick: u64, slice: u64, bad: Option<bool>) {
+        self.ended = micros(now.as_nanos());
+        if let Some(bad) = bad {
+            self.count += 1;
+            self.bad += u64::from(bad);
+        }
+        if tick > self.halve_at || self.count > COUNT_MAX {
+            self.halve_at = tick + slice;
+            self.count /= 2;
+            self.bad /= 2;
+        }
+    }
+
+    /// Whether nobody need be held back for its sake.
+    pub(super) fn is_idle(&self, now: Instant, idle: Span) -> bool {
+        let threshold = idle.as_nanos() / 1_000;
+        let away = micros(now.as_nanos()).saturating_sub(self.ended);
+        away > IDLE_MAX.min(threshold.saturating_mul(4))
+            || self.think > threshold
+            || self.count > 0 && self.bad * 5 < self.count
+    }
+}
+
+/// What requests of one size take while everybody is held to its low limit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    mean: u64,
+    valid: bool,
+    /// Since the last look.
+    sum: u64,
+    samples: u64,
+}
+
+/// What requests take that nobody disturbs, reads and writes apart.
+#[derive(Clone, Debug)]
+pub(super) struct Baseline {
+    buckets: [[Bucket; BUCKETS]; 2],
+    rotational: bool,
+    looked: Instant,
+}
+
+impl Baseline {
+    pub(super) fn new(rotational: bool) -> Self {
+        let bucket = Bucket {
+            mean: if rotational { DISK_BASELINE } else { 0 },
+            ..Bucket::default()
+        };
+        Self {
+            buckets: [[bucket; BUCKETS]; 2],
+            rotational,
+            looked: Instant::ZERO,
+        }
+    }
+
+    /// A request took so long in the drive.
+    pub(super) fn add(&mut self, direction: usize, bytes: u64, took: Span) {
+        let bucket = &mut self.buckets[direction][bucket_of(bytes)];
+        bucket.sum = bucket.sum.saturating_add(micros(took.as_nanos()));
+        bucket.samples += 1;
+    }
+
+    /// Once a second on flash: takes the means anew. Larger requests take at least as long as smaller ones.
+    pub(super) fn look(&mut self, now: Instant) {
+        if self.rotational || now < self.looked + Span::from_secs(1) {
+            return;
+        }
+        self.looked = now;
+        for direction in &mut self.buckets {
+            let mut smaller = 0;
+            for bucket in direction {
+                let mean = if bucket.samples >= SAMPLES_MIN {
+                    let mean = bucket.sum / bucket.samples;
+                    (bucket.sum, bucket.samples) = (0, 0);
+                    mean
+                } else {
+                    0
+                };
+                if mean > 0 {
+                    let mean = if bucket.valid {
+                        (bucket.mean * 7 + mean) >> 3
+                    } else {
+                        mean
+                    };
+                    (bucket.mean, bucket.valid) = (mean, true);
+                }
+                bucket.mean = bucket.mean.max(smaller);
+                if mean > 0 {
+                    smaller = bucket.mean;
+                }
+            }
+        }
+    }
+
+    /// Whether a request took by more than `latency` longer than it should; `None`: that says nothing.
+    pub(super) fn is_bad(
+        &self,
+        direction: usize,
+        bytes: u64,
+        took: Span,
+        latency: Span,
+    ) -> Option<bool> {
+        let took = micros(took.as_nanos());
+        if self.rotational && took < DISK_LEAST {
+            return None;
+        }
+        let mean = self.buckets[direction][bucket_of(bytes)].mean;
+        Some(took > mean.saturating_add(latency.as_nanos() / 1_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Span = Span::from_millis(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn sizes_have_buckets() {
+        let buckets = [1, 4096, 4097, 8192, 1 << 20, 1 << 30].map(bucket_of);
+        assert_eq!(buckets, [0, 0, 1, 1, 8, 8]);
+    }
+
+    #[test]
+    fn who_thinks_or_is_away_for_long_is_idle() {
+        let mut habit = Habit::default();
+        let idle = |habit: &Habit, ms| habit.is_idle(at(ms), MS);
+        habit.went(at(10_000), 2_500, 5, None);
+        assert!(!idle(&habit, 10_004) && idle(&habit, 10_006));
+        // Eight pauses of 10 ms: the mean comes past a millisecond with the first.
+        habit.came(at(10_010));
+        habit.went(at(10_010), 2_502, 5, None);
+        assert!(idle(&habit, 10_010));
+        for _ in 0..60 {
+            habit.came(at(10_011));
+            habit.went(at(10_011), 2_502, 5, None);
+        }
+        assert!(
+            idle(&habit, 10_011),
+            "what comes at once has no think time to learn from"
+        );
+    }
+
+    #[test]
+    fn whose_requests_take_no_longer_than_they_should_is_idle() {
+        let mut habit = Habit::default();
+        // The first is halved away: the count was never halved before.
+        for n in 0..11 {
+            habit.went(at(10_000), 2_500, 5, Some(n < 3));
+        }
+        assert!(
+            !habit.is_idle(at(10_000), MS),
+            "two of ten are not less than a fifth"
+        );
+        habit.went(at(10_000), 2_500, 5, Some(false));
+        assert!(habit.is_idle(at(10_000), MS));
+    }
+
+    #[test]
+    fn baselines_are_learned_once_a_second_and_grow_with_size() {
+        let mut baseline = Baseline::new(false);
+        for _ in 0..SAMPLES_MIN {
+            baseline.add(0, 4096, Span::from_micros(1_024));
+        }
+        baseline.add(0, 1 << 20, Span::from_micros(1));
+        assert_eq!(
+            baseline.is_bad(0, 4096, MS, Span::from_micros(500)),
+            Some(true)
+        );
+        baseline.look(at(2_000));
+        assert_eq!(
+            baseline.is_bad(0, 4096, MS, Span::from_micros(500)),
+            Some(false)
+        );
+        assert_eq!(
+            baseline.buckets[0][8].mean, 1_000,
+            "as long as the small ones"
+        );
+        assert_eq!(baseline.buckets[1][8].mean, 0, "writes are others");
+        assert_eq!(
+            Baseline::new(true).is_bad(0, 4096, Span::from_micros(900), MS),
+            None
+        );
+    }
+}

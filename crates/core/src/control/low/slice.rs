@@ -1,0 +1,223 @@
+//! A slice: what a group was let through in one direction in a while, held against its rate (Linux: `tg_may_dispatch`,
+//! `throtl_trim_slice`).
+//!
+//! Time is counted in ticks. What the rate allows is rounded up to whole slices, so requests leave in bursts.
+
+use crate::mutant;
+use crate::time::mul_div_floor;
+
+/// What may go in a second; [`u64::MAX`]: any number. Of a low limit, zero is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Rate {
+    pub(super) bytes: u64,
+    pub(super) requests: u64,
+}
+
+impl Rate {
+    /// No limit, as a low limit.
+    pub(super) const NONE: Self = Self {
+        bytes: 0,
+        requests: 0,
+    };
+    pub(super) const UNLIMITED: Self = Self {
+        bytes: u64::MAX,
+        requests: u64::MAX,
+    };
+}
+
+/// The clock: ticks in a second, ticks in a slice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) hz: u64,
+    pub(super) slice: u64,
+}
+
+impl Clock {
+    fn round_up(self, ticks: u64) -> u64 {
+        ticks.next_multiple_of(self.slice)
+    }
+}
+
+/// One slice of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slice {
+    pub(super) start: u64,
+    end: u64,
+    bytes: u64,
+    requests: u64,
+}
+
+impl Slice {
+    /// A new one begins, at `start` or now.
+    pub(super) fn begin(&mut self, clock: Clock, now: u64) {
+        *self = Self {
+            start: now,
+            end: now + clock.slice,
+            bytes: 0,
+            requests: 0,
+        };
+    }
+
+    /// A parent's begins when that of the child began whose request comes up, so that what the child was allowed is allowed here.
+    pub(super) fn begin_with_credit(&mut self, clock: Clock, now: u64, childs: u64) {
+        let start = self.start.max(childs);
+        self.begin(clock, now);
+        self.start = start;
+    }
+
+    pub(super) fn is_over(&self, now: u64) -> bool {
+        !(self.start..=self.end).contains(&now)
+    }
+
+    /// How many ticks a request waits for its group's rate; zero: it may go. `queued`: others wait before it.
+    pub(super) fn wait(
+        &mut self,
+        clock: Clock,
+        now: u64,
+        rate: Rate,
+        bytes: u64,
+        queued: bool,
+    ) -> u64 {
+        if rate == Rate::UNLIMITED {
+            return 0;
+        }
+        if self.is_over(now) && !queued {
+            self.begin(clock, now);
+        } else {
+            self.extend(clock, now + clock.slice);
+        }
+        let wait = self
+            .wait_for_bytes(clock, now, rate.bytes, bytes)
+            .max(self.wait_for_requests(clock, now, rate.requests));
+        if wait > 0 {
+            self.extend(clock, now.saturating_add(wait));
+        }
+        wait
+    }
+
+    fn extend(&mut self, clock: Clock, to: u64) {
+        if self.end < to {
+            self.end = clock.round_up(to.min(u64::MAX / 2));
+        }
+    }
+
+    fn wait_for_bytes(&self, clock: Clock, now: u64, rate: u64, bytes: u64) -> u64 {
+        if rate == u64::MAX {
+            return 0;
+        }
+        let elapsed = now - self.start;
+        let rounded = clock.round_up(elapsed.max(1));
+        let allowed = mul_div_floor(rate, rounded, clock.hz);
+        let wanted = self.bytes.saturating_add(bytes);
+        if wanted <= allowed {
+            return 0;
+        }
+        let extra = mul_div_floor(wanted - allowed, clock.hz, rate).max(1);
+        extra.saturating_add(rounded - elapsed)
+    }
+
+    fn wait_for_requests(&self, clock: Clock, now: u64, rate: u64) -> u64 {
+        if rate == u64::MAX {
+            return 0;
+        }
+        let elapsed = now - self.start;
+        let rounded = clock.round_up(elapsed + 1);
+        let allowed = mul_div_floor(rate, rounded, clock.hz);
+        if self.requests < allowed {
+            0
+        } else {
+            rounded - elapsed
+        }
+    }
+
+    /// A request goes.
+    pub(super) fn charge(&mut self, bytes: u64) {
+        if mutant::is(mutant::LOW_NOT_CHARGED) {
+            return;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.requests += 1;
+    }
+
+    /// Takes whole slices that have passed out of the account.
+    pub(super) fn trim(&mut self, clock: Clock, now: u64, rate: Rate) {
+        if self.is_over(now) {
+            return;
+        }
+        self.end = clock.round_up(now + clock.slice);
+        let passed = (now - self.start) / clock.slice * clock.slice;
+        if passed == 0 {
+            return;
+        }
+        let bytes = mul_div_floor(rate.bytes, passed, clock.hz);
+        let requests = mul_div_floor(rate.requests, passed, clock.hz);
+        if bytes == 0 && requests == 0 {
+            return;
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.requests = self.requests.saturating_sub(requests);
+        self.start += passed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 250 ticks a second, slices of 20 ms.
+    const CLOCK: Clock = Clock { hz: 250, slice: 5 };
+
+    #[test]
+    fn requests_leave_in_bursts_of_a_slice() {
+        let rate = Rate {
+            bytes: u64::MAX,
+            requests: 1_000,
+        };
+        let mut slice = Slice::default();
+        let mut gone = std::vec::Vec::new();
+        let mut now = 100;
+        while now < 100 + 10 * CLOCK.slice {
+            // Somebody always waits behind the first.
+            let wait = slice.wait(CLOCK, now, rate, 4096, now > 100);
+            if wait == 0 {
+                slice.charge(4096);
+                slice.trim(CLOCK, now, rate);
+                gone.push(now - 100);
+            }
+            now += wait;
+        }
+        assert_eq!(gone.len(), 200);
+        let bursts = gone
+            .chunk_by(|a, b| a == b)
+            .map(|burst| (burst[0], burst.len()));
+        assert!(bursts.eq((0..10).map(|slice| (slice * 5, 20))), "{gone:?}");
+    }
+
+    #[test]
+    fn what_is_larger_than_a_slice_allows_waits_for_the_rest_of_it() {
+        let rate = Rate {
+            bytes: 1 << 20,
+            requests: u64::MAX,
+        };
+        let mut slice = Slice::default();
+        // 20 ms of 1 MiB/s are 20971 bytes; the other 44565 take 10.6 ticks more.
+        assert_eq!(slice.wait(CLOCK, 100, rate, 1 << 16, false), 10 + 5);
+        assert_eq!(slice.wait(CLOCK, 115, rate, 1 << 16, true), 1);
+        assert_eq!(slice.wait(CLOCK, 116, rate, 1 << 16, true), 0);
+    }
+
+    #[test]
+    fn who_comes_after_its_slice_was_over_begins_anew() {
+        let rate = Rate {
+            bytes: u64::MAX,
+            requests: 50,
+        };
+        let mut slice = Slice::default();
+        assert_eq!(slice.wait(CLOCK, 100, rate, 1, false), 0);
+        slice.charge(1);
+        assert_eq!(slice.wait(CLOCK, 100, rate, 1, true), 5);
+        assert!(!slice.is_over(105) && slice.is_over(111));
+        assert_eq!(slice.wait(CLOCK, 1_000, rate, 1, false), 0);
+        assert_eq!((slice.start, slice.requests), (1_000, 0));
+    }
+}
