@@ -62,7 +62,7 @@ fn row(page: &mut String, cells: [&str; 5]) {
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
-    let all = ["none", "mq-deadline", "contract"];
+    let all = ["none", "mq-deadline", "kyber", "contract"];
     let none = Played::new("no-control", &all, "4");
     for (case, readers) in [
         ("15-readers", "fifteen"),
@@ -82,15 +82,17 @@ fn page() -> String {
             ],
         );
     }
-    let (mine, contract) = (
-        none.target("15-readers", "mq-deadline"),
-        none.target("15-readers", "contract"),
-    );
-    let claim = "the same under mq-deadline, fifteen readers";
-    row(
-        &mut page,
-        [claim, "as under none", "mq-deadline", &mine, &contract],
-    );
+    for policy in ["mq-deadline", "kyber"] {
+        let (mine, contract) = (
+            none.target("15-readers", policy),
+            none.target("15-readers", "contract"),
+        );
+        let claim = "the same beside fifteen";
+        row(
+            &mut page,
+            [claim, "as under none", policy, &mine, &contract],
+        );
+    }
     let alone = |policy| {
         let one = none.mbps("alone", policy, "total") / none.mbps("1-reader", policy, "total");
         format!("{:.1} %", one * 100.0)
@@ -131,7 +133,17 @@ fn limits(page: &mut String) {
 
 /// Weights, under BFQ.
 fn weights(page: &mut String) {
-    let shares = Played::new("bfq-shares", &["none", "bfq-linux", "bfq", "contract"], "8");
+    let shares = Played::new(
+        "bfq-shares",
+        &["none", "cfq", "bfq-linux", "bfq", "contract"],
+        "8",
+    );
+    let (mine, contract) = (
+        shares.target("readers", "cfq"),
+        shares.target("readers", "contract"),
+    );
+    let claim = "CFQ loses control on flash: the target beside fifteen sequential readers";
+    row(page, [claim, "not kept", "cfq", &mine, &contract]);
     for policy in ["bfq-linux", "bfq"] {
         let mut say = |claim, published, case, is_total: bool| {
             let of = |policy| match is_total {
@@ -171,8 +183,7 @@ Plextor PX-256M5S, each to get 10 MB/s, the target reading 4 KiB at random place
 Source: *I/O-bandwidth management for production-quality services*, Linaro, March 2019. Where a published effect does not appear: under
 `bfq-linux` the target beside fifteen sequential readers gets less than its minimum. Queues of equal weight are charged by time where they are
 slow (`charge = \"linux\"`), and the text does not say what weights its figures were taken with; the S suite gives its target three times the
-weight of the others (`bandwidth-latency`). `bfq`, which charges bytes, keeps the minimum. Low limits, CFQ and kyber are not in this
-table yet. How many drives each needs is what `weir plan services` counts.
+weight of the others (`bandwidth-latency`). `bfq`, which charges bytes, keeps the minimum. Low limits are not in this table yet. How many drives each needs is what `weir plan services` counts.
 
 | claim | published | policy | here | under `contract` |
 | --- | --- | --- | ---: | ---: |
