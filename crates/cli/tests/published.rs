@@ -116,9 +116,12 @@ fn page() -> String {
 fn limits(page: &mut String) {
     let limits = Played::new("max-limits", &["none", "max-limits", "contract"], "4");
     let mut say = |claim, published, case, is_total: bool| {
-        let of = |policy| match is_total {
-            true => limits.total(case, policy),
-            false => limits.target(case, policy),
+        let of = |policy| {
+            if is_total {
+                limits.total(case, policy)
+            } else {
+                limits.target(case, policy)
+            }
         };
         let (mine, contract) = (of("max-limits"), of("contract"));
         row(page, [claim, published, "max-limits", &mine, &contract]);
@@ -146,9 +149,12 @@ fn weights(page: &mut String) {
     row(page, [claim, "not kept", "cfq", &mine, &contract]);
     for policy in ["bfq-linux", "bfq"] {
         let mut say = |claim, published, case, is_total: bool| {
-            let of = |policy| match is_total {
-                true => shares.total(case, policy),
-                false => shares.target(case, policy),
+            let of = |policy| {
+                if is_total {
+                    shares.total(case, policy)
+                } else {
+                    shares.target(case, policy)
+                }
             };
             let (mine, contract) = (of(policy), of("contract"));
             row(page, [claim, published, policy, &mine, &contract]);
