@@ -43,7 +43,7 @@ pub fn write(samples: &[Sample]) -> String {
     text
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 ///
 /// # Errors
 /// The first line that is none of its.

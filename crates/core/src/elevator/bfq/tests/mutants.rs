@@ -8,7 +8,7 @@ use crate::{elevator, mutant};
 /// A client that thinks for five milliseconds after each answer does not keep the drive beyond its turn's time.
 fn turns_end() -> bool {
     let mut host = Host::new(elevator::Config::Bfq(plain()), &[(100, None); 2]);
-    host.add(crate::elevator::host::Client {
+    host.add(elevator::host::Client {
         think: ms(5),
         ..RANDOM.of(0)
     });
