@@ -1,12 +1,11 @@
 //! The referee: the same experiments in Linux's block layer and in the simulator, from the same job files, and how far they agree.
 //!
 //! An [`experiment`] is a job file of fio and a short file with drive, elevator and groups. The [`lab`] plays it in Linux 6.1 in virtual time;
-//! what that gave is stored (`linux/*.txt`). [`play`] plays it here. [`verdict`] compares the two by [`interval`]s of confidence, and [`page`] prints that.
+//! what that gave is stored (`linux/*.txt`). [`play`] plays it here. [`verdict`] compares the two by their intervals of confidence, and [`page`] prints that.
 
 #![forbid(unsafe_code)]
 
 pub mod experiment;
-pub mod interval;
 pub mod lab;
 pub mod page;
 pub mod play;

@@ -1,9 +1,9 @@
 //! The page: every row, Linux beside Weir.
 
 use crate::experiment::{Case, Experiment};
-use crate::interval::Interval;
 use crate::verdict::{Figure, Row, TOLERANCE, Verdict};
 use std::fmt::Write as _;
+use weir_measure::Interval;
 
 /// Cases with their rows, in the order of the page.
 pub type Compared<'a> = Vec<(&'a Experiment, Vec<(&'a Case, Vec<Row>)>)>;

@@ -1,7 +1,7 @@
 //! Rows: a figure of a player, Linux's beside Weir's, and whether they agree.
 
-use crate::interval::Interval;
 use crate::sample::Sample;
+use weir_measure::Interval;
 
 /// A row agrees if the means are no further apart than this part of Linux's, and is conclusive only if Linux's half-width is no more.
 pub const TOLERANCE: f64 = 0.10;

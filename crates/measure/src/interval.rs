@@ -1,40 +1,20 @@
-//! Confidence intervals of means.
+//! The mean of samples with the half-width of its 95 % confidence interval.
 
-/// The mean of some samples, and how sure it is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
-    /// The mean.
-    pub mean: f64,
-    /// Half the width of the interval that has the true mean with 95 % confidence (Student's t); `None` with less than two samples.
-    pub half: Option<f64>,
-}
-
-/// Two-sided 95 % quantiles of Student's t distribution for 1, 2, … degrees of freedom; beyond these the next smaller one is used, which
-/// makes the interval a little wider.
-const T: [(usize, f64); 22] = [
-    (1, 12.706),
-    (2, 4.303),
-    (3, 3.182),
-    (4, 2.776),
-    (5, 2.571),
-    (6, 2.447),
-    (7, 2.365),
-    (8, 2.306),
-    (9, 2.262),
-    (10, 2.228),
-    (11, 2.201),
-    (12, 2.179),
-    (13, 2.160),
-    (14, 2.145),
-    (15, 2.131),
-    (16, 2.120),
-    (18, 2.101),
-    (20, 2.086),
-    (25, 2.060),
-    (30, 2.042),
-    (60, 2.000),
-    (120, 1.980),
+/// Student's t for 95 % (two-sided), by degrees of freedom from 1.
+const T: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
 ];
+
+/// A mean, and how far off the true one may be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interval {
+    /// The mean of the samples.
+    pub mean: f64,
+    /// Half of the width of the 95 % confidence interval of the mean; infinite with one sample.
+    pub half: f64,
+}
 
 impl Interval {
     /// Of these samples; `None` without any.
@@ -44,17 +24,25 @@ impl Interval {
             return None;
         }
         let mean = samples.iter().sum::<f64>() / n as f64;
-        let squares: f64 = samples.iter().map(|x| (x - mean) * (x - mean)).sum();
-        let half = (n > 1).then(|| {
-            let freedom = n - 1;
-            let t = T
-                .iter()
-                .rev()
-                .find(|t| t.0 <= freedom)
-                .map_or(T[0].1, |t| t.1);
-            t * (squares / freedom as f64 / n as f64).sqrt()
-        });
-        Some(Self { mean, half })
+        if n == 1 {
+            return Some(Self {
+                mean,
+                half: f64::INFINITY,
+            });
+        }
+        let squares: f64 = samples.iter().map(|s| (s - mean).powi(2)).sum();
+        let deviation = (squares / (n - 1) as f64).sqrt();
+        // Beyond the table, its last is a little too large, which is on the safe side for what is conclusive.
+        let t = T[(n - 2).min(T.len() - 1)];
+        Some(Self {
+            mean,
+            half: t * deviation / (n as f64).sqrt(),
+        })
+    }
+
+    /// True if the two have a value in common.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        (self.mean - other.mean).abs() <= self.half + other.half
     }
 }
 
@@ -63,23 +51,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_tables_have_it() {
-        // Mean 5, standard deviation 2, four samples: 3.182 * 2 / 2.
-        let found = Interval::of(&[3.267_949_192, 3.267_949_192, 6.732_050_808, 6.732_050_808]);
-        let Interval { mean, half } = found.unwrap();
-        assert!(
-            (mean - 5.0).abs() < 1e-9 && (half.unwrap() - 3.182).abs() < 1e-6,
-            "{half:?}"
-        );
+    fn by_hand() {
+        // Deviation 1, n = 3: 4.303 / sqrt(3).
+        let interval = Interval::of(&[9.0, 10.0, 11.0]).unwrap();
+        assert!((interval.mean - 10.0).abs() < 1e-12);
+        assert!((interval.half - 2.484).abs() < 1e-3, "{interval:?}");
+        assert_eq!(Interval::of(&[]), None);
+        assert!(Interval::of(&[3.0]).unwrap().half.is_infinite());
         assert_eq!(
-            Interval::of(&[7.0]),
+            Interval::of(&[3.0; 8]),
             Some(Interval {
-                mean: 7.0,
-                half: None
+                mean: 3.0,
+                half: 0.0
             })
         );
-        assert_eq!(Interval::of(&[]), None);
-        let many = Interval::of(&[0.0, 2.0].repeat(500)).unwrap();
-        assert!((many.half.unwrap() - 1.980 / 1000f64.sqrt()).abs() < 1e-3);
+    }
+
+    #[test]
+    fn intervals_overlap_where_they_touch() {
+        let at = |mean, half| Interval { mean, half };
+        assert!(at(10.0, 1.0).overlaps(&at(12.0, 1.0)));
+        assert!(!at(10.0, 1.0).overlaps(&at(12.1, 1.0)));
+        assert!(at(12.0, 0.0).overlaps(&at(12.0, 0.0)));
     }
 }

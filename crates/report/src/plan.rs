@@ -63,8 +63,10 @@ pub fn plan_page(report: &PlanReport) -> String {
         bars(report, "Drives needed", "", &|row| row.drives),
         bars(report, "Used of what they could give", "%", &|row| {
             let Interval { mean, half } = row.utilization?;
-            let (mean, half) = (mean * 100.0, half.map(|h| h * 100.0));
-            Some(Interval { mean, half })
+            Some(Interval {
+                mean: mean * 100.0,
+                half: half * 100.0,
+            })
         }),
     ];
     let caption = "Means, with the 95 % confidence interval. A policy without a bar does not keep the promises however many drives there are.";
@@ -121,11 +123,12 @@ fn table(report: &PlanReport) -> Table {
     for row in &report.rows {
         let drives = row.drives.map(|d| d.mean);
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+        let sure = row.drives.map(|d| d.half).filter(|half| half.is_finite());
         let times = drives.zip(least).map(|(mine, least)| mine / least);
         table.row([
             row.policy.clone(),
             or_dash(drives.map(figure)),
-            or_dash(row.drives.and_then(|d| d.half).map(figure)),
+            or_dash(sure.map(figure)),
             or_dash(drives.map(|d| figure(report.clients as f64 / d))),
             or_dash(row.utilization.map(|u| format!("{:.0}%", u.mean * 100.0))),
             or_dash(row.average_mbps.map(|a| figure(a.mean))),
@@ -149,7 +152,9 @@ fn bars(
     let rows = || report.rows.iter().enumerate();
     let bars = rows().map(|(_, row)| {
         let Interval { mean, half } = of(row)?;
-        let range = half.map(|h| ((mean - h).max(0.0), mean + h));
+        let range = half
+            .is_finite()
+            .then(|| ((mean - half).max(0.0), mean + half));
         Some(Bar { value: mean, range })
     });
     let chart = BarChart {

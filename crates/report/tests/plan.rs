@@ -10,7 +10,7 @@ fn report() -> PlanReport {
     let interval = |mean: f64| {
         Some(Interval {
             mean,
-            half: Some(mean / 8.0),
+            half: mean / 8.0,
         })
     };
     let row = |policy: &str, drives: Option<Interval>| PlanRow {
