@@ -1,7 +1,11 @@
 //! Protocols as parsers and encoders: bytes in, values out.
 //!
 //! No sockets, no clocks, no threads: the caller moves the bytes. [`nbd`] is the Network Block
-//! Device protocol, for the server and for the client.
+//! Device protocol, for the server and for the client. [`ring`] is the memory that a guest shares with
+//! its back end, [`virtio_blk`] what stands in it.
 #![forbid(unsafe_code)]
 
+pub mod mutant;
 pub mod nbd;
+pub mod ring;
+pub mod virtio_blk;

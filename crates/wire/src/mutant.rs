@@ -1,0 +1,99 @@
+//! Known bugs of the rings and of notification, built in behind the feature `mutants` and selected at run time.
+//!
+//! With the feature off, `is` is a constant `false` and costs nothing. With it on, `select` switches one bug on for the whole
+//! process; 0 is none. The model checker must fail with each of them (`tests/model.rs`).
+
+/// A bug that can be switched on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mutant {
+    /// What `select` takes; never 0, never reused.
+    pub number: u32,
+    /// What goes wrong.
+    pub bug: &'static str,
+    /// Which models must notice: those whose name starts so.
+    pub caught_by: &'static str,
+}
+
+macro_rules! mutants {
+    ($($number:literal $name:ident $bug:literal $caught_by:literal)*) => {
+        $(#[doc = $bug] pub const $name: u32 = $number;)*
+        /// Every bug there is.
+        pub const ALL: &[Mutant] = &[$(Mutant { number: $number, bug: $bug, caught_by: $caught_by }),*];
+    };
+}
+
+mutants! {
+    1 NO_FINAL_CHECK "whoever armed its event sleeps without looking once more" "ring"
+    2 NO_FENCE_AT_REQUESTS "no barrier between publishing requests and reading the other's event" "ring"
+    3 NO_FENCE_ARMING_REQUESTS "no barrier between arming the event for requests and looking once more" "ring"
+    4 NO_FENCE_AT_RESPONSES "no barrier between publishing responses and reading the other's event" "ring"
+    5 NO_FENCE_ARMING_RESPONSES "no barrier between arming the event for responses and looking once more" "ring"
+    6 ARMED_BEFORE_DRAIN "the event is armed for where the ring was before it was drained" "ring"
+    7 CHECKED_BEFORE_ARMING "the last look is before the event is armed" "ring"
+    8 GREATER_FOR_UNEQUAL "an index that has wrapped counts as one behind" "ring"
+    9 OFF_BY_ONE "the entry that the other side waits for does not count" "ring"
+    10 EARLY_KICK_DROPPED "a kick before the queue is enabled is forgotten" "notify: kick before enable"
+    11 CALL_TIMER_LOST "nothing ends the delay of a call" "notify: calls"
+    12 THROTTLE_NEVER_REARMS "a throttled guest is never listened to again" "notify: throttle"
+}
+
+#[cfg(feature = "mutants")]
+static SELECTED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// Switches bug `number` on, 0 for none.
+#[cfg(feature = "mutants")]
+pub fn select(number: u32) {
+    SELECTED.store(number, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// True if bug `number` is switched on.
+#[cfg(feature = "mutants")]
+pub fn is(number: u32) -> bool {
+    SELECTED.load(std::sync::atomic::Ordering::Relaxed) == number
+}
+
+/// True if bug `number` is switched on: never, in this build.
+#[cfg(not(feature = "mutants"))]
+#[inline]
+pub const fn is(_number: u32) -> bool {
+    false
+}
+
+/// [`OFF_BY_ONE`]: by how much an event is missed, nothing unless the bug is on.
+#[inline]
+pub(crate) fn off_by_one() -> u32 {
+    u32::from(is(OFF_BY_ONE))
+}
+
+/// [`ARMED_BEFORE_DRAIN`]: for which place the event is armed, the one that was reached unless the bug is on.
+#[inline]
+pub(crate) fn armed_at<T>(reached: T, before: T) -> T {
+    if is(ARMED_BEFORE_DRAIN) {
+        before
+    } else {
+        reached
+    }
+}
+
+/// [`CHECKED_BEFORE_ARMING`]: a look ahead of arming, none unless the bug is on.
+#[inline]
+pub(crate) fn early_look<T>(look: impl FnOnce() -> T) -> Option<T> {
+    is(CHECKED_BEFORE_ARMING).then(look)
+}
+
+/// The look after arming, unless [`CHECKED_BEFORE_ARMING`] has looked before; with [`NO_FINAL_CHECK`] there was `nothing`.
+#[inline]
+pub(crate) fn last_look<T>(early: Option<T>, nothing: T, look: impl FnOnce() -> T) -> T {
+    if is(NO_FINAL_CHECK) {
+        return nothing;
+    }
+    early.unwrap_or_else(look)
+}
+
+/// A barrier, left out if `bug` is on.
+#[inline]
+pub(crate) fn fence<M: crate::ring::Shared>(shared: &M, bug: u32) {
+    if !is(bug) {
+        shared.fence();
+    }
+}

@@ -1,0 +1,168 @@
+//! The front end's half of the ring: the guest's, for simulations and tests.
+
+use super::super::event::{ahead32, crossed32};
+use super::super::{Load, Shared, Store};
+use super::{
+    Broken, REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Request, Response, TooSmall, check, slot,
+    slots,
+};
+use crate::mutant;
+
+/// The front end's half: gives requests, takes responses.
+#[derive(Debug)]
+pub struct Front<M> {
+    shared: M,
+    slots: u32,
+    /// Requests written.
+    pushed: u32,
+    /// Requests the back end can see.
+    published: u32,
+    /// Responses taken.
+    taken: u32,
+    /// Responses there are, as last read.
+    seen: u32,
+    /// Responses taken when `seen` was read.
+    taken_before: u32,
+    broken: Option<Broken>,
+}
+
+/// There is no free slot: responses have to be taken first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("every slot of the ring is taken")
+    }
+}
+
+impl std::error::Error for Full {}
+
+impl<M: Shared> Front<M> {
+    /// The front end of a new ring.
+    ///
+    /// # Errors
+    /// [`TooSmall`].
+    pub fn new(shared: M) -> Result<Self, TooSmall> {
+        Self::at(shared, 0)
+    }
+
+    /// The front end of a ring that has seen `index` requests, all of them answered.
+    ///
+    /// # Errors
+    /// [`TooSmall`].
+    pub fn at(shared: M, index: u32) -> Result<Self, TooSmall> {
+        Ok(Self {
+            slots: slots(shared.len())?,
+            shared,
+            pushed: index,
+            published: index,
+            taken: index,
+            seen: index,
+            taken_before: index,
+            broken: None,
+        })
+    }
+
+    /// How many slots the ring has.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// How many requests can be pushed.
+    pub fn free(&self) -> u32 {
+        self.slots - self.in_flight()
+    }
+
+    /// How many requests were pushed whose response was not taken.
+    pub fn in_flight(&self) -> u32 {
+        self.pushed.wrapping_sub(self.taken)
+    }
+
+    /// Writes a request. The back end does not see it before [`publish`](Self::publish).
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn push(&mut self, request: &Request) -> Result<(), Full> {
+        if self.free() == 0 {
+            return Err(Full);
+        }
+        let at = slot(self.pushed, self.slots);
+        self.shared.write(at, &request.encode());
+        self.pushed = self.pushed.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Lets the back end see the requests; true if it wants an event now.
+    #[must_use]
+    pub fn publish(&mut self) -> bool {
+        let (old, new) = (self.published, self.pushed);
+        self.shared.store32(REQ_PROD, new, Store::Release);
+        self.published = new;
+        mutant::fence(&self.shared, mutant::NO_FENCE_AT_REQUESTS);
+        crossed32(self.shared.load32(REQ_EVENT, Load::Relaxed), old, new)
+    }
+
+    /// How many responses can be taken now. It reads the back end's index only if there is none left of those it saw last time.
+    ///
+    /// # Errors
+    /// [`Broken`] if that index jumped or went back.
+    #[inline]
+    pub fn look(&mut self) -> Result<u32, Broken> {
+        let left = self.seen.wrapping_sub(self.taken);
+        if left > 0 && self.broken.is_none() {
+            return Ok(left);
+        }
+        self.read_index()
+    }
+
+    fn read_index(&mut self) -> Result<u32, Broken> {
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
+        let found = self.shared.load32(RSP_PROD, Load::Acquire);
+        check(found, self.seen, self.published)
+            .inspect_err(|broken| self.broken = Some(*broken))?;
+        let ahead = ahead32(found, self.taken);
+        self.taken_before = self.taken;
+        self.seen = self.taken.wrapping_add(ahead);
+        Ok(ahead)
+    }
+
+    /// The next of the responses that [`look`](Self::look) counted; `None` if there is none left. Whether its id is one that was
+    /// pushed is for the caller to see.
+    #[inline]
+    pub fn take(&mut self) -> Option<Response> {
+        if self.seen == self.taken || self.broken.is_some() {
+            return None;
+        }
+        let mut bytes = [0; Response::LEN];
+        self.shared.read(slot(self.taken, self.slots), &mut bytes);
+        self.taken = self.taken.wrapping_add(1);
+        Some(Response::decode(&bytes))
+    }
+
+    /// The final check: asks for an event at the next response, then looks once more. True if there is one already.
+    ///
+    /// # Errors
+    /// [`Broken`], as [`look`](Self::look).
+    pub fn arm(&mut self) -> Result<bool, Broken> {
+        self.arm_after(1)
+    }
+
+    /// As [`arm`](Self::arm), but asks for an event only when there are `count` responses: what a front end may do that would rather
+    /// have fewer events. True if there are as many already. `count` counts from the responses taken, and is at least 1.
+    ///
+    /// # Errors
+    /// [`Broken`], as [`look`](Self::look).
+    pub fn arm_after(&mut self, count: u32) -> Result<bool, Broken> {
+        let count = count.max(1);
+        let early = mutant::early_look(|| self.read_index());
+        let event = mutant::armed_at(self.taken, self.taken_before);
+        self.shared
+            .store32(RSP_EVENT, event.wrapping_add(count), Store::Relaxed);
+        mutant::fence(&self.shared, mutant::NO_FENCE_ARMING_RESPONSES);
+        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
+        Ok(left >= count)
+    }
+}

@@ -1,0 +1,509 @@
+//! The rings on one thread: order, bounds, wrap, and what hostile sides do.
+
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use weir_wire::ring::plain::{Memory, Regions};
+use weir_wire::ring::split::{
+    Areas, Broken as QueueBroken, Buffer, Chain, ChainError, Descriptor, Device, Driver,
+    LayoutError, Settings, TableError, TakeError, lengths, write_table,
+};
+use weir_wire::ring::xen::{
+    Back, Broken as RingBroken, Front, Operation, Rearm, Refusal, Request, Response, Segment,
+    Status, init, init_at, slots,
+};
+use weir_wire::ring::{Guest, Load, Shared, Store, crossed16, crossed32};
+
+const TABLES: u64 = 0x10000;
+
+/// The areas of a queue, and its memory.
+fn areas(size: u16) -> Areas<Memory> {
+    let [descriptors, available, used] = lengths(size);
+    Areas {
+        descriptors: Memory::new(descriptors),
+        available: Memory::new(available),
+        used: Memory::new(used),
+    }
+}
+
+/// A guest with 64 KiB at [`TABLES`].
+fn guest() -> Regions {
+    let mut guest = Regions::new();
+    guest.add(TABLES, Memory::new(0x10000));
+    guest
+}
+
+fn buffer(length: u32, writable: bool) -> Buffer {
+    Buffer {
+        address: 0x4000,
+        length,
+        writable,
+    }
+}
+
+/// A queue whose driver has put `descriptors` in the table, from 0 on, and head 0 in the available ring.
+fn hostile(settings: Settings, descriptors: &[Descriptor]) -> Device<Memory> {
+    let areas = areas(settings.size);
+    for (index, descriptor) in descriptors.iter().enumerate() {
+        areas.descriptors.write(16 * index, &descriptor.encode());
+    }
+    areas.available.store16(2, 1, Store::Release);
+    Device::new(areas, settings, 0).expect("it fits")
+}
+
+fn refused(settings: Settings, descriptors: &[Descriptor], guest: &Regions) -> ChainError {
+    let mut device = hostile(settings, descriptors);
+    let mut chain = Chain::default();
+    match device.take(guest, &mut chain) {
+        Err(TakeError::Chain { head: 0, why }) => {
+            // The head goes back, and the queue goes on.
+            device.finish(0, 0);
+            assert!(device.publish());
+            assert_eq!((device.in_flight(), device.look()), (0, Ok(0)));
+            why
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn chains_that_make_no_sense_have_names() {
+    let (settings, guest) = (Settings::new(4), guest());
+    let read = Descriptor::of(buffer(1, false));
+    let write = Descriptor::of(buffer(1, true));
+    let full = Descriptor::of(buffer(u32::MAX, true));
+    let beyond = Descriptor {
+        address: u64::MAX - 14,
+        length: 16,
+        ..read
+    };
+    let cases: [(&[Descriptor], ChainError); 7] = [
+        (&[read.then(0)], ChainError::Loop { descriptors: 4 }),
+        (
+            &[read.then(1), read.then(2), read.then(1)],
+            ChainError::Loop { descriptors: 4 },
+        ),
+        (
+            &[read.then(4)],
+            ChainError::Next {
+                next: 4,
+                descriptors: 4,
+            },
+        ),
+        (&[Descriptor::of(buffer(0, true))], ChainError::EmptyBuffer),
+        (
+            &[beyond],
+            ChainError::Overflow {
+                address: beyond.address,
+                length: 16,
+            },
+        ),
+        (&[write.then(1), read], ChainError::Order),
+        (
+            &[full.then(1), write.then(2), write],
+            ChainError::TooLong {
+                bytes: (1 << 32) + 1,
+            },
+        ),
+    ];
+    for (descriptors, why) in cases {
+        assert_eq!(refused(settings, descriptors, &guest), why);
+    }
+    let most = [full.then(1), write];
+    let mut chain = Chain::default();
+    assert_eq!(
+        hostile(settings, &most).take(&guest, &mut chain),
+        Ok(Some(0))
+    );
+    assert_eq!(chain.writable, 1 << 32);
+}
+
+#[test]
+fn tables_that_make_no_sense_have_names() {
+    let (settings, guest) = (Settings::new(4), guest());
+    let buffers = [buffer(1, false), buffer(1, true)];
+    write_table(&guest, TABLES, &buffers).expect("it is the guest's");
+    let table = Descriptor::table(TABLES, 2);
+    let of = |descriptor, error| {
+        let why = refused(settings, &[descriptor], &guest);
+        assert_eq!(why, ChainError::Table(error));
+    };
+    let longer = |length| Descriptor { length, ..table };
+    let at = |address| Descriptor { address, ..table };
+    of(table.then(1), TableError::Next);
+    of(longer(0), TableError::Empty);
+    of(longer(1025 * 16), TableError::TooLong { descriptors: 1025 });
+    for (address, length) in [(TABLES, 24), (TABLES + 8, 32)] {
+        let descriptor = Descriptor {
+            address,
+            length,
+            ..table
+        };
+        of(descriptor, TableError::Misaligned { address, length });
+    }
+    for address in [0, TABLES - 16, u64::MAX - 15] {
+        let why = refused(settings, &[at(address)], &guest);
+        assert!(
+            matches!(why, ChainError::Table(TableError::Outside(_))),
+            "{why}"
+        );
+    }
+    let without = Settings {
+        indirect: false,
+        ..settings
+    };
+    assert_eq!(
+        refused(without, &[table], &guest),
+        ChainError::Table(TableError::NotAgreed)
+    );
+    let nested = Descriptor::table(TABLES, 1);
+    guest.write(TABLES + 32, &nested.encode()).expect("there");
+    of(at(TABLES + 32), TableError::Nested);
+    let circle = Descriptor::of(buffer(1, false)).then(0);
+    guest.write(TABLES + 64, &circle.encode()).expect("there");
+    assert_eq!(
+        refused(settings, &[at(TABLES + 64)], &guest),
+        ChainError::Loop { descriptors: 2 }
+    );
+    // What makes sense: descriptors of the queue, then a table.
+    let chained = [Descriptor::of(buffer(7, false)).then(1), table];
+    let mut chain = Chain::default();
+    let head = hostile(settings, &chained).take(&guest, &mut chain);
+    assert_eq!(head, Ok(Some(0)));
+    assert_eq!(
+        (chain.buffers.len(), chain.readable, chain.writable),
+        (3, 8, 1)
+    );
+}
+
+#[test]
+fn a_queue_that_makes_no_sense_says_so_from_then_on() {
+    let settings = Settings::new(4);
+    let read = Descriptor::of(buffer(1, false));
+    let mut chain = Chain::default();
+    let guest = guest();
+
+    for found in [5, 0x8000, u16::MAX] {
+        let mut device = hostile(settings, &[read]);
+        let areas = areas(4);
+        areas.available.store16(2, found, Store::Release);
+        let mut jumped = Device::new(areas.clone(), settings, 0).expect("it fits");
+        let broken = QueueBroken::Index {
+            found,
+            taken: 0,
+            size: 4,
+        };
+        assert_eq!(jumped.take(&guest, &mut chain), Err(broken.into()));
+        areas.available.store16(2, 1, Store::Release);
+        assert_eq!(jumped.look(), Err(broken), "it stays broken");
+        assert_eq!(jumped.arm(), Err(broken), "it stays broken");
+        assert_eq!(device.take(&guest, &mut chain), Ok(Some(0)));
+    }
+
+    let twice = areas(4);
+    twice.descriptors.write(0, &read.encode());
+    twice.available.store16(2, 2, Store::Release);
+    let mut device = Device::new(twice, settings, 0).expect("it fits");
+    assert_eq!(device.take(&guest, &mut chain), Ok(Some(0)));
+    let broken = QueueBroken::HeadTwice { head: 0 };
+    assert_eq!(device.take(&guest, &mut chain), Err(broken.into()));
+    assert_eq!(device.in_flight(), 1);
+
+    let beyond = areas(4);
+    beyond.available.store16(4, 4, Store::Relaxed);
+    beyond.available.store16(2, 1, Store::Release);
+    let mut device = Device::new(beyond, settings, 0).expect("it fits");
+    let broken = QueueBroken::Head { head: 4, size: 4 };
+    assert_eq!(device.take(&guest, &mut chain), Err(broken.into()));
+}
+
+#[test]
+fn an_index_that_goes_back_breaks_the_queue() {
+    let areas = areas(4);
+    let settings = Settings::new(4);
+    areas.available.store16(2, 2, Store::Release);
+    areas.available.store16(6, 1, Store::Relaxed);
+    for descriptor in 0..2 {
+        let read = Descriptor::of(buffer(1, false));
+        areas.descriptors.write(16 * descriptor, &read.encode());
+    }
+    let mut device = Device::new(areas.clone(), settings, 0).expect("it fits");
+    let mut chain = Chain::default();
+    assert_eq!(device.take(&guest(), &mut chain), Ok(Some(0)));
+    assert_eq!(device.take(&guest(), &mut chain), Ok(Some(1)));
+    areas.available.store16(2, 1, Store::Release);
+    let broken = QueueBroken::Index {
+        found: 1,
+        taken: 2,
+        size: 4,
+    };
+    assert_eq!(device.look(), Err(broken));
+}
+
+#[test]
+fn sizes_and_areas_are_checked() {
+    for size in [0, 3, 6, 0x8001] {
+        let error = Device::new(areas(8), Settings::new(size), 0).err();
+        assert_eq!(error, Some(LayoutError::Size { size }));
+    }
+    let mut short = areas(8);
+    short.used = Memory::new(5 + 64);
+    let error = Device::new(short, Settings::new(8), 0).err();
+    let expected = LayoutError::TooShort {
+        area: "used",
+        length: 69,
+        needed: 70,
+    };
+    assert_eq!(error, Some(expected));
+    let pages = [175, 176, 4096, 8192, 16384, 32768];
+    let fit = pages.map(|length| slots(length).ok());
+    assert_eq!(
+        fit,
+        [None, Some(1), Some(32), Some(64), Some(128), Some(256)]
+    );
+}
+
+#[test]
+fn xen_indices_that_make_no_sense_break_the_ring() {
+    for found in [33, 1 << 31, u32::MAX] {
+        let page = Memory::new(4096);
+        init(&page);
+        page.store32(0, found, Store::Release);
+        let mut back = Back::new(page.clone(), Rearm::Drained).expect("it fits");
+        let broken = RingBroken {
+            found,
+            least: 0,
+            most: 32,
+        };
+        assert_eq!(back.look(), Err(broken));
+        page.store32(0, 1, Store::Release);
+        assert_eq!(back.arm(), Err(broken), "it stays broken");
+        assert!(back.take().is_none());
+
+        init(&page);
+        page.store32(8, found, Store::Release);
+        let mut front = Front::new(page).expect("it fits");
+        front.push(&Request::flush(1)).expect("there is room");
+        let _ = front.publish();
+        assert!(front.look().is_err());
+    }
+}
+
+#[test]
+fn xen_requests_that_make_no_sense_have_names() {
+    let segment = |first, last| Segment {
+        grant: 1,
+        first,
+        last,
+    };
+    let read = |segments: &[Segment]| Request::new(Operation::Read, 9, 0, segments);
+    let mut too_many = read(&[segment(0, 7)]).encode();
+    too_many[1] = 12;
+    let mut unknown = read(&[]).encode();
+    unknown[0] = 6;
+    for (bytes, why, status) in [
+        (read(&[]).encode(), Refusal::NoSegments, Status::Error),
+        (
+            too_many,
+            Refusal::TooManySegments { count: 12 },
+            Status::Error,
+        ),
+        (unknown, Refusal::UnknownOperation, Status::NotSupported),
+        (
+            read(&[segment(0, 7), segment(3, 2)]).encode(),
+            Refusal::BadSegment {
+                index: 1,
+                first: 3,
+                last: 2,
+            },
+            Status::Error,
+        ),
+        (
+            read(&[segment(0, 8)]).encode(),
+            Refusal::BadSegment {
+                index: 0,
+                first: 0,
+                last: 8,
+            },
+            Status::Error,
+        ),
+    ] {
+        let refused = Request::decode(&bytes).expect_err("it makes no sense");
+        assert_eq!((refused.why, refused.id), (why, 9));
+        assert_eq!(refused.response().status, status);
+    }
+}
+
+#[test]
+fn before_the_patch_a_request_waits_for_the_one_in_the_drive() {
+    for (rearm, told) in [(Rearm::Answered, false), (Rearm::Drained, true)] {
+        let page = Memory::new(4096);
+        init(&page);
+        let mut front = Front::new(page.clone()).expect("it fits");
+        let mut back = Back::new(page, rearm).expect("it fits");
+        front.push(&Request::flush(1)).expect("there is room");
+        assert!(front.publish(), "the first request is told of");
+        assert_eq!(back.look(), Ok(1));
+        let first = back.take().expect("there is one").expect("it makes sense");
+        assert_eq!(back.drained(), Ok(false));
+        // The first is in the drive. The second comes.
+        front.push(&Request::flush(2)).expect("there is room");
+        assert_eq!(front.publish(), told, "{rearm:?}");
+        // The first is answered: by now it is seen in any case.
+        back.answer(&Response::to(&first, Status::Okay));
+        let _ = back.publish();
+        let more = back.answered().expect("the ring goes on");
+        assert!(more || back.look() == Ok(1), "{rearm:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_xen_request_is_what_was_encoded(
+        number in prop::sample::select(vec![0u8, 1, 2, 3]),
+        id: u64,
+        sector: u64,
+        drawn in prop::collection::vec((any::<u32>(), 0u8..8, 0u8..8), 1..=11),
+    ) {
+        let segments: Vec<_> = drawn
+            .iter()
+            .map(|&(grant, a, b)| Segment { grant, first: a.min(b), last: a.max(b) })
+            .collect();
+        let request = Request::new(Operation::from_wire(number), id, sector, &segments);
+        prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
+        let discard = Request::discard(id, sector, u64::from(segments[0].grant));
+        prop_assert_eq!(Request::decode(&discard.encode()), Ok(discard));
+        let response = Response::to(&request, Status::NotSupported);
+        prop_assert_eq!(Response::decode(&response.encode()), response);
+    }
+
+    /// An event is due if and only if a step of the index comes to it: told by walking there.
+    #[test]
+    fn an_event_is_crossed_when_a_step_reaches_it(event: u32, back in 0u32..64, steps in 0u32..64) {
+        let old = event.wrapping_sub(back);
+        let walked = (1..=steps).any(|step| old.wrapping_add(step) == event);
+        prop_assert_eq!(crossed32(event, old, old.wrapping_add(steps)), walked);
+    }
+
+    /// Requests come out in the order in which they went in, each once, across the wrap, whatever is published and looked at when.
+    #[test]
+    fn xen_keeps_the_order_across_the_wrap(
+        start in (u32::MAX - 40)..=u32::MAX,
+        moves in prop::collection::vec(0u8..6, 1..400),
+    ) {
+        let page = Memory::new(4096);
+        init_at(&page, start);
+        let mut front = Front::at(page.clone(), start).expect("it fits");
+        let mut back = Back::at(page, Rearm::Drained, start).expect("it fits");
+        let (mut pushed, mut taken, mut answered) = (0u64, 0u64, 0u64);
+        let mut in_drive = VecDeque::new();
+        for step in moves {
+            match step {
+                0 if front.free() > 0 => {
+                    front.push(&Request::flush(pushed)).expect("there is room");
+                    pushed += 1;
+                }
+                1 => { let _ = front.publish(); }
+                2 if back.look().expect("it goes on") > 0 => {
+                    let request = back.take().expect("counted").expect("it makes sense");
+                    prop_assert_eq!(request.id, taken);
+                    taken += 1;
+                    in_drive.push_back(request);
+                }
+                3 => if let Some(request) = in_drive.pop_front() {
+                    back.answer(&Response::to(&request, Status::Okay));
+                },
+                4 => { let _ = back.publish(); }
+                5 if front.look().expect("it goes on") > 0 => {
+                    prop_assert_eq!(front.take().map(|r| r.id), Some(answered));
+                    answered += 1;
+                }
+                _ => {}
+            }
+            prop_assert!(front.in_flight() <= 32 && back.in_flight() <= 32);
+            prop_assert!(answered <= taken && taken <= pushed);
+        }
+    }
+
+    /// Heads come back as they were given, across the wrap, with tables and without, out of order.
+    #[test]
+    fn split_returns_every_head_across_the_wrap(
+        start: u16,
+        event_idx: bool,
+        moves in prop::collection::vec((0u8..6, any::<u16>()), 1..400),
+    ) {
+        let settings = Settings { event_idx, ..Settings::new(8) };
+        let (areas, guest) = (areas(8), guest());
+        let mut driver = Driver::at(areas.clone(), settings, start).expect("it fits");
+        let mut device = Device::new(areas, settings, start).expect("it fits");
+        let (mut given, mut in_device, mut back) = (VecDeque::new(), Vec::new(), VecDeque::new());
+        let mut chain = Chain::default();
+        for (step, drawn) in moves {
+            match step {
+                0 => {
+                    let length = u32::from(drawn) + 1;
+                    let buffers = [buffer(16, false), buffer(length, true)];
+                    let head = if drawn % 2 == 0 {
+                        driver.add(&buffers)
+                    } else {
+                        // A table for each head, so that none is written anew while it is in flight.
+                        let place = TABLES + 64 * given.len() as u64 + 64 * 16 * u64::from(drawn % 8);
+                        write_table(&guest, place, &buffers).expect("there");
+                        driver.add_table(place, 2)
+                    };
+                    given.extend(head.map(|head| (head, length)));
+                }
+                1 => { let _ = driver.publish(); }
+                2 => if let Some(head) = device.take(&guest, &mut chain).expect("it makes sense") {
+                    prop_assert_eq!(given.pop_front().map(|(head, _)| head), Some(head));
+                    prop_assert_eq!(chain.readable, 16);
+                    in_device.push(head);
+                },
+                3 if !in_device.is_empty() => {
+                    let head = in_device.swap_remove(usize::from(drawn) % in_device.len());
+                    device.finish(head, u32::from(drawn));
+                    back.push_back((head, u32::from(drawn)));
+                }
+                4 => { let _ = device.publish(); }
+                5 => if let Some(used) = driver.take().expect("it makes sense") {
+                    prop_assert_eq!(back.pop_front(), Some((used.head, used.written)));
+                },
+                _ => {}
+            }
+            prop_assert_eq!(device.in_flight() as usize, in_device.len());
+        }
+    }
+}
+
+#[test]
+fn every_16_bit_event_is_crossed_when_a_step_reaches_it() {
+    for steps in [0u16, 1, 2, 3, 255, 256, 0x7fff, 0x8000, u16::MAX] {
+        for old in [0u16, 1, 0x7fff, 0x8000, 0xfffe, 0xffff] {
+            let mut reached = vec![false; 1 << 16];
+            for step in 0..steps {
+                reached[usize::from(old.wrapping_add(step))] = true;
+            }
+            for event in 0..=u16::MAX {
+                let crossed = crossed16(event, old, old.wrapping_add(steps));
+                assert_eq!(
+                    crossed,
+                    reached[usize::from(event)],
+                    "{event} {old} {steps}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_first_publication_calls_and_an_empty_one_never() {
+    let mut device = hostile(Settings::new(4), &[Descriptor::of(buffer(1, true))]);
+    assert!(!device.publish());
+    let mut chain = Chain::default();
+    let taken = device.take(&guest(), &mut chain);
+    assert_eq!(taken, Ok(Some(0)));
+    assert_eq!(device.areas().used.load16(2, Load::Relaxed), 0);
+    device.finish(0, 1);
+    assert!(device.publish());
+    assert_eq!(device.areas().used.load16(2, Load::Acquire), 1);
+    assert!(!device.publish());
+}
