@@ -1,0 +1,106 @@
+//! The configuration space: what the device says of itself.
+
+/// How long the configuration space is in bytes.
+pub const CONFIG_LEN: usize = 60;
+
+/// What the device says of itself. Fields whose feature is not offered are 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Config {
+    /// The disk's size in sectors.
+    pub capacity: u64,
+    /// How many segments a request has at most (`SEG_MAX`).
+    pub segments: u32,
+    /// The block size in bytes (`BLK_SIZE`).
+    pub block: u32,
+    /// How many blocks a physical block has, as a power of two (`TOPOLOGY`).
+    pub physical: u8,
+    /// The first aligned block (`TOPOLOGY`).
+    pub alignment: u8,
+    /// The smallest good request in blocks (`TOPOLOGY`).
+    pub least: u16,
+    /// The best request in blocks (`TOPOLOGY`).
+    pub best: u32,
+    /// Whether writes may be answered before they are on stable storage (`CONFIG_WCE`, writable).
+    pub write_back: bool,
+    /// How many queues there are (`MQ`).
+    pub queues: u16,
+    /// The limits of discards (`DISCARD`).
+    pub discard: Option<super::RangeLimits>,
+    /// What a discard is best aligned to, in sectors (`DISCARD`).
+    pub discard_alignment: u32,
+    /// The limits of requests that write zeroes (`WRITE_ZEROES`).
+    pub write_zeroes: Option<super::RangeLimits>,
+    /// Whether writing zeroes may give up the space (`WRITE_ZEROES`).
+    pub may_unmap: bool,
+}
+
+impl Config {
+    /// Where [`write_back`](Self::write_back) stands: the one byte that a driver may write.
+    pub const WRITE_BACK: usize = 32;
+
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; CONFIG_LEN] {
+        let mut out = [0; CONFIG_LEN];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &self.capacity.to_le_bytes());
+        put(12, &self.segments.to_le_bytes());
+        put(20, &self.block.to_le_bytes());
+        put(24, &[self.physical, self.alignment]);
+        put(26, &self.least.to_le_bytes());
+        put(28, &self.best.to_le_bytes());
+        put(Self::WRITE_BACK, &[u8::from(self.write_back)]);
+        put(34, &self.queues.to_le_bytes());
+        if let Some(limits) = self.discard {
+            put(36, &limits.sectors.to_le_bytes());
+            put(40, &limits.ranges.to_le_bytes());
+            put(44, &self.discard_alignment.to_le_bytes());
+        }
+        if let Some(limits) = self.write_zeroes {
+            put(48, &limits.sectors.to_le_bytes());
+            put(52, &limits.ranges.to_le_bytes());
+            put(56, &[u8::from(self.may_unmap)]);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::virtio_blk::RangeLimits;
+
+    /// Offsets as in the specification's `struct virtio_blk_config`.
+    #[test]
+    fn the_bytes_stand_where_the_specification_has_them() {
+        let config = Config {
+            capacity: 0x0102_0304_0506_0708,
+            segments: 0x1112_1314,
+            block: 0x1000,
+            physical: 3,
+            alignment: 1,
+            least: 0x2122,
+            best: 0x3132_3334,
+            write_back: true,
+            queues: 0x4142,
+            discard: Some(RangeLimits {
+                sectors: 0x5152_5354,
+                ranges: 0x6162_6364,
+            }),
+            discard_alignment: 8,
+            write_zeroes: Some(RangeLimits {
+                sectors: 0x7172_7374,
+                ranges: 2,
+            }),
+            may_unmap: true,
+        };
+        let expected = [
+            [8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, 0],
+            [0x14, 0x13, 0x12, 0x11, 0, 0, 0, 0, 0, 0x10, 0, 0],
+            [3, 1, 0x22, 0x21, 0x34, 0x33, 0x32, 0x31, 1, 0, 0x42, 0x41],
+            [0x54, 0x53, 0x52, 0x51, 0x64, 0x63, 0x62, 0x61, 8, 0, 0, 0],
+            [0x74, 0x73, 0x72, 0x71, 2, 0, 0, 0, 1, 0, 0, 0],
+        ];
+        assert_eq!(config.encode()[..], expected.concat());
+        assert_eq!(config.encode()[Config::WRITE_BACK], 1);
+    }
+}

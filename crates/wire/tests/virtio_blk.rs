@@ -1,0 +1,320 @@
+//! Requests of virtio's block device: as they may be spread over buffers, and as they may not be.
+
+use proptest::prelude::*;
+use weir_wire::ring::plain::{Memory, Regions};
+use weir_wire::ring::split::{Buffer, Chain};
+use weir_wire::ring::{Guest, Outside};
+use weir_wire::virtio_blk::{
+    Command, Range, RangeLimits, Refused, Request, RequestError, Rules, Status,
+};
+
+const START: u64 = 0x1_0000;
+const MIDDLE: u64 = START + 0x8000;
+const END: u64 = START + 0x10000;
+
+/// 64 KiB in two regions that adjoin.
+fn guest() -> Regions {
+    let mut guest = Regions::new();
+    guest.add(START, Memory::new(0x8000));
+    guest.add(MIDDLE, Memory::new(0x8000));
+    guest
+}
+
+fn rules() -> Rules {
+    Rules {
+        capacity: 2048,
+        block: 512,
+        read_only: false,
+        segments: 8,
+        length: 0x8000,
+        discard: Some(RangeLimits {
+            sectors: 1024,
+            ranges: 2,
+        }),
+        write_zeroes: Some(RangeLimits {
+            sectors: 64,
+            ranges: 1,
+        }),
+    }
+}
+
+fn header(number: u32, sector: u64) -> Vec<u8> {
+    let mut bytes = [number.to_le_bytes(), [0; 4]].concat();
+    bytes.extend_from_slice(&sector.to_le_bytes());
+    bytes
+}
+
+fn range(sector: u64, sectors: u32, flags: u32) -> Vec<u8> {
+    let words = [sectors, flags].map(u32::to_le_bytes);
+    [&sector.to_le_bytes()[..], words.as_flattened()].concat()
+}
+
+/// A chain: `read` is written into guest memory from its start and cut into buffers of `cuts` bytes each; then buffers to be written
+/// of `into` bytes each, from the middle on.
+fn chain(guest: &Regions, read: &[u8], cuts: usize, into: &[u32]) -> Chain {
+    guest.write(START, read).expect("there is room");
+    let mut chain = Chain::default();
+    let mut address = START;
+    for piece in read.chunks(cuts) {
+        chain.buffers.push(Buffer {
+            address,
+            length: piece.len() as u32,
+            writable: false,
+        });
+        address += piece.len() as u64;
+    }
+    let mut address = MIDDLE;
+    for length in into {
+        chain.buffers.push(Buffer {
+            address,
+            length: *length,
+            writable: true,
+        });
+        address += u64::from(*length);
+    }
+    chain.readable = read.len() as u64;
+    chain.writable = into.iter().map(|length| u64::from(*length)).sum();
+    chain
+}
+
+fn parse(read: &[u8], into: &[u32], rules: &Rules) -> Result<Request, Refused> {
+    let guest = guest();
+    let chain = chain(&guest, read, 16, into);
+    let mut request = Request::default();
+    request.parse(&chain, &guest, rules).map(|()| request)
+}
+
+/// Every case is refused for its reason, with a status that says whether it is offered at all.
+fn refused(cases: &[(Vec<u8>, &[u32], RequestError)]) {
+    for (bytes, into, why) in cases {
+        let refused = parse(bytes, into, &rules()).expect_err(&why.to_string());
+        assert_eq!(refused.why, *why);
+        let unknown = matches!(
+            why,
+            RequestError::Unknown { .. } | RequestError::Flags { .. }
+        );
+        assert_eq!(refused.code() == Status::Unsupported, unknown, "{why}");
+        let outside = matches!(why, RequestError::Outside(_));
+        assert_eq!(refused.status.is_none(), outside, "{why}");
+    }
+}
+
+fn read(sector: u64) -> Vec<u8> {
+    header(0, sector)
+}
+
+fn write(bytes: usize) -> Vec<u8> {
+    [header(1, 0), vec![0; bytes]].concat()
+}
+
+fn discard(ranges: &[Vec<u8>]) -> Vec<u8> {
+    [header(11, 0), ranges.concat()].concat()
+}
+
+fn beyond(sector: u64, sectors: u64) -> RequestError {
+    RequestError::BeyondEnd {
+        sector,
+        sectors,
+        capacity: 2048,
+    }
+}
+
+fn unaligned(bytes: u64, block: u32) -> RequestError {
+    RequestError::Unaligned { bytes, block }
+}
+
+#[test]
+fn headers_and_directions_that_make_no_sense_have_names() {
+    let unknown = |number| RequestError::Unknown { number };
+    let direction = |command| RequestError::Direction { command };
+    refused(&[
+        (vec![0; 15], &[1], RequestError::Header { readable: 15 }),
+        (vec![], &[513], RequestError::Header { readable: 0 }),
+        (header(2, 0), &[1], unknown(2)),
+        (header(u32::MAX, 0), &[1], unknown(u32::MAX)),
+        (write(512), &[2], direction(Command::Out)),
+        (write(0), &[512, 1], direction(Command::Out)),
+        (
+            [read(0), vec![0; 512]].concat(),
+            &[1],
+            direction(Command::In),
+        ),
+        (header(4, 0), &[512, 1], direction(Command::Flush)),
+        (
+            discard(&[range(0, 8, 0)]),
+            &[16, 1],
+            direction(Command::Discard),
+        ),
+    ]);
+    let none = parse(&read(0), &[], &rules()).expect_err("no status");
+    assert_eq!((none.why, none.status), (RequestError::NoStatus, None));
+}
+
+#[test]
+fn data_that_makes_no_sense_has_names() {
+    let outside = Outside {
+        address: END,
+        length: 1,
+    };
+    let nine = RequestError::TooMany { count: 9, limit: 8 };
+    refused(&[
+        (read(0), &[1], RequestError::Empty),
+        (write(0), &[1], RequestError::Empty),
+        (read(0), &[511, 1], unaligned(511, 512)),
+        (read(2048), &[512, 1], beyond(2048, 1)),
+        (read(2047), &[1024, 1], beyond(2047, 2)),
+        (read(u64::MAX), &[512, 1], beyond(u64::MAX, 1)),
+        (read(1 << 55), &[512, 1], beyond(1 << 55, 1)),
+        (read(0), &[0x8000, 1], RequestError::Outside(outside)),
+        (
+            read(0),
+            &[512, 512, 512, 512, 512, 512, 512, 512, 512, 1],
+            nine,
+        ),
+    ]);
+}
+
+#[test]
+fn ranges_that_make_no_sense_have_names() {
+    let long = RequestError::TooLong {
+        length: 1025 * 512,
+        limit: 1024 * 512,
+    };
+    let three = [range(0, 1, 0), range(1, 1, 0), range(2, 1, 0)];
+    let zeroes = [header(13, 0), range(0, 8, 2)].concat();
+    refused(&[
+        (discard(&[]), &[1], RequestError::Empty),
+        (discard(&[vec![0; 8]]), &[1], unaligned(8, 16)),
+        (discard(&[range(0, 0, 0)]), &[1], RequestError::Empty),
+        (
+            discard(&[range(0, 8, 1)]),
+            &[1],
+            RequestError::Flags { flags: 1 },
+        ),
+        (discard(&[range(2040, 9, 0)]), &[1], beyond(2040, 9)),
+        (discard(&[range(u64::MAX, 1, 0)]), &[1], beyond(u64::MAX, 1)),
+        (discard(&[range(0, 1025, 0)]), &[1], long),
+        (
+            discard(&three),
+            &[1],
+            RequestError::TooMany { count: 3, limit: 2 },
+        ),
+        (zeroes, &[1], RequestError::Flags { flags: 2 }),
+    ]);
+}
+
+#[test]
+fn limits_that_the_driver_was_told_hold() {
+    let into: &[u32] = &[4096, 1];
+    let strict = Rules {
+        length: 2048,
+        ..rules()
+    };
+    let why = parse(&header(0, 0), into, &strict)
+        .expect_err("too long")
+        .why;
+    let expected = RequestError::TooLong {
+        length: 4096,
+        limit: 2048,
+    };
+    assert_eq!(why, expected);
+    let blocks = Rules {
+        block: 4096,
+        ..rules()
+    };
+    let why = parse(&header(0, 7), into, &blocks)
+        .expect_err("unaligned")
+        .why;
+    let (bytes, block) = (7 * 512, 4096);
+    assert_eq!(why, RequestError::Unaligned { bytes, block });
+    assert!(parse(&header(0, 8), into, &blocks).is_ok());
+    let read_only = Rules {
+        read_only: true,
+        ..rules()
+    };
+    for number in [1, 11, 13] {
+        let bytes = [header(number, 0), range(0, 1, 0)].concat();
+        let why = parse(&bytes, &[1], &read_only).expect_err("read-only").why;
+        assert_eq!(why, RequestError::ReadOnly);
+    }
+    assert!(parse(&header(0, 0), into, &read_only).is_ok());
+    assert!(parse(&header(4, 0), &[1], &read_only).is_ok());
+    let bare = Rules {
+        discard: None,
+        ..rules()
+    };
+    let refused = parse(&[header(11, 0), range(0, 1, 0)].concat(), &[1], &bare);
+    assert_eq!(
+        refused.expect_err("not offered").code(),
+        Status::Unsupported
+    );
+}
+
+#[test]
+fn the_last_sector_can_be_read() {
+    let request = parse(&header(0, 2047), &[512, 1], &rules()).expect("it is on the disk");
+    assert_eq!((request.offset, request.length), (2047 * 512, 512));
+    assert_eq!((request.written(), request.status), (513, MIDDLE + 512));
+}
+
+#[test]
+fn a_name_and_a_flush_have_no_place() {
+    let request = parse(&header(8, u64::MAX), &[20, 1], &rules()).expect("a name");
+    assert_eq!((request.command, request.written()), (Command::GetId, 21));
+    let request = parse(&header(4, u64::MAX), &[1], &rules()).expect("a flush");
+    assert_eq!((request.command, request.written()), (Command::Flush, 1));
+}
+
+#[test]
+fn ranges_are_read_in_order() {
+    let bytes = [header(11, 0), range(8, 8, 0), range(2040, 8, 0)].concat();
+    let request = parse(&bytes, &[1], &rules()).expect("two ranges");
+    let of = |sector: u64| Range {
+        offset: sector * 512,
+        length: 4096,
+        unmap: false,
+    };
+    assert_eq!(request.ranges, [of(8), of(2040)]);
+    let bytes = [header(13, 0), range(8, 8, 1)].concat();
+    let request = parse(&bytes, &[1], &rules()).expect("one range");
+    assert_eq!(
+        request.ranges,
+        [Range {
+            unmap: true,
+            ..of(8)
+        }]
+    );
+}
+
+proptest! {
+    /// However header, data and status are cut, the request is the same, and its data are the bytes between.
+    #[test]
+    fn the_cuts_do_not_matter(
+        sector in 0u64..2040,
+        blocks in 1usize..4,
+        cuts in prop::sample::select(vec![1usize, 3, 15, 16, 17, 500, 4096]),
+        // A buffer over both regions.
+        at in prop::sample::select(vec![START, MIDDLE - 700]),
+    ) {
+        let rules = Rules { segments: 4096, ..rules() };
+        let guest = guest();
+        let payload: Vec<u8> = (0..512 * blocks).map(|i| (i % 251) as u8).collect();
+        let bytes = [header(1, sector), payload.clone()].concat();
+        let mut chain = chain(&guest, &bytes, cuts, &[1]);
+        guest.write(at, &bytes).expect("there is room");
+        for buffer in chain.buffers.iter_mut().filter(|buffer| !buffer.writable) {
+            buffer.address = buffer.address - START + at;
+        }
+        let mut request = Request::default();
+        prop_assert_eq!(request.parse(&chain, &guest, &rules), Ok(()));
+        prop_assert_eq!(request.offset, sector * 512);
+        prop_assert_eq!(request.length as usize, payload.len());
+        let mut found = Vec::new();
+        for buffer in &request.data {
+            let mut piece = vec![0; buffer.length as usize];
+            guest.read(buffer.address, &mut piece).expect("it was checked");
+            found.extend(piece);
+        }
+        prop_assert_eq!(found, payload);
+    }
+}
