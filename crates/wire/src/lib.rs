@@ -2,10 +2,11 @@
 //!
 //! No sockets, no clocks, no threads: the caller moves the bytes. [`nbd`] is the Network Block
 //! Device protocol, for the server and for the client. [`ring`] is the memory that a guest shares with
-//! its back end, [`virtio_blk`] what stands in it.
+//! its back end, [`virtio_blk`] what stands in it, and [`vhost`] sets both up.
 #![forbid(unsafe_code)]
 
 pub mod mutant;
 pub mod nbd;
 pub mod ring;
+pub mod vhost;
 pub mod virtio_blk;

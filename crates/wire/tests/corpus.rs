@@ -9,14 +9,16 @@ use std::path::PathBuf;
 
 use weir_random::Rng;
 use weir_wire::nbd::*;
+use weir_wire::vhost;
 
 /// A directory of the corpus, what it is for, and its seeds.
 type Target = (&'static str, fn(&[u8]), fn() -> Seeds);
 
-const TARGETS: [Target; 3] = [
+const TARGETS: [Target; 4] = [
     ("handshake", fuzz::handshake, handshake_seeds),
     ("requests", fuzz::requests, request_seeds),
     ("replies", fuzz::replies, reply_seeds),
+    ("vhost", vhost::fuzz::messages, vhost_seeds),
 ];
 
 /// Inputs by their name.
@@ -364,5 +366,81 @@ fn reply_seeds() -> Seeds {
                 &[&simple, &data, &[7; 16], &status, &message, &none],
             ),
         ),
+    ])
+}
+
+/// A message of `vhost-user` as the front end sends it.
+fn vhost(code: vhost::Code, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let words = [code.0, flags, payload.len() as u32].map(u32::to_ne_bytes);
+    [words.as_flattened(), payload].concat()
+}
+
+fn doubles(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_ne_bytes()).collect()
+}
+
+fn words(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_ne_bytes()).collect()
+}
+
+/// What sets a queue up.
+fn vhost_ring(queue: u32) -> Vec<u8> {
+    use vhost::Code;
+    let addresses = doubles(&[1 << 40, (1 << 40) + 4096, (1 << 40) + 8192, 0]);
+    let addresses = [words(&[queue, 0]), addresses].concat();
+    let kick = doubles(&[u64::from(queue) | 1 << 8]);
+    [
+        vhost(Code::SET_VRING_NUM, 1, &words(&[queue, 128])),
+        vhost(Code::SET_VRING_BASE, 1, &words(&[queue, 0])),
+        vhost(Code::SET_VRING_ADDR, 1, &addresses),
+        vhost(Code::SET_VRING_KICK, 1, &kick),
+        vhost(Code::SET_VRING_ENABLE, 9, &words(&[queue, 1])),
+    ]
+    .concat()
+}
+
+/// How a session begins.
+fn vhost_begin() -> Vec<u8> {
+    use vhost::Code;
+    let nothing = |code| vhost(code, 1, &[]);
+    [
+        nothing(Code::GET_FEATURES),
+        nothing(Code::GET_PROTOCOL_FEATURES),
+        vhost(Code::SET_PROTOCOL_FEATURES, 1, &doubles(&[0x9229])),
+        nothing(Code::GET_QUEUE_NUM),
+        nothing(Code::GET_MAX_MEM_SLOTS),
+        nothing(Code::SET_OWNER),
+    ]
+    .concat()
+}
+
+fn vhost_seeds() -> Seeds {
+    use vhost::Code;
+    let region = |n: u64| doubles(&[n << 20, 1 << 20, 1 << 40 | n << 20, 0]);
+    let table = [words(&[2, 0]), region(0), region(1)].concat();
+    let slot = |code| vhost(code, 9, &[vec![0; 8], region(0)].concat());
+    let config = [words(&[0, 60, 0]), vec![0; 60]].concat();
+    let config = [Code::GET_CONFIG, Code::SET_CONFIG].map(|code| vhost(code, 1, &config));
+    let inflight = [doubles(&[4096, 0]), words(&[1 | 128 << 16, 0])].concat();
+    let inflight = vhost(Code::GET_INFLIGHT_FD, 1, &inflight);
+    let half = &vhost(Code::SET_FEATURES, 1, &[0; 8])[..15];
+    let answer = vhost(Code::GET_FEATURES, 5, &[0; 8]);
+    let slots = [slot(Code::ADD_MEM_REG), slot(Code::REM_MEM_REG)].concat();
+    let overlapping = slot(Code::ADD_MEM_REG).repeat(2);
+    // So many descriptors come with each message.
+    let with = |descriptors, stream: &[u8]| {
+        with_control([descriptors; vhost::fuzz::CONTROL_LEN], &[stream])
+    };
+    Seeds::from([
+        ("begin", with(0, &vhost_begin())),
+        ("table", with(2, &vhost(Code::SET_MEM_TABLE, 9, &table))),
+        ("slots", with(1, &slots)),
+        ("overlapping", with(1, &overlapping)),
+        ("rings", with(0, &[vhost_ring(0), vhost_ring(3)].concat())),
+        ("config", with(0, &config.concat())),
+        ("inflight", with(0, &inflight)),
+        ("half", with(0, half)),
+        ("too-long", with(0, &words(&[5, 1, 1 << 20, 0, 0, 0]))),
+        ("answer", with(0, &answer)),
     ])
 }

@@ -1,0 +1,92 @@
+//! Entry point for fuzzers: takes any bytes, puts messages together from them, and asserts what must always hold.
+//!
+//! The first [`CONTROL_LEN`] bytes say how many descriptors come with each message in turn and where the stream is cut; the rest is
+//! the stream. It is fed once in whole messages and once in pieces, and both must have the same result.
+
+use super::constants::{CONFIG_MAX, DESCRIPTORS_MAX, QUEUE_SIZE_MAX, TABLE_REGIONS_MAX};
+use super::message::{Assembler, FrameError, Message, Request};
+use super::region::{Region, check_joining};
+
+/// How many bytes at the start of the input are settings.
+pub const CONTROL_LEN: usize = 8;
+
+/// Drives the assembler with the stream, and the check of regions with those that came.
+///
+/// # Panics
+/// If something does not hold that must.
+pub fn messages(data: &[u8]) {
+    let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
+        return;
+    };
+    let whole = feed(stream, control, usize::MAX);
+    let pieces = feed(stream, control, 1 + usize::from(control[7] & 15));
+    assert_eq!(whole, pieces, "pieces change what is understood");
+    let mut regions: Vec<Region> = Vec::new();
+    for message in &whole.0 {
+        let Ok(request) = &message.request else {
+            continue;
+        };
+        check(request);
+        if let Request::AddMemReg(region, _) = request
+            && check_joining(region, regions.iter().copied(), 4).is_ok()
+        {
+            let last = region.user + (region.size - 1);
+            assert_eq!(region.find_user(last, 1), Some(region.size - 1));
+            assert_eq!(region.find_user(last, 2), None);
+            assert!(
+                regions.iter().all(|r| r.find_user(last, 1).is_none()),
+                "two regions hold one address"
+            );
+            regions.push(*region);
+        }
+    }
+    assert!(regions.len() <= 4, "more regions than there may be");
+}
+
+type Fed = (Vec<Message<u32>>, Option<FrameError>);
+
+fn feed(mut stream: &[u8], control: &[u8; CONTROL_LEN], most: usize) -> Fed {
+    let mut assembler = Assembler::default();
+    let mut messages = Vec::new();
+    let mut token = 0;
+    while !stream.is_empty() {
+        let begins = !assembler.is_partial();
+        let room = assembler.room();
+        assert!(!room.is_empty(), "no room, and no message");
+        let count = room.len().min(stream.len()).min(most);
+        room[..count].copy_from_slice(&stream[..count]);
+        stream = &stream[count..];
+        let descriptors = if begins {
+            usize::from(control[messages.len() % CONTROL_LEN] & 15)
+        } else {
+            0
+        };
+        let first = token;
+        token += descriptors as u32;
+        match assembler.filled(count, first..token) {
+            Ok(Some(message)) => messages.push(message),
+            Ok(None) => {}
+            Err(error) => return (messages, Some(error)),
+        }
+    }
+    (messages, None)
+}
+
+fn check(request: &Request<u32>) {
+    match request {
+        Request::SetMemTable(table) => {
+            assert!((1..=TABLE_REGIONS_MAX).contains(&table.len()));
+            assert!(table.len() <= DESCRIPTORS_MAX);
+        }
+        Request::SetVringNum { size, .. } => {
+            assert!(size.is_power_of_two() && *size <= QUEUE_SIZE_MAX);
+        }
+        Request::GetConfig { offset, size } => {
+            assert!(*size > 0 && (offset + size) as usize <= CONFIG_MAX);
+        }
+        Request::SetConfig { offset, data } => {
+            assert!(!data.is_empty() && *offset as usize + data.len() <= CONFIG_MAX);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,499 @@
+//! Golden bytes, every error by its name, and random messages.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn message(code: Code, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let words = [code.0, flags, payload.len() as u32].map(u32::to_ne_bytes);
+    [words.as_flattened(), payload].concat()
+}
+
+/// What one message with so many descriptors, 0, 1, 2 …, is understood as.
+fn understand(bytes: &[u8], descriptors: u32) -> Result<Option<Message<u32>>, FrameError> {
+    let mut assembler = Assembler::default();
+    let mut at = 0;
+    let mut descriptors = Some(descriptors);
+    loop {
+        let room = assembler.room();
+        let count = room.len().min(bytes.len() - at);
+        room[..count].copy_from_slice(&bytes[at..at + count]);
+        at += count;
+        let message = assembler.filled(count, 0..descriptors.take().unwrap_or(0))?;
+        if message.is_some() || at == bytes.len() {
+            return Ok(message);
+        }
+    }
+}
+
+fn request(code: Code, payload: &[u8], descriptors: u32) -> Result<Request<u32>, MessageError> {
+    let understood = understand(&message(code, 1, payload), descriptors);
+    understood.unwrap().expect("a whole message").request
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+}
+
+fn doubles(doubles: &[u64]) -> Vec<u8> {
+    doubles.iter().flat_map(|w| w.to_ne_bytes()).collect()
+}
+
+const REGION: Region = Region {
+    guest: 0x1000,
+    size: 0x2000,
+    user: 0x7f00_0000_0000,
+    offset: 0x3000,
+};
+
+fn region_bytes() -> Vec<u8> {
+    doubles(&[0x1000, 0x2000, 0x7f00_0000_0000, 0x3000])
+}
+
+#[cfg(target_endian = "little")]
+#[test]
+fn messages_have_the_bytes_of_the_protocol() {
+    let bytes = [18, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0];
+    let understood = understand(&bytes, 0).unwrap().unwrap();
+    assert_eq!(understood.code, Code::SET_VRING_ENABLE);
+    assert!(understood.needs_reply);
+    let enable = Request::SetVringEnable {
+        queue: 2,
+        enabled: true,
+    };
+    assert_eq!(understood.request, Ok(enable));
+
+    let mut out = Vec::new();
+    Reply::Value(0x0102).append(Code::GET_FEATURES, &mut out);
+    let value = [1, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+    assert_eq!(out, value);
+    out.clear();
+    Reply::Ack { done: false }.append(Code::ADD_MEM_REG, &mut out);
+    let refused = [37, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(out, refused);
+    out.clear();
+    let base = Reply::Base {
+        queue: 3,
+        base: 0xfffe,
+    };
+    base.append(Code::GET_VRING_BASE, &mut out);
+    let stopped = [
+        11, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 0xfe, 0xff, 0, 0,
+    ];
+    assert_eq!(out, stopped);
+    out.clear();
+    append_config_changed(&mut out);
+    assert_eq!(out, [2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_configuration_space_is_answered_with_its_place_or_with_nothing() {
+    let mut out = Vec::new();
+    let config = Reply::Config {
+        offset: 4,
+        data: Some(&[1, 2, 3]),
+    };
+    config.append(Code::GET_CONFIG, &mut out);
+    let expected = [words(&[24, 5, 15, 4, 3, 0]), vec![1, 2, 3]].concat();
+    assert_eq!(out, expected);
+    out.clear();
+    let none = Reply::Config {
+        offset: 4,
+        data: None,
+    };
+    none.append(Code::GET_CONFIG, &mut out);
+    assert_eq!(out, words(&[24, 5, 0]));
+}
+
+#[test]
+fn the_memory_of_what_is_in_flight_is_answered_as_long_as_it_was_asked() {
+    let inflight = Inflight {
+        size: 4096,
+        offset: 0,
+        queues: 2,
+        queue_size: 128,
+    };
+    for length in [20, 24] {
+        let mut out = Vec::new();
+        Reply::Inflight { inflight, length }.append(Code::GET_INFLIGHT_FD, &mut out);
+        assert_eq!(out.len(), HEADER_LEN + length as usize);
+        assert_eq!(out[8..12], length.to_ne_bytes());
+        let payload = &out[HEADER_LEN..];
+        let asked = request(Code::GET_INFLIGHT_FD, payload, 0);
+        assert_eq!(asked, Ok(Request::GetInflightFd(inflight)));
+        let given = request(Code::SET_INFLIGHT_FD, payload, 1);
+        assert_eq!(given, Ok(Request::SetInflightFd(inflight, 0)));
+    }
+}
+
+#[test]
+fn every_message_without_a_payload_is_understood() {
+    for (code, expected) in [
+        (Code::GET_FEATURES, Request::GetFeatures),
+        (Code::SET_OWNER, Request::SetOwner),
+        (Code::RESET_OWNER, Request::ResetOwner),
+        (Code::GET_PROTOCOL_FEATURES, Request::GetProtocolFeatures),
+        (Code::GET_QUEUE_NUM, Request::GetQueueNum),
+        (Code::RESET_DEVICE, Request::ResetDevice),
+        (Code::GET_MAX_MEM_SLOTS, Request::GetMaxMemSlots),
+    ] {
+        assert_eq!(request(code, &[], 0), Ok(expected), "{code}");
+        let long = request(code, &[0], 0);
+        assert_eq!(long, Err(MessageError::Length(1)), "{code}");
+        let descriptors = request(code, &[], 1);
+        assert_eq!(descriptors, Err(MessageError::Descriptors(1)), "{code}");
+    }
+}
+
+/// What each message is understood as.
+fn assert_understood<const N: usize>(rows: [(Code, Vec<u8>, u32, Request<u32>); N]) {
+    for (code, payload, descriptors, expected) in rows {
+        assert_eq!(request(code, &payload, descriptors), Ok(expected), "{code}");
+    }
+}
+
+#[test]
+fn features_and_the_configuration_space_are_understood() {
+    let (offset, size, data) = (32, 60, vec![1]);
+    let get = [words(&[0, 60, 0]), vec![0; 60]].concat();
+    let set = [words(&[32, 1, 0]), vec![1]].concat();
+    assert_understood([
+        (
+            Code::SET_FEATURES,
+            doubles(&[5]),
+            0,
+            Request::SetFeatures(5),
+        ),
+        (
+            Code::SET_PROTOCOL_FEATURES,
+            doubles(&[6]),
+            0,
+            Request::SetProtocolFeatures(6),
+        ),
+        (
+            Code::SET_BACKEND_REQ_FD,
+            vec![],
+            1,
+            Request::SetBackendReqFd(0),
+        ),
+        (
+            Code::GET_CONFIG,
+            get,
+            0,
+            Request::GetConfig { offset: 0, size },
+        ),
+        (
+            Code::SET_CONFIG,
+            set,
+            0,
+            Request::SetConfig { offset, data },
+        ),
+    ]);
+}
+
+#[test]
+fn regions_of_memory_are_understood() {
+    let slot = [vec![0; 8], region_bytes()].concat();
+    let table = [words(&[2, 0]), region_bytes(), region_bytes()].concat();
+    let both = vec![(REGION, 0), (REGION, 1)];
+    let (add, remove) = (Code::ADD_MEM_REG, Code::REM_MEM_REG);
+    assert_understood([
+        (Code::SET_MEM_TABLE, table, 2, Request::SetMemTable(both)),
+        (add, slot.clone(), 1, Request::AddMemReg(REGION, 0)),
+        (remove, slot.clone(), 0, Request::RemMemReg(REGION)),
+        (remove, slot, 1, Request::RemMemReg(REGION)),
+    ]);
+}
+
+#[test]
+fn what_is_said_of_queues_is_understood() {
+    let (queue, size, base) = (7, 128, 0xffff);
+    let addresses = RingAddresses {
+        queue,
+        logged: false,
+        descriptors: 1,
+        used: 2,
+        available: 3,
+        log: u64::MAX,
+    };
+    let place = [words(&[queue, 0]), doubles(&[1, 2, 3, u64::MAX])].concat();
+    assert_understood([
+        (
+            Code::SET_VRING_NUM,
+            words(&[queue, 128]),
+            0,
+            Request::SetVringNum { queue, size },
+        ),
+        (
+            Code::SET_VRING_BASE,
+            words(&[queue, 0xffff]),
+            0,
+            Request::SetVringBase { queue, base },
+        ),
+        (
+            Code::GET_VRING_BASE,
+            words(&[queue, 9]),
+            0,
+            Request::GetVringBase { queue },
+        ),
+        (
+            Code::SET_VRING_ADDR,
+            place,
+            0,
+            Request::SetVringAddr(addresses),
+        ),
+    ]);
+}
+
+#[test]
+fn descriptors_of_queues_may_be_missing_if_that_is_said() {
+    let none = doubles(&[1 << 8 | 3]);
+    let one = doubles(&[3]);
+    let queue = 3;
+    let descriptor = Some(0);
+    for code in [
+        Code::SET_VRING_KICK,
+        Code::SET_VRING_CALL,
+        Code::SET_VRING_ERR,
+    ] {
+        let given = request(code, &one, 1).unwrap();
+        let expected = match code {
+            Code::SET_VRING_KICK => Request::SetVringKick { queue, descriptor },
+            Code::SET_VRING_CALL => Request::SetVringCall { queue, descriptor },
+            _ => Request::SetVringErr { queue, descriptor },
+        };
+        assert_eq!(given, expected);
+        assert!(request(code, &none, 0).is_ok());
+        assert_eq!(
+            request(code, &none, 1),
+            Err(MessageError::Descriptors(1)),
+            "{code}"
+        );
+        assert_eq!(
+            request(code, &one, 0),
+            Err(MessageError::Descriptors(0)),
+            "{code}"
+        );
+        assert_eq!(
+            request(code, &one, 2),
+            Err(MessageError::Descriptors(2)),
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_message_has_a_name() {
+    use MessageError::*;
+    let two = [words(&[2, 0]), region_bytes(), region_bytes()].concat();
+    for (code, payload, descriptors, error) in [
+        (Code(26), vec![], 0, Unknown),
+        (Code::SET_LOG_BASE, vec![0; 16], 1, Unknown),
+        (Code::SET_FEATURES, vec![0; 7], 0, Length(7)),
+        (Code::SET_FEATURES, vec![0; 8], 1, Descriptors(1)),
+        (Code::SET_MEM_TABLE, vec![0; 4], 0, Length(4)),
+        (Code::SET_MEM_TABLE, vec![0; 8], 0, Regions(0)),
+        (
+            Code::SET_MEM_TABLE,
+            [words(&[9, 0]), vec![0; 260 - 8]].concat(),
+            8,
+            Regions(9),
+        ),
+        (Code::SET_MEM_TABLE, two.clone(), 1, Descriptors(1)),
+        (Code::SET_MEM_TABLE, two.clone(), 3, Descriptors(3)),
+        (Code::SET_MEM_TABLE, two[..71].to_vec(), 2, Length(71)),
+        (Code::SET_VRING_NUM, words(&[0, 0]), 0, QueueSize(0)),
+        (Code::SET_VRING_NUM, words(&[0, 96]), 0, QueueSize(96)),
+        (
+            Code::SET_VRING_NUM,
+            words(&[0, 65_536]),
+            0,
+            QueueSize(65_536),
+        ),
+        (
+            Code::SET_VRING_BASE,
+            words(&[0, 65_536]),
+            0,
+            QueueBase(65_536),
+        ),
+        (Code::SET_VRING_ENABLE, words(&[0, 2]), 0, Enable(2)),
+        (Code::SET_VRING_ADDR, vec![0; 32], 0, Length(32)),
+        (Code::SET_BACKEND_REQ_FD, vec![], 0, Descriptors(0)),
+    ] {
+        assert_eq!(
+            request(code, &payload, descriptors),
+            Err(error),
+            "{code}: {error}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_memory_and_configuration_in_a_message_has_a_name() {
+    use MessageError::*;
+    for (code, payload, descriptors, error) in [
+        (Code::GET_CONFIG, vec![0; 11], 0, Length(11)),
+        (
+            Code::GET_CONFIG,
+            words(&[0, 0, 0]),
+            0,
+            Config { offset: 0, size: 0 },
+        ),
+        (
+            Code::GET_CONFIG,
+            words(&[u32::MAX, 2, 0]),
+            0,
+            Config {
+                offset: u32::MAX,
+                size: 2,
+            },
+        ),
+        (
+            Code::SET_CONFIG,
+            words(&[250, 7, 0]),
+            0,
+            Config {
+                offset: 250,
+                size: 7,
+            },
+        ),
+        (Code::SET_CONFIG, words(&[0, 4, 0]), 0, Length(12)),
+        (Code::GET_INFLIGHT_FD, vec![0; 21], 0, Length(21)),
+        (Code::GET_INFLIGHT_FD, vec![0; 20], 1, Descriptors(1)),
+        (Code::SET_INFLIGHT_FD, vec![0; 20], 0, Descriptors(0)),
+        (Code::ADD_MEM_REG, vec![0; 40], 0, Descriptors(0)),
+        (Code::ADD_MEM_REG, vec![0; 32], 1, Length(32)),
+        (Code::REM_MEM_REG, vec![0; 40], 2, Descriptors(2)),
+    ] {
+        assert_eq!(
+            request(code, &payload, descriptors),
+            Err(error),
+            "{code}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_that_is_none_of_the_protocol_is_refused_with_its_header() {
+    let get = Code::GET_FEATURES;
+    for (bytes, error) in [
+        (message(get, 0, &[]), FrameError::Version { flags: 0 }),
+        (message(get, 2, &[]), FrameError::Version { flags: 2 }),
+        (message(get, 5, &[]), FrameError::Reply(get)),
+        (
+            words(&[1, 1, 269]),
+            FrameError::TooLong {
+                code: get,
+                length: 269,
+            },
+        ),
+        (
+            words(&[1, 1, u32::MAX]),
+            FrameError::TooLong {
+                code: get,
+                length: u32::MAX,
+            },
+        ),
+    ] {
+        assert_eq!(understand(&bytes, 0), Err(error), "{error}");
+    }
+    assert_eq!(
+        understand(&message(get, 1, &[]), 9),
+        Err(FrameError::Descriptors)
+    );
+}
+
+#[test]
+fn half_a_message_is_none() {
+    let whole = message(Code::SET_FEATURES, 1, &[0; 8]);
+    for end in 1..whole.len() {
+        let mut assembler = Assembler::<u32>::default();
+        let mut at = 0;
+        while at < end {
+            let room = assembler.room();
+            let count = room.len().min(end - at);
+            room[..count].copy_from_slice(&whole[at..at + count]);
+            at += count;
+            assert_eq!(assembler.filled(count, []), Ok(None), "{end} bytes");
+        }
+        assert!(assembler.is_partial());
+    }
+}
+
+#[test]
+fn what_is_wrong_with_memory_has_a_name() {
+    let check =
+        |region: Region, others: &[Region]| check_joining(&region, others.iter().copied(), 2);
+    let moved = |guest: u64, user: u64| Region {
+        guest: REGION.guest + guest,
+        user: REGION.user + user,
+        ..REGION
+    };
+    let far = moved(1 << 20, 1 << 20);
+    assert_eq!(check(REGION, &[]), Ok(()));
+    assert_eq!(check(REGION, &[far]), Ok(()));
+    // Side by side is not over each other.
+    assert_eq!(check(REGION, &[moved(0x2000, 0x2000)]), Ok(()));
+    for other in [moved(0x1fff, 1 << 20), moved(1 << 20, 0x1fff), REGION] {
+        assert_eq!(check(REGION, &[other]), Err(RegionError::Overlap(other)));
+        assert_eq!(check(other, &[REGION]), Err(RegionError::Overlap(REGION)));
+    }
+    let third = moved(1 << 30, 1 << 30);
+    assert_eq!(check(third, &[REGION, far]), Err(RegionError::TooMany(2)));
+    let empty = Region { size: 0, ..REGION };
+    assert_eq!(check(empty, &[]), Err(RegionError::Empty));
+    for over in [
+        Region {
+            guest: u64::MAX - 0x1ffe,
+            ..REGION
+        },
+        Region {
+            user: u64::MAX,
+            ..REGION
+        },
+        Region {
+            offset: i64::MAX as u64,
+            ..REGION
+        },
+        Region {
+            size: u64::MAX,
+            ..REGION
+        },
+    ] {
+        assert_eq!(check(over, &[]), Err(RegionError::Overflow), "{over:?}");
+    }
+    let last = Region {
+        guest: u64::MAX - 0x1fff,
+        ..REGION
+    };
+    assert_eq!(
+        check(last, &[REGION]).err(),
+        Some(RegionError::Overlap(REGION))
+    );
+    let last = Region { user: 0, ..last };
+    assert_eq!(check(last, &[REGION]), Ok(()));
+}
+
+proptest! {
+    /// Whatever a region is, an address is found in it exactly if all of its bytes lie there.
+    #[test]
+    fn addresses_are_found_where_they_are(
+        user in any::<u64>(), size in 1u64.., address in any::<u64>(), length in any::<u64>(),
+    ) {
+        let region = Region { guest: 0, size, user, offset: 0 };
+        let found = region.find_user(address, length);
+        let (start, end) = (u128::from(address), u128::from(address) + u128::from(length));
+        let (first, last) = (u128::from(user), u128::from(user) + u128::from(size));
+        let within = start >= first && start < last && end <= last;
+        prop_assert_eq!(found, within.then(|| address - user));
+    }
+
+    #[test]
+    fn any_bytes_are_messages_or_errors(
+        control in any::<[u8; fuzz::CONTROL_LEN]>(),
+        codes in prop::collection::vec((1u32..40, 0u32..16, prop::collection::vec(any::<u8>(), 0..60)), 0..8),
+    ) {
+        let stream = codes.iter().flat_map(|(code, flags, payload)| message(Code(*code), flags | 1, payload));
+        fuzz::messages(&control.into_iter().chain(stream).collect::<Vec<u8>>());
+    }
+}
