@@ -10,7 +10,7 @@
 //!
 //! Nothing here reads a clock, moves an event or maps memory. The caller brings memory as [`Shared`] (what the ring itself lies in)
 //! and [`Guest`] (what its entries point to), and moves the events: a method that returns `true` for "tell the other side" has
-//! decided, not done it. When to look and when to call is what the machines of notification decide.
+//! decided, not done it. When to look and when to call is what the machines of [`notify`](crate::notify) decide.
 //!
 //! # What the other side may do
 //! Anything, at any time: it shares the memory. Every value is read once and checked after it was read; every index of the other

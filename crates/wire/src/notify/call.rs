@@ -1,0 +1,332 @@
+//! Calls: when the guest is told of responses.
+
+use crate::mutant;
+use weir_core::{Instant, Span};
+
+/// How responses are told of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallPolicy {
+    /// A call for each response, or for as many as are published together.
+    AtOnce,
+    /// A call when there are so many responses, or the first has waited for so long: the interrupt coalescing of `NVMe`.
+    Gather(Gather),
+    /// By commands in flight: Ahmad, Gulati, Mashtizadeh, "vIC: Interrupt Coalescing for Virtual Machine Storage Device IO", USENIX ATC
+    /// 2011.
+    Vic(Vic),
+    /// By the rate of responses: SPDK's vhost target.
+    Spdk(Spdk),
+}
+
+/// A number of responses and a time. `NVMe` has them as THR, the number less one, and TIME, in units of 100 us; there as here, a count of at most 1 or no
+/// delay is "at once".
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gather {
+    /// A call when so many responses wait.
+    pub count: u32,
+    /// A call when the first of them has waited for so long.
+    pub delay: Span,
+}
+
+/// What vIC goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vic {
+    /// With fewer other commands in flight every response is told of at once (the paper's `cifThreshold`, 4); at least 1.
+    pub threshold: u32,
+    /// With fewer responses a second, too (`iopsThreshold`, 2000).
+    pub rate: u32,
+    /// How often the ratio of calls to responses is set anew (200 ms).
+    pub epoch: Span,
+}
+
+impl Default for Vic {
+    fn default() -> Self {
+        Self {
+            threshold: 4,
+            rate: 2000,
+            epoch: Span::from_millis(200),
+        }
+    }
+}
+
+/// What SPDK's rule goes by: the time between calls is `base · (rate − threshold) / threshold`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spdk {
+    /// The time between calls at twice the threshold; none is "off", SPDK's default.
+    pub base: Span,
+    /// Responses a second below which nothing is delayed (60,000); at least 1.
+    pub threshold: u32,
+    /// How often responses are counted (10 ms); not none.
+    pub period: Span,
+}
+
+impl Default for Spdk {
+    fn default() -> Self {
+        Self {
+            base: Span::ZERO,
+            threshold: 60_000,
+            period: Span::from_millis(10),
+        }
+    }
+}
+
+/// What the owner lets a guest and a policy do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// A guest's wish is raised to this: for a guest whose calls cost the host too much.
+    pub least: Gather,
+    /// A guest's wish is lowered to this; and no policy lets more responses wait, or any for longer.
+    pub most: Gather,
+}
+
+impl Default for Limits {
+    /// Up to 256 responses and 10 ms.
+    fn default() -> Self {
+        Self {
+            least: Gather {
+                count: 1,
+                delay: Span::ZERO,
+            },
+            most: Gather {
+                count: 256,
+                delay: Span::from_millis(10),
+            },
+        }
+    }
+}
+
+impl Limits {
+    /// What is granted of a wish.
+    pub fn grant(&self, wish: Gather) -> Gather {
+        Gather {
+            count: wish.count.max(self.least.count).min(self.most.count),
+            delay: wish.delay.max(self.least.delay).min(self.most.delay),
+        }
+    }
+}
+
+/// What to do now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// Call the guest.
+    Call,
+    /// Not yet: at this instant, [`Calls::timer`].
+    Wait(Instant),
+    /// There is nothing the guest wants to be told of.
+    Nothing,
+}
+
+/// Decides when the guest is called.
+#[derive(Clone, Debug)]
+pub struct Calls {
+    policy: CallPolicy,
+    limits: Limits,
+    /// What was granted of the guest's wish.
+    granted: Option<Gather>,
+    /// How many responses wait to be told of.
+    waiting: u32,
+    /// Since when the first of them waits.
+    since: Instant,
+    /// When the guest was last called.
+    called: Option<Instant>,
+    /// By which instant the guest has to be called.
+    due: Option<Instant>,
+    /// What is counted since when.
+    began: Instant,
+    responses: u64,
+    outstanding: u32,
+    /// Of so many responses, so many are told of: vIC's ratio.
+    ratio: (u32, u32),
+    /// Which of them the next is.
+    place: u32,
+    /// SPDK's time between calls.
+    delay: Span,
+}
+
+impl Calls {
+    /// A queue of which nothing is known yet.
+    pub const fn new(policy: CallPolicy, limits: Limits) -> Self {
+        Self {
+            policy,
+            limits,
+            granted: None,
+            waiting: 0,
+            since: Instant::ZERO,
+            called: None,
+            due: None,
+            began: Instant::ZERO,
+            responses: 0,
+            outstanding: 0,
+            ratio: (1, 1),
+            place: 0,
+            delay: Span::ZERO,
+        }
+    }
+
+    /// When to call [`timer`](Self::timer), if nothing happens before.
+    pub const fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// How many responses wait to be told of.
+    pub const fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// The guest would rather be called so: what is granted of it, within the owner's limits. `None` takes the wish back; the owner's policy
+    /// holds again. What waits already is decided upon anew with the next response or at its instant, whichever comes first.
+    pub fn wish(&mut self, wish: Option<Gather>) -> Option<Gather> {
+        self.granted = wish.map(|wish| self.limits.grant(wish));
+        self.granted
+    }
+
+    /// Changes policy and limits; a wish is granted anew.
+    pub fn set_policy(&mut self, policy: CallPolicy, limits: Limits) {
+        (self.policy, self.limits) = (policy, limits);
+        (self.ratio, self.place, self.delay) = ((1, 1), 0, Span::ZERO);
+        self.granted = self.granted.map(|granted| limits.grant(granted));
+    }
+
+    /// `responses` were published, `in_flight` commands of the guest are yet to be answered, and the guest wants a call for what was
+    /// published (`wanted`), or does not because it looks by itself.
+    pub fn published(
+        &mut self,
+        now: Instant,
+        responses: u32,
+        in_flight: u32,
+        wanted: bool,
+    ) -> Decision {
+        self.count(now, responses, in_flight);
+        if self.waiting == 0 {
+            if !wanted || responses == 0 {
+                return Decision::Nothing;
+            }
+            self.since = now;
+        }
+        self.waiting = self.waiting.saturating_add(responses);
+        let until = self.until(now, responses, in_flight);
+        let longest = self.since + self.limits.most.delay;
+        let full = self.waiting >= self.limits.most.count;
+        match until {
+            Some(until) if now < until && now < longest && !full => {
+                self.put_off(until.min(longest))
+            }
+            _ => self.call(now),
+        }
+    }
+
+    /// The instant of the decision is there, or may be.
+    pub fn timer(&mut self, now: Instant) -> Decision {
+        match self.due {
+            Some(due) if now >= due => self.call(now),
+            Some(due) => Decision::Wait(due),
+            None => Decision::Nothing,
+        }
+    }
+
+    /// Until when what waits may wait; `None` is "not at all".
+    fn until(&mut self, now: Instant, responses: u32, in_flight: u32) -> Option<Instant> {
+        let policy = self.granted.map_or(self.policy, CallPolicy::Gather);
+        match policy {
+            CallPolicy::AtOnce => None,
+            CallPolicy::Gather(Gather { count, delay }) => {
+                (self.waiting < count).then(|| self.since + delay)
+            }
+            CallPolicy::Vic(vic) => {
+                // The ratio goes on counting, so that those told of at once are some of those it lets be told of.
+                let told = self.advance(responses);
+                let few = in_flight < vic.threshold.max(1);
+                (!told && !few).then_some(Instant::MAX)
+            }
+            CallPolicy::Spdk(_) => self
+                .called
+                .map(|called| called + self.delay)
+                .filter(|until| now < *until),
+        }
+    }
+
+    /// Moves vIC's counter on by `responses`; true if one of them is to be told of.
+    fn advance(&mut self, responses: u32) -> bool {
+        let (calls, of) = self.ratio;
+        let first = self.place % of;
+        self.place = ((u64::from(first) + u64::from(responses)) % u64::from(of)) as u32;
+        first < calls || u64::from(first) + u64::from(responses) > u64::from(of)
+    }
+
+    /// Counts, and sets what the policy goes by when its time is over.
+    fn count(&mut self, now: Instant, responses: u32, in_flight: u32) {
+        match self.policy {
+            CallPolicy::Vic(vic) if now >= self.began + vic.epoch => {
+                let per_second = rate(self.responses, now.since(self.began));
+                self.ratio = ratio(&vic, self.outstanding, per_second);
+                self.begin(now);
+            }
+            CallPolicy::Spdk(spdk) if now >= self.began + spdk.period => {
+                // Nothing came in the period before this one, if more than one has passed.
+                let lately = now < self.began + spdk.period.times(2);
+                let counted = if lately { self.responses } else { 0 };
+                self.delay = delay(&spdk, counted);
+                self.begin(now);
+            }
+            _ => {}
+        }
+        self.responses += u64::from(responses);
+        // What the guest has sent and not heard of, whether or not it is answered.
+        let outstanding = in_flight
+            .saturating_add(responses)
+            .saturating_add(self.waiting);
+        self.outstanding = self.outstanding.max(outstanding);
+    }
+
+    const fn begin(&mut self, now: Instant) {
+        self.began = now;
+        self.responses = 0;
+        self.outstanding = 0;
+    }
+
+    const fn call(&mut self, now: Instant) -> Decision {
+        self.waiting = 0;
+        self.due = None;
+        self.called = Some(now);
+        Decision::Call
+    }
+
+    fn put_off(&mut self, until: Instant) -> Decision {
+        if mutant::is(mutant::CALL_TIMER_LOST) {
+            return Decision::Nothing;
+        }
+        self.due = Some(until);
+        Decision::Wait(until)
+    }
+}
+
+/// How many a second `count` in `span` are.
+fn rate(count: u64, span: Span) -> u64 {
+    let per_second = u128::from(count) * 1_000_000_000 / u128::from(span.as_nanos().max(1));
+    u64::try_from(per_second).unwrap_or(u64::MAX)
+}
+
+/// vIC's ratio of calls to responses, by what was outstanding at most: all, 4/5, 3/4, 2/3, then 2 · threshold / outstanding.
+fn ratio(vic: &Vic, outstanding: u32, per_second: u64) -> (u32, u32) {
+    let threshold = vic.threshold.max(1);
+    if per_second < u64::from(vic.rate) {
+        return (1, 1);
+    }
+    match outstanding / threshold {
+        0 => (1, 1),
+        1 => (4, 5),
+        2 => (3, 4),
+        3 => (2, 3),
+        // Rounded up: not more calls than the ratio says.
+        _ => (1, outstanding.div_ceil(threshold.saturating_mul(2))),
+    }
+}
+
+/// SPDK's time between calls after a period with so many responses.
+fn delay(spdk: &Spdk, responses: u64) -> Span {
+    let period = spdk.period.as_nanos().max(1);
+    let threshold = u128::from(spdk.threshold.max(1)) * u128::from(period);
+    let counted = u128::from(responses) * 1_000_000_000;
+    let beyond = counted.saturating_sub(threshold);
+    let delay = u128::from(spdk.base.as_nanos()) * beyond / threshold;
+    Span::from_nanos(u64::try_from(delay).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,612 @@
+//! Notification: golden decisions, and models that watch drawn guests under drawn policies.
+
+use proptest::prelude::*;
+use std::fmt::Write as _;
+use weir_core::{Instant, Span};
+use weir_random::Rng;
+use weir_wire::notify::{
+    CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Limits, Plan, Spdk, Vic,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn ns(n: u64) -> Instant {
+    Instant::from_nanos(n)
+}
+
+fn us(n: u64) -> Instant {
+    Instant::from_nanos(n * 1000)
+}
+
+fn span(us: u64) -> Span {
+    Span::from_micros(us)
+}
+
+/// A guest: when requests come, and when it kicks though it was not asked to.
+struct Guest {
+    requests: Vec<u64>,
+    storms: Vec<u64>,
+}
+
+/// What a queue saw.
+#[derive(Default)]
+struct Seen {
+    /// When each request was taken.
+    taken: Vec<u64>,
+    /// How often we slept and were woken, and when.
+    wakes: Vec<u64>,
+    /// How often the guest kicked because it was asked to.
+    kicks: usize,
+}
+
+/// Runs a guest against a queue, until all is over. Looking takes no time but `work` ns for each request.
+fn run(policy: KickPolicy, guest: &Guest, work: u64) -> Seen {
+    let mut kicks = Kicks::new(policy);
+    let mut seen = Seen::default();
+    let mut plan = kicks.enable(ns(0));
+    let (mut now, mut storm) = (0, 0);
+    // Takes what is there at `now`.
+    let take = |seen: &mut Seen, now: &mut u64| {
+        let mut found = 0;
+        while guest
+            .requests
+            .get(seen.taken.len())
+            .is_some_and(|at| at <= now)
+        {
+            seen.taken.push(*now);
+            *now += work;
+            found += 1;
+        }
+        found
+    };
+    for _ in 0..1_000_000 {
+        let next = guest.requests.get(seen.taken.len()).copied();
+        plan = match plan {
+            Plan::Look => {
+                let found = take(&mut seen, &mut now);
+                kicks.looked(ns(now), found)
+            }
+            Plan::Spin(until) => match next {
+                Some(at) if at < until.as_nanos() => {
+                    now = now.max(at);
+                    let found = take(&mut seen, &mut now);
+                    kicks.looked(ns(now), found)
+                }
+                _ => {
+                    now = now.max(until.as_nanos());
+                    kicks.timer(ns(now))
+                }
+            },
+            Plan::Arm => {
+                let found = take(&mut seen, &mut now);
+                if found > 0 {
+                    plan = kicks.looked(ns(now), found);
+                    continue;
+                }
+                // Kicks while we did not listen are one that we hear now.
+                let empty = guest.storms.get(storm).copied().map(|at| at.max(now));
+                storm += guest.storms[storm..]
+                    .iter()
+                    .take_while(|at| **at <= now)
+                    .count();
+                let Some(at) = next.into_iter().chain(empty).min() else {
+                    return seen;
+                };
+                seen.kicks += usize::from(next == Some(at));
+                storm += usize::from(guest.storms.get(storm) == Some(&at));
+                now = at;
+                seen.wakes.push(now);
+                kicks.kicked(ns(now), ns(now))
+            }
+            Plan::Wait(until) => {
+                assert!(until > ns(now), "a wait that is over");
+                now = until.as_nanos();
+                seen.wakes.push(now);
+                kicks.timer(ns(now))
+            }
+            Plan::Nothing => panic!("an enabled queue has something to do"),
+        };
+    }
+    panic!("it goes on for ever: {policy:?}");
+}
+
+/// How long a request waits at most, and how far apart wake-ups are in the long run.
+fn bounds(policy: KickPolicy) -> (u64, u64, u64) {
+    match policy {
+        KickPolicy::AtOnce | KickPolicy::Spin { .. } => (0, 0, 0),
+        KickPolicy::Sleep { span } => (2 * span.as_nanos(), span.as_nanos(), 0),
+        KickPolicy::Throttle {
+            interval,
+            burst,
+            jiffy,
+        } => {
+            let (interval, jiffy) = (interval.as_nanos(), jiffy.as_nanos());
+            let late = (10 * jiffy).max(SECOND);
+            (late.max(2 * interval), interval, u64::from(burst))
+        }
+    }
+}
+
+fn kick_policy() -> impl Strategy<Value = KickPolicy> {
+    let micros = || (1u64..2000).prop_map(span);
+    prop_oneof![
+        Just(KickPolicy::AtOnce),
+        micros().prop_map(|span| KickPolicy::Spin { span }),
+        micros().prop_map(|span| KickPolicy::Sleep { span }),
+        (micros(), 0u32..20, micros()).prop_map(|(interval, burst, jiffy)| {
+            KickPolicy::Throttle {
+                interval,
+                burst,
+                jiffy,
+            }
+        }),
+    ]
+}
+
+/// Times one after the other, with gaps of all sizes.
+fn times(most: usize) -> impl Strategy<Value = Vec<u64>> {
+    let gap = prop_oneof![0u64..10, 0u64..10_000, 0u64..1_000_000, 0u64..50_000_000];
+    prop::collection::vec(gap, 0..most).prop_map(|gaps| {
+        let mut at = 0;
+        let sum = |gap| {
+            at += gap;
+            at
+        };
+        gaps.into_iter().map(sum).collect()
+    })
+}
+
+proptest! {
+    /// Every request is taken, in time; and nobody wakes us more often than the policy lets.
+    #[test]
+    fn a_kick_is_looked_at_late_but_never_lost(
+        policy in kick_policy(),
+        requests in times(100),
+        storms in times(200),
+        work in 0u64..20_000,
+    ) {
+        let guest = Guest { requests, storms };
+        let seen = run(policy, &guest, work);
+        prop_assert_eq!(seen.taken.len(), guest.requests.len());
+        let (wait, interval, burst) = bounds(policy);
+        let mut free = 0;
+        for (taken, came) in seen.taken.iter().zip(&guest.requests) {
+            // Behind others it waits for their work, too.
+            let ready = free.max(*came);
+            prop_assert!(*taken >= *came && *taken <= ready + wait, "{} {}", came, taken);
+            free = taken + work;
+        }
+        for (first, from) in seen.wakes.iter().enumerate() {
+            for (wakes, to) in (1..).zip(&seen.wakes[first..]) {
+                let most = (to - from).checked_div(interval).map_or(u64::MAX, |paid| paid + burst + 2);
+                prop_assert!(wakes <= most, "{} wake-ups in {} ns", wakes, to - from);
+            }
+        }
+    }
+}
+
+#[test]
+fn sleep_200us_wakes_at_most_5000_times_a_second() {
+    let policy = KickPolicy::Sleep { span: span(200) };
+    let mut random = Rng::new(11);
+    // A request each 2 us to 150 us, and loads that come just when we have armed.
+    for least in [2_000, 50_000, 150_000, 200_100, 399_000] {
+        let mut at = 0;
+        let requests: Vec<u64> = (0..10 * SECOND / least)
+            .map(|_| {
+                at += random.range(least, least + 200);
+                at
+            })
+            .collect();
+        for storms in [vec![], requests.clone()] {
+            let requests = if storms.is_empty() {
+                requests.clone()
+            } else {
+                vec![]
+            };
+            let end = at / SECOND;
+            let seen = run(policy, &Guest { requests, storms }, 0);
+            for second in 0..=end {
+                let range = second * SECOND..(second + 1) * SECOND;
+                let wakes = seen.wakes.iter().filter(|at| range.contains(at)).count();
+                assert!(
+                    wakes <= 5001,
+                    "{wakes} wake-ups in second {second}, one in {least} ns"
+                );
+            }
+            let whole = seen.wakes.len() as u64;
+            assert!(whole <= 5000 * (end + 1) + 1, "{whole} in {end} s");
+        }
+    }
+}
+
+#[test]
+fn kicks_without_work_are_answered_later_and_later() {
+    let jiffy = Span::from_millis(4);
+    let policy = KickPolicy::Throttle {
+        interval: Span::ZERO,
+        burst: 0,
+        jiffy,
+    };
+    let mut kicks = Kicks::new(policy);
+    kicks.enable(ns(0));
+    assert_eq!(kicks.looked(ns(0), 0), Plan::Arm);
+    let mut now = us(1);
+    let mut delays = Vec::new();
+    for _ in 0..14 {
+        assert_eq!(kicks.kicked(now, now), Plan::Look);
+        if let Plan::Wait(until) = kicks.looked(now, 0) {
+            delays.push(until.since(now).as_nanos() / 1_000_000);
+            assert_eq!(kicks.kicked(now, now), Plan::Wait(until), "nobody listens");
+            assert_eq!(kicks.timer(until), Plan::Look);
+            assert_eq!(kicks.looked(until, 0), Plan::Arm);
+            now = until;
+        }
+    }
+    let expected = [
+        4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000, 1000, 1000,
+    ];
+    assert_eq!(delays, expected);
+    // Work makes good for all of it.
+    assert_eq!(kicks.kicked(now, now), Plan::Look);
+    assert_eq!(kicks.looked(now, 1), Plan::Arm);
+    // A kick heard in the third jiffy of a turn.
+    let turn = now.back(Span::from_nanos(8_000_001));
+    assert_eq!(kicks.kicked(now, turn), Plan::Look);
+    assert_eq!(kicks.looked(now, 1), Plan::Wait(now + jiffy.times(10)));
+}
+
+#[test]
+fn a_kick_before_the_queue_is_enabled_is_not_lost() {
+    let mut kicks = Kicks::new(KickPolicy::AtOnce);
+    assert_eq!(kicks.kicked(us(1), us(1)), Plan::Nothing);
+    assert_eq!(kicks.looked(us(1), 1), Plan::Nothing);
+    assert_eq!(kicks.enable(us(2)), Plan::Look);
+    assert_eq!(kicks.looked(us(2), 1), Plan::Arm);
+    kicks.disable();
+    assert_eq!(kicks.kicked(us(3), us(3)), Plan::Nothing);
+    assert_eq!(kicks.enable(us(4)), Plan::Look);
+}
+
+/// A guest with so many commands in flight, each of which takes `service` ns, answered by `servers` at a time. It sends the next command
+/// when it is called. The time of each call, and of each response with the call that told of it.
+struct Closed {
+    calls: u64,
+    responses: u64,
+    /// The longest that a response waited.
+    longest: u64,
+}
+
+fn closed(calls: &mut Calls, depth: u32, servers: u32, service: u64, end: u64) -> Closed {
+    let mut seen = Closed {
+        calls: 0,
+        responses: 0,
+        longest: 0,
+    };
+    let mut busy = std::collections::BinaryHeap::<std::cmp::Reverse<u64>>::new();
+    let (mut queued, mut told) = (depth, Vec::new());
+    let mut now = 0;
+    while now < end {
+        while queued > 0 && (busy.len() as u32) < servers {
+            busy.push(std::cmp::Reverse(now + service));
+            queued -= 1;
+        }
+        let due = calls.due().map(Instant::as_nanos);
+        let next = busy.peek().map(|reverse| reverse.0);
+        now = due
+            .into_iter()
+            .chain(next)
+            .min()
+            .expect("nobody sleeps for ever");
+        let decision = if next == Some(now) {
+            busy.pop();
+            told.push(now);
+            seen.responses += 1;
+            calls.published(ns(now), 1, queued + busy.len() as u32, true)
+        } else {
+            calls.timer(ns(now))
+        };
+        if decision == Decision::Call {
+            seen.calls += 1;
+            for response in told.drain(..) {
+                seen.longest = seen.longest.max(now - response);
+                queued += 1;
+            }
+        }
+    }
+    seen
+}
+
+fn adaptive() -> [CallPolicy; 2] {
+    let spdk = Spdk {
+        base: span(40),
+        ..Spdk::default()
+    };
+    [CallPolicy::Vic(Vic::default()), CallPolicy::Spdk(spdk)]
+}
+
+#[test]
+fn at_depth_one_no_adaptive_policy_delays_anything_below_its_threshold() {
+    for policy in adaptive() {
+        for service in [17_000, 50_000, 4_000_000] {
+            let mut calls = Calls::new(policy, Limits::default());
+            let seen = closed(&mut calls, 1, 1, service, SECOND);
+            assert_eq!(
+                (seen.longest, seen.calls),
+                (0, seen.responses),
+                "{policy:?} {service}"
+            );
+        }
+    }
+}
+
+#[test]
+fn at_depth_32_there_is_a_call_for_four_requests() {
+    let gather = Gather {
+        count: 8,
+        delay: span(100),
+    };
+    let spdk = Spdk {
+        base: span(20),
+        ..Spdk::default()
+    };
+    for policy in [
+        CallPolicy::Vic(Vic::default()),
+        CallPolicy::Gather(gather),
+        CallPolicy::Spdk(spdk),
+    ] {
+        for (servers, service) in [(1, 5_000), (4, 20_000), (32, 80_000)] {
+            let mut calls = Calls::new(policy, Limits::default());
+            let seen = closed(&mut calls, 32, servers, service, 4 * SECOND);
+            // vIC knows nothing in its first epoch, and SPDK's rule in its first period.
+            let learning = seen.responses / 15;
+            let (calls, most) = (seen.calls, seen.responses / 4 + learning);
+            assert!(
+                calls <= most,
+                "{policy:?}: {calls} calls, {} responses",
+                seen.responses
+            );
+        }
+    }
+}
+
+#[test]
+fn spdks_delay_ends_with_the_load() {
+    let spdk = Spdk {
+        base: span(100),
+        ..Spdk::default()
+    };
+    let most = Limits::default();
+    let mut calls = Calls::new(CallPolicy::Spdk(spdk), most);
+    // Twice the threshold for 30 ms.
+    let mut delayed = 0;
+    for step in 0..3600u64 {
+        let decision = calls.published(ns(step * 8_333), 1, 32, true);
+        delayed += u64::from(decision != Decision::Call);
+    }
+    assert!(delayed > 1000, "{delayed} of 3600 were delayed");
+    // One response, a second later, and one more right behind it.
+    assert_eq!(calls.timer(ns(SECOND)), Decision::Call);
+    assert_eq!(calls.published(ns(2 * SECOND), 1, 0, true), Decision::Call);
+    assert_eq!(
+        calls.published(ns(2 * SECOND + 1), 1, 0, true),
+        Decision::Call
+    );
+    // And after a period with few.
+    let mut calls = Calls::new(CallPolicy::Spdk(spdk), most);
+    for step in 0..2400u64 {
+        calls.published(ns(step * 8_333), 1, 32, true);
+    }
+    for step in 0..20u64 {
+        calls.timer(ns(20_000_000 + step * SECOND / 1000));
+        calls.published(ns(20_000_000 + step * SECOND / 1000), 1, 1, true);
+    }
+    let at = 41_000_000;
+    assert_eq!(calls.published(ns(at), 1, 1, true), Decision::Call);
+    assert_eq!(calls.published(ns(at + 1), 1, 1, true), Decision::Call);
+}
+
+#[test]
+fn a_wish_is_granted_within_limits() {
+    let gather = |count, delay| Gather {
+        count,
+        delay: span(delay),
+    };
+    let limits = Limits {
+        least: gather(4, 50),
+        most: gather(64, 1000),
+    };
+    let mut calls = Calls::new(CallPolicy::AtOnce, limits);
+    assert_eq!(calls.wish(Some(gather(1, 0))), Some(gather(4, 50)));
+    assert_eq!(
+        calls.wish(Some(gather(u32::MAX, u64::MAX / 1000))),
+        Some(gather(64, 1000))
+    );
+    assert_eq!(calls.wish(Some(gather(16, 100))), Some(gather(16, 100)));
+    assert_eq!(calls.published(us(0), 15, 1, true), Decision::Wait(us(100)));
+    assert_eq!(calls.published(us(1), 1, 1, true), Decision::Call);
+    assert_eq!(calls.wish(None), None);
+    assert_eq!(calls.published(us(2), 1, 1, true), Decision::Call);
+    assert_eq!(calls.published(us(3), 1, 1, false), Decision::Nothing);
+}
+
+fn call_policy() -> impl Strategy<Value = CallPolicy> {
+    let micros = || (0u64..3000).prop_map(span);
+    prop_oneof![
+        Just(CallPolicy::AtOnce),
+        (0u32..40, micros()).prop_map(|(count, delay)| CallPolicy::Gather(Gather { count, delay })),
+        (0u32..10, 0u32..5000, micros()).prop_map(|(threshold, rate, epoch)| CallPolicy::Vic(
+            Vic {
+                threshold,
+                rate,
+                epoch
+            }
+        )),
+        (micros(), 0u32..100_000, micros()).prop_map(|(base, threshold, period)| CallPolicy::Spdk(
+            Spdk {
+                base,
+                threshold,
+                period
+            }
+        )),
+    ]
+}
+
+proptest! {
+    /// Whatever the guest wanted to be told of is told by the instant that was given, within the limits; and nothing else calls.
+    #[test]
+    fn every_response_is_told_of_in_time(
+        policy in call_policy(),
+        (count, delay) in (0u32..50, 0u64..5000),
+        wish in prop::option::of((0u32..50, 0u64..5000)),
+        steps in prop::collection::vec((0u64..300_000, 0u32..6, 0u32..40, any::<bool>()), 1..200),
+    ) {
+        let limits = Limits { most: Gather { count, delay: span(delay) }, ..Limits::default() };
+        let mut calls = Calls::new(policy, limits);
+        calls.wish(wish.map(|(count, delay)| Gather { count, delay: span(delay) }));
+        let (mut now, mut waits) = (0, None::<u64>);
+        for (gap, responses, in_flight, wanted) in steps {
+            let next = now + gap;
+            if let Some(due) = calls.due().filter(|due| due.as_nanos() <= next) {
+                prop_assert!(waits.is_some(), "an instant for nothing");
+                prop_assert_eq!(calls.timer(due), Decision::Call);
+                waits = None;
+            }
+            now = next;
+            let before = waits;
+            if wanted && responses > 0 {
+                waits = waits.or(Some(now));
+            }
+            match calls.published(ns(now), responses, in_flight, wanted) {
+                Decision::Call => {
+                    prop_assert!(waits.is_some(), "a call for nothing");
+                    waits = None;
+                }
+                Decision::Wait(until) => {
+                    let since = waits.expect("something waits");
+                    prop_assert!(until > ns(now) && until <= ns(since) + span(delay));
+                    prop_assert_eq!(calls.due(), Some(until));
+                    prop_assert!(calls.waiting() < count);
+                    prop_assert!(policy != CallPolicy::AtOnce || wish.is_some());
+                }
+                Decision::Nothing => prop_assert_eq!(before.or(waits), None),
+            }
+            prop_assert_eq!(calls.due().is_some(), waits.is_some());
+        }
+    }
+}
+
+/// What each policy decides for the same small loads: written down, so that a change is seen. `WEIR_BLESS=1` writes it anew.
+#[test]
+fn decisions_are_as_written_down() {
+    let mut table = String::new();
+    kick_table(&mut table);
+    call_table(&mut table);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/notify.txt");
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(path, &table).expect("it can be written");
+    }
+    let written = std::fs::read_to_string(path).expect("it can be read");
+    assert_eq!(table, written, "{path} is out of date");
+}
+
+fn at(instant: Instant) -> String {
+    format!("{} us", instant.as_nanos() / 1000)
+}
+
+fn kick_table(table: &mut String) {
+    let policies = [
+        ("at once", KickPolicy::AtOnce),
+        ("spin 20us", KickPolicy::Spin { span: span(20) }),
+        ("sleep 200us", KickPolicy::Sleep { span: span(200) }),
+        (
+            "throttle 10000/s, burst 2, jiffy 4ms",
+            KickPolicy::Throttle {
+                interval: span(100),
+                burst: 2,
+                jiffy: span(4000),
+            },
+        ),
+    ];
+    // When each step is, and how many requests there are then.
+    let steps = [
+        (10, 1),
+        (15, 0),
+        (18, 2),
+        (30, 1),
+        (45, 0),
+        (46, 0),
+        (700, 1),
+        (5000, 0),
+        (9100, 3),
+    ];
+    for (name, policy) in policies {
+        let _ = writeln!(table, "kicks, {name}");
+        let mut kicks = Kicks::new(policy);
+        kicks.enable(us(0));
+        kicks.looked(us(0), 0);
+        for (now, found) in steps {
+            let now = us(now);
+            kicks.timer(now);
+            let (heard, plan) = match kicks.kicked(now, now) {
+                Plan::Look | Plan::Spin(_) => ("looks", kicks.looked(now, found)),
+                plan => ("sleeps", plan),
+            };
+            let then = match plan {
+                Plan::Spin(until) => format!("spins until {}", at(until)),
+                Plan::Wait(until) => format!("listens again at {}", at(until)),
+                Plan::Arm => "arms".into(),
+                plan => format!("{plan:?}"),
+            };
+            let _ = writeln!(
+                table,
+                "  {:>8}  kick, {found} requests: {heard}, {then}",
+                at(now)
+            );
+        }
+    }
+}
+
+fn call_table(table: &mut String) {
+    let gather = Gather {
+        count: 4,
+        delay: span(100),
+    };
+    let vic = Vic {
+        epoch: span(1000),
+        ..Vic::default()
+    };
+    let spdk = Spdk {
+        base: span(100),
+        threshold: 10_000,
+        period: span(1000),
+    };
+    let policies = [
+        ("at once", CallPolicy::AtOnce),
+        ("gather 4 in 100us", CallPolicy::Gather(gather)),
+        ("vic, epoch 1ms", CallPolicy::Vic(vic)),
+        ("spdk 100us at 10000/s, period 1ms", CallPolicy::Spdk(spdk)),
+    ];
+    for (name, policy) in policies {
+        let _ = writeln!(table, "calls, {name}");
+        let mut calls = Calls::new(policy, Limits::default());
+        // 2 ms with 32 in flight, then 3 ms with little.
+        let busy = (0..100u64).map(|step| (step * 20, 31));
+        let idle = (0..4u64).map(|step| (2500 + 500 * step, 0));
+        let mut line = String::new();
+        for (now, in_flight) in busy.chain(idle) {
+            if calls.due().is_some_and(|due| due <= us(now)) {
+                calls.timer(us(now));
+                line.push('t');
+            }
+            line.push(match calls.published(us(now), 1, in_flight, true) {
+                Decision::Call => 'C',
+                Decision::Wait(_) => '.',
+                Decision::Nothing => '-',
+            });
+        }
+        for chunk in line.as_bytes().chunks(50) {
+            let _ = writeln!(table, "  {}", String::from_utf8_lossy(chunk));
+        }
+    }
+}
