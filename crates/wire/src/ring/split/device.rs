@@ -17,8 +17,6 @@ pub struct Device<M> {
     taken: u16,
     /// Heads there are, as last read.
     seen: u16,
-    /// Heads taken when `seen` was read.
-    taken_before: u16,
     /// Heads returned.
     finished: u16,
     /// Heads returned that the driver can see.
@@ -75,7 +73,6 @@ impl<M: Shared> Device<M> {
             settings,
             taken: base,
             seen: base,
-            taken_before: base,
             finished: used,
             published: used,
             decided: false,
@@ -137,13 +134,14 @@ impl<M: Shared> Device<M> {
         if found.wrapping_sub(self.seen) > taken.wrapping_add(size).wrapping_sub(self.seen) {
             return Err(self.break_with(Broken::Index { found, taken, size }));
         }
-        self.taken_before = taken;
         self.seen = if differs16(found, taken) {
             found
         } else {
             taken
         };
-        Ok(self.seen.wrapping_sub(taken))
+        let ahead = self.seen.wrapping_sub(taken);
+        mutant::before_drain(ahead > 0, || self.ask());
+        Ok(ahead)
     }
 
     fn break_with(&mut self, broken: Broken) -> Broken {
@@ -242,16 +240,21 @@ impl<M: Shared> Device<M> {
     /// [`Broken`].
     pub fn arm(&mut self) -> Result<bool, Broken> {
         let early = mutant::early_look(|| self.read_index());
-        let event = mutant::armed_at(self.taken, self.taken_before);
+        mutant::after_drain(|| self.ask());
+        mutant::fence(&self.areas.used, mutant::NO_FENCE_ARMING_REQUESTS);
+        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
+        Ok(left > 0)
+    }
+
+    /// Asks for a kick at the next chain.
+    fn ask(&self) {
         let used = &self.areas.used;
         if self.settings.event_idx {
-            used.store16(avail_event(self.settings.size), event, Store::Relaxed);
+            let event = avail_event(self.settings.size);
+            used.store16(event, self.taken, Store::Relaxed);
         } else {
             used.store16(FLAGS, 0, Store::Relaxed);
         }
-        mutant::fence(used, mutant::NO_FENCE_ARMING_REQUESTS);
-        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
-        Ok(left > 0)
     }
 
     /// Asks for no more kicks, while we look by ourselves. With events by index nothing is to be done: the driver does not kick

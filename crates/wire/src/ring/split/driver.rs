@@ -25,8 +25,6 @@ pub struct Driver<M> {
     taken: u16,
     /// Heads there are to take back, as last read.
     seen: u16,
-    /// Heads taken back when `seen` was read.
-    taken_before: u16,
 }
 
 /// A head that came back.
@@ -114,7 +112,6 @@ impl<M: Shared> Driver<M> {
             decided: index,
             taken: index,
             seen: index,
-            taken_before: index,
         })
     }
 
@@ -202,13 +199,14 @@ impl<M: Shared> Driver<M> {
         if found.wrapping_sub(taken) > self.decided.wrapping_sub(taken) {
             return Err(DriverError::Index { found, taken });
         }
-        self.taken_before = taken;
         self.seen = if differs16(found, taken) {
             found
         } else {
             taken
         };
-        Ok(self.seen.wrapping_sub(taken))
+        let ahead = self.seen.wrapping_sub(taken);
+        mutant::before_drain(ahead > 0, || self.ask(1));
+        Ok(ahead)
     }
 
     /// Takes the next head back; `None` if there is none now.
@@ -259,16 +257,21 @@ impl<M: Shared> Driver<M> {
             1
         };
         let early = mutant::early_look(|| self.read_index());
-        let event = mutant::armed_at(self.taken, self.taken_before).wrapping_add(count - 1);
+        mutant::after_drain(|| self.ask(count));
+        mutant::fence(&self.areas.available, mutant::NO_FENCE_ARMING_RESPONSES);
+        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
+        Ok(left >= count)
+    }
+
+    /// Asks for a call when there are `count` heads to take back.
+    fn ask(&self, count: u16) {
         let available = &self.areas.available;
         if self.settings.event_idx {
-            available.store16(used_event(self.settings.size), event, Store::Relaxed);
+            let event = used_event(self.settings.size);
+            available.store16(event, self.taken.wrapping_add(count - 1), Store::Relaxed);
         } else {
             available.store16(FLAGS, 0, Store::Relaxed);
         }
-        mutant::fence(available, mutant::NO_FENCE_ARMING_RESPONSES);
-        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
-        Ok(left >= count)
     }
 
     /// Asks for no more calls, while we look by ourselves.

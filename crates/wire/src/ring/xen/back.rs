@@ -28,8 +28,6 @@ pub struct Back<M> {
     taken: u32,
     /// Requests there are, as last read.
     seen: u32,
-    /// Requests taken when `seen` was read.
-    taken_before: u32,
     /// Responses written.
     answered: u32,
     /// Responses the front end can see.
@@ -57,7 +55,6 @@ impl<M: Shared> Back<M> {
             rearm,
             taken: index,
             seen: index,
-            taken_before: index,
             answered: index,
             published: index,
             broken: None,
@@ -91,8 +88,8 @@ impl<M: Shared> Back<M> {
         let most = self.published.wrapping_add(self.slots);
         check(found, self.seen, most).inspect_err(|broken| self.broken = Some(*broken))?;
         let ahead = ahead32(found, self.taken);
-        self.taken_before = self.taken;
         self.seen = self.taken.wrapping_add(ahead);
+        mutant::before_drain(ahead > 0, || self.ask());
         Ok(ahead)
     }
 
@@ -137,12 +134,16 @@ impl<M: Shared> Back<M> {
     /// [`Broken`], as [`look`](Self::look).
     pub fn arm(&mut self) -> Result<bool, Broken> {
         let early = mutant::early_look(|| self.read_index());
-        let event = mutant::armed_at(self.taken, self.taken_before);
-        self.shared
-            .store32(REQ_EVENT, event.wrapping_add(1), Store::Relaxed);
+        mutant::after_drain(|| self.ask());
         mutant::fence(&self.shared, mutant::NO_FENCE_ARMING_REQUESTS);
         let left = mutant::last_look(early, Ok(0), || self.read_index())?;
         Ok(left > 0)
+    }
+
+    /// Asks for an event at the next request.
+    fn ask(&self) {
+        let event = self.taken.wrapping_add(1);
+        self.shared.store32(REQ_EVENT, event, Store::Relaxed);
     }
 
     /// To be called when there is nothing left to take and the back end would sleep: by [`Rearm::Drained`], the final check; by

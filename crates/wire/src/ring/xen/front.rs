@@ -21,8 +21,6 @@ pub struct Front<M> {
     taken: u32,
     /// Responses there are, as last read.
     seen: u32,
-    /// Responses taken when `seen` was read.
-    taken_before: u32,
     broken: Option<Broken>,
 }
 
@@ -59,7 +57,6 @@ impl<M: Shared> Front<M> {
             published: index,
             taken: index,
             seen: index,
-            taken_before: index,
             broken: None,
         })
     }
@@ -124,8 +121,8 @@ impl<M: Shared> Front<M> {
         check(found, self.seen, self.published)
             .inspect_err(|broken| self.broken = Some(*broken))?;
         let ahead = ahead32(found, self.taken);
-        self.taken_before = self.taken;
         self.seen = self.taken.wrapping_add(ahead);
+        mutant::before_drain(ahead > 0, || self.ask(1));
         Ok(ahead)
     }
 
@@ -158,11 +155,15 @@ impl<M: Shared> Front<M> {
     pub fn arm_after(&mut self, count: u32) -> Result<bool, Broken> {
         let count = count.max(1);
         let early = mutant::early_look(|| self.read_index());
-        let event = mutant::armed_at(self.taken, self.taken_before);
-        self.shared
-            .store32(RSP_EVENT, event.wrapping_add(count), Store::Relaxed);
+        mutant::after_drain(|| self.ask(count));
         mutant::fence(&self.shared, mutant::NO_FENCE_ARMING_RESPONSES);
         let left = mutant::last_look(early, Ok(0), || self.read_index())?;
         Ok(left >= count)
+    }
+
+    /// Asks for an event when there are `count` responses to take.
+    fn ask(&self, count: u32) {
+        let event = self.taken.wrapping_add(count);
+        self.shared.store32(RSP_EVENT, event, Store::Relaxed);
     }
 }

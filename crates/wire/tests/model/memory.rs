@@ -1,0 +1,164 @@
+//! The third kind of shared memory: every access is one that the model checker orders as it likes.
+
+use loom::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex};
+use weir_wire::ring::{Load, Outside, Shared, Store};
+
+/// What stands at a place.
+enum Place {
+    Index16(AtomicU16),
+    Index32(AtomicU32),
+    /// Bytes that are copied: which of the values ever written there it is.
+    Bytes(AtomicUsize),
+}
+
+/// Memory of the model checker's: places that are accessed as a whole or, if they are bytes, in part. Clones are the same memory.
+#[derive(Clone)]
+pub(crate) struct Memory(Arc<Inner>);
+
+struct Inner {
+    length: usize,
+    /// Where each place starts, and how long it is.
+    places: Vec<(usize, usize, Place)>,
+    /// All values of bytes there ever were. Not a part of the model: only which one is seen is.
+    values: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Memory {
+    /// Memory with 16-bit numbers, 32-bit numbers and bytes of a length at offsets; all zero.
+    pub(crate) fn new(index16: &[usize], index32: &[usize], bytes: &[(usize, usize)]) -> Self {
+        let mut places = Vec::new();
+        for at in index16 {
+            places.push((*at, 2, Place::Index16(AtomicU16::new(0))));
+        }
+        for at in index32 {
+            places.push((*at, 4, Place::Index32(AtomicU32::new(0))));
+        }
+        let mut values = Vec::new();
+        for (at, length) in bytes {
+            places.push((*at, *length, Place::Bytes(AtomicUsize::new(values.len()))));
+            values.push(vec![0; *length]);
+        }
+        let ends = places.iter().map(|(at, length, _)| at + length);
+        Self(Arc::new(Inner {
+            length: ends.max().unwrap_or(0),
+            places,
+            values: Mutex::new(values),
+        }))
+    }
+
+    /// The place of the byte at `at`, and where in it that is.
+    fn place(&self, at: usize) -> (&Place, usize) {
+        let holds =
+            |(start, length, _): &&(usize, usize, Place)| (*start..start + length).contains(&at);
+        let (start, _, place) = self
+            .0
+            .places
+            .iter()
+            .find(holds)
+            .expect("there is something");
+        (place, at - start)
+    }
+
+    fn value(&self, version: usize) -> Vec<u8> {
+        self.0.values.lock().expect("nobody panics")[version].clone()
+    }
+}
+
+fn load(order: Load) -> Ordering {
+    match order {
+        Load::Relaxed => Ordering::Relaxed,
+        Load::Acquire => Ordering::Acquire,
+    }
+}
+
+fn store(order: Store) -> Ordering {
+    match order {
+        Store::Relaxed => Ordering::Relaxed,
+        Store::Release => Ordering::Release,
+    }
+}
+
+impl Shared for Memory {
+    fn len(&self) -> usize {
+        self.0.length
+    }
+
+    fn load16(&self, at: usize, order: Load) -> u16 {
+        if let (Place::Index16(index), 0) = self.place(at) {
+            return index.load(load(order));
+        }
+        let mut bytes = [0; 2];
+        self.read(at, &mut bytes);
+        u16::from_le_bytes(bytes)
+    }
+
+    fn load32(&self, at: usize, order: Load) -> u32 {
+        match self.place(at) {
+            (Place::Index32(index), 0) => index.load(load(order)),
+            _ => panic!("no 32-bit number at {at}"),
+        }
+    }
+
+    fn store16(&self, at: usize, value: u16, order: Store) {
+        match self.place(at) {
+            (Place::Index16(index), 0) => index.store(value, store(order)),
+            _ => self.write(at, &value.to_le_bytes()),
+        }
+    }
+
+    fn store32(&self, at: usize, value: u32, order: Store) {
+        match self.place(at) {
+            (Place::Index32(index), 0) => index.store(value, store(order)),
+            _ => panic!("no 32-bit number at {at}"),
+        }
+    }
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    fn read(&self, at: usize, into: &mut [u8]) {
+        match self.place(at) {
+            (Place::Bytes(version), start) => {
+                let value = self.value(version.load(Ordering::Relaxed));
+                into.copy_from_slice(&value[start..start + into.len()]);
+            }
+            _ => panic!("no bytes at {at}"),
+        }
+    }
+
+    fn write(&self, at: usize, from: &[u8]) {
+        match self.place(at) {
+            (Place::Bytes(version), start) => {
+                let mut value = self.value(version.load(Ordering::Relaxed));
+                value[start..start + from.len()].copy_from_slice(from);
+                let mut values = self.0.values.lock().expect("nobody panics");
+                values.push(value);
+                let last = values.len() - 1;
+                drop(values);
+                version.store(last, Ordering::Relaxed);
+            }
+            _ => panic!("no bytes at {at}"),
+        }
+    }
+}
+
+/// A guest without memory beside the ring: its requests have no tables and nobody looks at their data.
+pub(crate) struct Nothing;
+
+impl weir_wire::ring::Guest for Nothing {
+    fn contiguous(&self, _: u64, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside> {
+        let length = into.len() as u64;
+        Err(Outside { address, length })
+    }
+
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), Outside> {
+        let length = from.len() as u64;
+        Err(Outside { address, length })
+    }
+}

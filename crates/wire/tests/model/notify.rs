@@ -1,0 +1,204 @@
+//! Notification over a queue: nobody waits for ever for a call that was put off, or for a kick that was not listened to.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+use weir_core::{Instant, Span};
+use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Limits, Plan};
+use weir_wire::ring::split::{Chain, Device, Driver};
+
+use super::event::Event;
+use super::memory::Memory;
+use super::rings::{buffer, queue, serve, take_back};
+
+/// The driver's half: `requests` one by one, then it sleeps until it is called.
+fn drive(driver: &mut Driver<Memory>, requests: u16, calls: &Event, kick: impl Fn()) {
+    for number in 0..requests {
+        driver.add(&[buffer(number)]).expect("there is room");
+        if driver.publish() {
+            kick();
+        }
+    }
+    let mut back = 0;
+    loop {
+        back += take_back(driver);
+        if back == requests {
+            return;
+        }
+        if !driver.arm().expect("the device is honest") {
+            calls.sleep();
+        }
+    }
+}
+
+/// The device's half whose calls are gathered. Time goes on only when nothing is left to do.
+fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event) {
+    let policy = CallPolicy::Gather(Gather {
+        count: 2,
+        delay: Span::from_micros(100),
+    });
+    let mut calls = Calls::new(policy, Limits::default());
+    let (mut chain, mut served, mut now) = (Chain::default(), 0, Instant::ZERO);
+    loop {
+        let (found, wanted) = serve(&mut device, &mut chain, served);
+        served += found;
+        let left = u32::from(requests - served);
+        if calls.published(now, u32::from(found), left, wanted) == Decision::Call {
+            call.send();
+        }
+        if served < requests && device.arm().expect("the driver is honest") {
+            continue;
+        }
+        if let Some(due) = calls.due() {
+            now = due;
+            if calls.timer(now) == Decision::Call {
+                call.send();
+            }
+        } else if served == requests {
+            return;
+        } else {
+            kicks.sleep();
+        }
+    }
+}
+
+/// Calls that are put off are made.
+pub(crate) fn calls(requests: u16) {
+    let (mut driver, device) = queue(1, true);
+    let (kicks, calls) = (Event::new(), Event::new());
+    let (to_device, to_driver) = (kicks.clone(), calls.clone());
+    let other = thread::spawn(move || gather(device, requests, &kicks, &to_driver));
+    drive(&mut driver, requests, &calls, || to_device.send());
+    other.join().expect("it ends well");
+}
+
+/// What has happened to a queue since its thread last looked. It is swapped on both sides: loom does not order a store among swaps.
+#[derive(Clone)]
+struct Signals {
+    kicked: Arc<AtomicBool>,
+    enabled: Arc<AtomicBool>,
+    event: Event,
+}
+
+impl Signals {
+    fn new() -> Self {
+        Self {
+            kicked: Arc::new(AtomicBool::new(false)),
+            enabled: Arc::new(AtomicBool::new(false)),
+            event: Event::new(),
+        }
+    }
+
+    fn kick(&self) {
+        self.kicked.swap(true, Ordering::AcqRel);
+        self.event.send();
+    }
+
+    fn enable(&self) {
+        self.enabled.swap(true, Ordering::AcqRel);
+        self.event.send();
+    }
+}
+
+/// The device's half as [`Kicks`] plans it, until `requests` are served.
+struct Planned {
+    kicks: Kicks,
+    device: Device<Memory>,
+    requests: u16,
+    served: u16,
+    now: Instant,
+    chain: Chain,
+}
+
+impl Planned {
+    fn new(policy: KickPolicy, device: Device<Memory>, requests: u16) -> Self {
+        Self {
+            kicks: Kicks::new(policy),
+            device,
+            requests,
+            served: 0,
+            now: Instant::ZERO,
+            chain: Chain::default(),
+        }
+    }
+
+    fn run(mut self, signals: &Signals, call: &Event) {
+        loop {
+            let mut plan = self.kicks.plan();
+            if signals.kicked.swap(false, Ordering::AcqRel) {
+                plan = self.kicks.kicked(self.now, self.now);
+            }
+            if signals.enabled.swap(false, Ordering::AcqRel) {
+                plan = self.kicks.enable(self.now);
+            }
+            while let Some(next) = self.follow(plan, call) {
+                plan = next;
+            }
+            if self.served == self.requests {
+                return;
+            }
+            signals.event.sleep();
+        }
+    }
+
+    /// The plan after this one; `None` if it is to sleep until something happens.
+    fn follow(&mut self, plan: Plan, call: &Event) -> Option<Plan> {
+        match plan {
+            Plan::Look | Plan::Spin(_) => Some(self.look(call)),
+            Plan::Arm if self.served == self.requests => None,
+            Plan::Arm if self.device.arm().expect("the driver is honest") => Some(self.look(call)),
+            // Nobody waits until the end of time.
+            Plan::Arm | Plan::Nothing | Plan::Wait(Instant::MAX) => None,
+            Plan::Wait(until) => {
+                self.now = until;
+                Some(self.kicks.timer(until))
+            }
+        }
+    }
+
+    fn look(&mut self, call: &Event) -> Plan {
+        let (found, wanted) = serve(&mut self.device, &mut self.chain, self.served);
+        self.served += found;
+        if wanted {
+            call.send();
+        }
+        let plan = self.kicks.looked(self.now, u32::from(found));
+        if let Plan::Spin(until) = plan {
+            self.now = until;
+            return self.kicks.timer(until);
+        }
+        plan
+    }
+}
+
+/// The guest kicks while another thread enables the queue.
+pub(crate) fn kick_before_enable(policy: KickPolicy) {
+    let (mut driver, device) = queue(1, true);
+    let (signals, calls) = (Signals::new(), Event::new());
+    let (to_device, to_driver, control) = (signals.clone(), calls.clone(), signals.clone());
+    let other = thread::spawn(move || Planned::new(policy, device, 1).run(&signals, &to_driver));
+    let enabling = thread::spawn(move || control.enable());
+    drive(&mut driver, 1, &calls, || to_device.kick());
+    enabling.join().expect("it ends well");
+    other.join().expect("it ends well");
+}
+
+/// The guest kicks without work, then with it.
+pub(crate) fn storm(policy: KickPolicy, requests: u16) {
+    let (mut driver, device) = queue(1, true);
+    let (signals, calls) = (Signals::new(), Event::new());
+    let (to_device, to_driver) = (signals.clone(), calls.clone());
+    let other = thread::spawn(move || {
+        let mut planned = Planned::new(policy, device, requests);
+        let mut plan = planned.kicks.enable(Instant::ZERO);
+        while let Some(next) = planned.follow(plan, &to_driver) {
+            plan = next;
+        }
+        planned.run(&signals, &to_driver);
+    });
+    for _ in 0..2 {
+        to_device.kick();
+    }
+    drive(&mut driver, requests, &calls, || to_device.kick());
+    other.join().expect("it ends well");
+}

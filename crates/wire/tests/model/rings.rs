@@ -1,0 +1,219 @@
+//! Both rings, two sides each, a few requests, indices that start near the wrap.
+
+use loom::thread;
+use weir_wire::ring::split::{self, Areas, Buffer, Chain, Device, Driver, Settings};
+use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
+
+use super::event::Event;
+use super::memory::{Memory, Nothing};
+
+/// What a case is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    /// How many requests there are.
+    pub(crate) requests: u16,
+    /// How many indices there are before the wrap.
+    pub(crate) before_wrap: u16,
+    /// Publishes each request by itself; else all at once.
+    pub(crate) one_by_one: bool,
+}
+
+/// Xen's ring with four slots, whose indices start so far before the wrap.
+fn page(before_wrap: u16) -> (Memory, u32) {
+    let slots: Vec<_> = (0..4)
+        .map(|slot| (64 + slot * xen::SLOT, xen::SLOT))
+        .collect();
+    let page = Memory::new(&[], &[0, 4, 8, 12], &slots);
+    let start = 0u32.wrapping_sub(u32::from(before_wrap));
+    xen::init_at(&page, start);
+    (page, start)
+}
+
+/// The front end's half: pushes, tells, then takes what comes back.
+fn front(mut front: Front<Memory>, mine: &Event, back: &Event, case: Case) {
+    for id in 0..u64::from(case.requests) {
+        front.push(&Request::flush(id)).expect("there is room");
+        let last = id + 1 == u64::from(case.requests);
+        if (case.one_by_one || last) && front.publish() {
+            back.send();
+        }
+    }
+    let mut answered = 0;
+    loop {
+        while front.look().expect("the back end is honest") > 0 {
+            let response = front.take().expect("it was counted");
+            assert_eq!(
+                response.id, answered,
+                "a response is not the one that was written"
+            );
+            answered += 1;
+        }
+        if answered == u64::from(case.requests) {
+            return;
+        }
+        if !front.arm().expect("the back end is honest") {
+            mine.sleep();
+        }
+    }
+}
+
+/// The back end's half. The drive keeps requests until it has `together` of them, or all there will be.
+fn back(mut back: Back<Memory>, mine: &Event, front: &Event, case: Case, together: usize) {
+    let (mut taken, mut in_drive) = (0, Vec::new());
+    loop {
+        let mut more = false;
+        while back.look().expect("the front end is honest") > 0 {
+            let request = back
+                .take()
+                .expect("it was counted")
+                .expect("it makes sense");
+            assert_eq!(
+                request.id, taken,
+                "a request is not the one that was written"
+            );
+            taken += 1;
+            in_drive.push(request);
+            if in_drive.len() < together && taken < u64::from(case.requests) {
+                continue;
+            }
+            for request in in_drive.drain(..) {
+                back.answer(&Response::to(&request, Status::Okay));
+                if back.publish() {
+                    front.send();
+                }
+                more |= back.answered().expect("the front end is honest");
+            }
+        }
+        if taken == u64::from(case.requests) {
+            return;
+        }
+        if !more && !back.drained().expect("the front end is honest") {
+            mine.sleep();
+        }
+    }
+}
+
+/// Xen's ring.
+pub(crate) fn xen(case: Case, rearm: Rearm, together: usize) {
+    let (page, start) = page(case.before_wrap);
+    let front_half = Front::at(page.clone(), start).expect("it fits");
+    let back_half = Back::at(page, rearm, start).expect("it fits");
+    let (ours, theirs) = (Event::new(), Event::new());
+    let (to_front, to_back) = (ours.clone(), theirs.clone());
+    let other = thread::spawn(move || back(back_half, &theirs, &to_front, case, together));
+    front(front_half, &ours, &to_back, case);
+    other.join().expect("it ends well");
+}
+
+/// virtio's queue with four entries, whose indices start so far before the wrap.
+pub(crate) fn queue(before_wrap: u16, event_idx: bool) -> (Driver<Memory>, Device<Memory>) {
+    let settings = Settings {
+        event_idx,
+        ..Settings::new(4)
+    };
+    let table: Vec<_> = (0..4).map(|at| (16 * at, 16)).collect();
+    let heads: Vec<_> = (0..4).map(|at| (4 + 2 * at, 2)).collect();
+    let used: Vec<_> = (0..4).map(|at| (4 + 8 * at, 8)).collect();
+    let areas = Areas {
+        descriptors: Memory::new(&[], &[], &table),
+        available: Memory::new(&[0, 2, 12], &[], &heads),
+        used: Memory::new(&[0, 2, 36], &[], &used),
+    };
+    let start = 0u16.wrapping_sub(before_wrap);
+    let driver = Driver::at(areas.clone(), settings, start).expect("it fits");
+    let device = Device::new(areas, settings, start).expect("it fits");
+    (driver, device)
+}
+
+/// The buffer of the request `number`.
+pub(crate) fn buffer(number: u16) -> Buffer {
+    Buffer {
+        address: 0x1000 * u64::from(number),
+        length: 1,
+        writable: true,
+    }
+}
+
+/// Takes all heads back that there are: how many.
+pub(crate) fn take_back(driver: &mut Driver<Memory>) -> u16 {
+    let mut back = 0;
+    while let Some(used) = driver.take().expect("the device is honest") {
+        assert_eq!(used.written, 1, "an entry is not the one that was written");
+        back += 1;
+    }
+    back
+}
+
+/// The driver's half.
+fn driver(mut driver: Driver<Memory>, mine: &Event, device: &Event, case: Case) {
+    for number in 0..case.requests {
+        driver.add(&[buffer(number)]).expect("there is room");
+        if (case.one_by_one || number + 1 == case.requests) && driver.publish() {
+            device.send();
+        }
+    }
+    let mut back = 0;
+    loop {
+        back += take_back(&mut driver);
+        if back == case.requests {
+            return;
+        }
+        if driver.arm().expect("the device is honest") {
+            continue;
+        }
+        mine.sleep();
+        driver.disarm();
+    }
+}
+
+/// Takes everything there is and answers it: how many, and whether the driver wants a call.
+pub(crate) fn serve(device: &mut Device<Memory>, chain: &mut Chain, served: u16) -> (u16, bool) {
+    let (mut found, mut call) = (0, false);
+    while let Some(head) = device.take(&Nothing, chain).expect("the driver is honest") {
+        let expected = [buffer(served + found)];
+        assert_eq!(
+            chain.buffers, expected,
+            "a request is not the one that was written"
+        );
+        device.finish(head, 1);
+        call |= device.publish();
+        found += 1;
+    }
+    (found, call)
+}
+
+/// The device's half.
+fn device(mut device: Device<Memory>, mine: &Event, driver: &Event, case: Case) {
+    let (mut chain, mut served) = (Chain::default(), 0);
+    loop {
+        let (found, call) = serve(&mut device, &mut chain, served);
+        served += found;
+        if call {
+            driver.send();
+        }
+        if served == case.requests {
+            return;
+        }
+        if device.arm().expect("the driver is honest") {
+            continue;
+        }
+        mine.sleep();
+        device.disarm();
+    }
+}
+
+/// virtio's split queue.
+pub(crate) fn split(case: Case, event_idx: bool) {
+    let (driver_half, device_half) = queue(case.before_wrap, event_idx);
+    let (ours, theirs) = (Event::new(), Event::new());
+    let (to_driver, to_device) = (ours.clone(), theirs.clone());
+    let other = thread::spawn(move || device(device_half, &theirs, &to_driver, case));
+    driver(driver_half, &ours, &to_device, case);
+    other.join().expect("it ends well");
+}
+
+// The lengths that the model's areas are made of.
+const _: () = {
+    let [descriptors, available, used] = split::lengths(4);
+    assert!(descriptors == 64 && available == 14 && used == 38);
+};
