@@ -9,16 +9,20 @@ use std::path::PathBuf;
 
 use weir_random::Rng;
 use weir_wire::nbd::*;
+use weir_wire::ring::{self, fuzz::GUEST, split::Descriptor};
 use weir_wire::vhost;
 
 /// A directory of the corpus, what it is for, and its seeds.
 type Target = (&'static str, fn(&[u8]), fn() -> Seeds);
 
-const TARGETS: [Target; 4] = [
+const TARGETS: [Target; 7] = [
     ("handshake", fuzz::handshake, handshake_seeds),
     ("requests", fuzz::requests, request_seeds),
     ("replies", fuzz::replies, reply_seeds),
     ("vhost", vhost::fuzz::messages, vhost_seeds),
+    ("ring-device", ring::fuzz::device, device_seeds),
+    ("ring-driver", ring::fuzz::driver, driver_seeds),
+    ("ring-xen", ring::fuzz::xen, xen_seeds),
 ];
 
 /// Inputs by their name.
@@ -442,5 +446,173 @@ fn vhost_seeds() -> Seeds {
         ("half", with(0, half)),
         ("too-long", with(0, &words(&[5, 1, 1 << 20, 0, 0, 0]))),
         ("answer", with(0, &answer)),
+    ])
+}
+
+/// A queue of 8 whose indices wrap after two, events by index, tables of up to 64; 255 sectors in blocks of 512, everything offered.
+const QUEUE: [u8; ring::fuzz::CONTROL_LEN] = [0x1b, 64, 0xfe, 0xff, 255, 0x18, 0x8f, 64];
+
+/// Puts a descriptor in the table, at `at`.
+fn describe(at: u8, address: u64, length: u32, flags: u16, next: u16) -> Vec<u8> {
+    let descriptor = Descriptor {
+        address,
+        length,
+        flags,
+        next,
+    };
+    [&[1, at][..], &descriptor.encode()].concat()
+}
+
+/// Writes 16 bytes of guest memory: a header, a range or a descriptor.
+fn put(at: u16, bytes: [u8; 16]) -> Vec<u8> {
+    [&[3][..], &at.to_le_bytes(), &bytes].concat()
+}
+
+/// A header of a request, or the first half of one.
+fn block_header(number: u8, sector: u8) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    (bytes[0], bytes[8]) = (number, sector);
+    bytes
+}
+
+/// A request of three buffers whose head is `head`: header, data, status.
+fn block_request(head: u8, number: u8, sector: u8, length: u32) -> Vec<u8> {
+    let data = if number == 0 { 3 } else { 1 };
+    let next = u16::from(head) + 1;
+    [
+        put(u16::from(head) * 16, block_header(number, sector)),
+        describe(head, GUEST + u64::from(head) * 16, 16, 1, next),
+        describe(head + 1, GUEST + 0xf00, length, data, next + 1),
+        describe(head + 2, GUEST + 0x1f00, 1, 2, 0),
+        vec![5, head],
+    ]
+    .concat()
+}
+
+/// A read whose three buffers stand in a table, served.
+fn read_by_table() -> Vec<u8> {
+    [
+        put(0, block_header(0, 1)),
+        put(
+            0x100,
+            Descriptor {
+                address: GUEST,
+                length: 16,
+                flags: 1,
+                next: 1,
+            }
+            .encode(),
+        ),
+        put(
+            0x110,
+            Descriptor {
+                address: GUEST + 0xe00,
+                length: 512,
+                flags: 3,
+                next: 2,
+            }
+            .encode(),
+        ),
+        put(
+            0x120,
+            Descriptor {
+                address: GUEST + 0x1000,
+                length: 1,
+                flags: 2,
+                next: 0,
+            }
+            .encode(),
+        ),
+        describe(0, GUEST + 0x100, 48, 4, 0),
+        vec![5, 0],
+        vec![7, 9, 0, 10],
+    ]
+    .concat()
+}
+
+fn device_seeds() -> Seeds {
+    // Take, finish and publish, arm.
+    let serve = [7, 9, 0, 10];
+    let all = [
+        block_request(0, 0, 8, 1024),
+        block_request(3, 1, 16, 512),
+        serve.repeat(2),
+        block_request(0, 13, 0, 16),
+        vec![7, 9, 1, 10],
+    ];
+    let table = read_by_table();
+    let circle = [describe(0, GUEST, 16, 1, 1), describe(1, GUEST, 16, 1, 0)].concat();
+    let flush = [
+        put(0, block_header(4, 0)),
+        describe(0, GUEST, 16, 1, 1),
+        describe(1, GUEST + 0x1000, 1, 2, 0),
+        vec![5, 0],
+    ]
+    .concat();
+    let twice = [&flush[..], &[5, 0, 7, 7, 10, 11]].concat();
+    let mut by_flag = QUEUE;
+    by_flag[0] = 0x03;
+    Seeds::from([
+        ("all", with_control(QUEUE, &[&all.concat()])),
+        ("table", with_control(QUEUE, &[&table])),
+        ("circle", with_control(QUEUE, &[&circle, &[5, 0], &serve])),
+        (
+            "flush-by-flag",
+            with_control(by_flag, &[&flush, &serve, &[11]]),
+        ),
+        ("twice", with_control(QUEUE, &[&twice])),
+        ("head", with_control(QUEUE, &[&[5, 8], &serve])),
+        (
+            "jump",
+            with_control(QUEUE, &[&flush, &[0, 3, 9], &serve, &[11]]),
+        ),
+        ("no-tables", with_control(by_flag, &[&table])),
+    ])
+}
+
+fn driver_seeds() -> Seeds {
+    // Two chains; the device returns the first.
+    let give = [2, 1, 2, 2, 3];
+    let returned = [0, 2, 0xff, 0, 3, 0xff, 4, 6, 1, 0];
+    Seeds::from([
+        (
+            "returned",
+            with_control(QUEUE, &[&give, &returned, &[4, 7]]),
+        ),
+        (
+            "unknown",
+            with_control(QUEUE, &[&give, &[0, 4, 5], &returned]),
+        ),
+        (
+            "jump",
+            with_control(QUEUE, &[&give, &[0, 2, 9, 4, 6, 0, 0]]),
+        ),
+        ("full", with_control(QUEUE, &[&[2, 4, 2, 4, 2, 1, 3]])),
+    ])
+}
+
+fn xen_seeds() -> Seeds {
+    // The indices wrap after two.
+    let drained = [0xfe, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    let mut answered = drained;
+    answered[4] = 1;
+    let one = [7, 8, 3, 4, 6, 5, 9, 10, 11, 1];
+    // Slot 2, where the first request is: a read of one segment, taken, then one with a bad segment and one with too many.
+    let read = [1, 0x21, 1, 1, 2, 0, 3, 4];
+    let bad = [1, 0x91, 1, 1, 1, 0xad, 1, 9, 2, 0, 3, 4];
+    let many = [1, 0x41, 0, 12, 2, 0, 3, 4, 5, 5, 5, 6];
+    Seeds::from([
+        ("drained", with_control(drained, &[&one.repeat(5)])),
+        ("answered", with_control(answered, &[&one.repeat(5)])),
+        ("jump", with_control(drained, &[&[0, 0, 9, 3, 6, 3, 4]])),
+        ("no-request", with_control(drained, &[&[2, 1, 9, 11, 0]])),
+        ("segments", with_control(drained, &[&read, &bad, &many])),
+        (
+            "full",
+            with_control(
+                drained,
+                &[&[7, 7, 7, 7, 7, 8, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 9]],
+            ),
+        ),
     ])
 }

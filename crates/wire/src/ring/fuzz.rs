@@ -1,0 +1,575 @@
+//! Entry points for fuzzers: a hostile side writes anything into the shared memory, between our calls, and we assert what must always
+//! hold.
+//!
+//! The first [`CONTROL_LEN`] bytes are settings; the rest is a program, a byte for what is done and then its operands. What is missing
+//! at the end is 0.
+
+use super::plain::{Memory, Regions};
+use super::split::{
+    Areas, Buffer, Chain, DESCRIPTOR, Descriptor, Device, Driver, Settings, TakeError, lengths,
+};
+use super::xen::{self, Back, Front, Rearm, Request, Response, Status};
+use super::{Guest, Load, Outside, Shared, Store};
+use crate::virtio_blk::{self, Command, RangeLimits, Rules, SECTOR};
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+/// How many bytes at the start of the input are settings.
+pub const CONTROL_LEN: usize = 8;
+/// Where the guest's memory starts: two regions that adjoin, of [`REGION`] bytes each.
+pub const GUEST: u64 = 0x1_0000;
+/// How long each of them is in bytes.
+pub const REGION: u64 = 0x1000;
+/// How long Xen's page is: four slots.
+const PAGE: usize = 64 + 4 * xen::SLOT;
+
+/// The program: bytes that are taken from the front.
+struct Program<'a>(&'a [u8]);
+
+impl Program<'_> {
+    /// The next operation, if there is one.
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        let length = N.min(self.0.len());
+        let (first, rest) = self.0.split_at(length);
+        bytes[..length].copy_from_slice(first);
+        self.0 = rest;
+        bytes
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.bytes::<1>()[0]
+    }
+
+    fn word(&mut self) -> u16 {
+        u16::from_le_bytes(self.bytes())
+    }
+}
+
+/// Guest memory that counts how often it is read.
+struct Counted {
+    guest: Regions,
+    reads: Cell<usize>,
+}
+
+impl Guest for Counted {
+    fn contiguous(&self, address: u64, length: u64) -> Option<u64> {
+        self.guest.contiguous(address, length)
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside> {
+        self.reads.set(self.reads.get() + 1);
+        self.guest.read(address, into)
+    }
+
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), Outside> {
+        self.guest.write(address, from)
+    }
+}
+
+fn guest() -> Counted {
+    let mut guest = Regions::new();
+    guest.add(GUEST, Memory::new(REGION as usize));
+    guest.add(GUEST + REGION, Memory::new(REGION as usize));
+    let reads = Cell::new(0);
+    Counted { guest, reads }
+}
+
+fn areas(size: u16) -> Areas<Memory> {
+    let [descriptors, available, used] = lengths(size).map(Memory::new);
+    Areas {
+        descriptors,
+        available,
+        used,
+    }
+}
+
+/// Bit 0 to 2 of the first byte: the size as a power of two; bit 3: events by index; bit 4: tables. The second: how long tables are.
+fn settings(control: &[u8; CONTROL_LEN]) -> Settings {
+    Settings {
+        size: 1 << (control[0] & 7),
+        event_idx: control[0] & 8 != 0,
+        indirect: control[0] & 16 != 0,
+        table: u16::from(control[1]),
+    }
+}
+
+fn contents(memory: &Memory) -> Vec<u8> {
+    let mut bytes = vec![0; memory.len()];
+    memory.read(0, &mut bytes);
+    bytes
+}
+
+/// The device's half of virtio's queue, with its requests, against a hostile driver.
+///
+/// # Panics
+/// If something does not hold that must.
+pub fn device(data: &[u8]) {
+    let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
+        return;
+    };
+    let settings = settings(control);
+    let areas = areas(settings.size);
+    let start = u16::from_le_bytes([control[2], control[3]]);
+    areas.used.store16(2, start, Store::Relaxed);
+    areas.available.store16(2, start, Store::Relaxed);
+    let mut attacked = Attacked {
+        device: Device::new(areas.clone(), settings, start).expect("it fits"),
+        areas,
+        settings,
+        guest: guest(),
+        rules: rules(control),
+        chain: Chain::default(),
+        request: virtio_blk::Request::default(),
+        in_flight: VecDeque::new(),
+        available: start,
+        broken: None,
+    };
+    let mut program = Program(program);
+    while let Some(operation) = program.next() {
+        attacked.step(operation, &mut program);
+    }
+}
+
+fn rules(control: &[u8; CONTROL_LEN]) -> Rules {
+    let limits = RangeLimits {
+        sectors: u32::from(control[7]),
+        ranges: 2,
+    };
+    Rules {
+        capacity: u64::from(control[4]),
+        block: 512 << (control[5] & 3),
+        read_only: control[5] & 4 != 0,
+        segments: u32::from(control[6] & 15),
+        length: u32::from(control[6] >> 4) * 512,
+        discard: (control[5] & 8 != 0).then_some(limits),
+        write_zeroes: (control[5] & 16 != 0).then_some(limits),
+    }
+}
+
+/// A device, the driver that attacks it, and what we know of both.
+struct Attacked {
+    device: Device<Memory>,
+    areas: Areas<Memory>,
+    settings: Settings,
+    guest: Counted,
+    rules: Rules,
+    chain: Chain,
+    request: virtio_blk::Request,
+    /// Heads in flight, the oldest first.
+    in_flight: VecDeque<u16>,
+    /// The index that the driver has written last.
+    available: u16,
+    broken: Option<super::split::Broken>,
+}
+
+impl Attacked {
+    fn step(&mut self, operation: u8, program: &mut Program<'_>) {
+        match operation % 12 {
+            0 => {
+                let at = usize::from(program.byte()) % self.areas.available.len();
+                self.areas.available.write(at, &program.bytes::<1>());
+            }
+            1 => {
+                let at = usize::from(program.byte()) % usize::from(self.settings.size);
+                let descriptor = program.bytes::<DESCRIPTOR>();
+                self.areas.descriptors.write(at * DESCRIPTOR, &descriptor);
+            }
+            // A descriptor that makes more sense: somewhere in the guest's memory, or just beyond.
+            2 => {
+                let [at, flags, next] = program.bytes();
+                let descriptor = Descriptor {
+                    address: GUEST + u64::from(program.word() % 0x2100),
+                    length: u32::from(program.word()),
+                    flags: u16::from(flags & 7),
+                    next: u16::from(next),
+                };
+                let at = usize::from(at) % usize::from(self.settings.size);
+                self.areas
+                    .descriptors
+                    .write(at * DESCRIPTOR, &descriptor.encode());
+            }
+            3 => {
+                let address = GUEST + u64::from(program.word());
+                // Beyond the end it changes nothing.
+                let _ = self.guest.write(address, &program.bytes::<16>());
+            }
+            4 => {
+                let at = usize::from(program.byte()) % self.areas.used.len();
+                self.areas.used.write(at, &program.bytes::<1>());
+            }
+            // One more head, as an honest driver gives it.
+            5 | 6 => {
+                let size = self.settings.size;
+                let at = 4 + 2 * usize::from(self.available % size);
+                let head = u16::from(program.byte());
+                self.areas.available.store16(at, head, Store::Relaxed);
+                self.available = self.available.wrapping_add(1);
+                self.areas
+                    .available
+                    .store16(2, self.available, Store::Release);
+            }
+            other => self.act(other, program),
+        }
+    }
+
+    /// What we do, by which nothing but the used ring may change.
+    fn act(&mut self, operation: u8, program: &mut Program<'_>) {
+        let before = [&self.areas.descriptors, &self.areas.available].map(contents);
+        match operation {
+            7 | 8 => self.take(),
+            9 => {
+                let newest = program.byte() & 1 == 0;
+                let head = if newest {
+                    self.in_flight.pop_back()
+                } else {
+                    self.in_flight.pop_front()
+                };
+                if let Some(head) = head {
+                    self.device.finish(head, u32::from(operation));
+                }
+                let _ = self.device.publish();
+                let published = self.areas.used.load16(2, Load::Acquire);
+                // The driver may have written the index; ours is not taken from there, and stands there once there is something new.
+                assert!(head.is_none() || published == self.device.used_index());
+            }
+            10 => {
+                let armed = self.device.arm();
+                self.note(armed.err());
+            }
+            _ => {
+                self.device.disarm();
+                let looked = self.device.look();
+                assert!(looked.unwrap_or(0) <= self.settings.size);
+                self.note(looked.err());
+            }
+        }
+        assert_eq!(self.device.in_flight() as usize, self.in_flight.len());
+        let after = [&self.areas.descriptors, &self.areas.available].map(contents);
+        assert_eq!(before, after, "the device writes what is the driver's");
+    }
+
+    /// A queue that is broken stays so, for the same reason.
+    fn note(&mut self, broken: Option<super::split::Broken>) {
+        assert!(self.broken.is_none() || broken == self.broken);
+        self.broken = broken;
+        assert_eq!(self.device.broken(), broken);
+    }
+
+    fn take(&mut self) {
+        self.guest.reads.set(0);
+        let taken = self.device.take(&self.guest, &mut self.chain);
+        let most = usize::from(self.settings.table);
+        assert!(
+            self.guest.reads.get() <= most,
+            "a table is read more than once"
+        );
+        match taken {
+            Ok(None) => self.note(None),
+            Ok(Some(head)) => {
+                self.note(None);
+                self.hold(head);
+                self.check_chain();
+                self.parse();
+            }
+            Err(TakeError::Chain { head, .. }) => {
+                self.note(None);
+                self.hold(head);
+            }
+            Err(TakeError::Broken(broken)) => self.note(Some(broken)),
+        }
+    }
+
+    fn hold(&mut self, head: u16) {
+        assert!(head < self.settings.size && !self.in_flight.contains(&head));
+        self.in_flight.push_back(head);
+    }
+
+    fn check_chain(&self) {
+        let Chain {
+            buffers,
+            readable,
+            writable,
+        } = &self.chain;
+        let most = usize::from(self.settings.size) + usize::from(self.settings.table);
+        assert!(!buffers.is_empty() && buffers.len() <= most);
+        let sum = |writable| -> u64 {
+            let those = buffers.iter().filter(|buffer| buffer.writable == writable);
+            those.map(|buffer| u64::from(buffer.length)).sum()
+        };
+        assert_eq!((*readable, *writable), (sum(false), sum(true)));
+        assert!(readable + writable <= 1 << 32);
+        assert!(buffers.is_sorted_by_key(|buffer| buffer.writable));
+        for buffer in buffers {
+            let last = u64::from(buffer.length.checked_sub(1).expect("it has a byte"));
+            assert!(buffer.address.checked_add(last).is_some());
+        }
+    }
+
+    fn parse(&mut self) {
+        self.guest.reads.set(0);
+        let parsed = self.request.parse(&self.chain, &self.guest, &self.rules);
+        let most = (HEADER_READS + 2 * virtio_blk::RANGE).min(3 * self.chain.buffers.len());
+        assert!(
+            self.guest.reads.get() <= most,
+            "more is read than there is to be read"
+        );
+        match parsed {
+            Ok(()) => self.check_request(),
+            Err(refused) => {
+                assert!(refused.code() != virtio_blk::Status::Ok);
+                assert!(
+                    refused
+                        .status
+                        .is_none_or(|at| self.guest.check(at, 1).is_ok())
+                );
+            }
+        }
+    }
+
+    /// What the rules say of a request, written down a second time.
+    fn check_request(&self) {
+        let (request, rules) = (&self.request, &self.rules);
+        assert_eq!(self.guest.check(request.status, 1), Ok(()));
+        assert!(u64::from(request.written()) <= self.chain.writable);
+        let writes = matches!(
+            request.command,
+            Command::Out | Command::Discard | Command::WriteZeroes
+        );
+        assert!(!(writes && rules.read_only));
+        let data: u64 = request
+            .data
+            .iter()
+            .map(|buffer| u64::from(buffer.length))
+            .sum();
+        assert_eq!(data, u64::from(request.length));
+        assert!(request.length <= rules.length && request.data.len() <= rules.segments as usize);
+        for Buffer {
+            address,
+            length,
+            writable,
+        } in &request.data
+        {
+            assert_eq!(self.guest.check(*address, u64::from(*length)), Ok(()));
+            assert_eq!(*writable, !writes);
+        }
+        let ranges = request
+            .ranges
+            .iter()
+            .map(|range| (range.offset, range.length));
+        let whole = matches!(request.command, Command::In | Command::Out)
+            .then_some((request.offset, u64::from(request.length)));
+        for (offset, length) in ranges.chain(whole) {
+            assert!(length > 0 && offset + length <= rules.capacity * SECTOR);
+            assert!((offset | length).is_multiple_of(u64::from(rules.block)));
+        }
+    }
+}
+
+/// A header is read in as many pieces as it has bytes, at most.
+const HEADER_READS: usize = virtio_blk::HEADER;
+
+/// The driver's half of virtio's queue, against a hostile device.
+///
+/// # Panics
+/// If something does not hold that must.
+pub fn driver(data: &[u8]) {
+    let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
+        return;
+    };
+    let settings = settings(control);
+    let areas = areas(settings.size);
+    let start = u16::from_le_bytes([control[2], control[3]]);
+    let mut driver = Driver::at(areas.clone(), settings, start).expect("it fits");
+    let mut in_flight = Vec::new();
+    let mut program = Program(program);
+    let mut free = driver.free();
+    while let Some(operation) = program.next() {
+        match operation % 8 {
+            0 | 1 => {
+                let at = usize::from(program.byte()) % areas.used.len();
+                areas.used.write(at, &program.bytes::<1>());
+            }
+            2 => {
+                let count = usize::from(program.byte() % 5);
+                let buffers = vec![
+                    Buffer {
+                        address: 0,
+                        length: 1,
+                        writable: true
+                    };
+                    count
+                ];
+                match driver.add(&buffers) {
+                    Ok(head) => in_flight.push((head, count)),
+                    Err(_) => assert!(count == 0 || count > free),
+                }
+            }
+            3 => {
+                let _ = driver.publish();
+            }
+            4 | 5 => {
+                if let Ok(Some(used)) = driver.take() {
+                    let place = in_flight.iter().position(|(head, _)| *head == used.head);
+                    in_flight.swap_remove(place.expect("it was in flight"));
+                }
+            }
+            6 => {
+                let _ = driver.arm_after(program.word());
+            }
+            _ => driver.disarm(),
+        }
+        free = driver.free();
+        let held: usize = in_flight.iter().map(|(_, count)| count).sum();
+        assert_eq!(
+            free + held,
+            usize::from(settings.size),
+            "descriptors are lost"
+        );
+    }
+}
+
+/// Both halves of Xen's ring, each against what is written into the page.
+///
+/// # Panics
+/// If something does not hold that must.
+pub fn xen(data: &[u8]) {
+    let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
+        return;
+    };
+    let start = u32::from_le_bytes([control[0], control[1], control[2], control[3]]);
+    let rearm = if control[4] & 1 == 0 {
+        Rearm::Drained
+    } else {
+        Rearm::Answered
+    };
+    let page = Memory::new(PAGE);
+    xen::init_at(&page, start);
+    let mut ring = Ring {
+        back: Back::at(page.clone(), rearm, start).expect("it fits"),
+        front: Front::at(page.clone(), start).expect("it fits"),
+        page,
+        in_drive: VecDeque::new(),
+        broken: [None; 2],
+    };
+    let mut program = Program(program);
+    while let Some(operation) = program.next() {
+        match operation % 12 {
+            0..=2 => ring.attack(operation % 12, &mut program),
+            3..=6 => ring.step_back(operation % 12),
+            _ => ring.step_front(operation % 12, &mut program),
+        }
+        assert_eq!(ring.back.in_flight() as usize, ring.in_drive.len());
+        assert!(ring.in_drive.len() <= 4 && ring.front.free() <= 4);
+    }
+}
+
+/// Xen's ring with both halves, each of which takes what is written into the page for the other.
+struct Ring {
+    page: Memory,
+    back: Back<Memory>,
+    front: Front<Memory>,
+    in_drive: VecDeque<Response>,
+    /// Why the back end cannot go on, and the front end.
+    broken: [Option<xen::Broken>; 2],
+}
+
+impl Ring {
+    fn attack(&mut self, operation: u8, program: &mut Program<'_>) {
+        match operation {
+            0 => {
+                let at = usize::from(program.byte() % 16);
+                self.page.write(at, &program.bytes::<1>());
+            }
+            1 => {
+                let at = usize::from(program.word()) % PAGE;
+                self.page.write(at, &program.bytes::<1>());
+            }
+            // An index one further, as an honest side writes it.
+            _ => {
+                let at = if program.byte() & 1 == 0 { 0 } else { 8 };
+                let index = self.page.load32(at, Load::Relaxed).wrapping_add(1);
+                self.page.store32(at, index, Store::Release);
+            }
+        }
+    }
+
+    fn step_back(&mut self, operation: u8) {
+        let back = &mut self.back;
+        let told = match operation {
+            3 => {
+                let looked = back.look();
+                assert!(looked.unwrap_or(0) <= 4);
+                looked.err()
+            }
+            4 => {
+                match back.take() {
+                    Some(Ok(request)) => {
+                        check_xen(&request);
+                        self.in_drive
+                            .push_back(Response::to(&request, Status::Okay));
+                    }
+                    Some(Err(refused)) => self.in_drive.push_back(refused.response()),
+                    None => {}
+                }
+                None
+            }
+            5 => self.in_drive.pop_front().and_then(|response| {
+                back.answer(&response);
+                let _ = back.publish();
+                back.answered().err()
+            }),
+            _ => back.drained().err(),
+        };
+        keep(&mut self.broken[0], told);
+    }
+
+    fn step_front(&mut self, operation: u8, program: &mut Program<'_>) {
+        let front = &mut self.front;
+        let told = match operation {
+            7 => {
+                assert!(front.push(&Request::flush(7)).is_ok() || front.free() == 0);
+                None
+            }
+            8 => {
+                let _ = front.publish();
+                None
+            }
+            9 => {
+                let looked = front.look();
+                assert!(looked.unwrap_or(0) <= 4);
+                looked.err()
+            }
+            10 => {
+                let _ = front.take();
+                None
+            }
+            _ => front.arm_after(u32::from(program.byte())).err(),
+        };
+        keep(&mut self.broken[1], told);
+    }
+}
+
+/// A ring that is broken stays so, for the same reason, as far as it is asked.
+fn keep(known: &mut Option<xen::Broken>, broken: Option<xen::Broken>) {
+    if let (Some(known), Some(broken)) = (&known, &broken) {
+        assert_eq!(known, broken);
+    }
+    *known = known.or(broken);
+}
+
+/// What a request of Xen's keeps, whatever the bytes.
+fn check_xen(request: &Request) {
+    assert_eq!(Request::decode(&request.encode()), Ok(*request));
+    assert!(request.segments().len() <= xen::MAX_SEGMENTS);
+    assert!(request.sectors() <= 88);
+    for segment in request.segments() {
+        assert!(segment.first <= segment.last && segment.last < xen::SECTORS_IN_PAGE);
+    }
+}
