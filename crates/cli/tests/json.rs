@@ -23,6 +23,7 @@ const RUNS: &[&[&str]] = &[
         "--repetitions",
         "1",
     ],
+    &["compare", "ring", "--drive", "demo", "--case", "2-new"],
     &[
         "compare",
         "contract",

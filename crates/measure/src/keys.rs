@@ -46,6 +46,7 @@ const PROMISED: When = Where("the client has a promise of its own");
 const IN_REQUESTS: When = Where("the client has a promise of requests of its own");
 const FAILED: When = Where("there were any");
 const ANSWERED: When = Where("at least one of its requests was answered");
+const GUESTS: When = Where("the scenario has virtual machines");
 const SIM: When = Where("`place` is `sim`");
 
 /// Every key, in the order in which they are written.
@@ -246,6 +247,36 @@ pub const KEYS: &[Key] = &[
         clients: Never,
         total: Always,
     },
+    of_rings(
+        "rings.kicks",
+        "number per second",
+        "Notifications from virtual machines to their back end.",
+    ),
+    of_rings(
+        "rings.calls",
+        "number per second",
+        "Notifications from the back end to virtual machines.",
+    ),
+    of_rings(
+        "rings.calls_per_request",
+        "number",
+        "The same for each request that was answered.",
+    ),
+    of_rings(
+        "rings.wakeups",
+        "number per second",
+        "How often a thread of the back end was woken.",
+    ),
+    of_rings(
+        "rings.guest_percent",
+        "number, per cent",
+        "Time of all virtual machines' processors for requests, responses and notifications, of one processor's time.",
+    ),
+    of_rings(
+        "rings.backend_percent",
+        "number, per cent",
+        "Time of the back end's threads, of one processor's time.",
+    ),
 ];
 
 const fn always(path: &'static str, value: &'static str, about: &'static str) -> Key {
@@ -270,6 +301,16 @@ const fn of_clients(
         about,
         clients,
         total: Never,
+    }
+}
+
+const fn of_rings(path: &'static str, value: &'static str, about: &'static str) -> Key {
+    Key {
+        path,
+        value,
+        about,
+        clients: Never,
+        total: GUESTS,
     }
 }
 

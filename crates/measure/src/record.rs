@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::promise::{Excuse, Judged, Rate, Short, Terms, Units};
-use crate::{Histogram, Meter, SECOND_NS, Series, mbps};
+use crate::{Histogram, Meter, RingsPerSecond, SECOND_NS, Series, mbps};
 
 /// The client name of the record of all clients together.
 pub const TOTAL: &str = "total";
@@ -176,6 +176,7 @@ impl Run {
             series_step_s: None,
             series_mbps: None,
             drive_busy_percent: None,
+            rings: None,
         }
     }
 }
@@ -310,6 +311,9 @@ pub struct Record {
     /// Fraction of the time in which the drive had at least one command in flight, in whole per cent; in records of the total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_busy_percent: Option<u64>,
+    /// Notifications between virtual machines and their back end; in records of the total of runs with virtual machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rings: Option<RingsPerSecond>,
 }
 
 impl Record {

@@ -33,6 +33,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
         busy: Some(0.97),
         parts_us: vec![0.0, mean * 0.1, 0.0, mean * 0.7, mean * 0.2],
         why: format!("It is so under {policy} <beside {case}>."),
+        rings: None,
         over_time: Some(ComparedOverTime {
             latency_us: points(mean),
             depth: points(31.0),

@@ -309,6 +309,8 @@ impl Client {
                 .buffered
                 .then(|| Buffered::advised(self.program.pattern)),
             flags: Flags::NONE,
+            guest: space.0,
+            empty_kicks: 0,
             arrives: self.arrives,
             leaves: self.leaves,
         }

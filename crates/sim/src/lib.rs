@@ -33,6 +33,7 @@ mod observer;
 mod parts;
 mod path;
 mod results;
+mod ring;
 mod run;
 pub mod scenario;
 mod states;
@@ -45,7 +46,7 @@ pub use results::{ClientResult, Results};
 pub use run::{Progress, Run};
 pub use weir_config::Policy;
 pub use weir_config::scenario::{
-    Action, Adapter, Advice, Buffered, ClientSpec, GroupSpec, Machine, Merging, NrRequests, Path,
-    Plug, Scenario, Scheduled, Stall,
+    Action, Adapter, Advice, Buffered, Calls, ClientSpec, Cost, GroupSpec, Guest, Kicks, Machine,
+    Merging, NrRequests, Path, Plug, Ring, Scenario, Scheduled, Stall, Threads,
 };
 pub use weir_core::record::Observer;

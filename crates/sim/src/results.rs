@@ -28,6 +28,8 @@ pub struct Results {
     pub states: Vec<State>,
     /// Nanoseconds of the measurement in which at least one command was in the drive.
     pub busy_ns: u64,
+    /// Notifications between virtual machines and their back end, and their processors' time, if there are any.
+    pub rings: Option<weir_measure::Rings>,
     /// Turns of the loop: instants, counted as often as something followed at the same instant from what was done there.
     pub turns: u64,
 }
@@ -72,6 +74,7 @@ impl Results {
         let length = meter.length_ns();
         let busy = (length > 0).then(|| self.busy_ns as f64 / length as f64);
         total.drive_busy_percent = busy.map(|busy| (busy.min(1.0) * 100.0).round() as u64);
+        total.rings = self.rings.map(|rings| rings.per_second(meter.requests()));
         clients.chain([total]).collect()
     }
 }

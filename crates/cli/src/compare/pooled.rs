@@ -2,7 +2,8 @@
 
 use super::work::Outcome;
 use crate::judge;
-use weir_measure::{Histogram, Record, SplitUs, TOTAL};
+use weir_measure::{Histogram, Record, RingsPerSecond, SplitUs, TOTAL};
+use weir_report::ComparedRings;
 
 /// The repetitions of a cell taken together.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Pooled {
     pub(super) busy: Option<f64>,
     /// Mean number of commands in the drive; of the first repetition.
     pub(super) depth: Option<f64>,
+    /// Notifications between virtual machines and their back end, if there are any: means of the runs.
+    pub(super) rings: Option<ComparedRings>,
     /// What the target was promised, in MB/s, and how that fared.
     pub(super) promise: Option<Promise>,
 }
@@ -145,6 +148,7 @@ impl Pooled {
             target_mbps: mean(&mut of_target()),
             busy: busy(outcomes),
             depth: depth.map(|d| d.depth.iter().sum::<f64>() / d.depth.len() as f64),
+            rings: rings(outcomes, Split::of(of_target())),
             promise: Promise::of(&of_target().collect::<Vec<_>>()),
         }
     }
@@ -153,6 +157,22 @@ impl Pooled {
     pub(super) fn mean_us(&self) -> Option<f64> {
         (!self.latency.is_empty()).then(|| self.latency.mean() / 1e3)
     }
+}
+
+/// Means over all repetitions; `target`: where the time of its mean request went.
+fn rings(outcomes: &[Outcome], target: Split) -> Option<ComparedRings> {
+    let totals = outcomes.iter().flat_map(|o| &o.records);
+    let all: Vec<_> = totals.filter_map(|r| r.rings).collect();
+    let mean = |of: fn(&RingsPerSecond) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+    let backend = target.total() - target.host;
+    (!all.is_empty()).then(|| ComparedRings {
+        backend_us: (backend > 0.0).then_some(backend),
+        kicks: mean(|r| r.kicks),
+        calls: mean(|r| r.calls),
+        wakeups: mean(|r| r.wakeups),
+        guest: mean(|r| r.guest_percent) / 100.0,
+        backend: mean(|r| r.backend_percent) / 100.0,
+    })
 }
 
 /// The mean over all repetitions.

@@ -72,6 +72,7 @@ fn one(
                 parts_us: pooled.split.parts().to_vec(),
                 why: why::sentence(&plan.script, plan.policy(*cell), pooled, &beside),
                 asked: Vec::new(),
+                rings: pooled.rings,
                 over_time,
             }
         });

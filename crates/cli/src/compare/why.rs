@@ -174,6 +174,7 @@ mod tests {
             target_mbps,
             depth: Some(31.0),
             busy: Some(0.97),
+            rings: None,
             promise: None,
         }
     }

@@ -9,12 +9,30 @@ use weir_report::number::{deviation, duration, figure, percent, short};
 pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record]) -> Option<f64> {
     let named = |name: &str| records.iter().find(|r| r.client == name);
     let of = |record: &Record| one(what, record);
+    if let Some(value) = of_rings(what, records) {
+        return Some(value);
+    }
     match whose {
         _ if what == Figure::Busy => busy(records),
         Whose::Target => of(named(target)?),
         Whose::Client(name) => of(named(name)?),
         Whose::Total => of(named(TOTAL)?),
         Whose::Others => others(what, target, records),
+    }
+}
+
+/// Of all virtual machines together, if that is what is asked for.
+fn of_rings(what: Figure, records: &[Record]) -> Option<f64> {
+    let total = records.iter().find(|r| r.client == TOTAL)?;
+    let rings = total.rings?;
+    match what {
+        Figure::Kicks => Some(rings.kicks),
+        Figure::Calls => Some(rings.calls),
+        Figure::CallsPerRequest => Some(rings.calls_per_request),
+        Figure::Wakeups => Some(rings.wakeups),
+        Figure::GuestBusy => Some(rings.guest_percent / 100.0),
+        Figure::BackendBusy => Some(rings.backend_percent / 100.0),
+        _ => None,
     }
 }
 
@@ -35,7 +53,14 @@ fn one(what: Figure, record: &Record) -> Option<f64> {
         Figure::Percentile(990) => latency.map(|l| ns(l.p99)),
         Figure::Percentile(_) => latency.map(|l| ns(l.p999)),
         Figure::Longest => latency.map(|l| ns(l.max)),
-        Figure::Busy => None,
+        Figure::Backend => record.split_us.map(|split| ns(split.total())),
+        Figure::Busy
+        | Figure::Kicks
+        | Figure::Calls
+        | Figure::CallsPerRequest
+        | Figure::Wakeups
+        | Figure::GuestBusy
+        | Figure::BackendBusy => None,
     }
 }
 
@@ -49,7 +74,7 @@ fn others(what: Figure, target: &str, records: &[Record]) -> Option<f64> {
         .filter_map(|r| Some((r.requests as f64, one(what, r)?)));
     match what {
         Figure::Bandwidth | Figure::Iops => Some(each.map(|e| e.1).sum()),
-        Figure::Mean => {
+        Figure::Mean | Figure::Backend => {
             let (n, sum) = each.fold((0.0, 0.0), |(n, sum), e| (n + e.0, sum + e.0 * e.1));
             (n > 0.0).then(|| sum / n)
         }
@@ -63,8 +88,12 @@ pub(crate) fn said(what: Figure, value: f64) -> String {
     match what {
         Figure::Bandwidth | Figure::WorstSecond => format!("{} MB/s", figure(value / 1e6)),
         Figure::Iops => format!("{} requests/s", short(value)),
-        Figure::Busy => percent(value),
-        Figure::Mean | Figure::Percentile(_) | Figure::Longest => duration(value / 1e3),
+        Figure::Kicks | Figure::Calls | Figure::Wakeups => format!("{}/s", short(value)),
+        Figure::Busy | Figure::GuestBusy | Figure::BackendBusy => percent(value),
+        Figure::CallsPerRequest => figure(value),
+        Figure::Mean | Figure::Percentile(_) | Figure::Longest | Figure::Backend => {
+            duration(value / 1e3)
+        }
     }
 }
 

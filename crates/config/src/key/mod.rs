@@ -6,6 +6,7 @@
 
 mod contract;
 mod drive;
+mod guest;
 mod listen;
 mod policy;
 mod root;
@@ -15,6 +16,7 @@ mod volume;
 
 pub(crate) use contract::{KEYS as CONTRACTS, MAX};
 pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
+pub(crate) use guest::{COSTS, GUEST};
 pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use policy::{BUDGET, COST, DERIVED, KNOBS, POLICY};
 pub(crate) use root::{ROOT, SERVER, TEST};

@@ -1,6 +1,6 @@
 //! Scenarios: who does what.
 
-use super::{Absent, CONTRACTS, Key, Kind, Shape};
+use super::{Absent, CONTRACTS, COSTS, GUEST, Key, Kind, Shape};
 use weir_core::Span;
 
 const HOUR: Span = Span::from_secs(3600);
@@ -9,7 +9,7 @@ const MOST: u64 = 1 << 50;
 
 /// Every shape of a scenario's file.
 pub(crate) const SCENARIOS: &[&Shape] = &[
-    &SCENARIO, &HOST, &PATH, &CLIENT, &GROUP, &EXPECT, &PUBLISHED,
+    &SCENARIO, &HOST, &PATH, &GUEST, &COSTS, &CLIENT, &GROUP, &EXPECT, &PUBLISHED,
 ];
 
 pub(crate) const SCENARIO: Shape = Shape {
@@ -169,6 +169,13 @@ pub(crate) const VARIED: &[Key] = &[
         default: Absent::Words("clients call the block layer directly"),
         about: "The way to a server and back.",
         example: "{ latency = \"50us\" }",
+    },
+    Key {
+        name: "guest",
+        kind: Kind::Table("`[guest]`"),
+        default: Absent::Words("there are no virtual machines"),
+        about: "Virtual machines that clients are in, and the rings to their back end. It excludes `path`.",
+        example: "{ ring = \"virtio\" }",
     },
     Key {
         name: "group",
@@ -551,6 +558,21 @@ const PLACE: &[Key] = &[
         about: "The group that it is in. Then it has no contract of its own.",
         example: "\"acme\"",
     },
+    Key {
+        name: "guest",
+        kind: Kind::Text("a name"),
+        default: Absent::Words("a virtual machine of its own"),
+        about: "The virtual machine that it is in: clients with one name share a ring and a processor. It needs `[guest]`.",
+        example: "\"database\"",
+    },
+    Key {
+        name: "empty_kicks",
+        kind: Kind::Count(0, 10_000_000),
+        default: Absent::Value("0"),
+        about: "Notifications a second that its virtual machine sends without a request, as a broken or hostile one does. They cost it nothing. It \
+                needs `[guest]`.",
+        example: "100000",
+    },
 ];
 
 pub(crate) const EXPECT: Shape = Shape {
@@ -592,6 +614,13 @@ pub(crate) const EXPECT: Shape = Shape {
                 "p999",
                 "longest",
                 "busy",
+                "backend",
+                "kicks",
+                "calls",
+                "calls_per_request",
+                "wakeups",
+                "guest_busy",
+                "backend_busy",
             ]),
             default: Absent::Words("not asked"),
             about: "A figure of `client` that is to lie where `at_least` and `at_most` say.",
@@ -673,6 +702,13 @@ pub(crate) const PUBLISHED: Shape = Shape {
                 "p999",
                 "longest",
                 "busy",
+                "backend",
+                "kicks",
+                "calls",
+                "calls_per_request",
+                "wakeups",
+                "guest_busy",
+                "backend_busy",
             ]),
             default: Absent::Needed,
             about: "What was published.",

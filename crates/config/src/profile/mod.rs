@@ -58,6 +58,10 @@ built_in! { "profile" in "profiles":
     "wd-wd10jpvx"
     "toshiba-mq04abf1"
     "seagate-st3808110as"
+    "seagate-no-ncq"
+    "stripe-2"
+    "stripe-4"
+    "stripe-8"
     "scsi-debug"
     "iscsi-1ms"
 }

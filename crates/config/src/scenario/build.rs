@@ -43,6 +43,7 @@ impl Draft {
         };
         scenario.merging = self.host.merging;
         scenario.path = self.path;
+        scenario.guest.clone_from(&self.guest);
         scenario.warm_up = self.warm_up;
         for group in &self.groups {
             let parent = group.parent.map_or(ROOT, |at| GroupId(at as u32 + 1));
@@ -78,6 +79,7 @@ impl Draft {
         places: &mut Places,
     ) {
         for (number, name) in (0..).zip(&client.names) {
+            let guest = places.guest(client);
             let start = client.offset + client.increment * number;
             let region = Region {
                 start,
@@ -113,6 +115,8 @@ impl Draft {
                 region,
                 buffered,
                 flags: client.flags,
+                guest,
+                empty_kicks: client.empty_kicks,
                 arrives: client.arrives,
                 leaves: client.leaves,
             });
@@ -134,13 +138,29 @@ impl Draft {
     }
 }
 
-/// Which file is which space.
+/// Which file is which space, and which virtual machine has which number.
 #[derive(Default)]
 struct Places {
     shared: BTreeMap<String, SpaceId>,
+    guests: BTreeMap<String, u32>,
+    machines: u32,
 }
 
 impl Places {
+    /// The number of the virtual machine that the next of these clients is in.
+    fn guest(&mut self, client: &Client) -> u32 {
+        let known = client.guest.as_ref().and_then(|g| self.guests.get(g));
+        if let Some(known) = known {
+            return *known;
+        }
+        let number = self.machines;
+        self.machines += 1;
+        if let Some(guest) = &client.guest {
+            self.guests.insert(guest.clone(), number);
+        }
+        number
+    }
+
     /// The space of a client's file, which is `length` bytes long at least.
     fn space(&mut self, client: &Client, scenario: &mut Scenario, length: u64) -> SpaceId {
         let known = client.file.as_ref().and_then(|f| self.shared.get(f));

@@ -1,7 +1,7 @@
 //! What a scenario's file says, whoever wrote it, before drive, policy and time are chosen.
 
 use super::expect::{Expect, Published};
-use super::{Merging, NrRequests, Path};
+use super::{Guest, Merging, NrRequests, Path};
 use weir_core::{Contract, Flags, Knobs, Priority, Span};
 use weir_load::Program;
 
@@ -20,6 +20,7 @@ pub(super) struct Draft {
     pub(super) files: bool,
     pub(super) host: Host,
     pub(super) path: Path,
+    pub(super) guest: Option<Guest>,
     pub(super) groups: Vec<Group>,
     pub(super) clients: Vec<Client>,
 }
@@ -67,6 +68,9 @@ pub(super) struct Client {
     pub(super) priority: Priority,
     /// Through the page cache.
     pub(super) buffered: bool,
+    /// The virtual machine they are in; `None`: each is in one of its own.
+    pub(super) guest: Option<String>,
+    pub(super) empty_kicks: u32,
     pub(super) arrives: Span,
     pub(super) leaves: Option<Span>,
     /// The file that they share; `None`: each has its own.

@@ -71,6 +71,20 @@ pub enum Figure {
     Longest,
     /// For how much of the time the drive was busy.
     Busy,
+    /// Mean latency as the back end of a virtual machine sees it: from when it has a request to when that is done.
+    Backend,
+    /// Notifications a second from virtual machines.
+    Kicks,
+    /// Notifications a second to virtual machines.
+    Calls,
+    /// Notifications to virtual machines for each request.
+    CallsPerRequest,
+    /// How often a second a thread of the back end woke up.
+    Wakeups,
+    /// For how much of the time the virtual machines' processors were busy, all together.
+    GuestBusy,
+    /// For how much of the time the back end's threads were, all together.
+    BackendBusy,
 }
 
 /// A part of something, in millionths.
@@ -118,7 +132,7 @@ impl Expect {
 
 impl Figure {
     /// All there are, by the words of a file.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 17] = [
         ("bandwidth", Self::Bandwidth),
         ("iops", Self::Iops),
         ("worst_second", Self::WorstSecond),
@@ -129,6 +143,13 @@ impl Figure {
         ("p999", Self::Percentile(999)),
         ("longest", Self::Longest),
         ("busy", Self::Busy),
+        ("backend", Self::Backend),
+        ("kicks", Self::Kicks),
+        ("calls", Self::Calls),
+        ("calls_per_request", Self::CallsPerRequest),
+        ("wakeups", Self::Wakeups),
+        ("guest_busy", Self::GuestBusy),
+        ("backend_busy", Self::BackendBusy),
     ];
 
     /// Its word in a file.

@@ -4,6 +4,7 @@ mod build;
 mod draft;
 mod expect;
 pub(crate) mod fio;
+mod guest;
 mod host;
 mod open;
 mod overlay;
@@ -16,6 +17,7 @@ pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
 pub use open::{Unknown, find, load, names, parse, source};
 pub use script::{Script, read};
 
+pub use guest::{Calls, Cost, Guest, Kicks, Ring, Threads};
 pub use host::{Adapter, Advice, Buffered, Merging, NrRequests, PAGE, Plug};
 
 /// Longest request, and longest file.
@@ -58,6 +60,9 @@ pub struct Scenario {
     pub merging: Merging,
     /// What lies between the clients and the layer.
     pub path: Path,
+    /// The virtual machines that clients are in, which each [client](ClientSpec::guest) has its number of. `None`: there are none, and
+    /// clients reach the layer over the path.
+    pub guest: Option<Guest>,
     /// What the machine does to the server on that path. Without a path it means nothing.
     pub machine: Machine,
     /// What happens in between, in any order; of two things at the same time the first in the list happens first.
@@ -106,6 +111,10 @@ pub struct ClientSpec {
     pub buffered: Option<Buffered>,
     /// Flags that each of its requests carries beside those of the program.
     pub flags: Flags,
+    /// The virtual machine it is in, where there are any: those with one number share a ring.
+    pub guest: u32,
+    /// Notifications a second that its machine sends without a request, as one that is broken or means harm; 0 to 10^7.
+    pub empty_kicks: u32,
     /// When it connects.
     pub arrives: Span,
     /// When it disconnects; what it still waits for then counts as failed. `None`: it stays.
@@ -167,6 +176,7 @@ impl Scenario {
             adapter: Adapter::default(),
             merging: Merging::default(),
             path: Path::DIRECT,
+            guest: None,
             machine: Machine::default(),
             actions: Vec::new(),
             warm_up: Span::ZERO,
@@ -208,10 +218,24 @@ impl Scenario {
             },
             buffered: None,
             flags: Flags::NONE,
+            guest: self.clients.len() as u32,
+            empty_kicks: 0,
             arrives: Span::ZERO,
             leaves: None,
         });
         self.clients.last_mut().expect("one was added")
+    }
+
+    /// Requests that a client has in the layer at most: a guest cuts those that are too long for its ring.
+    pub fn outstanding(&self, client: &ClientSpec) -> u32 {
+        let transfer = self.drive.shape().max_transfer;
+        let requests = client.outstanding(transfer);
+        let longest = match client.buffered {
+            Some(_) => transfer.max(client.program.size.most()),
+            None => client.program.size.most(),
+        };
+        let parts = self.guest.as_ref().map_or(1, |g| g.parts(longest));
+        requests.saturating_mul(parts)
     }
 
     /// Where on the drive each space begins: see [`Self::places`].
@@ -252,8 +276,7 @@ impl Scenario {
         if let Some(limits) = self.limits {
             return limits;
         }
-        let transfer = self.drive.shape().max_transfer;
-        let depths = self.clients.iter().map(|c| c.outstanding(transfer));
+        let depths = self.clients.iter().map(|c| self.outstanding(c));
         let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
         Limits {

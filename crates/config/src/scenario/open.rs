@@ -36,6 +36,9 @@ built_in! { "scenario" in "scenarios":
     "iocost-vrate"
     "interleaved"
     "services"
+    "ring"
+    "coalescing"
+    "storm"
 }
 
 /// A scenario that comes with Weir.

@@ -82,8 +82,27 @@ pub struct ComparedCell {
     pub why: String,
     /// What was asked of it: titles of columns, and what stands there.
     pub asked: Vec<(String, String)>,
+    /// Notifications between virtual machines and their back end, if there are any.
+    pub rings: Option<ComparedRings>,
     /// How one of the repetitions went over time.
     pub over_time: Option<ComparedOverTime>,
+}
+
+/// What passed between virtual machines and their back end: means of the repetitions, of all virtual machines together.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ComparedRings {
+    /// Mean latency of the target's requests as the back end sees it, in microseconds, if there were any.
+    pub backend_us: Option<f64>,
+    /// Notifications a second from virtual machines.
+    pub kicks: f64,
+    /// Notifications a second to virtual machines.
+    pub calls: f64,
+    /// How often a second a thread of the back end was woken.
+    pub wakeups: f64,
+    /// Processor time of the virtual machines for it, and of the back end: fractions of one processor.
+    pub guest: f64,
+    /// See there.
+    pub backend: f64,
 }
 
 /// A run over time: points (seconds, value).

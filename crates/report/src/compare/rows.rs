@@ -21,19 +21,29 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     ];
     let times = times.into_iter().filter(|_| latency);
     let all = [Column::number("MB/s"), Column::number("busy").dropped(2)];
+    let has_rings = drive.cells.iter().any(|c| c.rings.is_some());
+    let rings = [
+        Column::number("back end"),
+        Column::number("kicks/s"),
+        Column::number("calls/s"),
+        Column::number("wakes/s").dropped(6),
+        Column::number("guest cpu").dropped(7),
+        Column::number("back cpu"),
+    ];
+    let rings = rings.into_iter().filter(|_| has_rings);
     let head = case.into_iter().chain([policy]);
-    let mut table = Table::new(head.chain(asked).chain(times).chain(all));
+    let mut table = Table::new(head.chain(asked).chain(times).chain(rings).chain(all));
     let mut last = "";
     for cell in &drive.cells {
         let name = (cell.case != last).then_some(cell.case.as_str());
         last = &cell.case;
         let name = cases.then(|| name.unwrap_or_default().to_owned());
-        table.row(name.into_iter().chain(row(cell, latency)));
+        table.row(name.into_iter().chain(row(cell, latency, has_rings)));
     }
     table
 }
 
-fn row(cell: &ComparedCell, latency: bool) -> Vec<String> {
+fn row(cell: &ComparedCell, latency: bool, has_rings: bool) -> Vec<String> {
     let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), duration);
     let mut row = vec![cell.policy.clone()];
     row.extend(cell.asked.iter().map(|(_, value)| value.clone()));
@@ -45,6 +55,17 @@ fn row(cell: &ComparedCell, latency: bool) -> Vec<String> {
             cell.requests.to_string(),
             cell.of_none.map_or_else(|| "-".into(), factor),
             time(of.map(|l| l.p99)),
+        ]);
+    }
+    if has_rings {
+        let rings = cell.rings.unwrap_or_default();
+        row.extend([
+            time(rings.backend_us),
+            short(rings.kicks),
+            short(rings.calls),
+            short(rings.wakeups),
+            percent(rings.guest),
+            percent(rings.backend),
         ]);
     }
     row.extend([

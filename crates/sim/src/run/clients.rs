@@ -11,6 +11,9 @@ use weir_load::Step;
 /// The error for an invalid request.
 const EINVAL: u16 = 22;
 
+/// The error for a request that was given up.
+const ECANCELED: u16 = 125;
+
 impl Run<'_> {
     pub(super) fn connect(&mut self, client: u32) -> Result<(), Error> {
         let spec = &self.scenario.clients[client as usize];
@@ -31,14 +34,15 @@ impl Run<'_> {
     pub(super) fn disconnect(&mut self, client: u32) {
         let guest = &mut self.guests[client as usize];
         if let Some(stream) = guest.stream.take() {
-            for request in guest.unread.drain(..) {
-                self.flights.remove(request.cookie);
-            }
+            let unread = std::mem::take(&mut guest.unread);
             for _ in 0..guest.program.outstanding() {
                 guest.meter.failed(self.now.as_nanos(), 0);
             }
             self.timers.clear(client);
             self.layer.close(self.now, stream);
+            for request in unread {
+                self.given_up(&request);
+            }
         }
     }
 
@@ -74,7 +78,9 @@ impl Run<'_> {
                         guest.meter.sent(io.due.as_nanos());
                     }
                     let request = guest.request(stream, &io, cookie);
-                    if !self.transit.is_direct() {
+                    if let Some(rings) = &mut self.rings {
+                        rings.asked(request);
+                    } else if !self.transit.is_direct() {
                         self.transit.send(self.now, request);
                     } else if guest.paused {
                         guest.unread.push_back(request);
@@ -82,10 +88,11 @@ impl Run<'_> {
                         self.requests.push(request);
                     }
                 }
-                Step::WaitUntil(at) => return self.timers.set(client, at),
-                Step::WaitForCompletion | Step::Finished => return self.timers.clear(client),
+                Step::WaitUntil(at) => break self.timers.set(client, at),
+                Step::WaitForCompletion | Step::Finished => break self.timers.clear(client),
             }
         }
+        self.push(client);
     }
 
     /// Runs a process's system calls.
@@ -110,7 +117,9 @@ impl Run<'_> {
                 service: None,
             });
             let request = guest.command(stream, &command, cookie);
-            if !self.transit.is_direct() {
+            if let Some(rings) = &mut self.rings {
+                rings.asked(request);
+            } else if !self.transit.is_direct() {
                 self.transit.send(self.now, request);
             } else if guest.paused {
                 guest.unread.push_back(request);
@@ -122,13 +131,14 @@ impl Run<'_> {
             Then::At(at) => self.timers.set(client, at),
             Then::Answer => self.timers.clear(client),
         }
+        self.push(client);
     }
 
     /// A request reaches the server: it is submitted, unless the layer has paused its stream.
     pub(super) fn receive(&mut self, client: u32, request: Request) {
         let guest = &mut self.guests[client as usize];
         if guest.stream != Some(request.stream) {
-            self.flights.remove(request.cookie);
+            self.given_up(&request);
         } else if guest.paused {
             guest.unread.push_back(request);
         } else {
@@ -145,25 +155,38 @@ impl Run<'_> {
                 guest.paused = true;
                 guest.unread.push_back(request);
             }
-            Reject::UnknownStream => {
-                self.flights.remove(request.cookie);
-            }
-            _ => self.answered(&Done {
-                stream: request.stream,
-                cookie: request.cookie,
-                op: request.op,
-                length: request.length,
-                outcome: Outcome::Error(EINVAL),
-                submitted: self.now,
-                waits: Waits::default(),
-            }),
+            Reject::UnknownStream => self.given_up(&request),
+            _ => self.failed(&request, EINVAL),
         }
+    }
+
+    /// A request does not reach the layer, whose client has left: nobody hears of it, but in a ring it has a slot.
+    fn given_up(&mut self, request: &Request) {
+        if self.rings.is_some() {
+            self.failed(request, ECANCELED);
+        } else {
+            self.flights.remove(request.cookie);
+        }
+    }
+
+    fn failed(&mut self, request: &Request, error: u16) {
+        self.answered(&Done {
+            stream: request.stream,
+            cookie: request.cookie,
+            op: request.op,
+            length: request.length,
+            outcome: Outcome::Error(error),
+            submitted: self.now,
+            waits: Waits::default(),
+        });
     }
 
     /// The layer, or the server in front of it, replies.
     #[inline]
     pub(super) fn answered(&mut self, done: &Done) {
-        if self.transit.is_direct() {
+        if let Some(rings) = &mut self.rings {
+            rings.answer(*done);
+        } else if self.transit.is_direct() {
             self.deliver(done);
         } else {
             self.transit.answer(*done);

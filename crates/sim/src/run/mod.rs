@@ -1,6 +1,7 @@
 //! A scenario run under a policy.
 
 mod clients;
+mod rings;
 mod turn;
 
 use crate::agenda::Agenda;
@@ -10,6 +11,7 @@ use crate::host::{Ata, Command};
 use crate::parts::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
+use crate::ring::{Out, Rings};
 use crate::states::States;
 use crate::timers::Timers;
 use crate::{Error, Policy, Scenario};
@@ -47,6 +49,10 @@ pub struct Run<'a> {
     is_busy: bool,
     flights: Flights,
     transit: Transit,
+    /// If clients are in virtual machines.
+    rings: Option<Rings>,
+    /// What comes out of the rings.
+    out: Vec<Out>,
     timers: Timers,
     agenda: Agenda,
     /// When the layer must be polled again.
@@ -134,9 +140,15 @@ impl<'a> Run<'a> {
                 Guest::new(scenario, spec, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let transfer = scenario.drive.shape().max_transfer;
-        let outstanding = scenario.clients.iter().map(|c| c.outstanding(transfer));
+        let outstanding = scenario.clients.iter().map(|c| scenario.outstanding(c));
         let outstanding = outstanding.fold(0, u32::saturating_add);
+        // A request that a guest cuts is followed as a whole and in its pieces.
+        let followed = match scenario.guest {
+            Some(_) => 2 * outstanding,
+            None => outstanding,
+        };
+        let rings = scenario.guest.as_ref();
+        let rings = rings.map(|guest| Rings::new(scenario, guest, followed));
         Ok(Self {
             scenario,
             name: name(scenario, policy, repetition),
@@ -150,8 +162,10 @@ impl<'a> Run<'a> {
             states: None,
             busy: Occupancy::new((Instant::ZERO + scenario.warm_up).as_nanos()),
             is_busy: false,
-            flights: Flights::new(outstanding),
+            flights: Flights::new(followed),
             transit: Transit::new(scenario.path, &scenario.machine, outstanding),
+            rings,
+            out: Vec::new(),
             timers: Timers::new(guests.len()),
             agenda: Agenda::new(scenario)?,
             wake: None,
@@ -297,6 +311,7 @@ impl<'a> Run<'a> {
             depth: self.depth,
             states: self.states.map(States::into_all).unwrap_or_default(),
             busy_ns: self.busy.area(until.as_nanos()) as u64,
+            rings: self.rings.as_ref().map(|rings| rings.counted(until)),
             turns: self.turns,
         }
     }
@@ -311,7 +326,8 @@ impl<'a> Run<'a> {
         let next = or_never(self.next_of_layer())
             .min(or_never(self.agenda.next()))
             .min(or_never(self.transit.next_answer()))
-            .min(or_never(self.timers.first()));
+            .min(or_never(self.timers.first()))
+            .min(or_never(self.next_of_rings()));
         (next < Instant::MAX).then_some(next)
     }
 

@@ -3,7 +3,6 @@
 use super::Run;
 use crate::Error;
 use crate::agenda::Item;
-use weir_config::scenario::Plug;
 use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, Wanted};
 
 /// More turns than this at one instant mean that the run makes no progress.
@@ -24,6 +23,7 @@ impl Run<'_> {
                 return Ok(());
             }
             self.act()?;
+            self.rings();
             self.clients();
             self.submit();
             self.poll();
@@ -51,6 +51,7 @@ impl Run<'_> {
             && self.requests.is_empty()
             && self.ready.is_empty()
             && later(self.timers.first())
+            && later(self.next_of_rings())
             && later(self.agenda.next())
     }
 
@@ -159,13 +160,7 @@ impl Run<'_> {
         }
         let stream = rest[0].stream;
         let client = self.by_slot[stream.slot() as usize];
-        let has_cache = self.guests[client as usize].process.is_some();
-        let plugged = match self.scenario.merging.plug {
-            Plug::Cache => has_cache,
-            Plug::All => true,
-            Plug::None => false,
-        };
-        if !plugged || !self.transit.is_direct() {
+        if !self.is_plugged(client) || !self.transit.is_direct() || self.rings.is_some() {
             return from + 1;
         }
         let others = rest.iter().take_while(|r| r.stream == stream);

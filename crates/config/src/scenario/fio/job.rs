@@ -87,6 +87,8 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
         flags: Flags::NONE,
         priority: priority(doc, section),
         buffered,
+        guest: None,
+        empty_kicks: 0,
         arrives: Span::ZERO,
         leaves: None,
         file: file(doc, section),

@@ -117,6 +117,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
             ..Host::default()
         },
         path: Path::DIRECT,
+        guest: None,
         groups: Vec::new(),
         clients: jobs.into_iter().map(|j| j.client).collect(),
     };

@@ -53,7 +53,9 @@ pub(super) fn client<'a>(
         buffered,
         arrives: time(doc, &table, "arrives", Span::ZERO..=HOUR).unwrap_or(Span::ZERO),
         leaves: time(doc, &table, "leaves", NANO..=HOUR),
-        file: file(doc, &table),
+        file: named(doc, &table, "file", "a file's name", "\"table\""),
+        guest: named(doc, &table, "guest", "a virtual machine's name", "\"one\""),
+        empty_kicks: empty_kicks(doc, &table, draft.guest.is_some()),
         size: region?.0,
         offset: region?.1,
         increment: region?.2,
@@ -70,10 +72,30 @@ fn flag<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> bool {
     entry.and_then(|e| e.boolean(doc)).unwrap_or(false)
 }
 
-fn file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
-    let entry = table.entry("file")?;
-    let name = entry.text(doc, "a file's name", "\"table\"")?;
+/// The name of something that clients share.
+fn named<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    key: &str,
+    what: &str,
+    example: &str,
+) -> Option<String> {
+    let entry = table.entry(key)?;
+    let name = entry.text(doc, what, example)?;
     checked(doc, &entry, name)
+}
+
+/// Notifications without a request. Neither these nor a virtual machine's name mean anything where there are no virtual machines.
+fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u32 {
+    for key in ["guest", "empty_kicks"] {
+        if let Some(entry) = table.entry(key).filter(|_| !guests) {
+            let what = "means nothing without virtual machines";
+            doc.report(&entry, what, "write [guest], or leave it out");
+        }
+    }
+    let entry = table.entry("empty_kicks");
+    let kicks = entry.and_then(|e| e.integer(doc, 0..=10_000_000));
+    kicks.unwrap_or(0) as u32
 }
 
 /// The contract of a client that is in a group of its own.

@@ -115,9 +115,15 @@ fn whose<'a>(doc: &mut Document<'a>, table: &Table<'a>, draft: &Draft) -> Option
 fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, figure: Figure) -> Option<Value> {
     match figure {
         Figure::Bandwidth | Figure::WorstSecond => entry.any_rate(doc).map(Value::Rate),
-        Figure::Iops => entry.integer(doc, 0..=1 << 60).map(Value::Count),
-        Figure::Busy => percent(doc, entry).map(Value::Part),
-        Figure::Mean | Figure::Percentile(_) | Figure::Longest => entry.time(doc).map(Value::Time),
+        Figure::Iops | Figure::Kicks | Figure::Calls | Figure::Wakeups => {
+            entry.integer(doc, 0..=1 << 60).map(Value::Count)
+        }
+        Figure::Busy | Figure::CallsPerRequest | Figure::GuestBusy | Figure::BackendBusy => {
+            percent(doc, entry).map(Value::Part)
+        }
+        Figure::Mean | Figure::Percentile(_) | Figure::Longest | Figure::Backend => {
+            entry.time(doc).map(Value::Time)
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod client;
 mod expect;
+mod guest;
 mod tunables;
 
 pub(super) use expect::known_policy;
@@ -58,6 +59,7 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         ),
         host,
         path: path(doc, root).unwrap_or(Path::DIRECT),
+        guest: guest::guest(doc, root),
         groups,
         clients: Vec::new(),
     };

@@ -1,0 +1,188 @@
+//! Virtual machines: their rings, what comes of notifications, and what everything costs.
+
+use super::super::guest::{Calls, Cost, Guest, Kicks, Ring, Threads};
+use super::{time, word};
+use crate::document::{Document, Entry, Table};
+use crate::key::{COSTS, GUEST};
+use crate::nearest;
+use crate::text::quoted;
+use crate::units::Time;
+use weir_core::Span;
+
+/// Longest wait for a look or a call: what the server grants a guest at most.
+const LONGEST: Span = Span::from_millis(10);
+
+pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Guest> {
+    let entry = root.entry("guest")?;
+    let table = entry.table(doc, &GUEST)?;
+    if let Some(path) = root.entry("path") {
+        doc.report(
+            &path,
+            "stands beside guest",
+            "a client reaches the layer through a guest's ring or over a path: leave one of the two",
+        );
+    }
+    let rings = [
+        ("xen", Ring::Xen),
+        ("xen-before-2011", Ring::XenBefore2011),
+        ("virtio", Ring::Virtio),
+    ];
+    let ring = word(doc, &table, "ring", &rings, Ring::Xen);
+    let most = if ring == Ring::Virtio { 32_768 } else { 512 };
+    let slots = table.entry("slots").and_then(|e| slots(doc, &e, most));
+    let longest = table.entry("longest");
+    let longest = longest.and_then(|e| e.size_in(doc, 4096..=16 << 20, 4096));
+    let plug = table.entry("plug").and_then(|e| e.integer(doc, 1..=1024));
+    let threads = [("each", Threads::Each), ("one", Threads::One)];
+    let kicks = table.entry("kicks").and_then(|e| kicks(doc, &e));
+    let calls = table.entry("calls").and_then(|e| calls(doc, &e));
+    let cost = table.entry("cost").and_then(|e| e.table(doc, &COSTS));
+    Some(Guest {
+        ring,
+        slots: slots.unwrap_or_else(|| Guest::slots(ring)),
+        longest: longest.map_or_else(|| Guest::longest(ring), |bytes| bytes as u32),
+        plug: plug.map_or(Guest::PLUG, |n| n as u32),
+        threads: word(doc, &table, "threads", &threads, Threads::Each),
+        kicks: kicks.unwrap_or(Kicks::AtOnce),
+        calls: calls.unwrap_or(Calls::AtOnce),
+        cost: cost.map_or_else(Cost::default, |table| costs(doc, &table)),
+    })
+}
+
+fn slots(doc: &mut Document<'_>, entry: &Entry<'_>, most: u64) -> Option<u32> {
+    let slots = entry.integer(doc, 1..=most)?;
+    if !slots.is_power_of_two() {
+        let near = slots.next_power_of_two();
+        let what = format!("{slots} is not a power of two");
+        doc.report(entry, what, &format!("write {near} or {}", near / 2));
+        return None;
+    }
+    Some(slots as u32)
+}
+
+/// The words of a policy, the first of which is its name: one of these, each with what follows it.
+fn policy<'a>(
+    doc: &mut Document<'_>,
+    entry: &Entry<'a>,
+    known: &[(&str, &str)],
+) -> Option<Vec<&'a str>> {
+    let examples: Vec<String> = (known.iter())
+        .map(|(name, example)| format!("\"{}\"", [*name, *example].join(" ").trim_end()))
+        .collect();
+    let text = entry.text(doc, "a policy of notification", &examples[0])?;
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let name = words.first().copied().unwrap_or_default();
+    let Some((_, example)) = known.iter().find(|k| k.0 == name) else {
+        let near = nearest::name(name, known.iter().map(|k| k.0));
+        let help = near.map_or_else(String::new, |n| format!("; did you mean {}?", quoted(n)));
+        let what = format!("{} is not a policy of notification", quoted(name));
+        doc.report(entry, what, &format!("write {}{help}", examples.join(", ")));
+        return None;
+    };
+    let wanted = example.split_ascii_whitespace().count();
+    if words.len() != wanted + 1 {
+        let whole = format!("{name} {example}");
+        let what = format!(
+            "{} is not of the form {}",
+            quoted(text),
+            quoted(whole.trim_end())
+        );
+        doc.report(entry, what, "");
+        return None;
+    }
+    Some(words)
+}
+
+/// A time in one of the words of a policy.
+fn span(doc: &mut Document<'_>, entry: &Entry<'_>, text: &str) -> Option<Span> {
+    match text.parse::<Time>() {
+        Ok(Time(span)) if span > Span::ZERO && span <= LONGEST => Some(span),
+        Ok(time) => {
+            let what = format!("must be between 1ns and {}, not {time}", Time(LONGEST));
+            doc.report(entry, what, "");
+            None
+        }
+        Err(error) => {
+            doc.report(entry, &error, &error.help);
+            None
+        }
+    }
+}
+
+/// A number, 1 to `most`, in one of the words of a policy.
+fn number(
+    doc: &mut Document<'_>,
+    entry: &Entry<'_>,
+    text: &str,
+    of: &str,
+    most: u32,
+) -> Option<u32> {
+    let number = text.parse().ok().filter(|n| (1..=most).contains(n));
+    if number.is_none() {
+        let what = format!("{} is not a number of {of}", quoted(text));
+        doc.report(
+            entry,
+            what,
+            &format!("write a whole number from 1 to {most}"),
+        );
+    }
+    number
+}
+
+fn kicks(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Kicks> {
+    let known = [
+        ("at-once", ""),
+        ("spin", "50us"),
+        ("sleep", "200us"),
+        ("throttle", "5000"),
+    ];
+    let words = policy(doc, entry, &known)?;
+    match words[..] {
+        ["spin", time] => span(doc, entry, time).map(Kicks::Spin),
+        ["sleep", time] => span(doc, entry, time).map(Kicks::Sleep),
+        ["throttle", rate] => {
+            number(doc, entry, rate, "wake-ups a second", 1_000_000).map(Kicks::Throttle)
+        }
+        _ => Some(Kicks::AtOnce),
+    }
+}
+
+fn calls(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Calls> {
+    let known = [
+        ("at-once", ""),
+        ("delay", "100us 8"),
+        ("vic", ""),
+        ("spdk", "10us"),
+    ];
+    let words = policy(doc, entry, &known)?;
+    match words[..] {
+        ["delay", time, count] => {
+            let time = span(doc, entry, time)?;
+            let count = number(doc, entry, count, "responses", 256)?;
+            Some(Calls::Delay { time, count })
+        }
+        ["spdk", base] => span(doc, entry, base).map(Calls::Spdk),
+        ["vic"] => Some(Calls::Vic),
+        _ => Some(Calls::AtOnce),
+    }
+}
+
+fn costs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Cost {
+    let mut cost = Cost::default();
+    let parts: [(&str, &mut Span); 9] = [
+        ("request", &mut cost.request),
+        ("response", &mut cost.response),
+        ("interrupt", &mut cost.interrupt),
+        ("event", &mut cost.event),
+        ("ipi", &mut cost.ipi),
+        ("wake", &mut cost.wake),
+        ("look", &mut cost.look),
+        ("take", &mut cost.take),
+        ("answer", &mut cost.answer),
+    ];
+    for (key, part) in parts {
+        let range = Span::ZERO..=Span::from_millis(10);
+        *part = time(doc, table, key, range).unwrap_or(*part);
+    }
+    cost
+}

@@ -1,0 +1,158 @@
+//! A guest: its processor, and its half of the ring.
+
+use super::queue::FrontHalf;
+use super::{Cx, Event, Out};
+use std::collections::VecDeque;
+use weir_core::{Instant, Span};
+
+/// A guest.
+#[derive(Debug)]
+pub(super) struct Front {
+    ring: FrontHalf,
+    /// Most requests before a notification.
+    plug: u32,
+    /// Requests that are not in the ring yet: cookie and batch.
+    queue: VecDeque<(u64, u64)>,
+    /// What the processor does, and until when.
+    task: Option<(Instant, Task)>,
+    /// It was called and has not been interrupted yet.
+    called: bool,
+    /// It takes responses.
+    handling: bool,
+    /// Requests in the ring that the back end cannot see yet, and the batch of the last.
+    unseen: u32,
+    batch: u64,
+    /// Requests waited for room: what is pushed when there is some goes together, whoever asked for it.
+    full: bool,
+    pushed: u64,
+    taken: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// A request is made ready.
+    Request(u64, u64),
+    /// The back end is notified.
+    Kick,
+    Interrupt,
+    /// A response is worked on.
+    Response(u64),
+}
+
+impl Front {
+    pub(super) fn new(ring: FrontHalf, plug: u32) -> Self {
+        Self {
+            ring,
+            plug,
+            queue: VecDeque::new(),
+            task: None,
+            called: false,
+            handling: false,
+            unseen: 0,
+            batch: 0,
+            full: false,
+            pushed: 0,
+            taken: 0,
+        }
+    }
+
+    pub(super) fn send(&mut self, cookie: u64, batch: u64) {
+        self.queue.push_back((cookie, batch));
+    }
+
+    /// A call has arrived.
+    pub(super) fn called(&mut self) {
+        self.called = true;
+    }
+
+    /// When the processor is done with what it does.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.task.map(|task| task.0)
+    }
+
+    /// Requests that the back end can see, and responses taken, from the beginning on.
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Ends what is over by now and begins the next. True if something happened.
+    pub(super) fn run(&mut self, number: usize, cx: &mut Cx<'_>) -> bool {
+        let mut happened = false;
+        loop {
+            if let Some((until, task)) = self.task {
+                if until > cx.now {
+                    return happened;
+                }
+                self.task = None;
+                self.end(task, number, cx);
+            } else if let Some((length, task)) = self.begin(cx) {
+                cx.count.guest(cx.now, length);
+                self.task = Some((cx.now + length, task));
+            } else {
+                return happened;
+            }
+            happened = true;
+        }
+    }
+
+    fn end(&mut self, task: Task, number: usize, cx: &mut Cx<'_>) {
+        match task {
+            Task::Request(cookie, batch) => {
+                self.ring.push(cookie);
+                self.unseen += 1;
+                self.batch = batch;
+            }
+            Task::Kick => {
+                cx.count.kick(cx.now);
+                cx.send(Event::Kick(number));
+            }
+            Task::Interrupt => self.handling = true,
+            Task::Response(cookie) => {
+                cx.requests[cookie as usize] = None;
+                let done = cx.answers[cookie as usize].take();
+                cx.out.extend(done.map(Out::Deliver));
+            }
+        }
+    }
+
+    /// What the processor does next, and for how long.
+    fn begin(&mut self, cx: &Cx<'_>) -> Option<(Span, Task)> {
+        let cost = cx.cost;
+        if self.unseen > 0 && !self.goes_on() {
+            self.pushed += u64::from(std::mem::take(&mut self.unseen));
+            if self.ring.publish() {
+                return Some((cost.event, Task::Kick));
+            }
+        }
+        while self.handling {
+            if let Some(cookie) = self.ring.take() {
+                self.taken += 1;
+                return Some((cost.response, Task::Response(cookie)));
+            }
+            self.handling = self.ring.arm();
+        }
+        if self.called {
+            self.called = false;
+            return Some((cost.interrupt, Task::Interrupt));
+        }
+        if !self.ring.has_room() {
+            self.full |= !self.queue.is_empty();
+            return None;
+        }
+        let Some((cookie, batch)) = self.queue.pop_front() else {
+            self.full = false;
+            return None;
+        };
+        Some((cost.request, Task::Request(cookie, batch)))
+    }
+
+    /// More is pushed before the back end is told.
+    fn goes_on(&self) -> bool {
+        let same = |next: &(u64, u64)| self.full || next.1 == self.batch;
+        self.unseen < self.plug && self.ring.has_room() && self.queue.front().is_some_and(same)
+    }
+}
