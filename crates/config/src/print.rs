@@ -104,6 +104,7 @@ fn print_listen(f: &mut Formatter<'_>, server: &Server) -> fmt::Result {
         .nbd
         .iter()
         .any(|a| matches!(a, crate::Address::Unix(_)))
+        || server.volumes.iter().any(|v| v.vhost.is_some())
     {
         writeln!(f, "socket_mode = \"{:04o}\"", listen.socket_mode)?;
         if listen.socket_owner != Owner::default() {
@@ -177,6 +178,10 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
             Cache::Host => "host",
         };
         writeln!(f, "cache = \"{cache}\"")?;
+    }
+    if let Some(path) = &volume.vhost {
+        let path = path.display().to_string();
+        writeln!(f, "listen = {{ vhost = {} }}", Quoted(&path))?;
     }
     if let Some(tenant) = &volume.tenant {
         writeln!(f, "tenant = {}", Quoted(tenant))?;

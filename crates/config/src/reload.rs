@@ -63,6 +63,13 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
         if let Some(was) = old.volume(&volume.name) {
             let at = path("volume", &volume.name);
             fixed.values(&at, &volume_values(was), &volume_values(volume));
+        } else if volume.vhost.is_some() {
+            let at = join(&path("volume", &volume.name), "listen.vhost");
+            fixed.refuse(
+                &at,
+                "cannot come",
+                "let the volume come without it, and restart the server",
+            );
         }
     }
     for tenant in &new.tenants {
@@ -255,6 +262,7 @@ fn volume_values(volume: &Volume) -> Vec<Value> {
         ("size", text(volume.size, |s| Size(s).to_string())),
         ("read_only", volume.read_only.to_string()),
         ("cache", cache.to_owned()),
+        ("listen.vhost", text(volume.vhost.as_deref(), path)),
         ("tenant", text(volume.tenant.as_deref(), quoted)),
     ]
 }

@@ -133,6 +133,8 @@ pub struct Volume {
     pub read_only: bool,
     /// Whether the host's page cache stands between.
     pub cache: Cache,
+    /// Where virtual machines find it, by `vhost-user`: an absolute path of at most 107 bytes.
+    pub vhost: Option<PathBuf>,
     /// The tenant whose group it belongs to.
     pub tenant: Option<String>,
     /// What it was promised.
@@ -142,6 +144,11 @@ pub struct Volume {
 }
 
 impl Volume {
+    /// Where in the file its socket for virtual machines is said.
+    pub fn vhost_key(&self) -> String {
+        join(&join("volume", &self.name), "listen.vhost")
+    }
+
     /// What its size is a multiple of, bytes: 4096 where it is opened past the page cache, else 512.
     pub fn block(&self) -> u64 {
         block(&self.storage, self.cache)

@@ -58,6 +58,12 @@ pub fn preflight(config: &Server) -> Preflight {
     for (number, address) in config.listen.nbd.iter().enumerate() {
         taken.extend(found.address(config, &server::nbd_key(number), address));
     }
+    for volume in &config.volumes {
+        if let Some(path) = &volume.vhost {
+            let address = Address::Unix(path.clone());
+            taken.extend(found.address(config, &volume.vhost_key(), &address));
+        }
+    }
     if let Some(address) = config.listen.metrics {
         taken.extend(found.address(config, server::METRICS_KEY, &Address::Tcp(address)));
     }

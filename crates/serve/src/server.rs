@@ -4,6 +4,7 @@ mod reload;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -247,14 +248,27 @@ fn listen(config: &weir_config::Server) -> Result<(Vec<Door>, Option<TcpListener
         move |refusal: Refusal| StartError::Config(listen_problem(config, &key, refusal))
     };
     let addresses = config.listen.nbd.iter().enumerate();
+    let sockets = config
+        .volumes
+        .iter()
+        .filter_map(|v| Some((v, v.vhost.as_ref()?)));
     let doors = addresses
         .map(|(n, address)| {
             let listener = Listener::open(address, &config.listen).map_err(refused(nbd_key(n)))?;
             Ok(Door {
                 listener,
-                greet: front::nbd::greet,
+                greet: Arc::new(front::nbd::greet),
             })
         })
+        .chain(sockets.map(|(volume, path)| {
+            let address = Address::Unix(path.clone());
+            let listener =
+                Listener::open(&address, &config.listen).map_err(refused(volume.vhost_key()))?;
+            Ok(Door {
+                listener,
+                greet: front::vhost::greeter(&volume.name),
+            })
+        }))
         .collect::<Result<_, StartError>>()?;
     let metrics = config.listen.metrics.map(acceptor::tcp);
     let metrics = metrics.transpose().map_err(refused(METRICS_KEY.into()))?;

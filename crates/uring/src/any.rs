@@ -167,6 +167,10 @@ impl Ring for AnyRing {
         either!(self, ring => ring.submit_and_wait(timeout))
     }
 
+    fn is_ready(&mut self) -> bool {
+        either!(self, ring => ring.is_ready())
+    }
+
     fn pop(&mut self) -> Option<Completion> {
         either!(self, ring => ring.pop())
     }

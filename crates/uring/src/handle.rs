@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 /// A file, device or socket that operations can be queued on.
 ///
@@ -41,12 +41,35 @@ impl Handle {
         if flags.contains(OFlags::NONBLOCK) {
             rustix::fs::fcntl_setfl(&fd, flags - OFlags::NONBLOCK)?;
         }
-        Ok(Self(Rc::new(Shared {
+        Ok(Self::foreign(fd))
+    }
+
+    /// Takes ownership of a descriptor whose open file description is somebody else's, too: an event that came over a socket. Its
+    /// flags stay as they are. It can be polled and signalled.
+    pub fn foreign(fd: OwnedFd) -> Self {
+        Self(Rc::new(Shared {
             fd,
             receiving: Cell::new(false),
             sending: Cell::new(false),
             more: Cell::new(false),
-        })))
+        }))
+    }
+
+    /// Takes what an eventfd has counted; false if that was nothing. Does not block, whatever its flags.
+    ///
+    /// # Errors
+    ///
+    /// The error of preadv2(2): `EINVAL` or `EOPNOTSUPP` if it is no eventfd.
+    pub fn take_event(&self) -> Result<bool, Errno> {
+        let mut count = [0; 8];
+        let mut into = [std::io::IoSliceMut::new(&mut count)];
+        // Where there is no position this one means none.
+        let taken = rustix::io::preadv2(&self.0.fd, &mut into, u64::MAX, ReadWriteFlags::NOWAIT);
+        match taken {
+            Ok(bytes) => Ok(bytes > 0),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// Shuts both directions of a socket down, see shutdown(2): a pending receive completes with

@@ -17,6 +17,8 @@
 //! send(weir_uring::AnyRing::open(&weir_uring::Config::default()));
 //! ```
 //!
+//! Memory that other processes share with us (a guest's) is mapped here, too ([`Mapping`], [`GuestMemory`]); operations can work on it.
+//!
 //! This is the workspace's only crate with `unsafe` code.
 #![allow(unsafe_code)]
 
@@ -26,6 +28,7 @@ mod buddy;
 #[cfg(test)]
 mod continuation;
 pub mod device;
+mod guest;
 mod handle;
 pub mod lock;
 mod operation;
@@ -38,6 +41,7 @@ mod waker;
 
 pub use any::{AnyRing, Backend, Config, OpenError};
 pub use arena::{Arena, Buf, SharedBuf};
+pub use guest::{GuestMemory, GuestSlice, MapError, Mapped, Mapping, Part};
 pub use handle::Handle;
 pub use operation::Operation;
 pub use payload::{Header, Payload, Segment};

@@ -21,6 +21,9 @@ pub struct Operation {
     pub(crate) cancelled: bool,
 }
 
+/// What is added to an eventfd.
+pub(crate) static ONE: [u8; 8] = 1u64.to_ne_bytes();
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Recv(Fill),
@@ -41,6 +44,8 @@ pub(crate) enum Kind {
         len: u64,
     },
     PollReadable,
+    /// Adds 1 to an eventfd, or writes as many bytes into a pipe.
+    Signal,
     /// The ring's own operation: reads the waker's counter.
     Wake,
 }
@@ -68,7 +73,7 @@ impl Operation {
                 carries && in_range(offset, self.total as u64)
             }
             Kind::Fallocate { offset, len, .. } => len > 0 && in_range(offset, len),
-            Kind::Fsync { .. } | Kind::PollReadable | Kind::Wake => true,
+            Kind::Fsync { .. } | Kind::PollReadable | Kind::Signal | Kind::Wake => true,
         };
         if !valid {
             return Err(Reason::Invalid);
@@ -111,9 +116,11 @@ impl Operation {
         };
         self.done += bytes;
         match self.kind {
-            Kind::Fsync { .. } | Kind::Fallocate { .. } | Kind::PollReadable | Kind::Wake => {
-                Some(Ok(0))
-            }
+            Kind::Fsync { .. }
+            | Kind::Fallocate { .. }
+            | Kind::PollReadable
+            | Kind::Signal
+            | Kind::Wake => Some(Ok(0)),
             _ if self.done >= self.total => Some(Ok(self.done)),
             Kind::Recv(Fill::Any) => Some(Ok(self.done)),
             Kind::Recv(Fill::All) | Kind::Read { .. } if bytes == 0 => Some(Ok(self.done)),

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use crate::arena::{Buf, SharedBuf};
+use crate::guest::GuestSlice;
 
 /// Bytes carried by value, at most [`Header::MAX`]: for example a reply's header before its data.
 #[derive(Clone, Copy)]
@@ -105,6 +106,8 @@ pub enum Payload {
     Shared(SharedBuf),
     /// writev, send.
     Segments(Vec<Segment>),
+    /// A read into a guest's memory or a write from it.
+    Guest(Vec<GuestSlice>),
 }
 
 impl Payload {
@@ -140,6 +143,18 @@ impl Payload {
         }
     }
 
+    /// The parts of a guest's memory that were read into or written from.
+    pub fn into_guest(self) -> Option<Vec<GuestSlice>> {
+        match self {
+            Self::Guest(slices) => Some(slices),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_guest(&self) -> bool {
+        matches!(self, Self::Guest(_))
+    }
+
     /// Total length of all windows in bytes.
     pub fn bytes(&self) -> usize {
         match self {
@@ -148,6 +163,7 @@ impl Payload {
             Self::Bufs(bufs) => bufs.iter().map(|buf| buf.len()).sum(),
             Self::Shared(buf) => buf.len(),
             Self::Segments(segments) => segments.iter().map(|segment| segment.len()).sum(),
+            Self::Guest(slices) => slices.iter().map(GuestSlice::len).sum(),
         }
     }
 
@@ -158,6 +174,7 @@ impl Payload {
             Self::Buf(_) | Self::Shared(_) => 1,
             Self::Bufs(bufs) => bufs.len(),
             Self::Segments(segments) => segments.len(),
+            Self::Guest(slices) => slices.len(),
         }
     }
 
@@ -176,6 +193,11 @@ impl Payload {
             Self::Segments(segments) => {
                 for segment in segments {
                     f(segment.as_ptr().cast_mut(), segment.len());
+                }
+            }
+            Self::Guest(slices) => {
+                for slice in slices {
+                    f(slice.as_ptr(), slice.len());
                 }
             }
         }

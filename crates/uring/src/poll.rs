@@ -14,7 +14,7 @@ use rustix::net::{
 use crate::any::{Config, OpenError};
 use crate::arena::Arena;
 use crate::handle::Handle;
-use crate::operation::{Kind, Operation};
+use crate::operation::{Kind, ONE, Operation};
 use crate::payload::Payload;
 use crate::ring::{Completion, OpId, Reason, Registration, Rejected, Ring, Sync};
 use crate::table::Table;
@@ -131,7 +131,7 @@ impl PollRing {
             .filter_map(|id| {
                 let operation = self.table.get(*id)?.operation.as_ref()?;
                 let flags = match operation.kind {
-                    Kind::Send => PollFlags::OUT,
+                    Kind::Send | Kind::Signal => PollFlags::OUT,
                     _ => PollFlags::IN,
                 };
                 Some((*id, operation.handle.clone(), flags))
@@ -191,6 +191,10 @@ impl Ring for PollRing {
         Ok(self.poll(timeout.as_ref())?)
     }
 
+    fn is_ready(&mut self) -> bool {
+        !self.done.is_empty()
+    }
+
     fn pop(&mut self) -> Option<Completion> {
         self.done.pop_front()
     }
@@ -231,6 +235,12 @@ fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             sendmsg(fd, &slices, &mut control, flags)
         }
+        Kind::Read { offset } if operation.payload.is_guest() => {
+            transfer(operation, offset, Way::Read)
+        }
+        Kind::Write { offset, sync } if operation.payload.is_guest() => {
+            transfer(operation, offset, Way::Write(sync))
+        }
         Kind::Read { offset } => {
             let mut slices = targets(&mut operation.payload, done);
             rustix::io::preadv(fd, &mut slices, offset + done as u64)
@@ -248,9 +258,51 @@ fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
         Kind::Fallocate { mode, offset, len } => {
             rustix::fs::fallocate(fd, mode.flags(), offset, len).map(|()| 0)
         }
+        // It is polled for room first: a descriptor that blocks must not hold the others up.
+        Kind::Signal if ready => rustix::io::write(fd, &ONE),
         Kind::PollReadable | Kind::Wake if ready => Ok(0),
-        Kind::PollReadable | Kind::Wake => Err(Errno::AGAIN),
+        Kind::PollReadable | Kind::Wake | Kind::Signal => Err(Errno::AGAIN),
     }
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Read,
+    Write(Sync),
+}
+
+/// Reads into a guest's memory or writes from it, of which there are no slices: only addresses that stay valid.
+fn transfer(operation: &mut Operation, offset: u64, way: Way) -> Result<usize, Errno> {
+    let (fd, mut skip) = (operation.handle.raw(), operation.done);
+    let offset = (offset + operation.done as u64).cast_signed();
+    let mut parts = Vec::new();
+    operation.payload.for_each_piece(|start, bytes| {
+        let cut = skip.min(bytes);
+        skip -= cut;
+        if cut < bytes {
+            parts.push(libc::iovec {
+                iov_base: start.wrapping_add(cut).cast(),
+                iov_len: bytes - cut,
+            });
+        }
+    });
+    // At most MAX_PIECES.
+    let count = libc::c_int::try_from(parts.len()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the parts are within mappings that the payload keeps; it is the kernel that accesses them, which fails with EFAULT where
+    // they are not there any more.
+    let done = unsafe {
+        match way {
+            Way::Read => libc::preadv(fd, parts.as_ptr(), count, offset),
+            Way::Write(Sync::No) => libc::pwritev(fd, parts.as_ptr(), count, offset),
+            Way::Write(Sync::Data) => {
+                libc::pwritev2(fd, parts.as_ptr(), count, offset, libc::RWF_DSYNC)
+            }
+        }
+    };
+    usize::try_from(done).map_err(|_| {
+        let error = io::Error::last_os_error();
+        Errno::from_io_error(&error).unwrap_or(Errno::IO)
+    })
 }
 
 /// The windows to read into, without their first `skip` bytes.
@@ -258,7 +310,7 @@ fn targets(payload: &mut Payload, mut skip: usize) -> Vec<IoSliceMut<'_>> {
     let bufs = match payload {
         Payload::Buf(buf) => std::slice::from_mut(buf),
         Payload::Bufs(bufs) => bufs,
-        Payload::None | Payload::Shared(_) | Payload::Segments(_) => &mut [],
+        Payload::None | Payload::Shared(_) | Payload::Segments(_) | Payload::Guest(_) => &mut [],
     };
     let rests = bufs.iter_mut().map(|buf| {
         let cut = skip.min(buf.len());
@@ -283,7 +335,7 @@ fn sources(payload: &Payload, mut skip: usize) -> Vec<IoSlice<'_>> {
             .map(|segment| &**segment)
             .map(rest)
             .collect(),
-        Payload::None | Payload::Buf(_) | Payload::Bufs(_) => Vec::new(),
+        Payload::None | Payload::Buf(_) | Payload::Bufs(_) | Payload::Guest(_) => Vec::new(),
     };
     rests.retain(|rest| !rest.is_empty());
     rests

@@ -7,6 +7,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::arena::{Arena, Buf, SharedBuf};
+use crate::guest::GuestSlice;
 use crate::handle::Handle;
 use crate::operation::{Kind, Operation};
 use crate::payload::{Payload, Segment};
@@ -194,6 +195,48 @@ pub trait Ring {
         ))
     }
 
+    /// As [`Ring::readv`], into a guest's memory. If some of it was taken away it fails with `EFAULT`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ring::readv`].
+    fn read_guest(
+        &mut self,
+        user: u64,
+        file: &Handle,
+        offset: u64,
+        into: Vec<GuestSlice>,
+    ) -> Result<OpId, Rejected> {
+        self.queue(Operation::new(
+            user,
+            file,
+            Kind::Read { offset },
+            Payload::Guest(into),
+        ))
+    }
+
+    /// As [`Ring::writev`], from a guest's memory. If some of it was taken away it fails with `EFAULT`; if it changes meanwhile, what
+    /// is written is not one state of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ring::writev`].
+    fn write_guest(
+        &mut self,
+        user: u64,
+        file: &Handle,
+        offset: u64,
+        from: Vec<GuestSlice>,
+        sync: Sync,
+    ) -> Result<OpId, Rejected> {
+        self.queue(Operation::new(
+            user,
+            file,
+            Kind::Write { offset, sync },
+            Payload::Guest(from),
+        ))
+    }
+
     /// Makes everything written to the file durable: fdatasync(2) with `datasync`, else fsync(2).
     ///
     /// # Errors
@@ -243,6 +286,15 @@ pub trait Ring {
         ))
     }
 
+    /// Adds 1 to an eventfd (or writes 8 bytes into what else it is). If that would block it waits. Completes with 0.
+    ///
+    /// # Errors
+    ///
+    /// Rejected if the ring is full.
+    fn signal(&mut self, user: u64, event: &Handle) -> Result<OpId, Rejected> {
+        self.queue(Operation::new(user, event, Kind::Signal, Payload::None))
+    }
+
     /// Cancels an operation. It still completes exactly once: with `ECANCELED`, or as it would have anyway (file I/O that has
     /// reached the drive cannot be cancelled). An operation that has already completed, or one of another ring, is ignored
     /// without an error.
@@ -256,6 +308,9 @@ pub trait Ring {
     ///
     /// Errors of the system call that are not part of its normal operation; the ring cannot be used any more.
     fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// Whether a completion can be popped without waiting.
+    fn is_ready(&mut self) -> bool;
 
     /// The next completion, if one has arrived.
     fn pop(&mut self) -> Option<Completion>;

@@ -264,6 +264,10 @@ impl Ring for UringRing {
         )
     }
 
+    fn is_ready(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
     fn pop(&mut self) -> Option<Completion> {
         loop {
             let entry = self.ring.completion().next()?;

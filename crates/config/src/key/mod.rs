@@ -24,7 +24,7 @@ pub(crate) use scenario::{
     CLIENT, EXPECT, GROUP, HOST, PATH, PUBLISHED, SCENARIO, SCENARIOS, VARIED,
 };
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
-pub(crate) use volume::{TENANT, VOLUME};
+pub(crate) use volume::{ATTACH, TENANT, VOLUME};
 
 use crate::units::{Size, Time};
 use weir_core::Span;
@@ -137,6 +137,7 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &LIMITS,
     &SERVER,
     &VOLUME,
+    &ATTACH,
     &TENANT,
     &MAX,
     &TEST,

@@ -98,6 +98,7 @@ const PLACES: &[Place] = &[
     server(&LIMITS, "limits", &[SOCKET, DISK]),
     server(&SERVER, "server", &[SOCKET, DISK]),
     server(&VOLUME, "volume.alpha", VOLUME_LINES),
+    server(&ATTACH, "volume.alpha.listen", VOLUME_LINES),
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
     server(&TEST, "test", &[SOCKET, DISK]),

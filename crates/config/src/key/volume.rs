@@ -67,6 +67,13 @@ pub(crate) const VOLUME: Shape = Shape {
                 example: "\"host\"",
             },
             Key {
+                name: "listen",
+                kind: Kind::Table("`[volume.NAME.listen]`"),
+                default: Absent::Words("NBD alone"),
+                about: "Where this volume alone is found, beside NBD.",
+                example: "{ vhost = \"/run/weir/alpha.vhost.sock\" }",
+            },
+            Key {
                 name: "tenant",
                 kind: Kind::Text("the NAME of a `[tenant.NAME]`"),
                 default: Absent::Words("none: a group of its own"),
@@ -76,6 +83,19 @@ pub(crate) const VOLUME: Shape = Shape {
         ],
         contract::KEYS,
     ],
+};
+
+pub(crate) const ATTACH: Shape = Shape {
+    name: "[volume.NAME.listen]",
+    about: "Where one volume is found by those who do not say which they want. Fixed while the server runs.",
+    keys: &[&[Key {
+        name: "vhost",
+        kind: Kind::Text("an absolute path"),
+        default: Absent::Words("none"),
+        about: "A Unix socket at which virtual machines find the volume as a disk of virtio, by `vhost-user` (`docs/guests.md`). It has \
+                the mode and the owner that `[listen]` says. Whoever may connect may read and write the volume.",
+        example: "\"/run/weir/alpha.vhost.sock\"",
+    }]],
 };
 
 pub(crate) const TENANT: Shape = Shape {

@@ -14,7 +14,8 @@ const SOCKET_PATH_MAX: usize = 107;
 const LISTENERS_MAX: usize = 64;
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
 
-pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Listen {
+/// `other_sockets`: there are Unix sockets that are not listed here.
+pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>, other_sockets: bool) -> Listen {
     let mut listen = Listen {
         nbd: Vec::new(),
         metrics: None,
@@ -35,15 +36,20 @@ pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Listen {
     }
     let metrics = table.entry("metrics");
     listen.metrics = metrics.and_then(|e| metrics_address(doc, &e, &listen));
-    sockets(doc, &table, &mut listen);
+    sockets(doc, &table, &mut listen, other_sockets);
     listen
 }
 
 /// Mode and owner of Unix sockets.
-fn sockets<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &mut Listen) {
+fn sockets<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    listen: &mut Listen,
+    other_sockets: bool,
+) {
     let mode = table.entry("socket_mode");
     let owner = table.entry("socket_owner");
-    let any = listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
+    let any = other_sockets || listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
     for entry in [&mode, &owner].into_iter().flatten() {
         if !any && !listen.nbd.is_empty() {
             let help = "remove it, or listen at \"unix:/path\"";
@@ -99,6 +105,15 @@ fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<
     let Some(path) = text.strip_prefix("unix:") else {
         return tcp(doc, entry, text, insecure).map(Address::Tcp);
     };
+    socket_path(doc, entry, path).map(Address::Unix)
+}
+
+/// A path at which a socket can be.
+pub(super) fn socket_path(
+    doc: &mut Document<'_>,
+    entry: &Entry<'_>,
+    path: &str,
+) -> Option<PathBuf> {
     if !path.starts_with('/') || path.contains('\0') || path.ends_with('/') {
         let help = "the path begins with \"/\" and names the socket";
         doc.report(
@@ -116,7 +131,7 @@ fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<
         doc.report(entry, what, "");
         return None;
     }
-    Some(Address::Unix(PathBuf::from(path)))
+    Some(PathBuf::from(path))
 }
 
 fn tcp(

@@ -44,7 +44,11 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: 
     let mut draft = Draft {
         server: Server {
             drives,
-            listen: listen::listen(doc, &root),
+            listen: listen::listen(
+                doc,
+                &root,
+                volumes.iter().any(volume::Unsettled::has_socket),
+            ),
             limits,
             volumes: Vec::new(),
             tenants,
@@ -55,6 +59,7 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: 
         broken,
     };
     draft.server.volumes = volume::settle(doc, &mut draft, volumes);
+    volume::check_sockets(doc, &draft.server);
     if draft.server.drives.is_empty() && root.entry("drive").is_none() {
         let help = "a server needs at least one, as [drive.fast]";
         doc.at(&(0..0), "drive", "is missing", help);

@@ -1,10 +1,11 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Draft, contract, drive, knobs};
+use super::{Draft, contract, drive, knobs, listen};
 use crate::document::{Document, Entry, Table};
-use crate::key::{TENANT, VOLUME};
+use crate::key::{ATTACH, TENANT, VOLUME};
+use crate::listen::Address;
 use crate::profile;
-use crate::server::{Cache, Storage, Tenant, Volume, block};
+use crate::server::{Cache, Server, Storage, Tenant, Volume, block};
 use crate::text::{path, quoted};
 use std::path::PathBuf;
 use weir_core::{Contract, Knobs};
@@ -26,6 +27,39 @@ pub(super) struct Unsettled<'a> {
     model: Option<(Entry<'a>, Option<weir_drive::Config>)>,
     /// Where its storage is said; `None` if it is left to the drive's model.
     storage: Option<Entry<'a>>,
+}
+
+impl Unsettled<'_> {
+    /// It has a socket of its own.
+    pub(super) fn has_socket(&self) -> bool {
+        self.volume.vhost.is_some()
+    }
+}
+
+/// No two sockets are at one path.
+pub(super) fn check_sockets(doc: &mut Document<'_>, server: &Server) {
+    let nbd = server
+        .listen
+        .nbd
+        .iter()
+        .filter_map(|address| match address {
+            Address::Unix(path) => Some(("listen.nbd".to_owned(), path)),
+            Address::Tcp(_) => None,
+        });
+    let mut taken: Vec<(String, &PathBuf)> = nbd.collect();
+    for volume in &server.volumes {
+        let Some(at) = &volume.vhost else { continue };
+        let key = format!("{}.listen.vhost", path("volume", &volume.name));
+        if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == at) {
+            let what = format!(
+                "{} is the socket of {other}",
+                quoted(&at.display().to_string())
+            );
+            let help = Some("give each a path of its own".to_owned());
+            doc.keep(doc.places.problem(&key, what, help));
+        }
+        taken.push((key, at));
+    }
 }
 
 pub(super) fn tenant<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Tenant {
@@ -53,6 +87,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
             size: None,
             read_only: false,
             cache: Cache::Direct,
+            vhost: None,
             tenant: None,
             contract: Contract::DEFAULT,
             knobs: Knobs::NONE,
@@ -77,6 +112,9 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
         let left_to_model = unsettled.storage.is_none();
         volume.size = size(doc, &table, volume, left_to_model);
     }
+    let attach = table.entry("listen").and_then(|e| e.table(doc, &ATTACH));
+    let vhost = attach.and_then(|t| t.entry("vhost"));
+    volume.vhost = vhost.and_then(|e| vhost_path(doc, &e));
     let tenant = table.entry("tenant");
     let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
     volume.tenant = tenant.map(str::to_owned);
@@ -140,6 +178,12 @@ fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
         return None;
     }
     Some(PathBuf::from(text))
+}
+
+/// A path at which a socket can be.
+fn vhost_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
+    let text = entry.text(doc, "a path", "\"/run/weir/alpha.vhost.sock\"")?;
+    listen::socket_path(doc, entry, text)
 }
 
 fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option<Cache> {

@@ -54,7 +54,7 @@ impl Opening {
     pub(super) fn new(
         id: u64,
         (socket, peer, name): (OwnedFd, Peer, String),
-        greet: Greet,
+        greet: &Greet,
         timeout: Duration,
     ) -> Self {
         let since = Instant::now();

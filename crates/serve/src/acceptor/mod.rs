@@ -7,6 +7,7 @@ mod table;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,13 +38,20 @@ const GRACE: Duration = Duration::from_millis(20);
 const ACCEPTS: usize = 16;
 
 /// Begins the handshake of a front end with a client that has connected.
-pub(crate) type Greet = fn(OwnedFd) -> Box<dyn Handshake>;
+pub(crate) type Greet = Arc<dyn Fn(OwnedFd) -> Box<dyn Handshake> + Send + Sync>;
 
 /// An address that clients connect to, and the front end that they meet there.
-#[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) listener: Listener,
     pub(crate) greet: Greet,
+}
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door")
+            .field("listener", &self.listener)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The running acceptor as other threads see it.
@@ -246,7 +254,7 @@ impl Acceptor {
                 return;
             }
             match self.doors[index].listener.accept() {
-                Ok(accepted) => self.open(accepted, self.doors[index].greet),
+                Ok(accepted) => self.open(accepted, index),
                 Err(Errno::AGAIN) => return,
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 // Of the descriptors there are the handshakes have some.
@@ -260,11 +268,12 @@ impl Acceptor {
         }
     }
 
-    fn open(&mut self, accepted: (OwnedFd, Peer, String), greet: Greet) {
+    fn open(&mut self, accepted: (OwnedFd, Peer, String), door: usize) {
         if self.openings.len() >= OPENINGS {
             self.make_room();
         }
         let timeout = Duration::from_nanos(self.limits.handshake_timeout.as_nanos());
+        let greet = &self.doors[door].greet;
         self.openings
             .push(Opening::new(self.next, accepted, greet, timeout));
         self.next += 1;

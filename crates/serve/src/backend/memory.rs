@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use weir_config::units::Size;
 use weir_core::Op;
-use weir_uring::Completion;
+use weir_uring::{Completion, GuestSlice};
 
 use super::{Allocation, Backend, Context, Data, Extents, Job, Prepare, Traits};
 
@@ -14,6 +14,7 @@ use super::{Allocation, Backend, Context, Data, Extents, Job, Prepare, Traits};
 const CHUNK: usize = 64 << 10;
 /// Bytes that a chunk which is not there takes.
 const TABLE: u64 = size_of::<Option<Box<[u8]>>>() as u64;
+static ZEROES: [u8; CHUNK] = [0; CHUNK];
 /// What looking at whether a chunk is there counts as, bytes.
 const LOOK: u64 = 64;
 
@@ -98,6 +99,22 @@ impl Memory {
         }
     }
 
+    /// Puts what a job reads into the guest's memory.
+    fn read_guest(&self, job: &Job) {
+        for_guest(job, |slice, done, chunk, range| match &self.chunks[chunk] {
+            Some(bytes) => slice.copy_from(done, &bytes[range]),
+            None => slice.copy_from(done, &ZEROES[range]),
+        });
+    }
+
+    /// Takes over what a job writes from the guest's memory.
+    fn write_guest(&mut self, job: &Job) {
+        for_guest(job, |slice, done, chunk, range| {
+            let bytes = self.chunks[chunk].get_or_insert_with(fresh);
+            slice.copy_to(done, &mut bytes[range]);
+        });
+    }
+
     /// Makes the range read as zeroes until about `most` bytes of memory have been touched; says how far that went. Whole chunks
     /// are given back, unless `keep` says that they are not to become holes. Holes stay what they are: memory that nobody has
     /// written to could not be promised anyway.
@@ -146,6 +163,14 @@ impl Memory {
     fn carry_on(&mut self, job: &mut Job, done: u32, most: u64) -> Progress {
         let offset = job.offset;
         let keep = match job.op {
+            Op::Read if matches!(job.data, Data::Guest(_)) => {
+                self.read_guest(job);
+                return Progress::whole(job);
+            }
+            Op::Write if matches!(job.data, Data::Guest(_)) => {
+                self.write_guest(job);
+                return Progress::whole(job);
+            }
             Op::Read => {
                 let read = |at, bytes: &mut [u8]| self.read(offset + at as u64, bytes);
                 job.data.each_target(read);
@@ -188,6 +213,7 @@ impl Prepare for Memory {
 
     fn traits(&self) -> Traits {
         Traits {
+            guest: true,
             align: 1,
             preferred: 4096,
             read_only: self.read_only,
@@ -229,7 +255,7 @@ impl Served {
         }
         let data = match job.data {
             found @ (Data::Read(_) | Data::ReadMany(_) | Data::Extents(_)) => found,
-            Data::None | Data::Write(_) | Data::WriteMany(_) => Data::None,
+            Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Guest(_) => Data::None,
         };
         cx.finish(job.tag, Ok(()), data);
         None
@@ -266,6 +292,23 @@ impl Backend for Served {
 
 fn fresh() -> Box<[u8]> {
     vec![0; CHUNK].into_boxed_slice()
+}
+
+/// Calls `each` for the parts of a guest's memory that a job works on: the slice, where in it, the chunk, and where in that.
+fn for_guest(job: &Job, mut each: impl FnMut(&GuestSlice, usize, usize, Range<usize>)) {
+    let Data::Guest(slices) = &job.data else {
+        return;
+    };
+    let mut at = job.offset;
+    for slice in slices {
+        let mut done = 0;
+        for (chunk, range) in parts(at, slice.len() as u64) {
+            let length = range.len();
+            each(slice, done, chunk, range);
+            done += length;
+        }
+        at += slice.len() as u64;
+    }
 }
 
 /// The chunks that a range touches, each with the part of it that lies within.

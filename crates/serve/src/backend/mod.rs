@@ -24,7 +24,7 @@ use std::path::Path;
 
 use weir_config::{Storage, Test, Volume};
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
-use weir_uring::{AnyRing, Buf, Completion, Segment, SharedBuf};
+use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Segment, SharedBuf};
 
 use crate::created::Created;
 
@@ -119,6 +119,8 @@ pub struct Traits {
     pub fast_zero: bool,
     /// A look-up of extents finds more than that everything is data.
     pub allocation: bool,
+    /// The storage takes [`Data::Guest`].
+    pub guest: bool,
     /// A flush on one connection covers what was answered on every other. False forbids clients to use several connections.
     pub multi_connection: bool,
 }
@@ -172,6 +174,9 @@ pub enum Data {
     Write(SharedBuf),
     /// A write from several (all of them [`Segment::Buf`]).
     WriteMany(Vec<Segment>),
+    /// A read into a guest's memory, or a write from it: parts that begin and end at multiples of [`Traits::align`], as the range of
+    /// the job does, at most [`weir_uring::MAX_PIECES`]. Only where [`Traits::guest`] says so.
+    Guest(Vec<GuestSlice>),
     /// What a look-up of extents found; it comes with [`Data::None`]. They cover the job's range, unless [`Extents::push`] wanted no
     /// more.
     Extents(Extents),
@@ -262,7 +267,11 @@ impl Data {
                     source = rest;
                 }
             }
-            Self::None | Self::Write(_) | Self::WriteMany(_) | Self::Extents(_) => {}
+            Self::None
+            | Self::Write(_)
+            | Self::WriteMany(_)
+            | Self::Guest(_)
+            | Self::Extents(_) => {}
         }
     }
 
@@ -277,7 +286,11 @@ impl Data {
                     at += buf.len();
                 }
             }
-            Self::None | Self::Write(_) | Self::WriteMany(_) | Self::Extents(_) => {}
+            Self::None
+            | Self::Write(_)
+            | Self::WriteMany(_)
+            | Self::Guest(_)
+            | Self::Extents(_) => {}
         }
     }
 
@@ -292,7 +305,7 @@ impl Data {
                     at += segment.len();
                 }
             }
-            Self::None | Self::Read(_) | Self::ReadMany(_) | Self::Extents(_) => {}
+            Self::None | Self::Read(_) | Self::ReadMany(_) | Self::Guest(_) | Self::Extents(_) => {}
         }
     }
 }

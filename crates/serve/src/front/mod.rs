@@ -2,3 +2,4 @@
 //! clients in is in `acceptor/`; below this room nothing knows a protocol (`tests/structure.rs` keeps it so).
 
 pub(crate) mod nbd;
+pub(crate) mod vhost;

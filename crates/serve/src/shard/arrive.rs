@@ -82,7 +82,11 @@ impl Shard {
             unsent: 0,
             ticket: arrival.ticket,
         };
+        let shared = front.is_shared();
         let slot = self.clients.insert(Attached { client, front });
+        if shared {
+            self.shared.push(slot);
+        }
         drive.streams[stream.slot() as usize] = Some(Open {
             client: slot,
             space: arrival.space,

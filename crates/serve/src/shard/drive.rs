@@ -368,9 +368,9 @@ impl Drive {
             Op::Read | Op::Extents => {}
             Op::Write | Op::Discard | Op::WriteZeroes => volume.unsynced = true,
         }
-        let align = volume.traits.align;
+        let traits = volume.traits;
         let pending = &self.requests[dispatch.cookie as u32];
-        let Some(data) = pending.payload.data(ring.arena(), dispatch, align) else {
+        let Some(data) = pending.payload.data(ring.arena(), dispatch, &traits) else {
             return self.end(dispatch.tag, None);
         };
         let length = match dispatch.op {

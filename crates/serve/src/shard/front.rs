@@ -8,8 +8,8 @@
 //! ring ──► completed ──► take ──► Ask ──► core, backend ──► answer ──► send ──► ring
 //! ```
 //!
-//! A front end over a socket receives in `take` and sends in `send`. One over shared memory reads its descriptors in `take`, queues a read
-//! of their eventfd there when there are no more, and writes the other eventfd in `send`.
+//! A front end over a socket receives in `take` and sends in `send`. One over shared memory reads its descriptors in `take`, is looked
+//! at in each turn ([`FrontEnd::look`]), asks for an event before the shard sleeps ([`FrontEnd::rest`]), and publishes in `send`.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -17,11 +17,11 @@ use std::fmt;
 
 use weir_config::Limits;
 use weir_core::{Flags, Op};
-use weir_uring::{AnyRing, Arena, Buf, Completion, Ring};
+use weir_uring::{AnyRing, Arena, Buf, Completion, GuestSlice, Ring};
 
 use super::client::{Client, State};
 use super::memory::{self, Pool};
-use super::payload::Payload;
+use super::payload::{GuestPayload, Payload};
 use super::token;
 use crate::backend::Extents;
 
@@ -137,13 +137,29 @@ pub(crate) trait FrontEnd: fmt::Debug {
     fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str>;
 
     /// The client is to go: ends what is under way on the ring and throws away what has not begun to leave, which is returned.
-    fn close(&mut self) -> Load;
+    fn close(&mut self, ring: &mut AnyRing) -> Load;
 
     /// Nothing is leaving, and nothing waits to.
     fn is_idle(&self) -> bool;
 
     /// No operation of its is on the ring.
     fn is_over(&self) -> bool;
+
+    /// Its requests are in memory that it shares with its client, who can add to them without a word: it is looked at in every turn, and
+    /// has to be asked before the shard sleeps.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Whether there may be requests to take.
+    fn look(&mut self) -> bool {
+        false
+    }
+
+    /// The shard is about to sleep: asks the client to wake it, and looks once more. True if there may be requests to take.
+    fn rest(&mut self) -> bool {
+        false
+    }
 }
 
 /// A front end on its way to the shard's thread, where its client's volume is.
@@ -187,13 +203,17 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Spare {
     bufs: Vec<Vec<Buf>>,
     payloads: Vec<Payload>,
+    guests: Vec<GuestPayload>,
 }
 
 impl Spare {
     /// Takes the memory of a request that is over.
     pub(super) fn put(&mut self, mut payload: Payload) {
         payload.clear();
-        self.payloads.push(payload);
+        match payload {
+            Payload::Guest(guest) => self.guests.push(guest),
+            Payload::Arena(_) => self.payloads.push(payload),
+        }
     }
 
     pub(super) fn payload(&mut self) -> Payload {
@@ -272,6 +292,18 @@ impl Context<'_> {
         if bufs.capacity() > 0 {
             self.spare.bufs.push(payload.fill(bufs));
         }
+        self.taken.push(Taken { ask, cost, payload });
+    }
+
+    /// An empty vector for [`Context::take_guest`].
+    pub(crate) fn guest_slices(&mut self) -> Vec<GuestSlice> {
+        self.spare.guests.pop().unwrap_or_default().0
+    }
+
+    /// A request that was begun is complete: to the core. `slices` are the client's own memory, from which a write's bytes are taken and
+    /// into which those of a read are put; as many as the request has, none where it has none.
+    pub(crate) fn take_guest(&mut self, ask: Ask, cost: u64, slices: Vec<GuestSlice>) {
+        let payload = Payload::Guest(GuestPayload(slices));
         self.taken.push(Taken { ask, cost, payload });
     }
 

@@ -58,7 +58,7 @@ impl Shard {
             tracing::warn!(connection = id, %peer, reason, "connection ended");
         }
         client.state = State::Gone;
-        let unsent = front.close();
+        let unsent = front.close(&mut self.ring);
         let drive = &mut self.drives[client.drive];
         drive.layer.close(self.now, client.stream);
         drive.touched = true;
@@ -141,6 +141,7 @@ impl Shard {
         let Some(Attached { mut client, .. }) = self.clients.remove(slot) else {
             return;
         };
+        self.shared.retain(|shared| *shared != slot);
         let used = client.used;
         self.pool.give(&mut client.used, used);
         let drive = &mut self.drives[client.drive];

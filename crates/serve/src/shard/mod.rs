@@ -50,6 +50,7 @@ pub(crate) use front::{
     Answer, Ask, Attach, Context, Found, FrontEnd, Load, Progress, Stop, Then, Unattached,
 };
 pub(crate) use memory::{PAGE, cost};
+pub(crate) use payload::is_direct_request;
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
 pub(crate) use volume::{TenantTerms, VolumeSetup, VolumeTerms};
 
@@ -202,6 +203,8 @@ struct Shard {
     ready: VecDeque<u32>,
     /// Clients with answers to send.
     marked: Vec<u32>,
+    /// Clients whose requests are in memory that they share: looked at in each turn.
+    shared: Vec<u32>,
     /// Clients that have nothing and wait for memory for their first request.
     waiting: VecDeque<u32>,
     /// When those who hold it without moving are made to give it up.
@@ -252,6 +255,7 @@ impl Shard {
             clients: Slab::new(),
             ready: VecDeque::new(),
             marked: Vec::new(),
+            shared: Vec::new(),
             waiting: VecDeque::new(),
             evict_at: None,
             taken: Vec::new(),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use weir_uring::{Completion, Ring};
 
-use super::client::State;
+use super::client::{Attached, State};
 use super::drive::Notice;
-use super::front::{Stop, Then};
+use super::front::{FrontEnd, Stop, Then};
 use super::leave::Drained;
 use super::token::{self, Token};
 use super::{Mail, Shard};
@@ -56,7 +56,12 @@ impl Shard {
 
     /// Waits for something to do and does it; whether the shard may end then.
     pub(super) fn turn(&mut self) -> std::io::Result<Drained> {
-        let timeout = self.timeout();
+        let timeout = match self.timeout() {
+            Some(Duration::ZERO) => Some(Duration::ZERO),
+            // Whoever was found to have something is ready now.
+            _ if self.rest() => Some(Duration::ZERO),
+            timeout => timeout,
+        };
         self.write_records();
         self.ring.submit_and_wait(timeout)?;
         self.now = self.clock.now();
@@ -69,6 +74,7 @@ impl Shard {
         if self.ring.take_woken() {
             self.woken();
         }
+        self.look();
         self.work();
         self.evict_idle();
         self.send_all();
@@ -99,6 +105,34 @@ impl Shard {
             .chain(self.evict_at)
             .min()?;
         Some(until(self.now, next))
+    }
+
+    /// Looks at the requests of clients who share memory with us.
+    fn look(&mut self) {
+        self.ask_shared(|front| front.look());
+    }
+
+    /// Asks clients who share memory with us to wake the shard, which is about to sleep; true if there is something to do after all.
+    fn rest(&mut self) -> bool {
+        if self.shared.is_empty() || self.ring.is_ready() {
+            return false;
+        }
+        self.ask_shared(|front| front.rest())
+    }
+
+    /// Those of whom it is true are ready, and whether there were any. Who is at a bound is looked at when that changes.
+    fn ask_shared(&mut self, ask: impl Fn(&mut dyn FrontEnd) -> bool) -> bool {
+        let mut any = false;
+        for n in 0..self.shared.len() {
+            let slot = self.shared[n];
+            let Attached { client, front } = &mut self.clients[slot];
+            let stands = !client.is_open() || client.paused || client.blocked || client.waiting;
+            if !stands && !client.ready && ask(front.as_mut()) {
+                self.mark_ready(slot);
+                any = true;
+            }
+        }
+        any
     }
 
     /// Hands over what was recorded.

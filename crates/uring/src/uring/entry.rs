@@ -7,7 +7,7 @@ use io_uring::{opcode, squeue, types};
 use rustix::io::ReadWriteFlags;
 use rustix::io_uring::{MsgHdr, RecvFlags, SendFlags, iovec};
 
-use crate::operation::{Kind, Operation};
+use crate::operation::{Kind, ONE, Operation};
 use crate::ring::{Fill, Sync};
 
 /// The index of the one registered buffer.
@@ -79,6 +79,9 @@ pub(super) fn build(
         Kind::Fallocate { mode, offset, len } => opcode::Fallocate::new(fd, len)
             .offset(offset)
             .mode(mode.flags().bits().cast_signed())
+            .build(),
+        Kind::Signal => opcode::Write::new(fd, ONE.as_ptr(), ONE.len() as u32)
+            .offset(u64::MAX)
             .build(),
         // The width of rustix's flags depends on how it calls the system.
         Kind::PollReadable => opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build(),

@@ -88,6 +88,7 @@ impl Device {
             size,
             geometry,
             traits: Traits {
+                guest: geometry.memory <= geometry.block,
                 align: geometry.block,
                 preferred: geometry.block.max(4096),
                 read_only: options.read_only,

@@ -92,6 +92,7 @@ impl Image {
         };
         let trim = !options.read_only && medium.punches(size);
         let traits = Traits {
+            guest: geometry.memory <= geometry.block,
             align: geometry.block,
             preferred: geometry.block.max(4096),
             read_only: options.read_only,

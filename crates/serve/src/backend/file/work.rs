@@ -189,7 +189,9 @@ pub(super) fn widen(data: &mut Data, align: usize) -> (usize, usize) {
             return (window.start, window.end);
         }
         Data::ReadMany(bufs) => (bufs.first().map(Buf::window), bufs.last().map(Buf::window)),
-        Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Extents(_) => (None, None),
+        Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Guest(_) | Data::Extents(_) => {
+            (None, None)
+        }
     };
     let start = first.map_or(0, |window| window.start);
     let end = last.map_or(0, |window| window.end);
@@ -216,7 +218,7 @@ fn set_windows(data: &mut Data, start: usize, end: usize) {
                 first.set_window(start..window.end);
             }
         }
-        Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Extents(_) => {}
+        Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Guest(_) | Data::Extents(_) => {}
     }
 }
 
@@ -230,6 +232,8 @@ pub(super) fn is_direct(data: &Data, align: usize, memory: usize) -> bool {
         Data::WriteMany(segments) => {
             segments.len() <= weir_uring::MAX_PIECES && segments.iter().all(|s| fits(s))
         }
+        // The shard sees to that.
+        Data::Guest(_) => true,
         Data::None | Data::Read(_) | Data::ReadMany(_) | Data::Extents(_) => false,
     }
 }
@@ -242,6 +246,7 @@ pub(super) fn restored(payload: weir_uring::Payload) -> Data {
         weir_uring::Payload::Bufs(bufs) => Data::ReadMany(bufs),
         weir_uring::Payload::Shared(buf) => Data::Write(buf),
         weir_uring::Payload::Segments(segments) => Data::WriteMany(segments),
+        weir_uring::Payload::Guest(slices) => Data::Guest(slices),
     }
 }
 

@@ -85,6 +85,7 @@ impl Prepare for PowerCut {
 
     fn traits(&self) -> Traits {
         Traits {
+            guest: false,
             align: 1,
             preferred: 4096,
             read_only: self.read_only,

@@ -108,7 +108,7 @@ impl Receiver {
                 self.spare = bufs;
                 self.input.restore(input, count);
             }
-            Payload::None | Payload::Shared(_) | Payload::Segments(_) => {}
+            Payload::None | Payload::Shared(_) | Payload::Segments(_) | Payload::Guest(_) => {}
         }
     }
 }

@@ -6,7 +6,9 @@ mod input;
 mod output;
 mod take;
 
-use weir_uring::{Arena, Completion, Fill, Handle, MAX_PIECES, OpId, Reason, Ring, Segment};
+use weir_uring::{
+    AnyRing, Arena, Completion, Fill, Handle, MAX_PIECES, OpId, Reason, Ring, Segment,
+};
 use weir_wire::nbd::Rules;
 
 use crate::shard::{Answer, Context, FrontEnd, Load, Progress, Stop, Then, Unattached};
@@ -192,7 +194,7 @@ impl FrontEnd for Connection {
         Ok(Load::default())
     }
 
-    fn close(&mut self) -> Load {
+    fn close(&mut self, _: &mut AnyRing) -> Load {
         // A pending receive ends with this, and a pending send. It fails when the peer was faster.
         let _ = self.socket.shutdown();
         self.output.clear();

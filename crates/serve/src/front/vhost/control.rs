@@ -1,0 +1,469 @@
+//! What the monitor says over the socket, and what comes of it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::{Errno, IoSlice};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use weir_uring::{GuestMemory, Handle, MapError, Mapped, Mapping};
+use weir_wire::vhost::{
+    Code, DESCRIPTORS_MAX, Inflight, Message, MessageError, PROTOCOL_FEATURES, Region, RegionError,
+    Reply, Request, check_joining, feature,
+};
+use weir_wire::virtio_blk::Config;
+
+use super::disk::{PROTOCOL, QUEUES};
+use super::queue::Queue;
+use super::{Notes, Session, inflight};
+
+/// Regions of memory that one guest may have.
+pub(super) const REGIONS_MAX: usize = 64;
+/// Messages that are looked at in one turn.
+const MESSAGES: usize = 16;
+
+/// Why a message was not carried out.
+#[derive(Debug)]
+pub(super) enum Refused {
+    Message(MessageError),
+    /// Features that were not offered.
+    Features(u64),
+    /// There is no such queue.
+    Queue(u32),
+    /// A queue is served, and that cannot be changed meanwhile.
+    Running(u32),
+    Region(RegionError),
+    Map(MapError),
+    /// What a queue writes is to be logged, which was not offered.
+    Logged,
+    /// A queue without kicks would have to be looked at all the time.
+    NoKick,
+    /// That part of the configuration space cannot be written.
+    Config,
+    /// Not so many queues, or not of that size.
+    Inflight,
+    System(Errno),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(error) => error.fmt(f),
+            Self::Features(bits) => write!(f, "has features {bits:#x} that were not offered"),
+            Self::Queue(queue) => write!(f, "is about queue {queue} of {QUEUES}"),
+            Self::Running(queue) => write!(f, "is about queue {queue}, which is being served"),
+            Self::Region(error) => error.fmt(f),
+            Self::Map(error) => error.fmt(f),
+            Self::Logged => f.write_str("wants writes to be logged, which was not offered"),
+            Self::NoKick => {
+                f.write_str("has no descriptor, and queues are not looked at without kicks")
+            }
+            Self::Config => {
+                f.write_str("changes a part of the configuration that cannot be changed")
+            }
+            Self::Inflight => f.write_str("has no memory for so many queues of that size"),
+            Self::System(errno) => errno.fmt(f),
+        }
+    }
+}
+
+impl From<RegionError> for Refused {
+    fn from(error: RegionError) -> Self {
+        Self::Region(error)
+    }
+}
+
+impl From<MapError> for Refused {
+    fn from(error: MapError) -> Self {
+        Self::Map(error)
+    }
+}
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno)
+    }
+}
+
+/// What came of a look at the socket.
+pub(super) enum Heard {
+    /// There is nothing more now, or it is put off.
+    All,
+    /// The monitor is gone.
+    End,
+    /// It said something after which it cannot be served.
+    Broken(Cow<'static, str>),
+}
+
+/// What a message is answered.
+enum Answer {
+    /// Nothing, but whether it was carried out if that was asked.
+    Plain,
+    Value(u64),
+    Base(u32, u16),
+    Config(u32, Option<Vec<u8>>),
+    Inflight(Inflight, OwnedFd),
+    /// Later.
+    Later,
+}
+
+impl Session {
+    /// Hears what the monitor has said, as far as that goes without waiting.
+    pub(super) fn hear(&mut self) -> Heard {
+        for _ in 0..MESSAGES {
+            if self.stopping.is_some() {
+                // The answer to the last message first.
+                return Heard::All;
+            }
+            let (count, descriptors) = match self.receive() {
+                Ok((0, _)) => return Heard::End,
+                Ok(received) => received,
+                Err(Errno::AGAIN | Errno::INTR) => return Heard::All,
+                Err(_) => return Heard::End,
+            };
+            match self.messages.filled(count, descriptors) {
+                Ok(None) => {}
+                Ok(Some(message)) => {
+                    if let Err(reason) = self.answer_message(message) {
+                        return Heard::Broken(reason);
+                    }
+                }
+                Err(error) => return Heard::Broken(error.to_string().into()),
+            }
+        }
+        Heard::All
+    }
+
+    fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>), Errno> {
+        // Room for one more than there may be, so that this is seen.
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(self.messages.room())];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received = recvmsg(&self.socket, &mut into, &mut control, flags)?;
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        Ok((received.bytes, descriptors))
+    }
+
+    fn answer_message(&mut self, message: Message<OwnedFd>) -> Result<(), Cow<'static, str>> {
+        let Message {
+            code,
+            needs_reply,
+            length,
+            request,
+        } = message;
+        let acknowledges = needs_reply && self.protocol & feature::REPLY_ACK != 0;
+        let answer = request
+            .map_err(Refused::Message)
+            .and_then(|request| self.carry_out(request));
+        match answer {
+            Ok(Answer::Plain) if acknowledges => self.reply(code, Reply::Ack { done: true }),
+            Ok(Answer::Plain | Answer::Later) => Ok(()),
+            Ok(Answer::Value(value)) => self.reply(code, Reply::Value(value)),
+            Ok(Answer::Base(queue, base)) => self.reply(code, Reply::Base { queue, base }),
+            Ok(Answer::Config(offset, data)) => {
+                let data = data.as_deref();
+                self.reply(code, Reply::Config { offset, data })
+            }
+            Ok(Answer::Inflight(inflight, memory)) => {
+                self.send(code, Reply::Inflight { inflight, length }, Some(&memory))
+            }
+            Err(refused) => {
+                let reason = format!("{code} {refused}");
+                // Who asks for a value waits for one; there is none.
+                if !acknowledges || is_question(code) {
+                    return Err(reason.into());
+                }
+                self.warn(&reason);
+                self.reply(code, Reply::Ack { done: false })
+            }
+        }
+    }
+
+    fn reply(&self, code: Code, reply: Reply<'_>) -> Result<(), Cow<'static, str>> {
+        self.send(code, reply, None)
+    }
+
+    fn send(
+        &self,
+        code: Code,
+        reply: Reply<'_>,
+        descriptor: Option<&OwnedFd>,
+    ) -> Result<(), Cow<'static, str>> {
+        let mut bytes = Vec::new();
+        reply.append(code, &mut bytes);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors: Vec<_> = descriptor.iter().map(|d| d.as_fd()).collect();
+        if !descriptors.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags) {
+            Ok(sent) if sent == bytes.len() => Ok(()),
+            // One answer is outstanding at a time, and the socket has room for hundreds.
+            Ok(_) | Err(Errno::AGAIN) => Err("it does not take its answers".into()),
+            Err(_) => Err("its socket is broken".into()),
+        }
+    }
+
+    /// Answers `GET_VRING_BASE` once nothing of the queue is in flight.
+    pub(super) fn stopped(&mut self) -> Result<(), &'static str> {
+        let Some(number) = self.stopping else {
+            return Ok(());
+        };
+        let queue = &mut self.queues[number as usize];
+        if queue.in_flight() > 0 || queue.dirty {
+            return Ok(());
+        }
+        self.stopping = None;
+        queue.stop();
+        let base = queue.base;
+        let reply = Reply::Base {
+            queue: number,
+            base,
+        };
+        self.reply(Code::GET_VRING_BASE, reply)
+            .map_err(|_| "it does not take its answers")
+    }
+
+    fn queue(&mut self, number: u32) -> Result<&mut Queue, Refused> {
+        let queue = self.queues.get_mut(number as usize);
+        queue.ok_or(Refused::Queue(number))
+    }
+
+    /// A queue that is not being served.
+    fn idle_queue(&mut self, number: u32) -> Result<&mut Queue, Refused> {
+        let queue = self.queue(number)?;
+        if queue.device.is_some() {
+            return Err(Refused::Running(number));
+        }
+        Ok(queue)
+    }
+
+    fn carry_out(&mut self, request: Request<OwnedFd>) -> Result<Answer, Refused> {
+        match request {
+            Request::GetFeatures => return Ok(Answer::Value(self.disk.features)),
+            Request::GetProtocolFeatures => return Ok(Answer::Value(PROTOCOL)),
+            Request::GetQueueNum => return Ok(Answer::Value(QUEUES.into())),
+            Request::GetMaxMemSlots => return Ok(Answer::Value(REGIONS_MAX as u64)),
+            Request::SetFeatures(features) => self.set_features(features)?,
+            Request::SetProtocolFeatures(features) => {
+                if features & !PROTOCOL != 0 {
+                    return Err(Refused::Features(features & !PROTOCOL));
+                }
+                self.protocol = features;
+            }
+            Request::SetOwner => {}
+            Request::ResetOwner | Request::ResetDevice => self.reset(),
+            Request::SetMemTable(table) => self.set_table(table)?,
+            Request::AddMemReg(region, file) => self.add_region(region, &file)?,
+            Request::RemMemReg(region) => self.remove_region(region)?,
+            Request::GetConfig { offset, size } => return Ok(self.read_config(offset, size)),
+            Request::SetConfig { offset, data } => self.write_config(offset, &data)?,
+            Request::GetInflightFd(asked) => return make_inflight(asked),
+            Request::SetInflightFd(inflight, file) => self.set_inflight(inflight, &file)?,
+            Request::SetBackendReqFd(_) => return Err(Refused::Message(MessageError::Unknown)),
+            other => return self.carry_out_ring(other),
+        }
+        Ok(Answer::Plain)
+    }
+
+    /// What is said of queues.
+    fn carry_out_ring(&mut self, request: Request<OwnedFd>) -> Result<Answer, Refused> {
+        match request {
+            Request::SetVringNum { queue, size } => self.idle_queue(queue)?.size = size,
+            Request::SetVringBase { queue, base } => self.idle_queue(queue)?.base = base,
+            Request::SetVringAddr(addresses) => {
+                if addresses.logged {
+                    return Err(Refused::Logged);
+                }
+                // While it is served this says where the same ring lies, in a table that was exchanged: its mapping is there still.
+                self.queue(addresses.queue)?.addresses = Some(addresses);
+            }
+            Request::SetVringKick { queue, descriptor } => {
+                let kick = descriptor.ok_or(Refused::NoKick)?;
+                let queue = self.queue(queue)?;
+                queue.kick = Some(Handle::foreign(kick));
+                queue.started = true;
+                // What was polled before is not any more: see `Session::watch`.
+                queue.exchanged = queue.polling.is_some();
+            }
+            Request::SetVringCall { queue, descriptor } => {
+                let queue = self.queue(queue)?;
+                queue.call = descriptor.map(Handle::foreign);
+                // Answers may have been published while there was nobody to call.
+                queue.call_again = queue.call.is_some() && queue.device.is_some();
+                self.calls = true;
+            }
+            Request::SetVringErr { queue, descriptor } => {
+                self.queue(queue)?.error = descriptor.map(Handle::foreign);
+            }
+            Request::SetVringEnable { queue, enabled } => self.queue(queue)?.enabled = enabled,
+            Request::GetVringBase { queue: number } => {
+                let queue = self.queue(number)?;
+                queue.kick = None;
+                queue.exchanged = queue.polling.is_some();
+                if queue.in_flight() > 0 || queue.dirty {
+                    queue.stopping = true;
+                    self.stopping = Some(number);
+                    return Ok(Answer::Later);
+                }
+                queue.stop();
+                return Ok(Answer::Base(number, queue.base));
+            }
+            _ => return Err(Refused::Message(MessageError::Unknown)),
+        }
+        Ok(Answer::Plain)
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<(), Refused> {
+        let unknown = features & !self.disk.features;
+        if unknown != 0 {
+            return Err(Refused::Features(unknown));
+        }
+        self.features = features;
+        // Who does not know of `SET_VRING_ENABLE` never says it.
+        if features & PROTOCOL_FEATURES == 0 {
+            self.queues
+                .iter_mut()
+                .for_each(|queue| queue.enabled = true);
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) {
+        for queue in &mut self.queues {
+            let (polling, calling) = (queue.polling.take(), queue.calling.take());
+            let generation = queue.generation.wrapping_add(1);
+            *queue = Queue::new(false);
+            queue.generation = generation;
+            queue.exchanged = polling.is_some();
+            (queue.polling, queue.calling) = (polling, calling);
+        }
+        self.write_back = true;
+    }
+
+    fn set_table(&mut self, table: Vec<(Region, OwnedFd)>) -> Result<(), Refused> {
+        let mut mapped: Vec<Mapped> = Vec::new();
+        for (region, file) in table {
+            let others = mapped.iter().map(|m| m.region);
+            check_joining(&region, others, REGIONS_MAX)?;
+            mapped.push(map(region, &file)?);
+        }
+        self.memory = GuestMemory::new(mapped);
+        Ok(())
+    }
+
+    fn add_region(&mut self, region: Region, file: &OwnedFd) -> Result<(), Refused> {
+        let mut mapped = self.memory.regions().to_vec();
+        check_joining(&region, mapped.iter().map(|m| m.region), REGIONS_MAX)?;
+        mapped.push(map(region, file)?);
+        self.memory = GuestMemory::new(mapped);
+        Ok(())
+    }
+
+    fn remove_region(&mut self, region: Region) -> Result<(), Refused> {
+        let mut mapped = self.memory.regions().to_vec();
+        let same = |m: &Mapped| {
+            let Region {
+                guest, size, user, ..
+            } = m.region;
+            (guest, size, user) == (region.guest, region.size, region.user)
+        };
+        let at = mapped.iter().position(same).ok_or(RegionError::Unknown)?;
+        mapped.remove(at);
+        self.memory = GuestMemory::new(mapped);
+        Ok(())
+    }
+
+    fn read_config(&self, offset: u32, size: u32) -> Answer {
+        let mut all = self.disk.config(self.write_back).to_vec();
+        // Monitors ask for the longest space that they know of.
+        all.resize(weir_wire::vhost::CONFIG_MAX, 0);
+        let range = offset as usize..(offset + size) as usize;
+        Answer::Config(offset, all.get(range).map(<[u8]>::to_vec))
+    }
+
+    /// The driver chooses between write-back and write-through.
+    fn write_config(&mut self, offset: u32, data: &[u8]) -> Result<(), Refused> {
+        match data {
+            [choice @ (0 | 1)] if offset as usize == Config::WRITE_BACK => {
+                self.write_back = *choice == 1;
+                Ok(())
+            }
+            _ => Err(Refused::Config),
+        }
+    }
+
+    fn set_inflight(&mut self, inflight: Inflight, file: &OwnedFd) -> Result<(), Refused> {
+        let Inflight {
+            size,
+            offset,
+            queues,
+            queue_size,
+        } = inflight;
+        let wanted = inflight_length(queues, queue_size).ok_or(Refused::Inflight)?;
+        if size < wanted {
+            return Err(Refused::Inflight);
+        }
+        self.notes = Some(Notes {
+            mapping: Mapping::new(file, offset, wanted)?,
+            queues,
+            queue_size,
+        });
+        Ok(())
+    }
+}
+
+/// The message has an answer of its own.
+fn is_question(code: Code) -> bool {
+    matches!(
+        code,
+        Code::GET_FEATURES
+            | Code::GET_PROTOCOL_FEATURES
+            | Code::GET_QUEUE_NUM
+            | Code::GET_MAX_MEM_SLOTS
+            | Code::GET_VRING_BASE
+            | Code::GET_CONFIG
+            | Code::GET_INFLIGHT_FD
+    )
+}
+
+fn map(region: Region, file: &OwnedFd) -> Result<Mapped, MapError> {
+    let mapping = Mapping::new(file, region.offset, region.size)?;
+    Ok(Mapped { region, mapping })
+}
+
+/// How long the memory is in which is noted what is in flight; `None` if there cannot be so many queues, or of that size.
+fn inflight_length(queues: u16, queue_size: u16) -> Option<u64> {
+    let fits = (1..=QUEUES).contains(&queues) && queue_size.is_power_of_two();
+    fits.then(|| u64::from(queues) * inflight::length(queue_size) as u64)
+}
+
+fn make_inflight(asked: Inflight) -> Result<Answer, Refused> {
+    use rustix::fs::{MemfdFlags, SealFlags};
+    let length = inflight_length(asked.queues, asked.queue_size).ok_or(Refused::Inflight)?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = rustix::fs::memfd_create("weir-inflight", flags)?;
+    rustix::fs::ftruncate(&memory, length)?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&memory, seals)?;
+    let inflight = Inflight {
+        size: length,
+        offset: 0,
+        ..asked
+    };
+    Ok(Answer::Inflight(inflight, memory))
+}

@@ -1,0 +1,113 @@
+//! A volume as a disk of virtio: what it offers, and what it holds the driver to.
+
+use weir_wire::vhost::{PROTOCOL_FEATURES, feature as protocol};
+use weir_wire::virtio_blk::{CONFIG_LEN, Config, ID_LEN, RangeLimits, Rules, SECTOR, feature};
+
+use crate::acceptor::Export;
+use crate::backend::Traits;
+
+/// Most queues of one disk.
+pub(super) const QUEUES: u16 = 16;
+/// Most buffers of data of one request: what fits into a queue of 128 beside header and status.
+const SEGMENTS: u32 = 126;
+/// Longest range of a discard or of what is zeroed, bytes.
+const RANGE: u64 = 1 << 30;
+
+/// What is fixed of a disk.
+#[derive(Debug)]
+pub(super) struct Disk {
+    pub(super) name: String,
+    pub(super) traits: Traits,
+    pub(super) rules: Rules,
+    /// What it offers of virtio.
+    pub(super) features: u64,
+    config: Config,
+}
+
+/// What is offered of the protocol.
+pub(super) const PROTOCOL: u64 = protocol::MQ
+    | protocol::REPLY_ACK
+    | protocol::CONFIG
+    | protocol::CONFIGURE_MEM_SLOTS
+    | protocol::INFLIGHT_SHMFD
+    | protocol::RESET_DEVICE;
+
+impl Disk {
+    pub(super) fn new(export: &Export) -> Self {
+        let Export { traits, size, .. } = export;
+        let writable = !traits.read_only;
+        let range = RangeLimits {
+            sectors: (RANGE / SECTOR) as u32,
+            ranges: 1,
+        };
+        let discard = (writable && traits.trim).then_some(range);
+        let write_zeroes = writable.then_some(range);
+        let block = traits.align.max(SECTOR as u32);
+        let config = Config {
+            capacity: size / SECTOR,
+            segments: SEGMENTS,
+            block,
+            physical: (traits.preferred.max(block) / block).ilog2() as u8,
+            alignment: 0,
+            least: 1,
+            best: 0,
+            write_back: true,
+            queues: QUEUES,
+            discard,
+            discard_alignment: (traits.preferred / SECTOR as u32).max(1),
+            write_zeroes,
+            may_unmap: traits.trim,
+        };
+        let rules = Rules {
+            capacity: config.capacity,
+            block: SECTOR as u32,
+            read_only: traits.read_only,
+            segments: SEGMENTS,
+            length: export.request_size,
+            discard,
+            write_zeroes,
+        };
+        Self {
+            name: export.name.clone(),
+            traits: *traits,
+            rules,
+            features: features(traits),
+            config,
+        }
+    }
+
+    /// The configuration space, with the driver's choice of whether writes may be answered before they are on stable storage.
+    pub(super) fn config(&self, write_back: bool) -> [u8; CONFIG_LEN] {
+        Config {
+            write_back,
+            ..self.config
+        }
+        .encode()
+    }
+
+    /// What a driver is told that asks for its name: the volume's, as much of it as there is room for.
+    pub(super) fn id(&self) -> [u8; ID_LEN] {
+        let mut id = [0; ID_LEN];
+        let length = self.name.len().min(ID_LEN);
+        id[..length].copy_from_slice(&self.name.as_bytes()[..length]);
+        id
+    }
+}
+
+fn features(traits: &Traits) -> u64 {
+    let writable = !traits.read_only;
+    let always = feature::VERSION_1
+        | feature::EVENT_IDX
+        | feature::INDIRECT
+        | feature::SEG_MAX
+        | feature::BLK_SIZE
+        | feature::TOPOLOGY
+        | feature::FLUSH
+        | feature::MQ
+        | PROTOCOL_FEATURES;
+    let when = |set: bool, feature: u64| if set { feature } else { 0 };
+    always
+        | when(!writable, feature::RO)
+        | when(writable, feature::CONFIG_WCE | feature::WRITE_ZEROES)
+        | when(writable && traits.trim, feature::DISCARD)
+}

@@ -1,0 +1,81 @@
+//! How a virtual machine comes to its volume: the socket it connects to is the volume's, so there is nothing to choose.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use rustix::event::{PollFd, PollFlags};
+use weir_uring::Arena;
+
+use super::Session;
+use crate::acceptor::{Export, Greet, Handshake, Next, Offer};
+use crate::shard::{Attach, FrontEnd, Unattached};
+
+/// A monitor that has connected and said nothing yet.
+#[derive(Debug)]
+struct Knock {
+    socket: OwnedFd,
+    volume: Arc<str>,
+    export: Option<Box<Export>>,
+    ending: Arc<AtomicU32>,
+}
+
+/// A monitor on its way to the shard of its volume.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    pub(super) socket: OwnedFd,
+    pub(super) export: Box<Export>,
+    /// How many sessions at this socket have ended and have requests under way still.
+    pub(super) ending: Arc<AtomicU32>,
+}
+
+/// What greets monitors at the socket of a volume.
+pub(crate) fn greeter(volume: &str) -> Greet {
+    let volume: Arc<str> = volume.into();
+    let ending = Arc::default();
+    Arc::new(move |socket| {
+        Box::new(Knock {
+            socket,
+            volume: Arc::clone(&volume),
+            export: None,
+            ending: Arc::clone(&ending),
+        })
+    })
+}
+
+impl Handshake for Knock {
+    /// The first message: who says nothing takes no place from others.
+    fn interest(&self) -> PollFd<'_> {
+        PollFd::new(&self.socket, PollFlags::IN)
+    }
+
+    fn advance(&mut self, offer: &Offer<'_>) -> Next {
+        let exports = offer.table.exports();
+        let Some(export) = exports.iter().find(|e| *e.name == *self.volume) else {
+            return Next::Over(Some("its volume is not there any more".to_owned()));
+        };
+        if let Err(full) = offer.take_place() {
+            return Next::Over(Some(full.to_owned()));
+        }
+        self.export = Some(Box::new(export.clone()));
+        Next::Chosen(export.place, export.name.clone())
+    }
+
+    fn is_silent(&self) -> bool {
+        true
+    }
+
+    fn attach(self: Box<Self>) -> Option<Box<dyn Attach>> {
+        Some(Box::new(Agreed {
+            socket: self.socket,
+            export: self.export?,
+            ending: self.ending,
+        }))
+    }
+}
+
+impl Attach for Agreed {
+    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
+        Ok(Box::new(Session::new(*self)?))
+    }
+}

@@ -1,0 +1,234 @@
+//! What is in flight, noted in memory that the monitor keeps: who serves a queue after us, or after our death, finds there which heads
+//! were taken and not returned.
+//!
+//! Layout and order of steps: `vhost-user`, "Inflight I/O tracking", split queues. A region for each queue: a header of 16 bytes (features
+//! u64, version u16, entries u16, head of the last batch u16, used index u16), then 16 bytes for each descriptor (in flight u8, five
+//! that mean nothing, next of its batch u16, counter u64).
+
+use weir_wire::ring::{Load, Shared, Store};
+
+const HEADER: usize = 16;
+const ENTRY: usize = 16;
+const VERSION: usize = 8;
+const ENTRIES: usize = 10;
+const LAST: usize = 12;
+const USED: usize = 14;
+
+/// In an entry: where it says that the head is in flight (with a byte that means nothing), its next, and its counter.
+const IN_FLIGHT: usize = 0;
+const NEXT: usize = 6;
+const COUNTER: usize = 8;
+
+/// How long the region of a queue is in bytes.
+pub(super) const fn length(queue_size: u16) -> usize {
+    (HEADER + ENTRY * queue_size as usize).next_multiple_of(64)
+}
+
+/// The notes of one queue.
+#[derive(Debug)]
+pub(super) struct Log<M> {
+    memory: M,
+    size: u16,
+    counter: u64,
+    /// Heads returned since they were last published.
+    batch: Vec<u16>,
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Left {
+    /// Heads in flight, in the order in which they were taken.
+    pub(super) heads: Vec<u16>,
+}
+
+impl<M: Shared> Log<M> {
+    /// The notes of a queue of `size` entries, whose used index is `used` in its ring; and what was left there. `None` if the memory is too
+    /// short, or is of a queue of another size.
+    pub(super) fn open(memory: M, size: u16, used: u16) -> Option<(Self, Left)> {
+        if memory.len() < length(size) {
+            return None;
+        }
+        match memory.load16(VERSION, Load::Relaxed) {
+            0 => {
+                memory.store16(VERSION, 1, Store::Relaxed);
+                memory.store16(ENTRIES, size, Store::Relaxed);
+                memory.store16(USED, used, Store::Relaxed);
+            }
+            1 if memory.load16(ENTRIES, Load::Relaxed) == size => {}
+            _ => return None,
+        }
+        let mut log = Self {
+            memory,
+            size,
+            counter: 0,
+            batch: Vec::new(),
+        };
+        log.end_batch(used);
+        let mut found = log.found();
+        found.sort_unstable();
+        log.counter = found
+            .last()
+            .map_or(0, |(counter, _)| counter.wrapping_add(1));
+        let heads = found.into_iter().map(|(_, head)| head).collect();
+        Some((log, Left { heads }))
+    }
+
+    /// Ends what was begun when a batch was published and its end not noted.
+    fn end_batch(&self, used: u16) {
+        let noted = self.memory.load16(USED, Load::Relaxed);
+        let count = used.wrapping_sub(noted);
+        let mut head = self.memory.load16(LAST, Load::Relaxed);
+        for _ in 0..count.min(self.size) {
+            if head >= self.size {
+                break;
+            }
+            self.memory
+                .store16(self.at(head, IN_FLIGHT), 0, Store::Relaxed);
+            head = self.memory.load16(self.at(head, NEXT), Load::Relaxed);
+        }
+        self.memory.store16(USED, used, Store::Release);
+    }
+
+    /// Counter and head of what is noted as in flight.
+    fn found(&self) -> Vec<(u64, u16)> {
+        let all = 0..self.size;
+        all.filter(|head| self.memory.load16(self.at(*head, IN_FLIGHT), Load::Relaxed) & 0xff == 1)
+            .map(|head| {
+                let at = self.at(head, COUNTER);
+                let low = self.memory.load32(at, Load::Relaxed);
+                let high = self.memory.load32(at + 4, Load::Relaxed);
+                (u64::from(high) << 32 | u64::from(low), head)
+            })
+            .collect()
+    }
+
+    fn at(&self, head: u16, field: usize) -> usize {
+        HEADER + ENTRY * usize::from(head % self.size) + field
+    }
+
+    /// A head is taken. To be called before anything is done for it.
+    pub(super) fn take(&mut self, head: u16) {
+        let at = self.at(head, COUNTER);
+        self.memory.store32(at, self.counter as u32, Store::Relaxed);
+        let high = (self.counter >> 32) as u32;
+        self.memory.store32(at + 4, high, Store::Relaxed);
+        self.counter = self.counter.wrapping_add(1);
+        self.memory
+            .store16(self.at(head, IN_FLIGHT), 1, Store::Release);
+    }
+
+    /// A head is returned, and not yet published.
+    pub(super) fn finish(&mut self, head: u16) {
+        let last = self.memory.load16(LAST, Load::Relaxed);
+        self.memory
+            .store16(self.at(head, NEXT), last, Store::Relaxed);
+        self.memory.store16(LAST, head, Store::Release);
+        self.batch.push(head);
+    }
+
+    /// What was returned is published: the used index is `used` now.
+    pub(super) fn published(&mut self, used: u16) {
+        for head in std::mem::take(&mut self.batch) {
+            self.memory
+                .store16(self.at(head, IN_FLIGHT), 0, Store::Relaxed);
+        }
+        self.memory.store16(USED, used, Store::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_random::Rng;
+    use weir_wire::ring::plain::Memory;
+
+    use super::*;
+
+    const SIZE: u16 = 8;
+
+    fn open(memory: &Memory, used: u16) -> (Log<Memory>, Vec<u16>) {
+        let (log, left) = Log::open(memory.part(0, length(SIZE)), SIZE, used).unwrap();
+        (log, left.heads)
+    }
+
+    #[test]
+    fn what_was_taken_and_not_returned_is_found_in_its_order() {
+        let memory = Memory::new(length(SIZE));
+        let (mut log, left) = open(&memory, 0);
+        assert!(left.is_empty());
+        for head in [5, 0, 7, 2] {
+            log.take(head);
+        }
+        log.finish(0);
+        log.published(1);
+        assert_eq!(open(&memory, 1).1, [5, 7, 2]);
+        // Of those who come later the counter is higher.
+        let (mut log, _) = open(&memory, 1);
+        log.take(1);
+        assert_eq!(open(&memory, 1).1, [5, 7, 2, 1]);
+    }
+
+    #[test]
+    fn a_region_of_another_size_or_version_is_none() {
+        let memory = Memory::new(length(SIZE));
+        open(&memory, 0);
+        assert!(Log::open(memory.part(0, length(4)), 4, 0).is_none());
+        assert!(Log::open(memory.part(0, length(4)), SIZE, 0).is_none());
+        memory.store16(VERSION, 2, Store::Relaxed);
+        assert!(Log::open(memory.part(0, length(SIZE)), SIZE, 0).is_none());
+    }
+
+    #[test]
+    fn any_notes_are_read_to_an_end() {
+        let mut rng = Rng::new(7);
+        for _ in 0..1000 {
+            let memory = Memory::new(length(SIZE));
+            let mut bytes = vec![0; length(SIZE)];
+            bytes.fill_with(|| rng.range(0, 255) as u8);
+            bytes[VERSION..VERSION + 4].copy_from_slice(&[1, 0, 8, 0]);
+            memory.write(0, &bytes);
+            let (_, left) = open(&memory, rng.range(0, 65_535) as u16);
+            assert!(left.len() <= usize::from(SIZE));
+        }
+    }
+
+    /// Whenever the server dies, every head is either returned in the used ring or found, never both, never neither.
+    #[test]
+    fn whenever_it_ends_nothing_is_lost_and_nothing_is_returned_twice() {
+        for end in 0..200 {
+            let memory = Memory::new(length(SIZE));
+            let mut rng = Rng::new(end);
+            let (mut log, _) = open(&memory, 0);
+            let (mut used, mut free) = (0u16, (0..SIZE).collect::<Vec<_>>());
+            let (mut taken, mut batch) = (Vec::new(), Vec::new());
+            for _ in 0..end {
+                match rng.range(0, 3) {
+                    0 if !free.is_empty() => {
+                        let head = free.remove(rng.range(0, free.len() as u64 - 1) as usize);
+                        log.take(head);
+                        taken.push(head);
+                    }
+                    1 if !taken.is_empty() => {
+                        let head = taken.remove(rng.range(0, taken.len() as u64 - 1) as usize);
+                        log.finish(head);
+                        batch.push(head);
+                    }
+                    2 => {
+                        used = used.wrapping_add(batch.len() as u16);
+                        // Here the guest sees them. Sometimes that is the end.
+                        free.append(&mut batch);
+                        if rng.range(0, 9) == 0 {
+                            break;
+                        }
+                        log.published(used);
+                    }
+                    _ => {}
+                }
+            }
+            let (_, mut left) = open(&memory, used);
+            left.sort_unstable();
+            taken.append(&mut batch);
+            taken.sort_unstable();
+            assert_eq!(left, taken, "after {end} steps");
+        }
+    }
+}

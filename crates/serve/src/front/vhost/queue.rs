@@ -1,0 +1,215 @@
+//! One queue of a disk: where it lies, by which descriptors both sides wake each other, and how far it was served.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use weir_uring::{GuestMemory, Handle, OpId, Part};
+use weir_wire::ring::split::{Areas, Device, LayoutError, Settings, lengths};
+use weir_wire::ring::{Load, Shared};
+use weir_wire::vhost::RingAddresses;
+
+use super::inflight::Log;
+
+/// Where the used index stands in its area.
+const USED_INDEX: usize = 2;
+
+/// A queue.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) size: u16,
+    /// The available index up to which it was served when it was last stopped, or was told.
+    pub(super) base: u16,
+    pub(super) addresses: Option<RingAddresses>,
+    /// A kick's descriptor was told, or that there is none: it is to be served.
+    pub(super) started: bool,
+    pub(super) enabled: bool,
+    pub(super) kick: Option<Handle>,
+    pub(super) call: Option<Handle>,
+    pub(super) error: Option<Handle>,
+    /// The descriptor of kicks is another than that which is polled.
+    pub(super) exchanged: bool,
+    /// The operations on them.
+    pub(super) polling: Option<OpId>,
+    pub(super) calling: Option<OpId>,
+    /// The guest is to be called again once the call under way has ended.
+    pub(super) call_again: bool,
+    /// While it is served.
+    pub(super) device: Option<Device<Part>>,
+    pub(super) log: Option<Log<Part>>,
+    /// Heads that were in flight when whoever served it before went away.
+    pub(super) left: VecDeque<u16>,
+    /// It cannot go on, and the guest was told.
+    pub(super) broken: bool,
+    /// Heads were returned that are not published.
+    pub(super) dirty: bool,
+    /// `GET_VRING_BASE` waits for what is in flight.
+    pub(super) stopping: bool,
+    /// Counts how often it was made anew: answers to requests from before belong to nobody.
+    pub(super) generation: u32,
+}
+
+/// Why a queue cannot be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StartError {
+    Size,
+    Addresses,
+    Outside { area: &'static str, address: u64 },
+    Misaligned { area: &'static str, address: u64 },
+    Layout(LayoutError),
+    Log,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size => f.write_str("its size was not told"),
+            Self::Addresses => f.write_str("its addresses were not told"),
+            Self::Outside { area, address } => {
+                write!(
+                    f,
+                    "its {area} at {address:#x} are not in one region of the guest's memory"
+                )
+            }
+            Self::Misaligned { area, address } => {
+                write!(f, "its {area} at {address:#x} are not aligned")
+            }
+            Self::Layout(error) => error.fmt(f),
+            Self::Log => f.write_str("the memory of what is in flight is not this queue's"),
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            ..Self::default()
+        }
+    }
+
+    /// Whether requests are to be taken from it.
+    pub(super) fn is_active(&self) -> bool {
+        self.device.is_some() && self.enabled && !self.broken && !self.stopping
+    }
+
+    /// It is to be served, and it is not known yet whether it can be.
+    pub(super) fn is_due(&self) -> bool {
+        self.started && self.enabled && self.device.is_none() && !self.broken
+    }
+
+    /// Begins to serve it. `log` is its part of the memory in which is noted what is in flight.
+    pub(super) fn start(
+        &mut self,
+        memory: &GuestMemory,
+        settings: Settings,
+        log: Option<Part>,
+    ) -> Result<(), StartError> {
+        if self.size == 0 {
+            return Err(StartError::Size);
+        }
+        let at = self.addresses.ok_or(StartError::Addresses)?;
+        let [descriptors, available, used] = lengths(self.size);
+        let area = |area, address, length, align| {
+            let part = memory.user_part(address, length);
+            let part = part.ok_or(StartError::Outside { area, address })?;
+            if part.is_aligned(align) {
+                Ok(part)
+            } else {
+                Err(StartError::Misaligned { area, address })
+            }
+        };
+        let areas = Areas {
+            descriptors: area("descriptors", at.descriptors, descriptors, 16)?,
+            available: area("available entries", at.available, available, 2)?,
+            used: area("used entries", at.used, used, 4)?,
+        };
+        let published = areas.used.load16(USED_INDEX, Load::Acquire);
+        if let Some(part) = log {
+            let (log, left) = Log::open(part, self.size, published).ok_or(StartError::Log)?;
+            self.log = Some(log);
+            // What is in flight was taken after what is in the used ring, and nothing else was.
+            if !left.heads.is_empty() {
+                self.base = published.wrapping_add(left.heads.len() as u16);
+            }
+            self.left = left.heads.into();
+        }
+        let settings = Settings {
+            size: self.size,
+            ..settings
+        };
+        let device = Device::new(areas, settings, self.base).map_err(StartError::Layout)?;
+        self.device = Some(device);
+        self.dirty = false;
+        Ok(())
+    }
+
+    /// It is not served any more; how far it was is in `base`.
+    pub(super) fn stop(&mut self) {
+        if let Some(device) = self.device.take() {
+            self.base = device.base();
+        }
+        self.log = None;
+        self.left.clear();
+        self.started = false;
+        self.stopping = false;
+        self.broken = false;
+        self.dirty = false;
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Chains taken and not returned.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.device.as_ref().map_or(0, Device::in_flight)
+    }
+
+    /// Returns a head.
+    pub(super) fn finish(&mut self, head: u16, written: u32) {
+        let Some(device) = &mut self.device else {
+            return;
+        };
+        if let Some(log) = &mut self.log {
+            log.finish(head);
+        }
+        device.finish(head, written);
+        self.dirty = true;
+    }
+
+    /// Lets the guest see what was returned; true if it is to be called.
+    pub(super) fn publish(&mut self) -> bool {
+        self.dirty = false;
+        let Some(device) = &mut self.device else {
+            return false;
+        };
+        let calls = device.publish();
+        if let Some(log) = &mut self.log {
+            log.published(device.used_index());
+        }
+        calls
+    }
+
+    /// Whether there may be something to take; what is wrong with the queue counts, since it is to be said.
+    pub(super) fn has_more(&mut self) -> bool {
+        if !self.is_active() {
+            return self.is_due();
+        }
+        let Some(device) = &mut self.device else {
+            return false;
+        };
+        let more = !self.left.is_empty() || device.look() != Ok(0);
+        if more {
+            device.disarm();
+        }
+        more
+    }
+
+    /// Asks for a kick; true if there is something to take already.
+    pub(super) fn arm(&mut self) -> bool {
+        if !self.is_active() {
+            return self.is_due();
+        }
+        let Some(device) = &mut self.device else {
+            return false;
+        };
+        !self.left.is_empty() || device.arm() != Ok(false)
+    }
+}

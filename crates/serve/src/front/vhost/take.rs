@@ -1,0 +1,237 @@
+//! From the guest's queues to requests.
+
+use weir_core::{Flags, Op};
+use weir_uring::GuestSlice;
+use weir_wire::ring::Guest;
+use weir_wire::ring::split::{Settings, TakeError};
+use weir_wire::virtio_blk::{Command, Request, Status, feature};
+
+use super::{Session, Under, Waiting};
+use crate::shard::{Ask, Context, Stop, cost, is_direct_request};
+
+/// What came of one look at a queue.
+enum Step {
+    /// Something was taken; perhaps there is more.
+    Taken,
+    /// There is nothing.
+    Empty,
+    /// A bound is reached.
+    Blocked,
+}
+
+impl Session {
+    /// Takes requests from all queues, each in its turn, until they are empty or a bound is reached.
+    pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
+        if let Some(waiting) = self.waiting.take()
+            && matches!(self.enter_waiting(&waiting, cx), Step::Blocked)
+        {
+            return Stop::Blocked;
+        }
+        let count = self.queues.len();
+        for n in 0..count {
+            let number = (self.first + n) % count;
+            self.begin(number);
+            // What the guest adds meanwhile is for the next turn.
+            for _ in 0..self.queues[number].size {
+                if !self.queues[number].is_active() {
+                    break;
+                }
+                match self.step(number, cx) {
+                    Step::Taken => {}
+                    Step::Empty => break,
+                    Step::Blocked => {
+                        self.first = number;
+                        return Stop::Blocked;
+                    }
+                }
+            }
+        }
+        self.first = (self.first + 1) % count;
+        Stop::Empty
+    }
+
+    /// Begins to serve a queue about which everything was said.
+    fn begin(&mut self, number: usize) {
+        if !self.queues[number].is_due() {
+            return;
+        }
+        let settings = Settings {
+            event_idx: self.features & feature::EVENT_IDX != 0,
+            indirect: self.features & feature::INDIRECT != 0,
+            ..Settings::new(self.queues[number].size)
+        };
+        let log = self.notes.as_ref().and_then(|notes| notes.part(number));
+        let queue = &mut self.queues[number];
+        if let Err(error) = queue.start(&self.memory, settings, log) {
+            self.break_queue(number, &error.to_string());
+        }
+    }
+
+    fn step(&mut self, number: usize, cx: &mut Context<'_>) -> Step {
+        if !cx.may_take() {
+            return Step::Blocked;
+        }
+        let queue = &mut self.queues[number];
+        let Some(device) = &mut queue.device else {
+            return Step::Empty;
+        };
+        let taken = match queue.left.pop_front() {
+            Some(head) => device
+                .retake(head, &self.memory, &mut self.chain)
+                .map(|()| Some(head)),
+            None => device.take(&self.memory, &mut self.chain),
+        };
+        match taken {
+            Ok(None) => Step::Empty,
+            Ok(Some(head)) => {
+                if let Some(log) = &mut queue.log {
+                    log.take(head);
+                }
+                self.enter(number, head, cx)
+            }
+            Err(TakeError::Chain { head, why }) => {
+                if let Some(log) = &mut queue.log {
+                    log.take(head);
+                }
+                queue.finish(head, 0);
+                self.warn(&format!("queue {number}, head {head}: {why}"));
+                cx.mark_for_send();
+                Step::Taken
+            }
+            Err(TakeError::Broken(broken)) => {
+                self.break_queue(number, &broken.to_string());
+                Step::Empty
+            }
+        }
+    }
+
+    /// Tries again what was taken and found no memory, unless its queue was made anew.
+    fn enter_waiting(&mut self, waiting: &Waiting, cx: &mut Context<'_>) -> Step {
+        let Waiting {
+            queue,
+            generation,
+            head,
+        } = *waiting;
+        if self.queues[queue].generation != generation {
+            return Step::Taken;
+        }
+        self.enter(queue, head, cx)
+    }
+
+    /// A chain was taken and is in `self.chain`: its request goes to the core, or back at once.
+    fn enter(&mut self, number: usize, head: u16, cx: &mut Context<'_>) -> Step {
+        let parsed = self
+            .request
+            .parse(&self.chain, &self.memory, &self.disk.rules);
+        if let Err(refused) = parsed {
+            if let Some(status) = refused.status {
+                // It was found to be the guest's.
+                let _ = self.memory.write(status, &[refused.code() as u8]);
+            }
+            let written = u32::from(refused.status.is_some());
+            self.warn(&format!("queue {number}, head {head}: {refused}"));
+            return self.give_back(number, head, written, cx);
+        }
+        if self.request.command == Command::GetId {
+            return self.tell_id(number, head, cx);
+        }
+        let mut slices = cx.guest_slices();
+        let Some(status) = self.find(&mut slices) else {
+            // The guest's memory has changed since it was looked at, a moment ago.
+            return self.give_back(number, head, 0, cx);
+        };
+        let mut ask = self.ask();
+        let direct = is_direct_request(&slices, ask.offset, &self.disk.traits);
+        let cost = match ask.op {
+            Op::Read | Op::Write if !direct => cost(ask.length, self.disk.traits.align),
+            _ => 0,
+        };
+        if !cx.reserve(cost) {
+            self.waiting = Some(Waiting {
+                queue: number,
+                generation: self.queues[number].generation,
+                head,
+            });
+            return Step::Blocked;
+        }
+        let under = Under {
+            queue: number as u8,
+            generation: self.queues[number].generation,
+            head,
+            status,
+            written: self.request.written(),
+        };
+        ask.token = self.under.insert(under).into();
+        cx.begin();
+        cx.take_guest(ask, cost, slices);
+        Step::Taken
+    }
+
+    /// Where the request's data lies, into `slices`, and its status.
+    fn find(&self, slices: &mut Vec<GuestSlice>) -> Option<GuestSlice> {
+        let Request { data, status, .. } = &self.request;
+        for buffer in data {
+            let found = self.memory.slices(buffer.address, buffer.length, slices);
+            found.ok()?;
+        }
+        self.memory.slices(*status, 1, slices).ok()?;
+        slices.pop()
+    }
+
+    fn tell_id(&mut self, number: usize, head: u16, cx: &mut Context<'_>) -> Step {
+        let id = self.disk.id();
+        let mut rest = &id[..(self.request.length as usize).min(id.len())];
+        let mut written = 1;
+        for buffer in &self.request.data {
+            let (here, behind) = rest.split_at(rest.len().min(buffer.length as usize));
+            let _ = self.memory.write(buffer.address, here);
+            written += here.len() as u32;
+            rest = behind;
+        }
+        let _ = self.memory.write(self.request.status, &[Status::Ok as u8]);
+        self.give_back(number, head, written, cx)
+    }
+
+    /// Returns a head whose request is over without ever having been the core's.
+    fn give_back(&mut self, number: usize, head: u16, written: u32, cx: &mut Context<'_>) -> Step {
+        self.queues[number].finish(head, written);
+        cx.mark_for_send();
+        Step::Taken
+    }
+
+    /// What the core is asked.
+    fn ask(&self) -> Ask {
+        let request = &self.request;
+        let range = request.ranges.first();
+        let (op, flags) = match request.command {
+            Command::In | Command::GetId => (Op::Read, Flags::NONE),
+            Command::Out => (Op::Write, self.durability()),
+            Command::Flush => (Op::Flush, Flags::SYNC),
+            Command::Discard => (Op::Discard, Flags::NONE),
+            Command::WriteZeroes => {
+                let keep = range.is_none_or(|range| !range.unmap);
+                let hole = if keep { Flags::NO_HOLE } else { Flags::NONE };
+                (Op::WriteZeroes, self.durability().with(hole))
+            }
+        };
+        Ask {
+            op,
+            flags,
+            offset: range.map_or(request.offset, |range| range.offset),
+            // The limit of ranges is below this.
+            length: range.map_or(request.length, |range| range.length as u32),
+            token: 0,
+        }
+    }
+
+    /// Whether writes must be on stable storage when they are answered: where there are no flushes, or the driver has chosen so.
+    fn durability(&self) -> Flags {
+        let flushes = self.features & feature::FLUSH != 0;
+        let chosen = self.features & feature::CONFIG_WCE != 0 && !self.write_back;
+        if flushes && !chosen {
+            Flags::NONE
+        } else {
+            Flags::FUA.with(Flags::SYNC)
+        }
+    }
+}

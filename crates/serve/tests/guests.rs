@@ -1,0 +1,406 @@
+//! Virtual machines' disks: a guest made of memory and queues alone, against a running server.
+
+mod tools;
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tools::guest::{DATA, GUEST, Guest, NO_STATUS, SIZE, doubles, inflight, words};
+use tools::{Site, log, pattern};
+use weir_wire::vhost::Code;
+use weir_wire::virtio_blk::feature;
+
+const IN: u32 = 0;
+const OUT: u32 = 1;
+const FLUSH: u32 = 4;
+const GET_ID: u32 = 8;
+const DISCARD: u32 = 11;
+const WRITE_ZEROES: u32 = 13;
+
+const OK: u8 = 0;
+const IO_ERROR: u8 = 1;
+const UNSUPPORTED: u8 = 2;
+
+const VOLUMES: &str = "[drive.d]\n\
+    [volume.alpha]\ndrive = \"d\"\nmemory = true\nsize = \"16MiB\"\nlisten = { vhost = \"{files}/alpha\" }\n\
+    [volume.file]\ndrive = \"d\"\nfile = \"{files}/image\"\nsize = \"16MiB\"\nlisten = { vhost = \"{files}/file\" }\n\
+    [volume.ro]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nread_only = true\nlisten = { vhost = \"{files}/ro\" }\n";
+
+/// Does something until the log has these words: it takes so many lines a second.
+fn until_said(words: &str, mut act: impl FnMut()) {
+    let mut said = String::new();
+    for _ in 0..100 {
+        act();
+        said += &log::take();
+        if said.contains(words) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("\"{words}\" was never said:\n{said}");
+}
+
+fn at(site: &Site, name: &str) -> PathBuf {
+    site.files.path().join(name)
+}
+
+#[test]
+fn what_is_written_is_read_whatever_holds_it() {
+    let site = Site::start(VOLUMES);
+    for name in ["alpha", "file"] {
+        let mut guest = Guest::start(&at(&site, name), 1);
+        for (sector, length, seed) in [
+            (0, 512, 1),
+            (8, 4096, 2),
+            (3, 8192 + 512, 3),
+            (99, 65_536, 4),
+        ] {
+            let bytes = pattern(seed, length);
+            guest.write(sector, &bytes);
+            assert_eq!(guest.request(0, FLUSH, 0, &[]), OK);
+            assert_eq!(guest.read(sector, length), bytes, "{name}: {length} bytes");
+        }
+        // Of several buffers, which do not begin where a drive wants them to.
+        let bytes = pattern(9, 4096 + 1024);
+        let parts = [
+            (DATA + 0x3003, 1000),
+            (DATA + 0x5000, 3096),
+            (DATA + 0x9001, 1024),
+        ];
+        let mut done = 0;
+        for (at, length) in parts {
+            guest.put(at, &bytes[done..done + length as usize]);
+            done += length as usize;
+        }
+        let buffers = guest.frame(DATA, OUT, 16, &parts);
+        guest.submit(0, &buffers);
+        assert_eq!(guest.next(0).written, 1);
+        assert_eq!(guest.read(16, bytes.len()), bytes, "{name}");
+        let parts = parts.map(|(at, length)| (at + 0x20_000, length));
+        let buffers = guest.frame(DATA, IN, 16, &parts);
+        guest.submit(0, &buffers);
+        assert_eq!(guest.next(0).written, bytes.len() as u32 + 1);
+        let found: Vec<u8> = parts
+            .iter()
+            .flat_map(|(at, n)| guest.get(*at, *n as usize))
+            .collect();
+        assert_eq!(found, bytes, "{name}");
+    }
+    let image = std::fs::read(at(&site, "image")).unwrap();
+    assert_eq!(image[99 * 512..][..65_536], pattern(4, 65_536));
+}
+
+#[test]
+fn ranges_are_discarded_and_zeroed_and_the_disk_has_a_name() {
+    let site = Site::start(VOLUMES);
+    for name in ["alpha", "file"] {
+        let mut guest = Guest::start(&at(&site, name), 1);
+        guest.write(0, &[7; 16 << 10]);
+        for (kind, first) in [(DISCARD, 0), (WRITE_ZEROES, 8)] {
+            let range = [doubles(&[first]), words(&[8, 0])].concat();
+            assert_eq!(guest.request(0, kind, 0, &range), OK, "{name}");
+        }
+        assert_eq!(guest.read(0, 8192), [0; 8192]);
+        assert_eq!(guest.read(16, 8192), [7; 8192]);
+        assert_eq!(guest.request(0, GET_ID, 0, &[0x55; 20]), OK);
+        let mut id = [0; 20];
+        id[..name.len()].copy_from_slice(name.as_bytes());
+        assert_eq!(guest.get(DATA + 0x1000, 20), id);
+    }
+}
+
+#[test]
+fn both_front_ends_of_a_volume_see_the_same() {
+    let site = Site::start(VOLUMES);
+    let mut guest = Guest::start(&at(&site, "alpha"), 1);
+    let mut second = Guest::start(&at(&site, "alpha"), 1);
+    let mut nbd = tools::raw::Raw::open(&site.unix, "alpha").unwrap();
+    let bytes = pattern(5, 4096);
+    guest.write(8, &bytes);
+    assert_eq!(nbd.read(4096, 4096).unwrap(), bytes);
+    assert_eq!(second.read(8, 4096), bytes);
+}
+
+#[test]
+fn several_queues_are_served_at_once_with_events_and_with_flags() {
+    for features in [0, feature::EVENT_IDX] {
+        let site = Site::start(VOLUMES);
+        let mut guest = Guest::connect(&at(&site, "alpha"));
+        guest.features &= !feature::EVENT_IDX | features;
+        guest.agree();
+        guest.tell_memory();
+        for number in 0..4 {
+            guest.add_queue(number);
+            guest.tell_queue(number, 0);
+        }
+        let mut seen = 0;
+        for round in 0..200u64 {
+            for number in 0..4 {
+                for n in 0..8 {
+                    let place = DATA + (number as u64 * 8 + n) * 0x2000;
+                    let sector = (round * 32 + number as u64 * 8 + n) % 4096 * 8;
+                    let data = [(place + 0x1000, 4096)];
+                    let buffers = guest.frame(place, OUT, sector, &data);
+                    guest.submit(number, &buffers);
+                }
+            }
+            for number in 0..4 {
+                for _ in 0..8 {
+                    assert_eq!(guest.next(number).written, 1);
+                    seen += 1;
+                }
+            }
+        }
+        assert_eq!(seen, 200 * 32);
+    }
+}
+
+#[test]
+fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
+    log::listen();
+    let site = Site::start(VOLUMES);
+    let mut guest = Guest::start(&at(&site, "alpha"), 1);
+    let data = [(DATA + 0x1000, 512)];
+    for (kind, sector, expected) in [
+        (IN, 32_768, IO_ERROR),
+        (OUT, u64::MAX, IO_ERROR),
+        (IN, u64::MAX / 512, IO_ERROR),
+        (77, 0, UNSUPPORTED),
+    ] {
+        let buffers = guest.frame(DATA, kind, sector, &data);
+        guest.submit(0, &buffers);
+        guest.next(0);
+        assert_eq!(guest.get(DATA + 16, 1), [expected], "{kind} at {sector}");
+    }
+    let mut bad = Vec::new();
+    // Data outside of memory, the wrong way round, none at all, in half a sector; no header; no status.
+    for data in [(0x1000_0000, 512), (0xffff_ffff_0000, 512), (DATA, 100)] {
+        bad.push((guest.frame(DATA, IN, 0, &[data]), Some(IO_ERROR)));
+    }
+    let mut wrong = guest.frame(DATA, IN, 0, &data);
+    wrong[1].writable = false;
+    bad.push((wrong, Some(IO_ERROR)));
+    bad.push((guest.frame(DATA, IN, 0, &[]), Some(IO_ERROR)));
+    let whole = guest.frame(DATA, IN, 0, &data);
+    bad.push((whole[1..].to_vec(), Some(IO_ERROR)));
+    bad.push((whole[..1].to_vec(), None));
+    for (buffers, status) in bad {
+        guest.put(DATA + 16, &[NO_STATUS]);
+        guest.submit(0, &buffers);
+        let used = guest.next(0);
+        assert_eq!(used.written, u32::from(status.is_some()), "{buffers:?}");
+        let expected = status.unwrap_or(NO_STATUS);
+        assert_eq!(guest.get(DATA + 16, 1), [expected], "{buffers:?}");
+    }
+    guest.write(1, &[3; 512]);
+    assert_eq!(guest.read(1, 512), [3; 512]);
+    let mut read_only = Guest::start(&at(&site, "ro"), 1);
+    until_said("the disk can only be read", || {
+        assert_eq!(read_only.request(0, OUT, 0, &[1; 512]), IO_ERROR);
+    });
+    assert_eq!(read_only.read(0, 512), [0; 512]);
+}
+
+#[test]
+fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
+    let site = Site::start(VOLUMES);
+    let mut guest = Guest::start(&at(&site, "alpha"), 2);
+    let mut other = Guest::start(&at(&site, "alpha"), 1);
+    other.write(5, &[1; 512]);
+    // The available index of the second queue jumps.
+    guest.put(0x4000 + 0x1000 + 2, &(SIZE + 1).to_le_bytes());
+    tools::guest::kick(&guest.queues[1].kick);
+    assert!(guest.next_within(1, Duration::from_millis(100)).is_none());
+    guest.write(9, &[2; 512]);
+    assert_eq!(other.read(9, 512), [2; 512]);
+    // Stopped and told anew, it is served again.
+    guest.send(Code::GET_VRING_BASE, 0, &words(&[1, 0]), &[]);
+    guest.answer(Code::GET_VRING_BASE).unwrap();
+    guest.put(0x4000 + 0x1000 + 2, &[0, 0]);
+    guest.tell_queue(1, 0);
+    assert_eq!(guest.request(1, OUT, 0, &[4; 512]), OK);
+}
+
+#[test]
+fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
+    let site = Site::start(VOLUMES);
+    let path = at(&site, "alpha");
+    let table = |guest: u64, size: u64| [words(&[1, 0]), doubles(&[guest, size, 0, 0])].concat();
+    let slot = |guest: u64| [vec![0; 8], doubles(&[guest, 4096, 1 << 40 | guest, 0])].concat();
+    let guest = Guest::start(&path, 1);
+    let file = [guest.file.as_fd()];
+    for (code, payload, files) in [
+        (Code::SET_FEATURES, doubles(&[1 << 63]), &[][..]),
+        (Code::SET_MEM_TABLE, table(0, 1 << 40), &file[..]),
+        (Code::SET_MEM_TABLE, table(0, 0), &file[..]),
+        (Code::SET_MEM_TABLE, table(0, 4096), &[][..]),
+        (Code::ADD_MEM_REG, slot(GUEST), &file[..]),
+        (Code::REM_MEM_REG, slot(1 << 30), &[][..]),
+        (Code::SET_VRING_NUM, words(&[1, 0]), &[][..]),
+        (Code::SET_VRING_NUM, words(&[1, 96]), &[][..]),
+        (Code::SET_VRING_NUM, words(&[16, 8]), &[][..]),
+        (Code::SET_VRING_NUM, words(&[0, 64]), &[][..]),
+        (Code::SET_VRING_KICK, doubles(&[1 << 8]), &[][..]),
+        (Code::SET_LOG_BASE, doubles(&[0, 0]), &file[..]),
+        (
+            Code::SET_CONFIG,
+            [words(&[0, 1, 0]), vec![1]].concat(),
+            &[][..],
+        ),
+        (Code::SET_INFLIGHT_FD, inflight(64, 1), &file[..]),
+        (Code(4711), vec![], &[][..]),
+    ] {
+        assert!(!guest.try_tell(code, &payload, files), "{code} {payload:?}");
+    }
+    for n in 1..64 {
+        assert!(guest.try_tell(Code::ADD_MEM_REG, &slot(n << 30), &file));
+    }
+    assert!(!guest.try_tell(Code::ADD_MEM_REG, &slot(64 << 30), &file));
+    // Half of a message is waited for; more than one can be is not.
+    let half = Guest::connect(&path);
+    half.send(Code::GET_FEATURES, 0, &[], &[]);
+    half.answer(Code::GET_FEATURES).unwrap();
+    std::io::Write::write_all(&mut &half.socket, &[1, 0, 0]).unwrap();
+    let long = Guest::connect(&path);
+    std::io::Write::write_all(&mut &long.socket, &words(&[5, 1, 1 << 20])).unwrap();
+    assert!(long.is_ended());
+    let many = Guest::connect(&path);
+    let nine = [many.file.as_fd(); 9];
+    many.send(
+        Code::SET_MEM_TABLE,
+        0,
+        &[words(&[9, 0]), vec![0; 9 * 32]].concat(),
+        &nine,
+    );
+    assert!(many.is_ended());
+    let mut honest = Guest::start(&path, 1);
+    honest.write(0, &[1; 512]);
+}
+
+#[test]
+fn rings_outside_of_memory_break_their_queue_only() {
+    let site = Site::start(VOLUMES);
+    let mut guest = Guest::start(&at(&site, "alpha"), 1);
+    for (n, address) in [
+        (1, 0u64),
+        (2, 0x7000_0000_0000 + (8 << 20) - 8),
+        (3, u64::MAX),
+        (4, 0x7000_0000_0001),
+    ] {
+        let places = doubles(&[address, address, address, 0]);
+        guest.tell(Code::SET_VRING_NUM, &words(&[n, 128]), &[]);
+        guest.tell(
+            Code::SET_VRING_ADDR,
+            &[words(&[n, 0]), places].concat(),
+            &[],
+        );
+        let kick = [guest.queues[0].call.as_fd()];
+        guest.tell(Code::SET_VRING_KICK, &u64::from(n).to_ne_bytes(), &kick);
+        assert!(guest.try_tell(Code::SET_VRING_ENABLE, &words(&[n, 1]), &[]));
+    }
+    guest.write(0, &[1; 512]);
+}
+
+#[test]
+fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
+    let site = Site::start(VOLUMES);
+    for name in ["alpha", "file"] {
+        let path = at(&site, name);
+        let mut other = Guest::start(&path, 1);
+        let mut guest = Guest::start(&path, 1);
+        guest.write(0, &[1; 4096]);
+        let buffers = guest.frame(DATA, OUT, 0, &[(DATA + 0x1000, 4096)]);
+        guest.queues[0].driver.add(&buffers).unwrap();
+        let _ = guest.queues[0].driver.publish();
+        rustix::fs::ftruncate(&guest.file, 0).unwrap();
+        tools::guest::kick(&guest.queues[0].kick);
+        assert!(guest.is_ended(), "{name}");
+        other.write(8, &[2; 4096]);
+        assert_eq!(other.read(0, 4096), [1; 4096], "{name}");
+    }
+}
+
+#[test]
+fn a_queue_that_is_stopped_says_how_far_it_was_served() {
+    let site = Site::start(VOLUMES);
+    let mut guest = Guest::start(&at(&site, "file"), 1);
+    for n in 0..40 {
+        let place = DATA + n * 0x3000;
+        let buffers = guest.frame(place, OUT, n * 8, &[(place + 0x1000, 4096)]);
+        guest.submit(0, &buffers);
+    }
+    guest.send(Code::GET_VRING_BASE, 0, &words(&[0, 0]), &[]);
+    let answer = guest.answer(Code::GET_VRING_BASE).unwrap();
+    let base = u32::from_ne_bytes(answer[4..].try_into().unwrap());
+    // Everything that was taken is in the used ring already; what was not is left alone.
+    let mut done = 0;
+    while guest.next_within(0, Duration::ZERO).is_some() {
+        done += 1;
+    }
+    assert_eq!(done, base);
+    guest.tell_queue(0, base);
+    for _ in base..40 {
+        guest.next(0);
+    }
+}
+
+#[test]
+fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
+    let site = Site::start(VOLUMES);
+    let path = at(&site, "file");
+    let mut guest = Guest::connect(&path);
+    guest.agree();
+    guest.tell_memory();
+    let notes = guest.inflight(1);
+    guest.add_queue(0);
+    guest.tell_queue(0, 0);
+    let mut answered = vec![0; usize::from(SIZE)];
+    let mut wanted = 0;
+    for round in 0..30u64 {
+        for n in 0..16 {
+            let place = DATA + n * 0x3000;
+            let buffers = guest.frame(place, OUT, (round * 16 + n) * 8, &[(place + 0x1000, 4096)]);
+            guest.submit(0, &buffers);
+            wanted += 1;
+        }
+        // Away in the middle of it, and back again.
+        guest.reconnect(&path);
+        guest.agree();
+        guest.tell_memory();
+        guest.tell(
+            Code::SET_INFLIGHT_FD,
+            &inflight(1 << 12, 1),
+            &[notes.as_fd()],
+        );
+        guest.tell_queue(0, 0);
+        for _ in 0..16 {
+            let used = guest.next(0);
+            answered[used.head as usize] += 1;
+            wanted -= 1;
+        }
+        assert_eq!(wanted, 0);
+        assert!(
+            guest.next_within(0, Duration::from_millis(2)).is_none(),
+            "answered twice"
+        );
+    }
+}
+
+#[test]
+fn an_idle_guest_costs_nothing() {
+    let site = Site::start(VOLUMES);
+    let _one = tools::alone();
+    let mut guest = Guest::start(&at(&site, "alpha"), 4);
+    guest.write(0, &[1; 512]);
+    std::thread::sleep(Duration::from_millis(50));
+    let before = tools::process::server_threads();
+    std::thread::sleep(Duration::from_millis(300));
+    let after = tools::process::server_threads();
+    for (name, used) in &after {
+        let Some(was) = before.get(name) else {
+            continue;
+        };
+        assert!(used.ticks - was.ticks <= 1, "{name} {was:?} {used:?}");
+    }
+}

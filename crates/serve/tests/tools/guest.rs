@@ -1,0 +1,359 @@
+//! A virtual machine without a machine: memory, queues and a monitor that says whatever it is told to.
+
+use std::io::{IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::MemfdFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use weir_uring::{GuestSlice, Mapping, Part};
+use weir_wire::ring::split::{Areas, Buffer, Driver, Settings, Used, lengths};
+use weir_wire::vhost::{Code, HEADER_LEN, PROTOCOL_FEATURES, feature};
+use weir_wire::virtio_blk;
+
+/// A server that does not answer for so long has hung.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where the guest's memory is for the guest and for its monitor.
+pub(crate) const GUEST: u64 = 0x10_0000;
+const USER: u64 = 0x7000_0000_0000;
+/// Bytes of its memory.
+pub(crate) const MEMORY: u64 = 8 << 20;
+/// Where queue n lies, and how far the next one is.
+const QUEUE: u64 = 0x4000;
+/// Entries of each queue.
+pub(crate) const SIZE: u16 = 128;
+/// Where buffers may be: what is before is for queues.
+pub(crate) const DATA: u64 = 1 << 20;
+
+/// What it accepts of virtio, unless it is told otherwise.
+pub(crate) const FEATURES: u64 = virtio_blk::feature::VERSION_1
+    | virtio_blk::feature::EVENT_IDX
+    | virtio_blk::feature::INDIRECT
+    | virtio_blk::feature::FLUSH
+    | PROTOCOL_FEATURES;
+
+/// One queue as its driver has it.
+pub(crate) struct Queue {
+    pub(crate) driver: Driver<Part>,
+    pub(crate) kick: OwnedFd,
+    pub(crate) call: OwnedFd,
+}
+
+/// A guest with its monitor.
+pub(crate) struct Guest {
+    pub(crate) socket: UnixStream,
+    pub(crate) file: OwnedFd,
+    pub(crate) memory: Mapping,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) features: u64,
+}
+
+/// A status that no device writes.
+pub(crate) const NO_STATUS: u8 = 0xee;
+
+impl Guest {
+    /// Memory, and no connection yet.
+    pub(crate) fn connect(path: &Path) -> Self {
+        let file = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, MEMORY).unwrap();
+        let memory = Mapping::new(&file, 0, MEMORY).unwrap();
+        Self {
+            socket: dial(path),
+            file,
+            memory,
+            queues: Vec::new(),
+            features: FEATURES,
+        }
+    }
+
+    /// A guest with so many queues that are served.
+    pub(crate) fn start(path: &Path, queues: usize) -> Self {
+        let mut guest = Self::connect(path);
+        guest.agree();
+        guest.tell_memory();
+        for number in 0..queues {
+            guest.add_queue(number);
+            guest.tell_queue(number, 0);
+        }
+        guest
+    }
+
+    /// Connects again: a new socket to the same or to another server.
+    pub(crate) fn reconnect(&mut self, path: &Path) {
+        self.socket = dial(path);
+    }
+
+    /// Features, as monitors begin.
+    pub(crate) fn agree(&mut self) {
+        self.tell(Code::SET_OWNER, &[], &[]);
+        let offered = self.ask(Code::GET_FEATURES);
+        assert_eq!(self.features & !offered, 0, "{offered:#x} is offered");
+        let protocol = self.ask(Code::GET_PROTOCOL_FEATURES);
+        let wanted = feature::REPLY_ACK | feature::CONFIG | feature::MQ | feature::INFLIGHT_SHMFD;
+        assert_eq!(wanted & !protocol, 0, "{protocol:#x} is offered");
+        let bytes = wanted.to_ne_bytes();
+        self.tell(Code::SET_PROTOCOL_FEATURES, &bytes, &[]);
+        let features = self.features.to_ne_bytes();
+        self.tell(Code::SET_FEATURES, &features, &[]);
+    }
+
+    pub(crate) fn tell_memory(&self) {
+        let table = [words(&[1, 0]), doubles(&[GUEST, MEMORY, USER, 0])].concat();
+        self.tell(Code::SET_MEM_TABLE, &table, &[self.file.as_fd()]);
+    }
+
+    fn areas(&self, number: usize) -> Areas<Part> {
+        let [descriptors, available, used] = lengths(SIZE);
+        let at = QUEUE * number as u64;
+        Areas {
+            descriptors: self.memory.part(at, descriptors).unwrap(),
+            available: self.memory.part(at + 0x1000, available).unwrap(),
+            used: self.memory.part(at + 0x2000, used).unwrap(),
+        }
+    }
+
+    /// A queue of our own, about which nothing was said yet.
+    pub(crate) fn add_queue(&mut self, number: usize) {
+        assert_eq!(number, self.queues.len());
+        let settings = Settings {
+            event_idx: self.features & virtio_blk::feature::EVENT_IDX != 0,
+            ..Settings::new(SIZE)
+        };
+        self.queues.push(Queue {
+            driver: Driver::new(self.areas(number), settings).unwrap(),
+            kick: eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
+            call: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap(),
+        });
+    }
+
+    /// Says where a queue lies, and that it is to be served.
+    pub(crate) fn tell_queue(&self, number: usize, base: u32) {
+        let n = number as u32;
+        let at = USER + QUEUE * number as u64;
+        let places = doubles(&[at, at + 0x2000, at + 0x1000, 0]);
+        let queue = &self.queues[number];
+        self.tell(Code::SET_VRING_NUM, &words(&[n, SIZE.into()]), &[]);
+        self.tell(Code::SET_VRING_BASE, &words(&[n, base]), &[]);
+        self.tell(
+            Code::SET_VRING_ADDR,
+            &[words(&[n, 0]), places].concat(),
+            &[],
+        );
+        let event = u64::from(n).to_ne_bytes();
+        self.tell(Code::SET_VRING_CALL, &event, &[queue.call.as_fd()]);
+        self.tell(Code::SET_VRING_KICK, &event, &[queue.kick.as_fd()]);
+        self.tell(Code::SET_VRING_ENABLE, &words(&[n, 1]), &[]);
+    }
+
+    /// Sends a message as it is.
+    pub(crate) fn send(&self, code: Code, flags: u32, payload: &[u8], files: &[BorrowedFd<'_>]) {
+        let head = words(&[code.0, 1 | flags, payload.len() as u32]);
+        let bytes = [&head[..], payload].concat();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() {
+            assert!(control.push(SendAncillaryMessage::ScmRights(files)));
+        }
+        let parts = [IoSlice::new(&bytes)];
+        // The server may be gone: whoever asks for an answer notices.
+        let _ = rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL);
+    }
+
+    /// Says something and asks what came of it; false if it was refused.
+    pub(crate) fn try_tell(&self, code: Code, payload: &[u8], files: &[BorrowedFd<'_>]) -> bool {
+        self.send(code, 8, payload, files);
+        self.answer(code) == Some(vec![0; 8])
+    }
+
+    /// Says something that is carried out.
+    pub(crate) fn tell(&self, code: Code, payload: &[u8], files: &[BorrowedFd<'_>]) {
+        self.send(code, 0, payload, files);
+    }
+
+    /// Asks for a number.
+    pub(crate) fn ask(&self, code: Code) -> u64 {
+        self.send(code, 0, &[], &[]);
+        let answer = self.answer(code).expect("an answer");
+        u64::from_ne_bytes(answer.try_into().unwrap())
+    }
+
+    /// What a message is answered; `None` if the connection has ended.
+    pub(crate) fn answer(&self, code: Code) -> Option<Vec<u8>> {
+        self.answer_with(code).map(|(payload, _)| payload)
+    }
+
+    /// As [`Guest::answer`], with what descriptor came with it.
+    pub(crate) fn answer_with(&self, code: Code) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+        let mut head = [0; HEADER_LEN];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [std::io::IoSliceMut::new(&mut head)];
+        let received =
+            rustix::net::recvmsg(&self.socket, &mut into, &mut control, RecvFlags::WAITALL);
+        if received.map_or(0, |received| received.bytes) < HEADER_LEN {
+            return None;
+        }
+        let mut descriptor = None;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut rights) = message {
+                descriptor = rights.next();
+            }
+        }
+        let word = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().unwrap());
+        assert_eq!((word(0), word(4)), (code.0, 5), "the answer to {code}");
+        let mut payload = vec![0; word(8) as usize];
+        (&self.socket).read_exact(&mut payload).ok()?;
+        Some((payload, descriptor))
+    }
+
+    /// True once the server has ended the connection.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        match (&self.socket).read(&mut [0; 64]) {
+            Ok(count) => count == 0,
+            // It was ended with something of ours unread.
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    pub(crate) fn slice(&self, at: u64, length: usize) -> GuestSlice {
+        self.memory.slice(at, length as u32).unwrap()
+    }
+
+    pub(crate) fn put(&self, at: u64, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.slice(at, bytes.len()).copy_from(0, bytes);
+        }
+    }
+
+    pub(crate) fn get(&self, at: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.slice(at, length).copy_to(0, &mut bytes);
+        bytes
+    }
+
+    /// Puts a request's header and an impossible status at `at`; its buffers.
+    pub(crate) fn frame(
+        &self,
+        at: u64,
+        kind: u32,
+        sector: u64,
+        data: &[(u64, u32)],
+    ) -> Vec<Buffer> {
+        let header = [words(&[kind, 0]), doubles(&[sector])].concat();
+        self.put(at, &header);
+        self.put(at + 16, &[NO_STATUS]);
+        let writable = matches!(kind, 0 | 8);
+        let buffer = |at, length, writable| Buffer {
+            address: GUEST + at,
+            length,
+            writable,
+        };
+        let mut buffers = vec![buffer(at, 16, false)];
+        buffers.extend(data.iter().map(|(at, n)| buffer(*at, *n, writable)));
+        buffers.push(buffer(at + 16, 1, true));
+        buffers
+    }
+
+    /// Adds a chain and lets the server know, if it wants to; its head.
+    pub(crate) fn submit(&mut self, number: usize, buffers: &[Buffer]) -> u16 {
+        let queue = &mut self.queues[number];
+        let head = queue.driver.add(buffers).unwrap();
+        if queue.driver.publish() {
+            kick(&queue.kick);
+        }
+        head
+    }
+
+    /// The next head that comes back; `None` if none does within `patience`.
+    pub(crate) fn next_within(&mut self, number: usize, patience: Duration) -> Option<Used> {
+        let deadline = Instant::now() + patience;
+        let queue = &mut self.queues[number];
+        loop {
+            if let Some(used) = queue.driver.take().unwrap() {
+                return Some(used);
+            }
+            if queue.driver.arm().unwrap() {
+                continue;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let mut fds = [PollFd::new(&queue.call, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec::try_from(left).unwrap())).unwrap();
+            let _ = rustix::io::read(&queue.call, &mut [0; 8]);
+        }
+    }
+
+    pub(crate) fn next(&mut self, number: usize) -> Used {
+        let used = self.next_within(number, PATIENCE);
+        used.expect("a request that is never answered, or a call that is never made")
+    }
+
+    /// Carries out one request with its frame at [`DATA`] and its data behind it; its status, and what was read.
+    pub(crate) fn request(&mut self, number: usize, kind: u32, sector: u64, data: &[u8]) -> u8 {
+        let at = DATA + 0x1000;
+        self.put(at, data);
+        let parts = [(at, data.len() as u32)];
+        let parts = if data.is_empty() { &[][..] } else { &parts };
+        let buffers = self.frame(DATA, kind, sector, parts);
+        let head = self.submit(number, &buffers);
+        assert_eq!(self.next(number).head, head);
+        self.get(DATA + 16, 1)[0]
+    }
+
+    pub(crate) fn write(&mut self, sector: u64, data: &[u8]) {
+        assert_eq!(self.request(0, 1, sector, data), 0);
+    }
+
+    pub(crate) fn read(&mut self, sector: u64, length: usize) -> Vec<u8> {
+        assert_eq!(self.request(0, 0, sector, &vec![0x55; length]), 0);
+        self.get(DATA + 0x1000, length)
+    }
+
+    /// Has the server make the memory in which is noted what is in flight, and tells it to use it.
+    pub(crate) fn inflight(&self, queues: u16) -> OwnedFd {
+        let asked = inflight(0, queues);
+        self.send(Code::GET_INFLIGHT_FD, 0, &asked, &[]);
+        let (answer, memory) = self.answer_with(Code::GET_INFLIGHT_FD).unwrap();
+        let memory = memory.expect("a descriptor");
+        self.tell(Code::SET_INFLIGHT_FD, &answer, &[memory.as_fd()]);
+        memory
+    }
+}
+
+/// What is said of the memory in which is noted what is in flight.
+pub(crate) fn inflight(size: u64, queues: u16) -> Vec<u8> {
+    [
+        doubles(&[size, 0]),
+        [queues, SIZE, 0, 0].map(u16::to_ne_bytes).concat(),
+    ]
+    .concat()
+}
+
+pub(crate) fn kick(event: &OwnedFd) {
+    rustix::io::write(event, &1u64.to_ne_bytes()).unwrap();
+}
+
+fn dial(path: &Path) -> UnixStream {
+    let socket = UnixStream::connect(path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+pub(crate) fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+}
+
+pub(crate) fn doubles(doubles: &[u64]) -> Vec<u8> {
+    doubles.iter().flat_map(|w| w.to_ne_bytes()).collect()
+}
