@@ -1,0 +1,264 @@
+//! Real guests: Linux under QEMU, with a volume as its disk; among them some whose server is killed under verified writes.
+//!
+//! They need `qemu-system-x86_64`, a static busybox, and a kernel with its modules in `target/guest` (`./test` puts Debian's there).
+//! How often the server is killed: `WEIR_KILLS=100 cargo test -p weir --test qemu -- --nocapture`.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::running::{Running, start};
+use common::{Scratch, weir};
+
+/// The modules that a disk of virtio needs, in the order in which they are loaded.
+const MODULES: [&str; 6] = [
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "virtio_blk",
+];
+
+/// What the guest does first.
+const BEGIN: &str = r#"#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+for m in MODULES; do insmod /modules/$m.ko || echo "FAILED $m"; done
+while ! [ -b /dev/vda ]; do sleep 0.05; done
+"#;
+
+/// Writes, reads and compares; what it finds is said line by line.
+const ONCE: &str = r#"
+q=/sys/block/vda/queue
+echo "sectors=$(cat /sys/block/vda/size) serial=$(cat /sys/block/vda/serial) cache=$(cat $q/write_cache)"
+echo "queues=$(ls /sys/block/vda/mq | wc -l) block=$(cat $q/logical_block_size)"
+dd if=/dev/urandom of=/data bs=64k count=64 2>/dev/null
+dd if=/data of=/dev/vda bs=64k oflag=direct 2>/dev/null && sync && echo "written"
+dd if=/dev/vda of=/back bs=64k count=64 iflag=direct 2>/dev/null
+cmp /data /back && echo "same"
+blkdiscard -o 0 -l 1048576 /dev/vda && echo "discarded"
+echo "write through" > $q/write_cache; dd if=/data of=/dev/vda bs=4k count=16 oflag=direct 2>/dev/null && echo "through"
+poweroff -f
+"#;
+
+/// Four writers, each in a part of its own, until it is told to stop; each round is read back and compared.
+const AGAIN: &str = r#"
+dd if=/dev/urandom of=/data bs=64k count=16 2>/dev/null
+writer() {
+    n=0; bad=0
+    while ! [ -e /stop ]; do
+        n=$((n + 1)); at=$(($1 * 256 + n % 15 * 16))
+        dd if=/data of=/dev/vda bs=64k seek=$at oflag=direct conv=notrunc 2>/dev/null || bad=$((bad + 1))
+        dd if=/dev/vda of=/back$1 bs=64k skip=$at count=16 iflag=direct 2>/dev/null || bad=$((bad + 1))
+        cmp /data /back$1 || bad=$((bad + 1))
+    done
+    echo "writer=$1 rounds=$n bad=$bad"
+}
+for w in 0 1 2 3; do writer $w & done
+echo "ready"; read line < /dev/ttyS0; touch /stop; wait
+dmesg | grep -i "i/o error"
+echo "over"; poweroff -f
+"#;
+
+/// Where kernel and modules are; `None`, with a line, if they or a program are not there.
+fn kernel() -> Option<PathBuf> {
+    let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest");
+    let installed = |program: &str| Command::new(program).arg("--help").output().is_ok();
+    let missing = ["qemu-system-x86_64", "busybox", "gzip"]
+        .into_iter()
+        .find(|p| !installed(p));
+    let missing = match missing {
+        None if guest.join("vmlinuz").exists() => return Some(guest),
+        None => "a kernel in target/guest",
+        Some(program) => program,
+    };
+    println!("skipped: {missing} is not there");
+    let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
+    assert!(!forbidden, "and WEIR_NO_SKIP forbids skipping");
+    None
+}
+
+/// The files a guest begins with: busybox, modules and what it is to do.
+fn initrd(scratch: &Scratch, kernel: &Path, script: &str) -> PathBuf {
+    let root = scratch.path("initrd");
+    for directory in ["bin", "modules", "proc", "sys", "dev"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"];
+    let busybox = busybox.into_iter().find(|p| Path::new(p).exists());
+    fs::copy(busybox.unwrap(), root.join("bin/busybox")).unwrap();
+    for module in MODULES {
+        let name = format!("{module}.ko");
+        let to = root.join("modules").join(&name);
+        fs::copy(kernel.join("modules").join(name), to).unwrap();
+    }
+    let init = root.join("init");
+    let begin = BEGIN.replace("MODULES", &MODULES.join(" "));
+    fs::write(&init, begin + script).unwrap();
+    fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).unwrap();
+    let archive = scratch.path("initrd.gz");
+    let pack = format!(
+        "find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > {}",
+        archive.display()
+    );
+    let packed = Command::new("sh")
+        .args(["-c", &pack])
+        .current_dir(&root)
+        .status();
+    assert!(packed.unwrap().success());
+    archive
+}
+
+/// A guest that runs.
+struct Guest {
+    qemu: Child,
+    lines: Receiver<String>,
+    said: Vec<String>,
+}
+
+impl Guest {
+    fn boot(kernel: &Path, initrd: &Path, socket: &Path, queues: usize) -> Self {
+        let mut qemu = Command::new("timeout")
+            .args(["600", "qemu-system-x86_64", "-accel", "tcg", "-m", "128"])
+            .args(["-smp", &queues.to_string(), "-nographic", "-no-reboot"])
+            .args(["-nodefaults", "-serial", "stdio"])
+            .args(["-object", "memory-backend-memfd,id=m,size=128M,share=on"])
+            .args(["-machine", "q35,memory-backend=m"])
+            .arg("-kernel")
+            .arg(kernel.join("vmlinuz"))
+            .arg("-initrd")
+            .arg(initrd)
+            .args(["-append", "console=ttyS0 quiet panic=-1"])
+            .arg("-chardev")
+            .arg(format!("socket,id=c,path={},reconnect=1", socket.display()))
+            .arg("-device")
+            .arg(format!("vhost-user-blk-pci,chardev=c,num-queues={queues}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // It says of each of its server's deaths what failed; the guest says what came of that.
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let out = BufReader::new(qemu.stdout.take().unwrap());
+        thread::spawn(move || {
+            for line in out.split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim().to_owned();
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            qemu,
+            lines,
+            said: Vec::new(),
+        }
+    }
+
+    /// Waits until it says something that ends so.
+    fn wait_for(&mut self, end: &str) {
+        let deadline = Instant::now() + Duration::from_mins(2);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                panic!("it never said {end:?}:\n{}", self.said.join("\n"));
+            };
+            let found = line.ends_with(end);
+            self.said.push(line);
+            if found {
+                return;
+            }
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        let input = self.qemu.stdin.as_mut().unwrap();
+        writeln!(input, "{line}").unwrap();
+    }
+
+    /// What it said until it ended.
+    fn end(mut self) -> String {
+        self.said.extend(self.lines.iter());
+        assert!(self.qemu.wait().unwrap().success());
+        self.said.join("\n")
+    }
+}
+
+fn serve(scratch: &Scratch, storage: &str) -> Running {
+    let text = format!(
+        "[drive.fast]\n[listen]\nnbd = [\"unix:{0}/nbd.sock\"]\n[volume.alpha]\ndrive = \"fast\"\n{storage}\nsize = \"64MiB\"\n\
+         listen = {{ vhost = \"{0}/alpha.sock\" }}\n",
+        scratch.path("").display()
+    );
+    scratch.file("weir.toml", &text);
+    start(&mut weir(scratch, &["serve", "weir.toml"]))
+}
+
+#[test]
+fn linux_finds_a_disk_and_reads_what_it_wrote() {
+    let Some(kernel) = kernel() else { return };
+    for (queues, storage) in [(1, "memory = true".to_owned()), (4, String::new())] {
+        let scratch = Scratch::new();
+        let image = format!("file = \"{}\"", scratch.path("image").display());
+        let storage = if storage.is_empty() { image } else { storage };
+        let server = serve(&scratch, &storage);
+        let initrd = initrd(&scratch, &kernel, ONCE);
+        let socket = scratch.path("alpha.sock");
+        let said = Guest::boot(&kernel, &initrd, &socket, queues).end();
+        for wanted in [
+            "sectors=131072 serial=alpha cache=write back",
+            &format!("queues={queues} "),
+            "written",
+            "same",
+            "discarded",
+            "through",
+        ] {
+            assert!(said.contains(wanted), "{wanted:?} of {storage}:\n{said}");
+        }
+        server.end();
+    }
+}
+
+#[test]
+fn a_guest_lives_through_the_death_of_its_server_and_loses_nothing() {
+    let Some(kernel) = kernel() else { return };
+    let kills = std::env::var("WEIR_KILLS").map_or(8, |n| n.parse().unwrap());
+    let scratch = Scratch::new();
+    let storage = format!("file = \"{}\"", scratch.path("image").display());
+    let mut server = serve(&scratch, &storage);
+    let initrd = initrd(&scratch, &kernel, AGAIN);
+    let socket = scratch.path("alpha.sock");
+    let mut guest = Guest::boot(&kernel, &initrd, &socket, 4);
+    guest.wait_for("ready");
+    for n in 0..kills {
+        // Not always at the same point of a round, nor of coming back.
+        thread::sleep(Duration::from_millis(700 + n * 137 % 800));
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        server = serve(&scratch, &storage);
+    }
+    thread::sleep(Duration::from_millis(1500));
+    guest.say("stop");
+    let said = guest.end();
+    server.end();
+    let rounds = said.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("rounds=")?;
+        let (rounds, bad) = rest.split_once(" bad=")?;
+        Some((rounds.parse::<u32>().ok()?, bad.trim() == "0"))
+    });
+    let rounds: Vec<(u32, bool)> = rounds.collect();
+    assert_eq!(rounds.len(), 4, "{said}");
+    assert!(rounds.iter().all(|r| r.0 > 0 && r.1), "{said}");
+    assert!(!said.to_lowercase().contains("i/o error"), "{said}");
+    let all: u32 = rounds.iter().map(|r| r.0).sum();
+    println!("{kills} kills, {all} rounds of 1 MiB written, read and compared");
+}
