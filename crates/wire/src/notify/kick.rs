@@ -3,7 +3,7 @@
 use crate::mutant;
 use weir_core::{Instant, Span};
 
-/// How a guest's kicks are answered.
+/// How a guest's kicks are answered. Every time in it counts as a second if it is longer: nobody is forgotten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KickPolicy {
     /// Look at once, listen again as soon as the queue is empty.
@@ -39,7 +39,7 @@ const SPURIOUS: u32 = 2;
 const TURN: u64 = 2;
 /// XSA-332 (`event_eoi_delay`): after how many jiffies a kick beyond that is listened for again.
 const TURN_DELAY: u64 = 10;
-/// XSA-332: the longest delay for kicks without work.
+/// XSA-332: the longest delay for kicks without work; and here the longest time of any policy.
 const LONGEST: Span = Span::from_secs(1);
 
 /// What to do now.
@@ -164,7 +164,7 @@ impl Kicks {
         let until = match self.policy {
             KickPolicy::AtOnce => None,
             KickPolicy::Spin { span } => {
-                let until = self.worked + span;
+                let until = self.worked + shorter(span, LONGEST);
                 let spins = self.found > 0 && now < until;
                 return self.set(if spins { Plan::Spin(until) } else { Plan::Arm });
             }
@@ -186,8 +186,9 @@ impl Kicks {
 
     const fn interval(&self) -> Option<Span> {
         match self.policy {
-            KickPolicy::Sleep { span } => Some(span),
-            KickPolicy::Throttle { interval, .. } => Some(interval),
+            KickPolicy::Sleep { span: interval } | KickPolicy::Throttle { interval, .. } => {
+                Some(shorter(interval, LONGEST))
+            }
             KickPolicy::AtOnce | KickPolicy::Spin { .. } => None,
         }
     }
@@ -199,7 +200,7 @@ impl Kicks {
         } else if self.by_kick {
             self.spurious = self.spurious.saturating_add(1);
         }
-        let turn = self.late.then(|| jiffy.times(TURN_DELAY));
+        let turn = self.late.then(|| jiffy.times(TURN_DELAY).min(LONGEST));
         // Told once for each kick: the last look of `Plan::Arm` is no other.
         self.late = false;
         let doubled = self.spurious.checked_sub(SPURIOUS).filter(|_| self.by_kick);
@@ -219,6 +220,15 @@ impl Kicks {
     const fn set(&mut self, plan: Plan) -> Plan {
         self.plan = plan;
         plan
+    }
+}
+
+/// The shorter of two spans.
+const fn shorter(one: Span, other: Span) -> Span {
+    if one.as_nanos() < other.as_nanos() {
+        one
+    } else {
+        other
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Device<M> {
     decided: bool,
     /// A bit for each head in flight.
     heads: Vec<u64>,
+    /// How many there are.
+    in_flight: u32,
     broken: Option<Broken>,
 }
 
@@ -77,6 +79,7 @@ impl<M: Shared> Device<M> {
             published: used,
             decided: false,
             heads: vec![0; usize::from(settings.size).div_ceil(64)],
+            in_flight: 0,
             broken: None,
         })
     }
@@ -108,7 +111,7 @@ impl<M: Shared> Device<M> {
 
     /// How many chains were taken and not returned.
     pub fn in_flight(&self) -> u32 {
-        self.heads.iter().map(|bits| bits.count_ones()).sum()
+        self.in_flight
     }
 
     /// How many chains can be taken now. It reads the driver's index only if there is none left of those it saw last time.
@@ -189,6 +192,7 @@ impl<M: Shared> Device<M> {
             return Err(self.break_with(Broken::HeadTwice { head }).into());
         }
         self.heads[word] |= bit;
+        self.in_flight += 1;
         chain
             .read(&self.areas.descriptors, head, &self.settings, guest)
             .map_err(|why| TakeError::Chain { head, why })
@@ -205,6 +209,7 @@ impl<M: Shared> Device<M> {
             "head {head} is not in flight"
         );
         self.heads[word] &= !bit;
+        self.in_flight -= 1;
         let mut entry = [0; 8];
         entry[..4].copy_from_slice(&u32::from(head).to_le_bytes());
         entry[4..].copy_from_slice(&written.to_le_bytes());
