@@ -370,6 +370,8 @@ proptest! {
             .collect();
         let request = Request::new(Operation::from_wire(number), id, sector, &segments);
         prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
+        let barrier = Request::new(Operation::WriteBarrier, id, sector, &[]);
+        prop_assert_eq!(Request::decode(&barrier.encode()), Ok(barrier));
         let discard = Request::discard(id, sector, u64::from(segments[0].grant));
         prop_assert_eq!(Request::decode(&discard.encode()), Ok(discard));
         let response = Response::to(&request, Status::NotSupported);

@@ -164,7 +164,7 @@ impl Kicks {
         let until = match self.policy {
             KickPolicy::AtOnce => None,
             KickPolicy::Spin { span } => {
-                let until = self.worked + shorter(span, LONGEST);
+                let until = self.worked + span.min(LONGEST);
                 let spins = self.found > 0 && now < until;
                 return self.set(if spins { Plan::Spin(until) } else { Plan::Arm });
             }
@@ -184,10 +184,10 @@ impl Kicks {
         Some(self.paid.back(ahead))
     }
 
-    const fn interval(&self) -> Option<Span> {
+    fn interval(&self) -> Option<Span> {
         match self.policy {
             KickPolicy::Sleep { span: interval } | KickPolicy::Throttle { interval, .. } => {
-                Some(shorter(interval, LONGEST))
+                Some(interval.min(LONGEST))
             }
             KickPolicy::AtOnce | KickPolicy::Spin { .. } => None,
         }
@@ -220,15 +220,6 @@ impl Kicks {
     const fn set(&mut self, plan: Plan) -> Plan {
         self.plan = plan;
         plan
-    }
-}
-
-/// The shorter of two spans.
-const fn shorter(one: Span, other: Span) -> Span {
-    if one.as_nanos() < other.as_nanos() {
-        one
-    } else {
-        other
     }
 }
 

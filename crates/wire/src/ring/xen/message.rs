@@ -16,7 +16,7 @@ pub enum Operation {
     Read,
     /// Write from the segments.
     Write,
-    /// Write after everything before it, and before everything after.
+    /// Write after everything before it, and before everything after; without segments, only keep that order.
     WriteBarrier,
     /// Put what was written on stable storage; with segments, after writing them.
     Flush,
@@ -175,7 +175,7 @@ impl Request {
         if usize::from(count) > MAX_SEGMENTS {
             return Err(refused(Refusal::TooManySegments { count }));
         }
-        if count == 0 && operation != Operation::Flush {
+        if count == 0 && matches!(operation, Operation::Read | Operation::Write) {
             return Err(refused(Refusal::NoSegments));
         }
         request.used = count;
