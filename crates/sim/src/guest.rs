@@ -1,7 +1,7 @@
 //! A client as the virtual host sees it.
 
 use crate::flights::Flight;
-use crate::host::{Command, Process};
+use crate::host::{Command, Files, Process};
 use crate::{ClientSpec, Error, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, StreamId};
@@ -28,7 +28,14 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    pub(crate) fn new(scenario: &Scenario, spec: &ClientSpec, seed: u64) -> Result<Self, Error> {
+    /// The client with that number in the scenario.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        client: u32,
+        files: &Files,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let spec = &scenario.clients[client as usize];
         check_region(scenario, spec)?;
         let program = Client::new(&spec.program, seed, spec.region).map_err(|error| {
             let client = spec.name.clone();
@@ -36,8 +43,10 @@ impl Guest {
         })?;
         let transfer = scenario.drive.shape().max_transfer;
         let process = (spec.buffered.as_ref())
-            .map(|buffered| Process::new(spec, buffered, transfer).map(Box::new))
-            .transpose()?;
+            .zip(files.base(client))
+            .map(|(buffered, base)| Process::new(client, spec, buffered, base, transfer))
+            .transpose()?
+            .map(Box::new);
         Ok(Self {
             program,
             meter: meter(scenario),

@@ -1,22 +1,31 @@
-//! The page cache of one file.
+//! The page cache of one file, which all processes that read it share.
 
 use std::collections::BTreeSet;
 
 /// The state of a file's pages: present, in flight, or missing, and which carry a read-ahead marker.
 #[derive(Clone, Debug)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     /// A bit for each page that is present or in flight.
     bits: Vec<u64>,
     pages: u64,
     /// Pages with the read-ahead marker, at which the next window is fetched.
     markers: BTreeSet<u64>,
-    /// Fetches in flight: their numbers and ranges.
+    /// Fetches in flight, and their ranges.
     coming: Vec<Coming>,
+}
+
+/// A read of pages in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Fetch {
+    /// Which client's process sent it.
+    pub(crate) client: u32,
+    /// The number of the process's command.
+    pub(crate) number: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Coming {
-    fetch: u64,
+    fetch: Fetch,
     start: u64,
     end: u64,
 }
@@ -27,7 +36,7 @@ pub(super) enum Page {
     /// It can be read.
     Present,
     /// It can be waited for: this fetch reads it.
-    Coming(u64),
+    Coming(Fetch),
     /// It is neither present nor in flight.
     Missing,
 }
@@ -64,9 +73,10 @@ impl Cache {
         self.bits[(page / 64) as usize] >> (page % 64) & 1 == 1
     }
 
-    /// Number of fetches in flight.
-    pub(super) fn coming(&self) -> usize {
-        self.coming.len()
+    /// Number of fetches of a client's process in flight.
+    pub(super) fn coming(&self, client: u32) -> usize {
+        let its = |c: &&Coming| c.fetch.client == client;
+        self.coming.iter().filter(its).count()
     }
 
     pub(super) fn mark(&mut self, page: u64) {
@@ -84,13 +94,13 @@ impl Cache {
     }
 
     /// Starts to fetch the pages from `start` to `end`.
-    pub(super) fn fetch(&mut self, fetch: u64, start: u64, end: u64) {
+    pub(super) fn fetch(&mut self, fetch: Fetch, start: u64, end: u64) {
         self.set(start, end, true);
         self.coming.push(Coming { fetch, start, end });
     }
 
     /// Ends a fetch: its pages are present, or missing if it failed. False if there is no such fetch.
-    pub(super) fn arrived(&mut self, fetch: u64, well: bool) -> bool {
+    pub(super) fn arrived(&mut self, fetch: Fetch, well: bool) -> bool {
         let Some(at) = self.coming.iter().position(|c| c.fetch == fetch) else {
             return false;
         };
@@ -101,7 +111,13 @@ impl Cache {
         true
     }
 
-    /// Marks pages that the process has written as present.
+    /// A fetch of a client's process that is in flight.
+    pub(crate) fn first_coming(&self, client: u32) -> Option<Fetch> {
+        let its = |f: &Fetch| f.client == client;
+        self.coming.iter().map(|c| c.fetch).find(its)
+    }
+
+    /// Marks pages that a process has written as present.
     pub(super) fn written(&mut self, start: u64, end: u64) {
         self.set(start, end, true);
     }
@@ -147,30 +163,36 @@ mod tests {
     #[test]
     fn a_page_comes_and_goes() {
         let mut cache = Cache::new(100);
-        cache.fetch(7, 60, 70);
+        let [seven, eight] = [7, 8].map(|number| Fetch { client: 1, number });
+        cache.fetch(seven, 60, 70);
         assert_eq!(
             (cache.look(59), cache.look(60)),
-            (Page::Missing, Page::Coming(7))
+            (Page::Missing, Page::Coming(seven))
         );
         assert_eq!(
             (cache.look(69), cache.look(70)),
-            (Page::Coming(7), Page::Missing)
+            (Page::Coming(seven), Page::Missing)
         );
         cache.written(10, 12);
         cache.drop_all();
         assert_eq!(
             (cache.look(10), cache.look(64)),
-            (Page::Missing, Page::Coming(7))
+            (Page::Missing, Page::Coming(seven))
         );
-        assert!(cache.arrived(7, true) && !cache.arrived(7, true));
+        assert_eq!((cache.coming(0), cache.coming(1)), (0, 1));
+        assert_eq!(
+            (cache.first_coming(0), cache.first_coming(1)),
+            (None, Some(seven))
+        );
+        assert!(cache.arrived(seven, true) && !cache.arrived(seven, true));
         assert_eq!(cache.look(64), Page::Present);
         assert_eq!(
             (cache.missing_after(62, 32), cache.missing_after(62, 3)),
             (70, 65)
         );
         assert_eq!((cache.history(70, 32), cache.history(70, 4)), (10, 4));
-        cache.fetch(8, 80, 81);
-        assert!(cache.arrived(8, false));
+        cache.fetch(eight, 80, 81);
+        assert!(cache.arrived(eight, false));
         assert_eq!(cache.look(80), Page::Missing);
     }
 }

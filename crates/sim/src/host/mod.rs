@@ -3,7 +3,8 @@
 //!
 //! A client whose [`ClientSpec`](crate::ClientSpec) says `buffered` is a process with one open file: its program's reads and writes
 //! are system calls that go through the page cache, with Linux's read-ahead; its program's flushes are `fdatasync`. Such a process
-//! makes one system call at a time. Other clients do direct I/O: every request of the program goes to the layer.
+//! makes one system call at a time. Processes whose regions overlap have the same file open and share its pages: one waits for what
+//! another fetches. Other clients do direct I/O: every request of the program goes to the layer.
 //!
 //! The model covers what the layer sees of a file whose blocks are contiguous: pages of 4 KiB, read-ahead windows as single
 //! requests up to the drive's maximum transfer, data and flush of an `fdatasync`. The pages of one system call leave as one
@@ -13,8 +14,11 @@
 
 mod ata;
 mod cache;
+mod files;
 mod process;
 mod read_ahead;
 
 pub(crate) use ata::Ata;
+pub(crate) use cache::Fetch;
+pub(crate) use files::Files;
 pub(crate) use process::{Command, Process, Then};

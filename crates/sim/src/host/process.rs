@@ -1,6 +1,6 @@
 //! A process: one system call at a time on one file.
 
-use super::cache::{Cache, Page};
+use super::cache::{Cache, Fetch, Page};
 use super::read_ahead::{Need, PAGE, ReadAhead, Window};
 use crate::parts::Parts;
 use crate::{Advice, Buffered, ClientSpec, Error};
@@ -15,9 +15,12 @@ const AHEAD: Span = Span::from_millis(1);
 /// A process. Its program decides which calls it makes.
 #[derive(Debug)]
 pub(crate) struct Process {
+    /// Which client's it is.
+    client: u32,
     buffered: Buffered,
-    /// Offset of the file in its space.
+    /// Offset of the file in its space, and the page of it that the program begins with.
     base: u64,
+    first: u64,
     /// Maximum pages of a window, and of a request.
     window: u64,
     request: u64,
@@ -25,7 +28,6 @@ pub(crate) struct Process {
     room: usize,
     /// At the end it starts again from the beginning of the file, with an empty cache.
     loops: bool,
-    cache: Cache,
     read_ahead: ReadAhead,
     /// The page that it read last.
     previous: Option<u64>,
@@ -73,7 +75,7 @@ enum Stage {
     /// It runs.
     Running,
     /// It has waited for this fetch since then.
-    Blocked { fetch: u64, since: Instant },
+    Blocked { fetch: Fetch, since: Instant },
     /// `fdatasync` has waited since then for `count` writes, numbered from `first` on.
     Writing {
         from: u64,
@@ -87,21 +89,25 @@ enum Stage {
 }
 
 impl Process {
-    /// A process at the start of its program. `transfer`: the drive's maximum transfer in bytes.
+    /// The process of a client at the start of its program, which reads a file that begins at the offset `base` of its space.
+    /// `transfer`: the drive's maximum transfer in bytes.
     pub(crate) fn new(
+        client: u32,
         spec: &ClientSpec,
         buffered: &Buffered,
+        base: u64,
         transfer: u32,
     ) -> Result<Self, Error> {
         check(spec, buffered)?;
         Ok(Self {
+            client,
             buffered: *buffered,
-            base: spec.region.start,
+            base,
+            first: (spec.region.start - base) / PAGE,
             window: buffered.window(),
             request: (u64::from(transfer) / PAGE).max(1),
             room: buffered.reads(&spec.program) as usize,
             loops: spec.program.pattern == Pattern::Sequential,
-            cache: Cache::new(spec.region.length / PAGE),
             read_ahead: ReadAhead::default(),
             previous: None,
             dirty: BTreeSet::new(),
@@ -111,11 +117,12 @@ impl Process {
         })
     }
 
-    /// Runs at `now` as far as it gets: appends to `commands`, which are in flight from then on, and says when to call again.
+    /// Runs at `now` as far as it gets, on the pages of its file: appends to `commands`, which are in flight from then on, and says when to call again.
     /// A completion ([`Self::answered`]) is a reason to call, too.
     pub(crate) fn run(
         &mut self,
         now: Instant,
+        cache: &mut Cache,
         program: &mut Client,
         meter: &mut Meter,
         commands: &mut Vec<Command>,
@@ -133,25 +140,41 @@ impl Process {
                         } else {
                             meter.sent(io.due.as_nanos());
                         }
-                        self.begin(io);
+                        self.begin(cache, io);
                     }
                     Step::WaitUntil(at) => return Then::At(at),
                     Step::WaitForCompletion | Step::Finished => return Then::Answer,
                 }
             }
-            if let Some(then) = self.proceed(now, t, commands) {
+            if let Some(then) = self.proceed(now, t, cache, commands) {
                 return then;
             }
             self.end(t, program, meter);
         }
     }
 
-    /// A command completed, with or without an error; `waits` are where it spent its time.
+    /// A fetch of any process of the file is over; `parts` are where it spent its time. True if this one has waited for it and runs on.
+    pub(crate) fn fetched(&mut self, now: Instant, over: Fetch, parts: Parts, well: bool) -> bool {
+        let Some(call) = &mut self.call else {
+            return false;
+        };
+        let Stage::Blocked { fetch, since } = call.stage else {
+            return false;
+        };
+        if fetch != over {
+            return false;
+        }
+        call.stage = Stage::Running;
+        // A page that another process could not read is missing, and this one reads it itself.
+        call.failed |= !well && over.client == self.client;
+        call.parts.add(parts.last(now.since(since)));
+        true
+    }
+
+    /// A command of its own other than a read completed, with or without an error; `parts` are where it spent its time.
     pub(crate) fn answered(&mut self, now: Instant, number: u64, parts: Parts, well: bool) {
-        self.cache.arrived(number, well);
         let Some(call) = &mut self.call else { return };
         let (over, since) = match &mut call.stage {
-            Stage::Blocked { fetch, since } if *fetch == number => (Stage::Running, *since),
             Stage::Flushing { flush, since } if *flush == number => (Stage::Over, *since),
             Stage::Writing { from, left, since } if number >= *from => {
                 call.failed |= !well;
@@ -168,10 +191,10 @@ impl Process {
         call.parts.add(parts.last(now.since(since)));
     }
 
-    fn begin(&mut self, io: Io) {
+    fn begin(&mut self, cache: &mut Cache, io: Io) {
         let page = (io.offset.saturating_sub(self.base)) / PAGE;
-        if self.loops && page == 0 && io.number > 0 && io.op == Op::Read {
-            self.cache.drop_all();
+        if self.loops && page == self.first && io.number > 0 && io.op == Op::Read {
+            cache.drop_all();
         }
         self.call = Some(Call {
             io,
@@ -206,17 +229,23 @@ impl Process {
     }
 
     /// Continues the call at `t`, or says when to. Commands are not submitted before `now`.
-    fn proceed(&mut self, now: Instant, t: Instant, commands: &mut Vec<Command>) -> Option<Then> {
+    fn proceed(
+        &mut self,
+        now: Instant,
+        t: Instant,
+        cache: &mut Cache,
+        commands: &mut Vec<Command>,
+    ) -> Option<Then> {
         let mut call = self.call?;
         let writing = matches!(call.stage, Stage::Writing { .. });
         let then = if call.failed && !writing {
             None
         } else {
             match call.io.op {
-                Op::Read => self.read(now, t, &mut call, commands),
+                Op::Read => self.read(now, t, &mut call, cache, commands),
                 Op::Flush => self.sync(now, t, &mut call, commands),
                 _ => {
-                    self.cache.written(call.page, call.end);
+                    cache.written(call.page, call.end);
                     self.dirty.extend(call.page..call.end);
                     None
                 }
@@ -232,6 +261,7 @@ impl Process {
         now: Instant,
         t: Instant,
         call: &mut Call,
+        cache: &mut Cache,
         commands: &mut Vec<Command>,
     ) -> Option<Then> {
         if call.stage != Stage::Running {
@@ -239,17 +269,17 @@ impl Process {
         }
         while call.page < call.end {
             let (page, pages) = (call.page, call.end - call.page);
-            let marked = self.cache.is_marked(page);
-            match self.cache.look(page) {
+            let marked = cache.is_marked(page);
+            match cache.look(page) {
                 Page::Present if !marked => {
                     self.previous = Some(page);
                     call.page += 1;
                 }
                 _ if t > now => return Some(Then::At(t)),
-                Page::Missing => self.miss(page, pages, commands),
+                Page::Missing => self.miss(page, pages, cache, commands),
                 Page::Present | Page::Coming(_) if marked => {
-                    self.cache.unmark(page);
-                    self.fetch_ahead(page, pages, true, commands);
+                    cache.unmark(page);
+                    self.fetch_ahead(page, pages, true, cache, commands);
                 }
                 Page::Coming(fetch) => {
                     call.stage = Stage::Blocked { fetch, since: now };
@@ -262,18 +292,25 @@ impl Process {
     }
 
     /// The page is missing: fetches it, with read-ahead.
-    fn miss(&mut self, page: u64, pages: u64, commands: &mut Vec<Command>) {
+    fn miss(&mut self, page: u64, pages: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
         match self.buffered.advice {
-            Advice::Random => self.fetch(page, page + pages, commands),
-            _ if self.window > 0 => self.fetch_ahead(page, pages, false, commands),
+            Advice::Random => self.fetch(page, page + pages, cache, commands),
+            _ if self.window > 0 => self.fetch_ahead(page, pages, false, cache, commands),
             _ => {}
         }
-        if self.cache.look(page) == Page::Missing {
-            self.send_read(page, page + 1, commands);
+        if cache.look(page) == Page::Missing {
+            self.send_read(page, page + 1, cache, commands);
         }
     }
 
-    fn fetch_ahead(&mut self, page: u64, pages: u64, marked: bool, commands: &mut Vec<Command>) {
+    fn fetch_ahead(
+        &mut self,
+        page: u64,
+        pages: u64,
+        marked: bool,
+        cache: &mut Cache,
+        commands: &mut Vec<Command>,
+    ) {
         // A read that is larger than a window is fetched in requests of the drive's maximum transfer.
         let most = if pages > self.window {
             self.window.max(pages.min(self.request))
@@ -283,9 +320,9 @@ impl Process {
         let need = Need {
             page,
             pages,
-            missing: marked.then(|| self.cache.missing_after(page + 1, most)),
+            missing: marked.then(|| cache.missing_after(page + 1, most)),
             previous: self.previous,
-            history: self.cache.history(page, most),
+            history: cache.history(page, most),
         };
         let Some(Window {
             start,
@@ -295,31 +332,35 @@ impl Process {
         else {
             return;
         };
-        let marker = marker.filter(|&m| m < self.cache.pages() && !self.cache.holds(m));
-        self.fetch(start, start + pages, commands);
-        if let Some(marker) = marker.filter(|&m| self.cache.holds(m)) {
-            self.cache.mark(marker);
+        let marker = marker.filter(|&m| m < cache.pages() && !cache.holds(m));
+        self.fetch(start, start + pages, cache, commands);
+        if let Some(marker) = marker.filter(|&m| cache.holds(m)) {
+            cache.mark(marker);
         }
     }
 
     /// Fetches those of the pages that are in the file and missing: contiguous ones as one request, within the limits.
-    fn fetch(&mut self, start: u64, end: u64, commands: &mut Vec<Command>) {
-        let end = end.min(self.cache.pages());
+    fn fetch(&mut self, start: u64, end: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
+        let end = end.min(cache.pages());
         let mut page = start;
-        while page < end && self.cache.coming() < self.room {
-            if self.cache.holds(page) {
+        while page < end && cache.coming(self.client) < self.room {
+            if cache.holds(page) {
                 page += 1;
                 continue;
             }
             let last = (page + self.request).min(end);
-            let behind = (page..last).find(|&p| self.cache.holds(p)).unwrap_or(last);
-            self.send_read(page, behind, commands);
+            let behind = (page..last).find(|&p| cache.holds(p)).unwrap_or(last);
+            self.send_read(page, behind, cache, commands);
             page = behind;
         }
     }
 
-    fn send_read(&mut self, start: u64, end: u64, commands: &mut Vec<Command>) {
-        self.cache.fetch(self.commands, start, end);
+    fn send_read(&mut self, start: u64, end: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
+        let fetch = Fetch {
+            client: self.client,
+            number: self.commands,
+        };
+        cache.fetch(fetch, start, end);
         self.send(Op::Read, Flags::NONE, start, end, commands);
     }
 

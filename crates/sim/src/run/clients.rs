@@ -4,7 +4,8 @@ use super::Run;
 use crate::Error;
 use crate::flights::Flight;
 use crate::guest::moved;
-use crate::host::Then;
+use crate::host::{Fetch, Files, Then};
+use crate::parts::Parts;
 use weir_core::{Done, Op, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
 use weir_load::Step;
 
@@ -43,6 +44,15 @@ impl Run<'_> {
             for request in unread {
                 self.given_up(&request);
             }
+            self.abandon_fetches(client);
+        }
+    }
+
+    /// Pages that a client who is gone had asked for are missing, and whoever else wants them asks.
+    fn abandon_fetches(&mut self, client: u32) {
+        let first = |files: &mut Files| files.cache(client)?.first_coming(client);
+        while let Some(fetch) = first(&mut self.files) {
+            self.fetched(fetch, Parts::default(), false);
         }
     }
 
@@ -101,8 +111,10 @@ impl Run<'_> {
         let Some(process) = &mut guest.process else {
             return;
         };
+        let cache = self.files.cache(client);
         let then = process.run(
             self.now,
+            cache.expect("a process has a file open"),
             &mut guest.program,
             &mut guest.meter,
             &mut self.commands,
@@ -201,6 +213,24 @@ impl Run<'_> {
         if guest.stream == Some(done.stream) {
             guest.answered(self.now, &flight, done);
             self.wake_guest(flight.client);
+            let fetch = Fetch {
+                client: flight.client,
+                number: flight.number,
+            };
+            self.fetched(fetch, flight.parts(done), done.outcome == Outcome::Ok);
+        }
+    }
+
+    /// A command of a process is over. If it fetched pages, those who have waited for them run on.
+    fn fetched(&mut self, fetch: Fetch, parts: Parts, well: bool) {
+        for &client in self.files.arrived(fetch, well) {
+            let guest = &mut self.guests[client as usize];
+            let process = guest.process.as_mut();
+            let waited = process.is_some_and(|p| p.fetched(self.now, fetch, parts, well));
+            if waited && !guest.ready && guest.stream.is_some() {
+                guest.ready = true;
+                self.ready.push_back(client);
+            }
         }
     }
 }

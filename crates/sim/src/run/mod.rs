@@ -7,7 +7,7 @@ mod turn;
 use crate::agenda::Agenda;
 use crate::flights::Flights;
 use crate::guest::{Guest, meter};
-use crate::host::{Ata, Command};
+use crate::host::{Ata, Command, Files};
 use crate::parts::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
@@ -34,6 +34,8 @@ pub struct Run<'a> {
     /// Offset of each space on the drive; empty if the drive has no positions.
     bases: Vec<u64>,
     guests: Vec<Guest>,
+    /// What those who do buffered I/O have open.
+    files: Files,
     /// The client of each stream slot of the layer.
     by_slot: Vec<u32>,
     /// By tag: the cookie of its last dispatch.
@@ -133,11 +135,11 @@ impl<'a> Run<'a> {
         let promised = layer
             .change(Instant::ZERO, &edits(scenario, policy))
             .map_err(Error::Refused)?;
-        let guests = (0..)
-            .zip(&scenario.clients)
-            .map(|(i, spec)| {
-                let seed = weir_load::seed(&scenario.name, repetition, i);
-                Guest::new(scenario, spec, seed)
+        let files = Files::new(&scenario.clients);
+        let guests = (0..scenario.clients.len() as u32)
+            .map(|client| {
+                let seed = weir_load::seed(&scenario.name, repetition, client);
+                Guest::new(scenario, client, &files, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
         let outstanding = scenario.clients.iter().map(|c| scenario.outstanding(c));
@@ -172,6 +174,7 @@ impl<'a> Run<'a> {
             changed: false,
             ready: VecDeque::with_capacity(guests.len()),
             guests,
+            files,
             completions: Vec::new(),
             told: 0,
             requests: Vec::with_capacity(outstanding as usize),

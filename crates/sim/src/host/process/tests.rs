@@ -8,6 +8,7 @@ const MIB: u64 = 1 << 20;
 /// A process alone: the test decides when its commands complete.
 struct Alone {
     process: Process,
+    cache: Cache,
     program: Client,
     meter: Meter,
     asked: Vec<Command>,
@@ -20,7 +21,8 @@ impl Alone {
         let mut scenario = Scenario::new("alone", drive, Span::from_secs(10));
         let spec = scenario.tenant("alone", Contract::DEFAULT, file, program);
         Self {
-            process: Process::new(spec, &buffered, 1280 * 1024).unwrap(),
+            process: Process::new(0, spec, &buffered, 0, 1280 * 1024).unwrap(),
+            cache: Cache::new(file / PAGE),
             program: Client::new(&program, 1, spec.region).unwrap(),
             meter: Meter::new(0, 10_000_000_000),
             asked: Vec::new(),
@@ -31,9 +33,13 @@ impl Alone {
     /// Runs until it waits for a completion; returns its commands since the last call, in pages, as `op first+pages`.
     fn run(&mut self) -> String {
         let mut commands = Vec::new();
-        while let Then::At(at) =
-            (self.process).run(self.now, &mut self.program, &mut self.meter, &mut commands)
-        {
+        while let Then::At(at) = self.process.run(
+            self.now,
+            &mut self.cache,
+            &mut self.program,
+            &mut self.meter,
+            &mut commands,
+        ) {
             self.now = at;
         }
         let line = commands.iter().map(|c| {
@@ -61,7 +67,14 @@ impl Alone {
             waits,
             ..Parts::default()
         };
+        let fetch = Fetch {
+            client: 0,
+            number: command.number,
+        };
         self.process.answered(self.now, command.number, parts, well);
+        if self.cache.arrived(fetch, well) {
+            self.process.fetched(self.now, fetch, parts, well);
+        }
     }
 
     /// Its commands as they complete one by one.
@@ -263,7 +276,7 @@ fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
         let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
         let mut scenario = Scenario::new("bad", drive, Span::from_secs(1));
         let spec = scenario.tenant("bad", Contract::DEFAULT, MIB, program);
-        let error = Process::new(spec, &buffered, 4096).unwrap_err();
+        let error = Process::new(0, spec, &buffered, 0, 4096).unwrap_err();
         assert!(
             matches!(error, Error::Buffered { key: k, .. } if k == key),
             "{error}"
