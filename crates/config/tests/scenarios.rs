@@ -192,7 +192,7 @@ fn a_job_file_is_one_client_a_job() {
         ]
     );
     assert_eq!(built.warm_up.as_nanos(), 2_000_000_000);
-    assert_eq!(built.duration.as_nanos(), 10_500_000_000);
+    assert_eq!(built.duration.as_nanos(), 11_000_000_000);
     let paced = &built.clients[6].program;
     let golden = folder("tests/scenarios/accepted.txt");
     let clients = format!("{:#?}\n", built.clients);
@@ -327,4 +327,14 @@ fn mutants_never_panic_and_say_where() {
             "{accepted} of {steps}"
         );
     }
+}
+
+#[test]
+fn what_a_client_must_have_may_stand_in_every_case() {
+    let text = "[[client]]\nname = \"a\"\n[case.z.client.a]\nsize = \"1MiB\"\ndirect = true\n";
+    let read = scenario::read(text, "a.toml");
+    assert_eq!(
+        read.map(|script| script.cases().to_vec()),
+        Ok(vec!["z".to_owned()])
+    );
 }

@@ -68,10 +68,11 @@ impl Client {
     pub fn new(program: &Program, seed: u64, region: Region) -> Result<Self, ProgramError> {
         program.validate(region)?;
         let mut rng = Rng::new(seed);
+        let program = drawn(program, &mut rng);
         Ok(Self {
-            program: *program,
-            offsets: Offsets::new(program, region),
-            pace: Pace::new(program, &mut rng),
+            program,
+            offsets: Offsets::new(&program, region),
+            pace: Pace::new(&program, &mut rng),
             rng,
             issued: 0,
             outstanding: 0,
@@ -130,7 +131,7 @@ impl Client {
         self.outstanding
     }
 
-    /// The program that it runs.
+    /// The program that it runs, with the start that was drawn for it.
     pub fn program(&self) -> &Program {
         &self.program
     }
@@ -241,6 +242,21 @@ impl Client {
             length: 0,
             due,
         })
+    }
+}
+
+/// The program with its start drawn. Without a spread nothing is drawn, so that all that is drawn after it stays.
+fn drawn(program: &Program, rng: &mut Rng) -> Program {
+    let spread = program.start_spread;
+    if spread == Span::ZERO {
+        return *program;
+    }
+    let later = Span::from_nanos(rng.range(0, spread.as_nanos()));
+    Program {
+        start: program.start + later,
+        start_spread: Span::ZERO,
+        stop: program.stop.map(|stop| stop + later),
+        ..*program
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Program {
     pub activity: Option<Activity>,
     /// When it starts, after the origin of its time.
     pub start: Span,
+    /// It starts up to so much later than that, drawn once for each run; it stops as much later, too.
+    pub start_spread: Span,
     /// When it stops issuing, after the same origin. `None`: never.
     pub stop: Option<Span>,
     /// Total number of requests, flushes included. `None`: unlimited.
@@ -197,6 +199,7 @@ impl Program {
             arrival: Arrival::Closed { think: Span::ZERO },
             activity: None,
             start: Span::ZERO,
+            start_spread: Span::ZERO,
             stop: None,
             requests: None,
         }
@@ -260,7 +263,7 @@ impl Program {
 
 impl Program {
     /// The rules for files, zones and activity, with requests of up to `most` bytes.
-    fn rules_of_place_and_time(&self, most: u32) -> [Rule; 5] {
+    fn rules_of_place_and_time(&self, most: u32) -> [Rule; 6] {
         let zone = self.zones.map_or(u64::MAX, |z| z.size);
         let works = self.activity.map_or(HOUR, |a| a.on);
         let rests = self.activity.map_or(HOUR, |a| a.off);
@@ -283,6 +286,12 @@ impl Program {
                 "zones.size",
                 zone,
                 "left out unless the pattern is sequential",
+            ),
+            (
+                self.start_spread <= HOUR,
+                "start_spread",
+                self.start_spread.as_nanos(),
+                "at most an hour (3600000000000 ns)",
             ),
             (
                 some.contains(&works),

@@ -320,6 +320,7 @@ impl Client {
     pub fn work(&self) -> (Program, u64, bool) {
         let program = Program {
             start: Span::ZERO,
+            start_spread: Span::ZERO,
             stop: None,
             ..self.program
         };

@@ -302,6 +302,7 @@ fn program(rng: &mut Rng) -> Program {
             _ => Arrival::Closed { think: Span::ZERO },
         },
         start: Span::from_micros(rng.range(0, 3_000)),
+        start_spread: Span::from_micros(rng.range(0, 1) * 500),
         stop: None,
         requests: Some(rng.range(1, 120)),
     }

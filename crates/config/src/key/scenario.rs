@@ -437,9 +437,9 @@ const PACE: &[Key] = &[
     },
     Key {
         name: "startdelay",
-        kind: Kind::Time(Span::ZERO, HOUR),
+        kind: Kind::Other("a time, 0s to 1h, or a range of them"),
         default: Absent::Value("\"0s\""),
-        about: "When it begins. The warm-up counts from zero, too.",
+        about: "When it begins. The warm-up counts from zero, too. Of a range, as `\"0ms-20ms\"`, each client draws its own in each run.",
         example: "\"1s\"",
     },
     Key {

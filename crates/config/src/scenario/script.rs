@@ -94,14 +94,14 @@ fn head(
 ) -> (Option<(String, String, Facts)>, Vec<Problem>) {
     let (mut base, case) = (map.clone(), cases.first());
     let mut doc = document(text, file);
-    // Who is named may be in all cases only.
-    let patch = case.and_then(|case| patch(map, "case", case));
-    if let Some(patch) = patch.filter(|_| map.get("client").is_none()) {
+    // Who is named, and what must be said of a client, may be in the cases only.
+    if let Some(patch) = case.and_then(|case| patch(map, "case", case)) {
         overlay::put(&mut doc, &mut base, patch);
     }
     let mut doc = document(text, file);
     let root = Table::root(&base);
-    let draft = tables::draft(&mut document(text, file), &root);
+    let mut drafted = document(text, file);
+    let draft = tables::draft(&mut drafted, &root);
     let name = match root.entry("name") {
         Some(entry) => entry
             .text(&mut doc, "a name", "\"nightly\"")
@@ -111,7 +111,9 @@ fn head(
     let about = tables::line(&mut doc, &root, "about");
     let facts = draft.map(|draft| tables::facts(&mut doc, &root, &draft, cases));
     let head = name.zip(facts).map(|(name, facts)| (name, about, facts));
-    (head, doc.into_problems())
+    let mut problems = doc.into_problems();
+    keep(&mut problems, drafted.into_problems());
+    (head, problems)
 }
 
 /// A file's name without its folder and its ending, as a scenario can be called.

@@ -67,7 +67,7 @@ pub(crate) fn mutate(random: &mut Random, all: &[String]) -> String {
 
 /// Every problem has its place in the text, and words.
 pub(crate) fn located(text: &str, problems: &[Problem]) {
-    assert!(!problems.is_empty(), "refused without a reason");
+    assert!(!problems.is_empty(), "refused without a reason:\n{text}");
     let lines = text.lines().count() + 1;
     for problem in problems {
         let Problem { line, column, .. } = *problem;

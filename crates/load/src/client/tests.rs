@@ -276,6 +276,7 @@ fn drawn(rng: &mut Rng) -> Program {
             Arrival::Poisson { interval: time },
         ][rng.range(0, 3) as usize],
         start: Span::from_nanos(rng.range(0, 9_000)),
+        start_spread: Span::ZERO,
         stop: (rng.range(0, 3) == 0).then(|| Span::from_nanos(rng.range(0, 90_000))),
         requests: Some(rng.range(0, 200)),
     }
@@ -396,4 +397,35 @@ fn an_end_while_it_rests_is_the_end() {
     assert_eq!(burst(&mut c, us(12)).1, Step::WaitForCompletion);
     c.completed(us(13));
     assert_eq!(burst(&mut c, us(13)).1, Step::Finished);
+}
+
+#[test]
+fn a_start_is_drawn_once_for_each_run() {
+    let spread = Program {
+        start: Span::from_micros(100),
+        start_spread: Span::from_micros(50),
+        stop: Some(Span::from_micros(1_000)),
+        ..Program::random_reads(4096, 1)
+    };
+    let starts = (0..200).map(|repetition| {
+        let mut c = Client::new(&spread, seed("test", repetition, 0), REGION).unwrap();
+        let Step::WaitUntil(start) = c.next(us(0)) else {
+            panic!("it has to wait for its start");
+        };
+        let later = start.since(us(100));
+        assert_eq!(c.program().stop, Some(Span::from_micros(1_000) + later));
+        assert!(matches!(c.next(start), Step::Issue(_)));
+        later
+    });
+    let mut starts = starts.collect::<Vec<_>>();
+    starts.sort_unstable();
+    starts.dedup();
+    assert!(starts.len() > 190 && starts[starts.len() - 1] <= Span::from_micros(50));
+    assert!(starts[0] < Span::from_micros(5) && starts[starts.len() - 1] > Span::from_micros(45));
+    let long = Program {
+        start_spread: Span::from_secs(3_601),
+        ..spread
+    };
+    let error = Client::new(&long, 0, REGION).unwrap_err();
+    assert_eq!(error.key, "start_spread");
 }

@@ -1,6 +1,6 @@
 //! A job as a client.
 
-use super::value::{base, bytes, count, flag, say, size, time};
+use super::value::{base, bytes, count, flag, say, size, time, time_range};
 use super::{Line, Section};
 use crate::document::Document;
 use crate::nearest;
@@ -69,10 +69,12 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
     let runtime = runtime(doc, section);
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
-    let start = time(doc, section, "startdelay", SECOND).unwrap_or(Span::ZERO);
+    let start = time_range(doc, section, "startdelay", SECOND);
+    let (start, start_spread) = start.unwrap_or_default();
     let program = program(doc, section, base);
     let mut program = Program {
         start,
+        start_spread,
         stop: Some(start + ramp + runtime),
         ..program?
     };
@@ -469,7 +471,7 @@ fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// One call at a time, whole pages, and writes that are synced.
+/// One call at a time, time_range, whole pages, and writes that are synced.
 fn through_the_cache(
     doc: &mut Document<'_>,
     section: &Section<'_>,

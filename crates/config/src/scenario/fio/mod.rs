@@ -92,7 +92,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
 
 fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
     let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
-    let ends = jobs.iter().map(|j| j.client.program.start + j.runtime);
+    let ends = jobs
+        .iter()
+        .map(|j| j.client.program.start + j.client.program.start_spread + j.runtime);
     let target = jobs.first().and_then(|j| j.client.names.first());
     let facts = Facts {
         load: String::new(),

@@ -131,9 +131,46 @@ pub(super) fn time(
     name: &str,
     unit: u64,
 ) -> Option<Span> {
-    const MOST: u64 = 3_600_000_000_000;
     let line = section.get(name)?;
-    let text = line.value.unwrap_or_default();
+    let time = span(line.value.unwrap_or_default(), unit);
+    if time.is_none() {
+        say(
+            doc,
+            line,
+            "is not a time of at most an hour",
+            "write it as 10, 500ms or 1m",
+        );
+    }
+    time
+}
+
+/// A time, or two between which each job draws its own: the least, and how much more at the most.
+pub(super) fn time_range(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    name: &str,
+    unit: u64,
+) -> Option<(Span, Span)> {
+    let line = section.get(name)?;
+    let Some((least, most)) = line.value.and_then(|text| text.split_once('-')) else {
+        return time(doc, section, name, unit).map(|time| (time, Span::ZERO));
+    };
+    let ends = span(least, unit).zip(span(most, unit));
+    let found = ends.filter(|(least, most)| least <= most);
+    if found.is_none() {
+        say(
+            doc,
+            line,
+            "is not a range of times of at most an hour",
+            "write it as 10-20 or 0ms-500ms",
+        );
+    }
+    found.map(|(least, most)| (least, most - least))
+}
+
+fn span(text: &str, unit: u64) -> Option<Span> {
+    const MOST: u64 = 3_600_000_000_000;
+    let text = text.trim();
     let end = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -146,16 +183,7 @@ pub(super) fn time(
     };
     let number = number.parse::<u64>().ok();
     let ns = number.zip(unit).and_then(|(n, unit)| n.checked_mul(unit));
-    let ns = ns.filter(|ns| *ns <= MOST);
-    if ns.is_none() {
-        say(
-            doc,
-            line,
-            "is not a time of at most an hour",
-            "write it as 10, 500ms or 1m",
-        );
-    }
-    ns.map(Span::from_nanos)
+    ns.filter(|ns| *ns <= MOST).map(Span::from_nanos)
 }
 
 /// `1` or nothing is true, `0` is false.

@@ -7,7 +7,7 @@ use crate::key::CLIENT;
 use crate::read::knobs;
 use crate::scenario::{FILE_MOST as FILE, PAGE, REQUEST_MOST as REQUEST};
 use crate::text::quoted;
-use crate::units::Size as Bytes;
+use crate::units::{Size as Bytes, Time};
 use weir_core::{Contract, Flags, Priority, PriorityClass, Span};
 use weir_load::{
     Activity, Arrival, Pattern, Program, ProgramError, Region, Size, Split, SyncMode, Zones,
@@ -183,7 +183,9 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
     let depth = depth.and_then(|e| e.integer(doc, 1..=65_536));
     let files = table.entry("nrfiles");
     let files = files.and_then(|e| e.integer(doc, 1..=1024));
-    let start = time(doc, table, "startdelay", Span::ZERO..=HOUR).unwrap_or(Span::ZERO);
+    let start = table.entry("startdelay");
+    let start = start.and_then(|e| start_delay(doc, &e));
+    let (start, start_spread) = start.unwrap_or_default();
     let runtime = time(doc, table, "runtime", NANO..=HOUR);
     let requests = table.entry("number_ios");
     let program = Program {
@@ -204,6 +206,7 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
         arrival: arrival(doc, table, size),
         activity: activity(doc, table),
         start,
+        start_spread,
         stop: runtime.map(|r| start + r),
         requests: requests.and_then(|e| e.integer(doc, 1..=1 << 60)),
     };
@@ -380,6 +383,40 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
             None
         }
     }
+}
+
+/// When a client begins, and how much later at the most.
+fn start_delay<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Span)> {
+    let Some((least, most)) = entry.as_text().and_then(|text| text.split_once('-')) else {
+        let start = entry.time_in(doc, Span::ZERO..=HOUR)?;
+        return Some((start, Span::ZERO));
+    };
+    let found = moment(least).and_then(|least| Ok((least, moment(most)?)));
+    let (what, help) = match found {
+        Ok((least, most)) if least <= most => return Some((least, most - least)),
+        Ok((least, most)) => (
+            "the most is less than the least".to_owned(),
+            format!("write \"{}-{}\"", Time(most), Time(least)),
+        ),
+        Err(said) => said,
+    };
+    let text = entry.as_text().unwrap_or_default();
+    doc.report(entry, format!("{}: {what}", quoted(text)), &help);
+    None
+}
+
+fn moment(text: &str) -> Result<Span, Said> {
+    let time: Time =
+        (text.trim().parse()).map_err(|e: crate::units::UnitError| (e.to_string(), e.help))?;
+    if time.0 > HOUR {
+        let what = format!(
+            "must be between {} and {}, not {time}",
+            Time(Span::ZERO),
+            Time(HOUR)
+        );
+        return Err((what, String::new()));
+    }
+    Ok(time.0)
 }
 
 /// What is wrong, and what to do.
