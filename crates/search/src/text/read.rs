@@ -220,6 +220,7 @@ impl<'a> Words<'a> {
             depth: self.number("depth")?.unwrap_or(1),
             arrival: self.arrival()?,
             start: self.time("start")?.unwrap_or(Span::ZERO),
+            start_spread: Span::ZERO,
             stop: self.time("stop")?,
             requests: None,
         };

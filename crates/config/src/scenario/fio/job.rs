@@ -471,7 +471,7 @@ fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// One call at a time, time_range, whole pages, and writes that are synced.
+/// One call at a time, whole pages, and writes that are synced.
 fn through_the_cache(
     doc: &mut Document<'_>,
     section: &Section<'_>,

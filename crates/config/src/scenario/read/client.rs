@@ -183,9 +183,7 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
     let depth = depth.and_then(|e| e.integer(doc, 1..=65_536));
     let files = table.entry("nrfiles");
     let files = files.and_then(|e| e.integer(doc, 1..=1024));
-    let start = table.entry("startdelay");
-    let start = start.and_then(|e| start_delay(doc, &e));
-    let (start, start_spread) = start.unwrap_or_default();
+    let (start, start_spread) = start_delay(doc, table);
     let runtime = time(doc, table, "runtime", NANO..=HOUR);
     let requests = table.entry("number_ios");
     let program = Program {
@@ -386,7 +384,14 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
 }
 
 /// When a client begins, and how much later at the most.
-fn start_delay<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Span)> {
+fn start_delay<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> (Span, Span) {
+    let entry = table.entry("startdelay");
+    let range = entry.and_then(|e| time_range(doc, &e));
+    range.unwrap_or_default()
+}
+
+/// A time, or a range of them: the least, and how much more the most is.
+fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Span)> {
     let Some((least, most)) = entry.as_text().and_then(|text| text.split_once('-')) else {
         let start = entry.time_in(doc, Span::ZERO..=HOUR)?;
         return Some((start, Span::ZERO));
