@@ -1,16 +1,19 @@
-//! Memory for simulations and tests: bytes behind a counter, and a guest's regions made of them.
+//! Memory for simulations and tests: words that two sides share, and a guest's regions made of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::{Guest, Load, Outside, Shared, Store};
 
+/// How long a word is in bytes.
+const WORD: usize = 4;
+
 /// A piece of memory. Clones are the same memory; [`part`](Self::part) is a window on it.
 ///
-/// Numbers are put together from bytes, so only one thread may use it at a time: it is for two sides in one loop.
+/// Two sides may use it in one loop or in two threads. Numbers have to be aligned in the whole, not only in the part.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    bytes: Arc<[AtomicU8]>,
+    words: Arc<[AtomicU32]>,
     start: usize,
     length: usize,
 }
@@ -18,8 +21,9 @@ pub struct Memory {
 impl Memory {
     /// `length` bytes of zeroes.
     pub fn new(length: usize) -> Self {
+        let words = length.div_ceil(WORD);
         Self {
-            bytes: (0..length).map(|_| AtomicU8::new(0)).collect(),
+            words: (0..words).map(|_| AtomicU32::new(0)).collect(),
             start: 0,
             length,
         }
@@ -30,33 +34,52 @@ impl Memory {
     /// # Panics
     /// If they are not all in it.
     pub fn part(&self, start: usize, length: usize) -> Self {
-        assert!(
-            start
-                .checked_add(length)
-                .is_some_and(|end| end <= self.length),
-            "{length} bytes at {start} of {}",
-            self.length
-        );
         Self {
-            bytes: Arc::clone(&self.bytes),
-            start: self.start + start,
+            words: Arc::clone(&self.words),
+            start: self.whole(start, length),
             length,
         }
     }
 
-    fn at(&self, at: usize, length: usize) -> &[AtomicU8] {
+    /// Where in the whole the `length` bytes from `at` on are.
+    fn whole(&self, at: usize, length: usize) -> usize {
         assert!(
             at.checked_add(length).is_some_and(|end| end <= self.length),
             "{length} bytes at {at} of {}",
             self.length
         );
-        &self.bytes[self.start + at..][..length]
+        self.start + at
     }
 
-    fn get<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut bytes = [0; N];
-        self.read(at, &mut bytes);
-        bytes
+    /// The word of a number of `length` bytes, and by how many bits it is shifted there.
+    fn number(&self, at: usize, length: usize) -> (&AtomicU32, usize) {
+        let at = self.whole(at, length);
+        assert!(
+            at.is_multiple_of(length),
+            "a number of {length} bytes at {at}"
+        );
+        (&self.words[at / WORD], at % WORD * 8)
+    }
+}
+
+/// Changes the bits of `mask` in a word to those of `value`; nobody who changes others at the same time loses them.
+fn change(word: &AtomicU32, mask: u32, value: u32, order: Ordering) {
+    let merge = |old: u32| Some(old & !mask | value);
+    // It always has a new value, so it cannot fail.
+    let _ = word.fetch_update(order, Ordering::Relaxed, merge);
+}
+
+fn load(order: Load) -> Ordering {
+    match order {
+        Load::Relaxed => Ordering::Relaxed,
+        Load::Acquire => Ordering::Acquire,
+    }
+}
+
+fn store(order: Store) -> Ordering {
+    match order {
+        Store::Relaxed => Ordering::Relaxed,
+        Store::Release => Ordering::Release,
     }
 }
 
@@ -65,34 +88,63 @@ impl Shared for Memory {
         self.length
     }
 
-    fn load16(&self, at: usize, _: Load) -> u16 {
-        u16::from_le_bytes(self.get(at))
+    fn load16(&self, at: usize, order: Load) -> u16 {
+        let (word, shift) = self.number(at, 2);
+        (word.load(load(order)) >> shift) as u16
     }
 
-    fn load32(&self, at: usize, _: Load) -> u32 {
-        u32::from_le_bytes(self.get(at))
+    fn load32(&self, at: usize, order: Load) -> u32 {
+        self.number(at, 4).0.load(load(order))
     }
 
-    fn store16(&self, at: usize, value: u16, _: Store) {
-        self.write(at, &value.to_le_bytes());
+    fn store16(&self, at: usize, value: u16, order: Store) {
+        let (word, shift) = self.number(at, 2);
+        change(
+            word,
+            0xffff << shift,
+            u32::from(value) << shift,
+            store(order),
+        );
     }
 
-    fn store32(&self, at: usize, value: u32, _: Store) {
-        self.write(at, &value.to_le_bytes());
+    fn store32(&self, at: usize, value: u32, order: Store) {
+        self.number(at, 4).0.store(value, store(order));
     }
 
-    fn fence(&self) {}
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
 
     fn read(&self, at: usize, into: &mut [u8]) {
-        let bytes = self.at(at, into.len());
-        for (to, from) in into.iter_mut().zip(bytes) {
-            *to = from.load(Ordering::Relaxed);
+        let mut at = self.whole(at, into.len());
+        let mut rest = into;
+        while !rest.is_empty() {
+            let (skip, bytes) = (at % WORD, self.words[at / WORD].load(Ordering::Relaxed));
+            let length = rest.len().min(WORD - skip);
+            let (piece, left) = rest.split_at_mut(length);
+            piece.copy_from_slice(&bytes.to_le_bytes()[skip..skip + length]);
+            (at, rest) = (at + length, left);
         }
     }
 
     fn write(&self, at: usize, from: &[u8]) {
-        for (to, from) in self.at(at, from.len()).iter().zip(from) {
-            to.store(*from, Ordering::Relaxed);
+        let mut at = self.whole(at, from.len());
+        let mut rest = from;
+        while !rest.is_empty() {
+            let skip = at % WORD;
+            let length = rest.len().min(WORD - skip);
+            let (piece, left) = rest.split_at(length);
+            let (mut value, mut mask) = ([0; WORD], [0; WORD]);
+            value[skip..skip + length].copy_from_slice(piece);
+            mask[skip..skip + length].fill(u8::MAX);
+            let (value, mask) = (u32::from_le_bytes(value), u32::from_le_bytes(mask));
+            let word = &self.words[at / WORD];
+            if length == WORD {
+                word.store(value, Ordering::Relaxed);
+            } else {
+                change(word, mask, value, Ordering::Relaxed);
+            }
+            (at, rest) = (at + length, left);
         }
     }
 }
@@ -227,6 +279,47 @@ mod tests {
         assert_eq!(guest.check(u64::MAX - 15, 16), Ok(()));
         assert!(guest.check(u64::MAX - 15, 17).is_err());
         assert!(guest.read(u64::MAX, &mut [0; 2]).is_err());
+    }
+
+    #[test]
+    fn bytes_and_numbers_are_the_same_memory() {
+        let whole = Memory::new(23);
+        let part = whole.part(2, 21);
+        for (start, length) in [
+            (0, 0),
+            (0, 1),
+            (1, 1),
+            (1, 2),
+            (2, 4),
+            (3, 9),
+            (0, 21),
+            (20, 1),
+        ] {
+            let written: Vec<u8> = (1..=length as u8).collect();
+            whole.write(0, &[0xee; 23]);
+            part.write(start, &written);
+            let mut expected = [0xee; 23];
+            expected[2 + start..][..length].copy_from_slice(&written);
+            let mut read = [0; 23];
+            whole.read(0, &mut read);
+            assert_eq!(read, expected);
+            let mut read = vec![0; length];
+            part.read(start, &mut read);
+            assert_eq!(read, written);
+        }
+        part.store32(2, 0x0403_0201, Store::Release);
+        part.store16(4, 0x0605, Store::Relaxed);
+        let mut read = [0; 4];
+        part.read(2, &mut read);
+        assert_eq!(read, [1, 2, 5, 6]);
+        assert_eq!(part.load16(2, Load::Acquire), 0x0201);
+        assert_eq!(whole.load32(4, Load::Relaxed), 0x0605_0201);
+    }
+
+    #[test]
+    #[should_panic(expected = "22 bytes at 0 of 21")]
+    fn a_part_ends_where_it_ends() {
+        Memory::new(23).part(2, 21).read(0, &mut [0; 22]);
     }
 
     #[test]

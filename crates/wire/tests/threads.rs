@@ -1,0 +1,158 @@
+//! The rings between two threads of this machine: each sleeps as soon as it has nothing to do, and nobody sleeps for ever.
+
+use std::sync::mpsc;
+use std::thread::{self, Thread};
+use std::time::Duration;
+use weir_wire::ring::plain::{Memory, Regions};
+use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings, lengths};
+use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
+
+const REQUESTS: u64 = 200_000;
+
+/// Runs the other side in a thread and this in one, too; it is an error if they are not done in a minute.
+fn race(other: impl FnOnce(Thread) + Send + 'static, this: impl FnOnce(Thread) + Send + 'static) {
+    let (done, all) = mpsc::channel();
+    thread::spawn(move || {
+        let me = thread::current();
+        let other = thread::spawn(move || other(me));
+        this(other.thread().clone());
+        other.join().expect("it ends well");
+        done.send(()).expect("somebody waits");
+    });
+    all.recv_timeout(Duration::from_mins(1))
+        .expect("somebody sleeps though there is work");
+}
+
+fn split(event_idx: bool) {
+    let settings = Settings {
+        event_idx,
+        ..Settings::new(16)
+    };
+    let [descriptors, available, used] = lengths(16).map(Memory::new);
+    let areas = Areas {
+        descriptors,
+        available,
+        used,
+    };
+    let mut driver = Driver::at(areas.clone(), settings, 0xff00).expect("it fits");
+    let mut device = Device::new(areas, settings, 0xff00).expect("it fits");
+    let serve = move |guest: Thread| {
+        let (mut chain, mut served) = (Chain::default(), 0);
+        while served < REQUESTS {
+            while let Some(head) = device
+                .take(&Regions::new(), &mut chain)
+                .expect("it makes sense")
+            {
+                device.finish(head, chain.buffers[0].length);
+                served += 1;
+                if device.publish() {
+                    guest.unpark();
+                }
+            }
+            if served < REQUESTS && !device.arm().expect("it goes on") {
+                thread::park();
+                device.disarm();
+            }
+        }
+    };
+    let drive = move |back_end: Thread| {
+        let (mut given, mut back, mut sum) = (0, 0, 0);
+        while back < REQUESTS {
+            while given < REQUESTS && driver.free() > (given % 13) as usize {
+                let length = given as u32 % 4096 + 1;
+                let buffer = Buffer {
+                    address: given,
+                    length,
+                    writable: true,
+                };
+                driver.add(&[buffer]).expect("there is room");
+                given += 1;
+            }
+            if driver.publish() {
+                back_end.unpark();
+            }
+            while let Some(used) = driver.take().expect("it makes sense") {
+                sum += u64::from(used.written);
+                back += 1;
+            }
+            let more = given < REQUESTS && driver.free() > 12;
+            if !more && back < REQUESTS && !driver.arm().expect("it goes on") {
+                thread::park();
+                driver.disarm();
+            }
+        }
+        let expected: u64 = (0..REQUESTS).map(|number| number % 4096 + 1).sum();
+        assert_eq!(sum, expected, "an entry was read before it was written");
+    };
+    race(serve, drive);
+}
+
+#[test]
+fn split_by_index() {
+    split(true);
+}
+
+#[test]
+fn split_by_flag() {
+    split(false);
+}
+
+#[test]
+fn xen_ring() {
+    let page = Memory::new(4096);
+    let start = u32::MAX - 1000;
+    xen::init_at(&page, start);
+    let mut front = Front::at(page.clone(), start).expect("it fits");
+    let mut back = Back::at(page, Rearm::Drained, start).expect("it fits");
+    let serve = move |guest: Thread| {
+        let mut served = 0;
+        while served < REQUESTS {
+            while back.look().expect("it goes on") > 0 {
+                let request = back
+                    .take()
+                    .expect("it was counted")
+                    .expect("it makes sense");
+                assert_eq!(
+                    request.id, served,
+                    "a request was read before it was written"
+                );
+                back.answer(&Response::to(&request, Status::Okay));
+                served += 1;
+                if back.publish() {
+                    guest.unpark();
+                }
+            }
+            if served < REQUESTS && !back.drained().expect("it goes on") {
+                thread::park();
+            }
+        }
+    };
+    let drive = move |back_end: Thread| {
+        let (mut given, mut answered) = (0, 0);
+        while answered < REQUESTS {
+            while given < REQUESTS && front.push(&Request::flush(given)).is_ok() {
+                given += 1;
+                // One by one at times, then many at once.
+                if given % 100 < 50 && front.publish() {
+                    back_end.unpark();
+                }
+            }
+            if front.publish() {
+                back_end.unpark();
+            }
+            while front.look().expect("it goes on") > 0 {
+                let response = front.take().expect("it was counted");
+                assert_eq!(
+                    response.id, answered,
+                    "a response was read before it was written"
+                );
+                answered += 1;
+            }
+            let more = given < REQUESTS && front.free() > 0;
+            if !more && answered < REQUESTS && !front.arm().expect("it goes on") {
+                thread::park();
+            }
+        }
+    };
+    race(serve, drive);
+}
