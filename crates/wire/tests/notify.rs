@@ -280,6 +280,10 @@ fn a_time_that_is_over_is_not_waited_for() {
     let mut kicks = Kicks::new(KickPolicy::Spin { span: Span::ZERO });
     kicks.enable(us(0));
     assert_eq!(kicks.looked(us(0), 1), Plan::Arm);
+    // Nobody spins for what has never come.
+    let mut kicks = Kicks::new(KickPolicy::Spin { span: span(20) });
+    kicks.enable(us(0));
+    assert_eq!(kicks.looked(us(0), 0), Plan::Arm);
     let limits = Limits {
         most: Gather {
             count: 9,

@@ -327,6 +327,109 @@ fn delay(spdk: &Spdk, responses: u64) -> Span {
     let threshold = u128::from(spdk.threshold.max(1)) * u128::from(period);
     let counted = u128::from(responses) * 1_000_000_000;
     let beyond = counted.saturating_sub(threshold);
-    let delay = u128::from(spdk.base.as_nanos()) * beyond / threshold;
+    let product = u128::from(spdk.base.as_nanos()).saturating_mul(beyond);
+    let delay = product / threshold;
     Span::from_nanos(u64::try_from(delay).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vics_ratio_is_the_papers_at_each_step() {
+        let vic = Vic::default();
+        let steps = [
+            (0, (1, 1)),
+            (3, (1, 1)),
+            (4, (4, 5)),
+            (7, (4, 5)),
+            (8, (3, 4)),
+            (12, (2, 3)),
+            (15, (2, 3)),
+            (16, (1, 2)),
+            (17, (1, 3)),
+            (32, (1, 4)),
+            (33, (1, 5)),
+            (u32::MAX, (1, 1 << 29)),
+        ];
+        for (outstanding, expected) in steps {
+            assert_eq!(ratio(&vic, outstanding, 2000), expected, "{outstanding}");
+            assert_eq!(ratio(&vic, outstanding, 1999), (1, 1), "{outstanding}");
+        }
+    }
+
+    /// Of `of` responses in a row `calls` are told of, however they are published together: told by counting one by one.
+    #[test]
+    fn vic_tells_of_its_part() {
+        for ratio in [(1, 1), (4, 5), (3, 4), (2, 3), (1, 2), (1, 4)] {
+            for together in 1..8 {
+                let policy = CallPolicy::Vic(Vic::default());
+                let mut calls = Calls::new(policy, Limits::default());
+                calls.ratio = ratio;
+                for first in (0..40).step_by(together) {
+                    let mut these = first..first + together as u32;
+                    let expected = these.any(|response| response % ratio.1 < ratio.0);
+                    let told = calls.advance(together as u32);
+                    assert_eq!(told, expected, "{ratio:?} {together} {first}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rates_and_delays_are_exact_and_do_not_overflow() {
+        assert_eq!(rate(3, Span::from_millis(2)), 1500);
+        assert_eq!(rate(u64::MAX, Span::ZERO), u64::MAX);
+        let spdk = |base| Spdk {
+            base,
+            ..Spdk::default()
+        };
+        // 600 in 10 ms is the threshold.
+        for (responses, micros) in [(0, 0), (600, 0), (900, 20), (1200, 40), (1800, 80)] {
+            let span = delay(&spdk(Span::from_micros(40)), responses);
+            assert_eq!(span, Span::from_micros(micros), "{responses}");
+        }
+        let most = delay(&spdk(Span::MAX), u64::MAX);
+        assert_eq!(most, Span::MAX);
+    }
+
+    /// A period that has just ended counts; the one after it, in which nothing came, ends the delay.
+    #[test]
+    fn spdks_delay_lasts_for_a_period() {
+        let spdk = Spdk {
+            base: Span::from_micros(40),
+            ..Spdk::default()
+        };
+        let ms = |n| Instant::ZERO + Span::from_millis(n);
+        for (next, expected) in [(10, 40), (19, 40), (20, 0)] {
+            let mut calls = Calls::new(CallPolicy::Spdk(spdk), Limits::default());
+            calls.published(ms(1), 1200, 0, true);
+            calls.published(ms(next), 1, 0, true);
+            assert_eq!(calls.delay, Span::from_micros(expected), "{next} ms");
+        }
+    }
+
+    /// The limit holds at its instant, and with its last response.
+    #[test]
+    fn limits_hold_to_the_point() {
+        let most = Gather {
+            count: 3,
+            delay: Span::from_micros(50),
+        };
+        let limits = Limits {
+            most,
+            ..Limits::default()
+        };
+        let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), limits);
+        calls.ratio = (1, 100);
+        let us = |n| Instant::ZERO + Span::from_micros(n);
+        assert_eq!(calls.published(us(0), 1, 9, true), Decision::Call);
+        assert_eq!(calls.published(us(1), 1, 9, true), Decision::Wait(us(51)));
+        assert_eq!(calls.published(us(51), 1, 9, true), Decision::Call);
+        for (now, decision) in [(60, None), (61, None), (62, Some(Decision::Call))] {
+            let expected = decision.unwrap_or_else(|| Decision::Wait(us(110)));
+            assert_eq!(calls.published(us(now), 1, 9, true), expected);
+        }
+    }
 }
