@@ -560,6 +560,10 @@ fn device_seeds() -> Seeds {
             "flush-by-flag",
             with_control(by_flag, &[&flush, &serve, &[11]]),
         ),
+        (
+            "left",
+            with_control(QUEUE, &[&flush, &[0x83, 0, 7, 9, 0, 10]]),
+        ),
         ("twice", with_control(QUEUE, &[&twice])),
         ("head", with_control(QUEUE, &[&[5, 8], &serve])),
         (

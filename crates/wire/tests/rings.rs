@@ -207,6 +207,8 @@ fn a_queue_that_makes_no_sense_says_so_from_then_on() {
     let broken = QueueBroken::HeadTwice { head: 0 };
     assert_eq!(device.take(&guest, &mut chain), Err(broken.into()));
     assert_eq!(device.in_flight(), 1);
+    let retaken = device.retake(1, &guest, &mut chain);
+    assert_eq!(retaken, Err(broken.into()), "it stays broken");
 
     let beyond = areas(4);
     beyond.available.store16(4, 4, Store::Relaxed);

@@ -215,6 +215,11 @@ impl Attacked {
                     .available
                     .store16(2, self.available, Store::Release);
             }
+            // Whoever served the queue before us noted what was in flight, in memory that the guest may write.
+            11 if operation >= 128 => {
+                let head = u16::from(program.byte());
+                self.take(Some(head));
+            }
             other => self.act(other, program),
         }
     }
@@ -223,7 +228,7 @@ impl Attacked {
     fn act(&mut self, operation: u8, program: &mut Program<'_>) {
         let before = [&self.areas.descriptors, &self.areas.available].map(contents);
         match operation {
-            7 | 8 => self.take(),
+            7 | 8 => self.take(None),
             9 => {
                 let newest = program.byte() & 1 == 0;
                 let head = if newest {
@@ -262,9 +267,16 @@ impl Attacked {
         assert_eq!(self.device.broken(), broken);
     }
 
-    fn take(&mut self) {
+    /// Takes the next chain, or that of `head` once more.
+    fn take(&mut self, head: Option<u16>) {
         self.guest.reads.set(0);
-        let taken = self.device.take(&self.guest, &mut self.chain);
+        let taken = match head {
+            None => self.device.take(&self.guest, &mut self.chain),
+            Some(head) => {
+                let taken = self.device.retake(head, &self.guest, &mut self.chain);
+                taken.map(|()| Some(head))
+            }
+        };
         let most = usize::from(self.settings.table);
         assert!(
             self.guest.reads.get() <= most,

@@ -183,6 +183,9 @@ impl<M: Shared> Device<M> {
         guest: &G,
         chain: &mut Chain,
     ) -> Result<(), TakeError> {
+        if let Some(broken) = self.broken {
+            return Err(broken.into());
+        }
         let size = self.settings.size;
         if head >= size {
             return Err(self.break_with(Broken::Head { head, size }).into());
