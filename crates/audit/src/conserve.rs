@@ -43,6 +43,10 @@ impl Conserve {
 
     #[inline]
     fn check(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
+        if wake.is_some_and(|w| w.reason == Reason::Answers) {
+            // Whether that may be is for the auditor of wakes to say; the next poll sends.
+            return None;
+        }
         // What a queue of the drive returned as busy is sent again first, when its time comes.
         if !(0..model.queues.len()).any(|queue| model.has_room(queue)) {
             return None;

@@ -4,7 +4,7 @@ use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Model, State};
 use weir_core::record::Call;
-use weir_core::{Instant, Wake};
+use weir_core::{Instant, Reason, Wake};
 
 /// What the last poll returned, until something else is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +21,10 @@ pub struct Wakes {
     said: Said,
     /// The current poll repeats the last one, before its time.
     early: bool,
+    /// The current poll gave an answer.
+    answered: bool,
+    /// The current poll sent something to the drive.
+    sent: bool,
 }
 
 impl Wakes {
@@ -28,12 +32,15 @@ impl Wakes {
         Self {
             said: Said::Anything,
             early: false,
+            answered: false,
+            sent: false,
         }
     }
 
     fn polled(&mut self, model: &Model, outputs: usize, wake: Option<Wake>, found: &mut Found) {
         if let Some(wake) = wake
             && wake.at <= model.now
+            && !self.is_after_answers(model, wake)
         {
             found.add(Self::NAME, format_args!("{wake:?} is not in the future"));
         }
@@ -53,6 +60,13 @@ impl Wakes {
         }
         self.said = Said::Until(wake.map_or(Instant::MAX, |w| w.at));
     }
+
+    /// The one wake that is due at once: after answers, with nothing sent, so that what they bring is chosen from as well. Each request is
+    /// answered once, so this ends.
+    fn is_after_answers(&self, model: &Model, wake: Wake) -> bool {
+        let first = model.config.merge.ahead && self.answered && !self.sent;
+        wake.reason == Reason::Answers && wake.at == model.now && first
+    }
 }
 
 impl Auditor for Wakes {
@@ -62,12 +76,15 @@ impl Auditor for Wakes {
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
             Fact::Begin(call) => {
+                (self.answered, self.sent) = (false, false);
                 if matches!(call, Call::Poll { .. }) {
                     self.early = matches!(self.said, Said::Until(at) if model.now < at);
                 } else {
                     self.said = Said::Anything;
                 }
             }
+            Fact::Done(..) => self.answered = true,
+            Fact::Dispatched { .. } => self.sent = true,
             Fact::Polled(outputs, wake) => self.polled(model, outputs, wake, found),
             _ => {}
         }

@@ -13,6 +13,9 @@ use weir_sim::{ClientSpec, GroupSpec, Merging, NrRequests, Run, Scenario};
 /// Bytes a second that one of `null_blk`'s megabytes is: 20971 in each of 50 ticks a second.
 const MEGABYTE: u64 = 20_971 * 50;
 
+/// Sectors of a command at most: `null_blk` has what the kernel takes to be safe.
+const SECTORS: u32 = 255;
+
 /// Plays a case once, measuring so many seconds.
 ///
 /// # Errors
@@ -98,6 +101,7 @@ fn drive(null_blk: NullBlk) -> weir_drive::Config {
         link: null_blk.mbps * MEGABYTE,
         tick,
         wake: Span::ZERO,
+        command: SECTORS * 512,
     })
 }
 

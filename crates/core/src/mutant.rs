@@ -75,6 +75,7 @@ mutants! {
     44 DEADLINE_IGNORED "what is overdue does not begin the next batch" "starvation"
     45 WRITES_STARVE "reads go before writes however often they did" "starvation"
     46 BATCH_ENDLESS "a batch goes on while something lies further on" "starvation"
+    47 ANSWERS_FOR_NOTHING "a call that answered nothing asks to be called again at once" "wake"
     60 COST_BUDGET_IGNORED "whoever waits for budget under io.cost goes on" "fair"
     61 COST_TIMER_LOST "nothing wakes those who wait for budget under io.cost" "cost"
     62 COST_DONE_FORGOTTEN "what io.cost has charged never leaves the drive" "cost"

@@ -18,6 +18,8 @@ pub enum Reason {
     Cost,
     /// The drive's queue was busy and nothing is in flight that could end.
     Retry,
+    /// What was answered may bring more requests, before anything is sent to the drive ([`merge::Config::ahead`](crate::merge::Config::ahead)).
+    Answers,
     /// A flush that waits for the sake of a promise may begin, or has waited long enough.
     Flush,
 }

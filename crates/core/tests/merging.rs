@@ -28,7 +28,7 @@ use std::fs;
 use std::path::Path;
 use weir_core::{
     Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Limits, Op, Output, Priority,
-    ROOT, Request, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
+    ROOT, Reason, Request, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
 };
 
 /// A command: where it begins and how long it is, in requests.
@@ -151,7 +151,12 @@ impl Replay {
 
     fn run(&mut self) {
         let (now, mut out) = (self.now(), Vec::new());
-        self.layer.poll(now, &mut out);
+        // What the answers brought is in the trace already.
+        while self
+            .layer
+            .poll(now, &mut out)
+            .is_some_and(|w| w.reason == Reason::Answers)
+        {}
         for output in out {
             if let Output::Dispatch(d) = output {
                 let (at, n) = (d.offset / self.size, u64::from(d.length) / self.size);

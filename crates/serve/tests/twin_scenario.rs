@@ -54,6 +54,7 @@ const DRIVE: null::Config = null::Config {
     link: 250_000_000,
     tick: Span::ZERO,
     wake: Span::ZERO,
+    command: null::Config::COMMAND,
 };
 
 /// A client with its contract, and how the file says it.

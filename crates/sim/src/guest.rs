@@ -2,7 +2,7 @@
 
 use crate::flights::Flight;
 use crate::host::{Command, Files, Process};
-use crate::{ClientSpec, Error, Scenario};
+use crate::{ClientSpec, Error, Path, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, StreamId};
 use weir_load::{Client, Io};
@@ -25,6 +25,9 @@ pub(crate) struct Guest {
     pub(crate) unread: VecDeque<Request>,
     space: SpaceId,
     flags: Flags,
+    /// Flags of its program's writes beside those. A process waits for what it writes past the page cache (Linux: `dio_bio_write_op`), and
+    /// the block layer sees that; a server cannot.
+    write_flags: Flags,
 }
 
 impl Guest {
@@ -57,17 +60,27 @@ impl Guest {
             unread: VecDeque::with_capacity(spec.outstanding(transfer) as usize),
             space: spec.space,
             flags: spec.flags,
+            write_flags: if scenario.path == Path::DIRECT {
+                Flags::SYNC
+            } else {
+                Flags::NONE
+            },
         })
     }
 
     /// The request that its program issues over `stream`.
     #[inline]
     pub(crate) fn request(&self, stream: StreamId, io: &Io, cookie: u64) -> Request {
+        let of_op = if io.op == Op::Write {
+            self.write_flags
+        } else {
+            Flags::NONE
+        };
         Request {
             stream,
             space: self.space,
             op: io.op,
-            flags: io.flags.with(self.flags),
+            flags: io.flags.with(self.flags).with(of_op),
             offset: io.offset,
             length: io.length,
             cookie,

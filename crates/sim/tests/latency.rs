@@ -21,6 +21,7 @@ fn rates(target: Span) -> Vec<u64> {
         link: 0,
         tick: Span::ZERO,
         wake: Span::ZERO,
+        command: null::Config::COMMAND,
     };
     let length = Span::from_secs(12);
     let mut scenario = Scenario::new("latency", weir_drive::Config::Null(drive), length);

@@ -106,6 +106,7 @@ fn drawn(seed: u64) -> Scenario {
         link: rng.range(20_000_000, 500_000_000),
         tick: Span::from_millis(rng.range(0, 1) * rng.range(0, 3)),
         wake: Span::ZERO,
+        command: null::Config::COMMAND,
     };
     let drive = weir_drive::Config::Null(drive);
     let mut s = Scenario::new("drawn", drive, Span::from_secs(60));

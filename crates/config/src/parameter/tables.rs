@@ -74,6 +74,7 @@ pub(super) const NULL: &[Parameter] = parameters! { Null:
     "link" = 0: Rate, [.link], "rate of the link to the host; 0B/s for no bound";
     "tick" = 0: Time, [.tick], "time at whose beginning bandwidth is given out in a lump; 0s for a serial link";
     "wake" = 0: Time, [.wake], "time at whose multiples commands end; 0s for at once";
+    "command" = 131_072: Bytes, [.command], "bytes of a command at most";
 };
 
 pub(super) const HDD: &[Parameter] = parameters! { Hdd:

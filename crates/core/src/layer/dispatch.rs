@@ -4,17 +4,27 @@ use super::{Layer, Output};
 use crate::elevator::{AnyElevator, Next};
 use crate::stream::State;
 use crate::table::{Live, Piece, Stage};
-use crate::{Dispatch, Done, Instant, QueueId, Request, Span, Tag, Waits, Wake, mutant};
+use crate::{Dispatch, Done, Instant, QueueId, Reason, Request, Span, Tag, Waits, Wake, mutant};
 use alloc::vec::Vec;
 
 impl Layer {
     /// Decides: appends what is to be done now to `out`, in order, and says when to call again if nothing happens before.
     ///
-    /// At most one output for each live request, each tag and each stream is appended by one call.
+    /// At most one output for each live request, each tag and each stream is appended by one call. The wake is in the future, but for
+    /// one: [`Reason::Answers`] is now, and comes only from a call that answered something and sent nothing.
     pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let now = self.advance(now);
         self.run_timers(now);
+        let answers_first = self.config.merge.ahead
+            && (!self.finished.is_empty() || mutant::is(mutant::ANSWERS_FOR_NOTHING));
         self.report(out);
+        if answers_first {
+            // Whom a completion wakes runs before the queue does, and what it sends is chosen from as well.
+            return Some(Wake {
+                at: now,
+                reason: Reason::Answers,
+            });
+        }
         let elevator = self.dispatch(now, out);
         if self.chain.due() == Instant::MAX {
             return elevator;

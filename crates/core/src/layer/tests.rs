@@ -21,6 +21,10 @@ struct Bench {
 
 impl Bench {
     fn new(tags: u16, limits: Limits) -> Self {
+        Self::that_merges(tags, limits, crate::merge::Config::OFF)
+    }
+
+    fn that_merges(tags: u16, limits: Limits, merge: crate::merge::Config) -> Self {
         let drive = DriveShape {
             tags,
             max_transfer: 8192,
@@ -30,7 +34,7 @@ impl Bench {
             limits,
             drive,
             controllers: control::Config::default(),
-            merge: crate::merge::Config::OFF,
+            merge,
             elevator: elevator::Config::None,
         })
         .unwrap();
@@ -648,4 +652,35 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     };
     let expected = [held, depth(limited, 0), depth(target, 1)];
     assert_eq!(samples(&b.layer, Wanted::ALL), expected);
+}
+
+/// Where the queue is run as Linux runs it, who waited for an answer is chosen from with those who waited for the drive.
+#[test]
+fn what_is_over_is_answered_before_anything_is_sent() {
+    for (merge, first) in [
+        (crate::merge::Config::LINUX, true),
+        (crate::merge::Config::OFF, false),
+    ] {
+        let mut b = Bench::that_merges(1, Limits::default(), merge);
+        let s = b.open(ROOT);
+        b.layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
+        let (_, _, tag) = b.dispatched(0)[0];
+        b.layer.submit(at(1), &[read(s, 2, 4096)]).unwrap();
+        b.poll(1);
+        b.layer.complete(at(2), &[Completion::ok(tag)]);
+        b.out.clear();
+        let wake = b.layer.poll(at(2), &mut b.out);
+        assert_eq!(b.out.len(), if first { 1 } else { 2 });
+        assert!(matches!(b.out[0], Output::Done(d) if d.cookie == 1));
+        let at_once = crate::Wake {
+            at: at(2),
+            reason: Reason::Answers,
+        };
+        assert_eq!(wake, first.then_some(at_once));
+        if first {
+            b.out.clear();
+            assert_eq!(b.layer.poll(at(2), &mut b.out), None, "asked once only");
+            assert!(matches!(b.out[..], [Output::Dispatch(d)] if d.cookie == 2));
+        }
+    }
 }

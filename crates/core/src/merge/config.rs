@@ -15,7 +15,10 @@ pub struct Config {
     /// as many segments as this goes into it, rounded up. At least 4096.
     pub segment_size: u32,
     /// The elevator is asked for one request more than there are tags; it waits in front of the drive, cannot be given up and merges
-    /// with nothing any more (Linux: `hctx->dispatch`). Without effect under `none`, whose requests have a tag from the beginning.
+    /// with nothing any more (Linux: `hctx->dispatch`; without effect under `none`, whose requests have a tag from the beginning). And what
+    /// is over is answered before anything is sent: a call of [`Layer::poll`](crate::Layer::poll) that answers sends nothing and asks to be
+    /// called again at once ([`Reason::Answers`](crate::Reason::Answers)), so that whoever waited for an answer may send more first (Linux: the
+    /// process is woken before the queue is run again).
     pub ahead: bool,
 }
 

@@ -289,7 +289,7 @@ variants! {
     Op { 0 = Read, 1 = Write, 2 = Flush, 3 = Discard, 4 = WriteZeroes, 5 = Extents } "an operation"
     PriorityClass { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a priority class"
     Class { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a class"
-    Reason { 0 = Limit, 1 = Idling, 2 = BudgetTimeout, 3 = Latency, 4 = Retry, 5 = Flush, 6 = Cost } "a reason"
+    Reason { 0 = Limit, 1 = Idling, 2 = BudgetTimeout, 3 = Latency, 4 = Retry, 5 = Flush, 6 = Cost, 7 = Answers } "a reason"
     Kind { 0 = Max, 1 = Latency, 2 = Cost, 3 = Low } "a controller"
     Reject {
         0 = Full, 1 = StreamFull, 2 = UnknownStream, 3 = UnknownSpace, 4 = OutOfRange, 5 = BadLength,

@@ -7,9 +7,6 @@ use weir_core::{Capacity, DriveShape, Span};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Maximum bytes in one command; the layer splits longer requests.
-const MAX_TRANSFER: u32 = 128 * 1024;
-
 /// The request size for which the worst-case bandwidth is stated.
 const SMALL: u64 = 4096;
 
@@ -32,9 +29,15 @@ pub struct Config {
     /// With zero, a command ends when it is done. Otherwise (1 us to 1 s) the drive completes commands only at whole multiples of
     /// this time, as a polling target does.
     pub wake: Span,
+    /// Bytes in one command at most, to which longer requests are split: a multiple of 512 from 4096 to 64 MiB. Linux's `null_blk` takes
+    /// 255 sectors.
+    pub command: u32,
 }
 
 impl Config {
+    /// What a command is unless stated: 128 KiB.
+    pub const COMMAND: u32 = 128 * 1024;
+
     /// The drive of the demo: 30 us of service time, one queue of 32 tags, a link of 250 MB/s.
     pub const fn demo() -> Self {
         Self {
@@ -44,6 +47,7 @@ impl Config {
             link: 250_000_000,
             tick: Span::ZERO,
             wake: Span::ZERO,
+            command: Self::COMMAND,
         }
     }
 
@@ -87,6 +91,12 @@ impl Config {
                 wake,
                 "1000 to 1000000000 ns (1 us to 1 s), or 0 for at once",
             ),
+            (
+                (4096..=64 << 20).contains(&self.command) && self.command.is_multiple_of(512),
+                "command",
+                self.command.into(),
+                "a multiple of 512 from 4096 to 67108864 bytes",
+            ),
         ])
     }
 
@@ -104,7 +114,7 @@ impl Config {
         DriveShape {
             queues: self.queues,
             tags: self.tags,
-            max_transfer: MAX_TRANSFER,
+            max_transfer: self.command,
             rotational: false,
             capacity: self.capacity(),
         }
@@ -121,7 +131,7 @@ impl Config {
 
     /// The best-case capacity: bandwidth with requests of the maximum length. Zero is no bound.
     pub(crate) fn most(&self) -> Capacity {
-        self.bound(MAX_TRANSFER.into())
+        self.bound(self.command.into())
     }
 
     /// The bandwidth that service time, tags and link allow with requests of `size` bytes, and the rate of requests that move no

@@ -283,6 +283,7 @@ prop_compose! {
             link,
             tick: Span::from_nanos(if link == 0 { 0 } else { tick }),
             wake: Span::from_nanos(wake),
+            command: Config::COMMAND,
         }
     }
 }

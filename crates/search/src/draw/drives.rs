@@ -48,6 +48,7 @@ fn null(dice: &mut Dice) -> null::Config {
         } else {
             Span::ZERO
         },
+        command: null::Config::COMMAND,
     }
 }
 
