@@ -232,6 +232,7 @@ Source: *I/O-bandwidth management for production-quality services*, Linaro, Marc
 `bfq-linux` the target beside fifteen sequential readers gets less than its minimum. Queues of equal weight are charged by time where they are
 slow (`charge = \"linux\"`), and the text does not say what weights its figures were taken with; the S suite gives its target three times the
 weight of the others (`bandwidth-latency`). `bfq`, which charges bytes, keeps the minimum. Low limits are not in this table yet. How many drives each needs is what `weir plan services` counts.
+What was published of notification between guests and their back end stands in `coalescing.md`.
 
 | claim | published | policy | here | under `contract` |
 | --- | --- | --- | ---: | ---: |

@@ -42,7 +42,7 @@ pub(super) fn report(
         parts: Split::NAMES.map(str::to_owned).to_vec(),
         drives,
         latency: asked::shows_latency(&plan.script),
-        notes: notes(plan),
+        notes: notes(plan, pooled.iter().any(|(_, p)| p.rings.is_some())),
     })
 }
 
@@ -170,7 +170,12 @@ fn series(record: &Record) -> Vec<(f64, f64)> {
     values.map(|(i, v)| ((i as f64 + 0.5) * step, *v)).collect()
 }
 
-fn notes(plan: &Plan) -> Vec<String> {
+/// How to read what virtual machines add.
+const RINGS: &str = "Virtual machines: back end is the mean latency of the target's requests as the back end sees it, from when it has one until that is done; what \
+                     is said to pass in the host passes in the guest and its ring. kicks: notifications from guests; calls: to guests; wakes: of the back \
+                     end's threads. cpu: time of all guests' processors for this, and of the back end's threads, of one processor's time.";
+
+fn notes(plan: &Plan, rings: bool) -> Vec<String> {
     let repetitions = match plan.repetitions {
         1 => "one run".to_owned(),
         n => format!("{n} runs"),
@@ -188,6 +193,7 @@ fn notes(plan: &Plan) -> Vec<String> {
          more; it need not stand still meanwhile."
             .into(),
     );
+    notes.extend(rings.then(|| RINGS.to_owned()));
     notes.push(
         "MB/s: all clients together, mean of the runs; busy: the part of the time in which at least one command was in the drive."
             .into(),

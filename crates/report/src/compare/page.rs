@@ -64,6 +64,15 @@ fn mean(cell: &ComparedCell) -> Option<String> {
     Some(duration(cell.latency_us?.mean))
 }
 
+/// Cases of one policy beyond this many are told beside each other, not each for itself.
+const MANY: usize = 8;
+
+/// There is one policy, and many cases are compared under it.
+fn is_sweep(report: &CompareReport) -> bool {
+    let many = report.drives.iter().any(|d| d.cases().len() > MANY);
+    many && plots::policies(report).len() == 1
+}
+
 fn figures(report: &CompareReport) -> Section {
     let bars: Vec<String> = report
         .drives
@@ -74,7 +83,7 @@ fn figures(report: &CompareReport) -> Section {
                    ten times the one below.";
     Section {
         heading: format!("Latency of {}", named(&report.target)),
-        blocks: if bars.is_empty() {
+        blocks: if bars.is_empty() || is_sweep(report) {
             Vec::new()
         } else {
             vec![Block::Plots(bars, caption.into())]
@@ -87,6 +96,15 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
         Block::Text(drive.about.clone()),
         Block::Table(rows::drive(drive, report.latency)),
     ];
+    if is_sweep(report) {
+        let plot = plots::cases(report, drive);
+        let caption = "Where a mean request of each case spent its time.";
+        blocks.extend(plot.map(|plot| Block::Plots(vec![plot], caption.into())));
+        return Section {
+            heading: drive.name.clone(),
+            blocks,
+        };
+    }
     for case in drive.cases() {
         if !case.is_empty() {
             blocks.push(Block::Heading(format!("Beside {case}"), None));

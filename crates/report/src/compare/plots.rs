@@ -87,13 +87,30 @@ pub(super) fn case(report: &CompareReport, drive: &ComparedDrive, case: &str) ->
     plots.into_iter().flatten().collect()
 }
 
-/// Where the mean request spent its time, in per cent, since times differ by orders of magnitude.
+/// The plot of a drive with one policy and many cases: where the mean request of each spent its time.
+pub(super) fn cases(report: &CompareReport, drive: &ComparedDrive) -> Option<String> {
+    let cells: Vec<&ComparedCell> = drive.cells.iter().collect();
+    let height = 90.0 + 22.0 * cells.len() as f64;
+    split_of(report, &cells, (2.0 * HALF.0, height), |cell| &cell.case)
+}
+
+/// Where the mean request spent its time, by policy.
 fn time_split(report: &CompareReport, cells: &[&ComparedCell]) -> Option<String> {
+    split_of(report, cells, HALF, |cell| &cell.policy)
+}
+
+/// Where the mean request spent its time, in per cent, since times differ by orders of magnitude.
+fn split_of(
+    report: &CompareReport,
+    cells: &[&ComparedCell],
+    size: (f64, f64),
+    name: impl Fn(&ComparedCell) -> &String,
+) -> Option<String> {
     let rows = cells.iter().filter_map(|cell| {
         let all: f64 = cell.parts_us.iter().sum();
         let mean = cell.latency_us?.mean;
         (all > 0.0).then(|| StackRow {
-            name: cell.policy.clone(),
+            name: name(cell).clone(),
             sum: duration(mean),
             values: cell.parts_us.iter().map(|p| p * 100.0 / all).collect(),
         })
@@ -108,7 +125,7 @@ fn time_split(report: &CompareReport, cells: &[&ComparedCell]) -> Option<String>
         title: format!("Time of a request of {}", named(&report.target)),
         description: format!("Mean time of a request: {}.", sums.join(", ")),
         unit: "%".into(),
-        size: HALF,
+        size,
         parts: report.parts.iter().cloned().zip(inks.copied()).collect(),
         rows,
     };

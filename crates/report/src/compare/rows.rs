@@ -19,7 +19,10 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
         Column::number("of none").dropped(1),
         Column::number("p99").dropped(4),
     ];
-    let times = times.into_iter().filter(|_| latency);
+    let beside = has_others(drive);
+    let times = times.into_iter().enumerate();
+    let times = times.filter(|(at, _)| latency && (*at != OF_NONE || beside));
+    let times = times.map(|(_, column)| column);
     let all = [Column::number("MB/s"), Column::number("busy").dropped(2)];
     let has_rings = drive.cells.iter().any(|c| c.rings.is_some());
     let rings = [
@@ -38,12 +41,25 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
         let name = (cell.case != last).then_some(cell.case.as_str());
         last = &cell.case;
         let name = cases.then(|| name.unwrap_or_default().to_owned());
-        table.row(name.into_iter().chain(row(cell, latency, has_rings)));
+        table.row(
+            name.into_iter()
+                .chain(row(cell, latency, beside, has_rings)),
+        );
     }
     table
 }
 
-fn row(cell: &ComparedCell, latency: bool, has_rings: bool) -> Vec<String> {
+/// The place of the column that says what a policy makes of the latency.
+const OF_NONE: usize = 3;
+
+/// There are several policies, so that one can be seen beside another.
+fn has_others(drive: &ComparedDrive) -> bool {
+    let mut policies = drive.cells.iter().map(|c| &c.policy);
+    let first = policies.next();
+    policies.any(|policy| Some(policy) != first)
+}
+
+fn row(cell: &ComparedCell, latency: bool, beside: bool, has_rings: bool) -> Vec<String> {
     let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), duration);
     let mut row = vec![cell.policy.clone()];
     row.extend(cell.asked.iter().map(|(_, value)| value.clone()));
@@ -53,9 +69,9 @@ fn row(cell: &ComparedCell, latency: bool, has_rings: bool) -> Vec<String> {
             time(of.map(|l| l.mean)),
             time(of.map(|l| l.sd)),
             cell.requests.to_string(),
-            cell.of_none.map_or_else(|| "-".into(), factor),
-            time(of.map(|l| l.p99)),
         ]);
+        row.extend(beside.then(|| cell.of_none.map_or_else(|| "-".into(), factor)));
+        row.push(time(of.map(|l| l.p99)));
     }
     if has_rings {
         let rings = cell.rings.unwrap_or_default();
