@@ -87,6 +87,10 @@ fn not_live(scenario: &Scenario) -> Option<&'static str> {
         ),
         (scenario.path != Path::DIRECT, "it has a modelled path"),
         (
+            scenario.guest.is_some(),
+            "its clients are in virtual machines",
+        ),
+        (
             scenario.groups.len() != clients.len(),
             "it has groups over others",
         ),
@@ -119,6 +123,10 @@ mod tests {
             (
                 "direct = true\n[path]\nturn = \"1us\"",
                 "it has a modelled path",
+            ),
+            (
+                "direct = true\n[guest]\nring = \"virtio\"",
+                "its clients are in virtual machines",
             ),
             (
                 "direct = true\n[host]\nnomerges = 0",
