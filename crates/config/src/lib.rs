@@ -70,7 +70,7 @@ pub use policy::Policy;
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
 pub use server::{
-    Cache, Drive, DriveLimits, Server, Storage, Tenant, Test, ThreadPriority, Volume,
+    Cache, Drive, DriveLimits, Notify, Server, Storage, Tenant, Test, ThreadPriority, Volume, Wakes,
 };
 
 /// What a process permits a file to say.

@@ -3,11 +3,12 @@
 use crate::listen::{Id, Owner};
 use crate::policy::{Budget, Policy};
 use crate::profile;
-use crate::server::{Cache, Drive, Server, Storage, Volume};
+use crate::server::{Cache, Drive, Notify, Server, Storage, Volume, Wakes};
 use crate::text::Quoted;
 use crate::tunable;
 use crate::units::{Rate, Size, Time};
 use std::fmt::{self, Display, Formatter, Write as _};
+use std::path::Path;
 use weir_core::{Class, Contract, Knobs, Max, Span};
 
 /// Prints a file that reads back as an equal server.
@@ -180,13 +181,29 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
         writeln!(f, "cache = \"{cache}\"")?;
     }
     if let Some(path) = &volume.vhost {
-        let path = path.display().to_string();
-        writeln!(f, "listen = {{ vhost = {} }}", Quoted(&path))?;
+        print_attach(f, path, &volume.notify)?;
     }
     if let Some(tenant) = &volume.tenant {
         writeln!(f, "tenant = {}", Quoted(tenant))?;
     }
     print_contract(f, &volume.contract, &volume.knobs)
+}
+
+fn print_attach(f: &mut Formatter<'_>, path: &Path, notify: &Notify) -> fmt::Result {
+    let path = path.display().to_string();
+    write!(f, "listen = {{ vhost = {}", Quoted(&path))?;
+    match notify.wakes {
+        Wakes::AtOnce => {}
+        Wakes::Spin(span) => write!(f, ", spin = \"{}\"", Time(span))?,
+        Wakes::Sleep(span) => write!(f, ", sleep = \"{}\"", Time(span))?,
+    }
+    if notify.call_count > 1 {
+        write!(f, ", call_count = {}", notify.call_count)?;
+    }
+    if notify.call_delay > Span::ZERO {
+        write!(f, ", call_delay = \"{}\"", Time(notify.call_delay))?;
+    }
+    writeln!(f, " }}")
 }
 
 fn print_contract(f: &mut Formatter<'_>, contract: &Contract, knobs: &Knobs) -> fmt::Result {

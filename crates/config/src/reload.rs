@@ -3,7 +3,7 @@
 use crate::listen::{Limits, Listen};
 use crate::plan::{Plan, Slot, add_tenant, add_volume, config, fresh_edits, setup};
 use crate::problem::Problem;
-use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume};
+use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, Wakes};
 use crate::text::{join, path, quoted};
 use crate::units::{Size, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -249,6 +249,11 @@ fn volume_values(volume: &Volume) -> Vec<Value> {
         Storage::Model => model = Some("the drive's".to_owned()),
     }
     let same = |text| text;
+    let (spin, sleep) = match volume.notify.wakes {
+        Wakes::AtOnce => (None, None),
+        Wakes::Spin(span) => (Some(span), None),
+        Wakes::Sleep(span) => (None, Some(span)),
+    };
     let cache = match volume.cache {
         Cache::Direct => "\"direct\"",
         Cache::Host => "\"host\"",
@@ -263,6 +268,13 @@ fn volume_values(volume: &Volume) -> Vec<Value> {
         ("read_only", volume.read_only.to_string()),
         ("cache", cache.to_owned()),
         ("listen.vhost", text(volume.vhost.as_deref(), path)),
+        ("listen.spin", text(spin, |s| Time(s).to_string())),
+        ("listen.sleep", text(sleep, |s| Time(s).to_string())),
+        ("listen.call_count", volume.notify.call_count.to_string()),
+        (
+            "listen.call_delay",
+            Time(volume.notify.call_delay).to_string(),
+        ),
         ("tenant", text(volume.tenant.as_deref(), quoted)),
     ]
 }

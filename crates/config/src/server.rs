@@ -6,7 +6,7 @@ use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::text::join;
 use std::path::PathBuf;
-use weir_core::{Capacity, Contract, Knobs};
+use weir_core::{Capacity, Contract, Knobs, Span};
 
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
@@ -135,12 +135,48 @@ pub struct Volume {
     pub cache: Cache,
     /// Where virtual machines find it, by `vhost-user`: an absolute path of at most 107 bytes.
     pub vhost: Option<PathBuf>,
+    /// How it and virtual machines wake each other.
+    pub notify: Notify,
     /// The tenant whose group it belongs to.
     pub tenant: Option<String>,
     /// What it was promised.
     pub contract: Contract,
     /// How controllers are set for it.
     pub knobs: Knobs,
+}
+
+/// How a volume and the virtual machines that use it wake each other (`[volume.NAME.listen]`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Notify {
+    /// When queues are looked at.
+    pub wakes: Wakes,
+    /// Calls the guest when so many requests are answered; at most 1 is "for each".
+    pub call_count: u32,
+    /// Or when the first of them was answered so long ago; none is "at once".
+    pub call_delay: Span,
+}
+
+impl Default for Notify {
+    /// At once, in both directions.
+    fn default() -> Self {
+        Self {
+            wakes: Wakes::AtOnce,
+            call_count: 1,
+            call_delay: Span::ZERO,
+        }
+    }
+}
+
+/// When the queues of virtual machines are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Wakes {
+    /// With each kick; later, if kicks come without work.
+    #[default]
+    AtOnce,
+    /// For so long after the last request they are looked at all the time.
+    Spin(Span),
+    /// At most once in so long.
+    Sleep(Span),
 }
 
 impl Volume {

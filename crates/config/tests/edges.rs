@@ -154,3 +154,46 @@ fn a_policy_says_what_it_uses_and_where_it_is_from() {
     assert_eq!(weir_config::Policy::none(), policy("none"));
     assert_ne!(weir_config::Policy::none(), weir_config::Policy::contract());
 }
+
+#[test]
+fn sockets_of_volumes_are_checked_against_each_other_and_spin_against_sleep() {
+    let volume = |name: &str, listen: &str| {
+        format!(
+            "[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nlisten = {{ {listen} }}\n"
+        )
+    };
+    for (listen, other, wrong) in [
+        ("vhost = \"/run/a\"", "vhost = \"/run/b\"", ""),
+        (
+            "vhost = \"/run/a\"",
+            "vhost = \"/run/a\"",
+            "volume.b.listen.vhost",
+        ),
+        (
+            "vhost = \"/run/n\"",
+            "vhost = \"/run/b\"",
+            "volume.a.listen.vhost",
+        ),
+        (
+            "vhost = \"run/a\"",
+            "vhost = \"/run/b\"",
+            "volume.a.listen.vhost",
+        ),
+        (
+            "vhost = \"/run/a\", spin = \"1us\", sleep = \"1ms\"",
+            "vhost = \"/run/b\"",
+            "volume.a.listen.sleep",
+        ),
+    ] {
+        let text = "listen.nbd = [\"unix:/run/n\"]\n[drive.d]\n".to_owned()
+            + &volume("a", listen)
+            + &volume("b", other);
+        let parsed = parse("", &text, &Options::default());
+        let keys: Vec<String> = match parsed {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.into_iter().map(|p| p.key).collect(),
+        };
+        let wanted: &[&str] = if wrong.is_empty() { &[] } else { &[wrong] };
+        assert_eq!(keys, wanted, "{text}");
+    }
+}

@@ -207,5 +207,6 @@ fn export(
         traits: storage.traits(),
         request_size: config.limits.request_size,
         place: Place { space, ..place },
+        notify: volume.notify,
     }
 }

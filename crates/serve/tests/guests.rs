@@ -47,6 +47,7 @@ fn at(site: &Site, name: &str) -> PathBuf {
 
 #[test]
 fn what_is_written_is_read_whatever_holds_it() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     for name in ["alpha", "file"] {
         let mut guest = Guest::start(&at(&site, name), 1);
@@ -93,6 +94,7 @@ fn what_is_written_is_read_whatever_holds_it() {
 
 #[test]
 fn ranges_are_discarded_and_zeroed_and_the_disk_has_a_name() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     for name in ["alpha", "file"] {
         let mut guest = Guest::start(&at(&site, name), 1);
@@ -112,6 +114,7 @@ fn ranges_are_discarded_and_zeroed_and_the_disk_has_a_name() {
 
 #[test]
 fn both_front_ends_of_a_volume_see_the_same() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 1);
     let mut second = Guest::start(&at(&site, "alpha"), 1);
@@ -125,6 +128,7 @@ fn both_front_ends_of_a_volume_see_the_same() {
 #[test]
 fn several_queues_are_served_at_once_with_events_and_with_flags() {
     for features in [0, feature::EVENT_IDX] {
+        let _one = tools::alone();
         let site = Site::start(VOLUMES);
         let mut guest = Guest::connect(&at(&site, "alpha"));
         guest.features &= !feature::EVENT_IDX | features;
@@ -159,6 +163,7 @@ fn several_queues_are_served_at_once_with_events_and_with_flags() {
 #[test]
 fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
     log::listen();
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 1);
     let data = [(DATA + 0x1000, 512)];
@@ -204,6 +209,7 @@ fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
 
 #[test]
 fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 2);
     let mut other = Guest::start(&at(&site, "alpha"), 1);
@@ -224,6 +230,7 @@ fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
 
 #[test]
 fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let path = at(&site, "alpha");
     let table = |guest: u64, size: u64| [words(&[1, 0]), doubles(&[guest, size, 0, 0])].concat();
@@ -280,6 +287,7 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
 
 #[test]
 fn rings_outside_of_memory_break_their_queue_only() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 1);
     for (n, address) in [
@@ -304,6 +312,7 @@ fn rings_outside_of_memory_break_their_queue_only() {
 
 #[test]
 fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     for name in ["alpha", "file"] {
         let path = at(&site, name);
@@ -323,6 +332,7 @@ fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
 
 #[test]
 fn a_queue_that_is_stopped_says_how_far_it_was_served() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "file"), 1);
     for n in 0..40 {
@@ -347,6 +357,7 @@ fn a_queue_that_is_stopped_says_how_far_it_was_served() {
 
 #[test]
 fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
+    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let path = at(&site, "file");
     let mut guest = Guest::connect(&path);
@@ -389,8 +400,8 @@ fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
 
 #[test]
 fn an_idle_guest_costs_nothing() {
-    let site = Site::start(VOLUMES);
     let _one = tools::alone();
+    let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 4);
     guest.write(0, &[1; 512]);
     std::thread::sleep(Duration::from_millis(50));
@@ -403,4 +414,81 @@ fn an_idle_guest_costs_nothing() {
         };
         assert!(used.ticks - was.ticks <= 1, "{name} {was:?} {used:?}");
     }
+}
+
+/// Kicks without work are listened to later and later, and work behind them is found all the same.
+#[test]
+fn a_storm_of_empty_kicks_wakes_the_server_seldom_and_hides_no_request() {
+    let _one = tools::alone();
+    let site = Site::start(VOLUMES);
+    let mut guest = Guest::start(&at(&site, "alpha"), 2);
+    let mut other = Guest::start(&at(&site, "alpha"), 1);
+    other.write(0, &[1; 512]);
+    let storm = |length: Duration| {
+        let begun = std::time::Instant::now();
+        let mut kicks = 0;
+        while begun.elapsed() < length {
+            tools::guest::kick(&guest.queues[1].kick);
+            kicks += 1;
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        kicks
+    };
+    let before = tools::process::shard_sleeps();
+    let kicks = storm(Duration::from_millis(500));
+    let wakes = tools::process::shard_sleeps() - before;
+    assert!(kicks > 1000, "{kicks} kicks");
+    // 1, 2, 4 … ms: about ten in half a second, and a few of others.
+    assert!(wakes < 60, "{wakes} wake-ups of {kicks} kicks");
+    // The first queue of the same guest is not held back, nor is the second for ever.
+    guest.write(8, &[2; 512]);
+    assert_eq!(guest.request(1, OUT, 16, &[3; 512]), OK);
+    assert_eq!(other.read(16, 512), [3; 512]);
+}
+
+/// Some thousand requests, one at a time, of a volume whose queue may wake the server at most once in a millisecond.
+#[test]
+fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
+    let _one = tools::alone();
+    let site = Site::start(
+        "[drive.d]\n[volume.alpha]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n\
+         listen = { vhost = \"{files}/alpha\", sleep = \"1ms\", call_count = 16, call_delay = \"10ms\" }\n",
+    );
+    let mut guest = Guest::start(&at(&site, "alpha"), 1);
+    guest.write(0, &[1; 512]);
+    let (begun, before) = (std::time::Instant::now(), tools::process::shard_sleeps());
+    let mut answered = 0;
+    while begun.elapsed() < Duration::from_millis(300) {
+        for n in 0..32 {
+            let place = DATA + n * 0x2000;
+            let buffers = guest.frame(place, IN, n, &[(place + 0x1000, 512)]);
+            guest.submit(0, &buffers);
+        }
+        for _ in 0..32 {
+            guest.next(0);
+            answered += 1;
+        }
+    }
+    let elapsed = begun.elapsed().as_millis() as u64;
+    let wakes = tools::process::shard_sleeps() - before;
+    // A wake-up by the queue, and one to call.
+    assert!(
+        wakes <= 2 * elapsed + 20,
+        "{wakes} wake-ups in {elapsed} ms"
+    );
+    assert!(answered >= 64, "{answered} answers");
+    let mut count = [0; 8];
+    let _ = rustix::io::read(&guest.queues[0].call, &mut count);
+    for n in 0..32 {
+        let place = DATA + n * 0x2000;
+        let buffers = guest.frame(place, IN, n, &[(place + 0x1000, 512)]);
+        guest.queues[0].driver.add(&buffers).unwrap();
+    }
+    while guest.queues[0].driver.arm().unwrap() {}
+    let _ = guest.queues[0].driver.publish();
+    tools::guest::kick(&guest.queues[0].kick);
+    std::thread::sleep(Duration::from_millis(60));
+    rustix::io::read(&guest.queues[0].call, &mut count).unwrap();
+    let calls = u64::from_ne_bytes(count);
+    assert!((1..=8).contains(&calls), "{calls} calls for 32 requests");
 }

@@ -36,6 +36,18 @@ const VOLUME_LINES: &[(&str, &str)] = &[
     ("volume.alpha.file", "\"/var/lib/weir/alpha.img\""),
     ("volume.alpha.size", "\"1GiB\""),
 ];
+const ATTACH_LINES: &[(&str, &str)] = &[
+    SOCKET,
+    DISK,
+    NAMED,
+    ("volume.alpha.drive", "\"fast\""),
+    ("volume.alpha.file", "\"/var/lib/weir/alpha.img\""),
+    (
+        "volume.alpha.listen.vhost",
+        "\"/run/weir/alpha.vhost.sock\"",
+    ),
+    ("volume.alpha.listen.call_count", "1"),
+];
 const MODEL: &[(&str, &str)] = &[
     ("name", "\"x\""),
     ("about", "\"x\""),
@@ -98,7 +110,7 @@ const PLACES: &[Place] = &[
     server(&LIMITS, "limits", &[SOCKET, DISK]),
     server(&SERVER, "server", &[SOCKET, DISK]),
     server(&VOLUME, "volume.alpha", VOLUME_LINES),
-    server(&ATTACH, "volume.alpha.listen", VOLUME_LINES),
+    server(&ATTACH, "volume.alpha.listen", ATTACH_LINES),
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
     server(&TEST, "test", &[SOCKET, DISK]),

@@ -5,10 +5,10 @@ use crate::document::{Document, Entry, Table};
 use crate::key::{ATTACH, TENANT, VOLUME};
 use crate::listen::Address;
 use crate::profile;
-use crate::server::{Cache, Server, Storage, Tenant, Volume, block};
+use crate::server::{Cache, Notify, Server, Storage, Tenant, Volume, Wakes, block};
 use crate::text::{path, quoted};
 use std::path::PathBuf;
-use weir_core::{Contract, Knobs};
+use weir_core::{Contract, Knobs, Span};
 
 const STORAGE: &[&str] = &["file", "device", "memory", "model"];
 const STORAGE_HELP: &str =
@@ -88,6 +88,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
             read_only: false,
             cache: Cache::Direct,
             vhost: None,
+            notify: Notify::default(),
             tenant: None,
             contract: Contract::DEFAULT,
             knobs: Knobs::NONE,
@@ -113,8 +114,12 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
         volume.size = size(doc, &table, volume, left_to_model);
     }
     let attach = table.entry("listen").and_then(|e| e.table(doc, &ATTACH));
-    let vhost = attach.and_then(|t| t.entry("vhost"));
-    volume.vhost = vhost.and_then(|e| vhost_path(doc, &e));
+    if let Some(attach) = &attach {
+        let help = "write vhost = \"/run/weir/alpha.vhost.sock\"";
+        let path = doc.required(attach, "vhost", help);
+        volume.vhost = path.and_then(|e| vhost_path(doc, &e));
+        volume.notify = notify(doc, attach);
+    }
     let tenant = table.entry("tenant");
     let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
     volume.tenant = tenant.map(str::to_owned);
@@ -178,6 +183,26 @@ fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
         return None;
     }
     Some(PathBuf::from(text))
+}
+
+/// How virtual machines and the volume wake each other.
+fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
+    let mut time = |key, range| table.entry(key).and_then(|e| e.time_in(doc, range));
+    let us = Span::from_micros(1);
+    let spin = time("spin", us..=Span::from_millis(10));
+    let sleep = time("sleep", us..=Span::from_millis(100));
+    let call_delay = time("call_delay", Span::ZERO..=Span::from_millis(10)).unwrap_or_default();
+    if let (Some(_), Some(_), Some(entry)) = (spin, sleep, table.entry("sleep")) {
+        doc.report(&entry, "a volume spins or sleeps", "remove spin or sleep");
+    }
+    let count = table.entry("call_count");
+    let count = count.and_then(|e| e.integer(doc, 1..=256));
+    let wakes = spin.map(Wakes::Spin).or_else(|| sleep.map(Wakes::Sleep));
+    Notify {
+        wakes: wakes.unwrap_or_default(),
+        call_count: count.map_or(1, |n| n as u32),
+        call_delay,
+    }
 }
 
 /// A path at which a socket can be.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::Traits;
 use crate::places::{Evicted, Peer, Places, Ticket};
+use weir_config::Notify;
 
 /// Where a volume is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Export {
     /// The longest read or write, bytes.
     pub(crate) request_size: u32,
     pub(crate) place: Place,
+    /// How virtual machines and the volume wake each other.
+    pub(crate) notify: Notify,
 }
 
 /// All of them, in the order in which they are listed. Cheap to clone.

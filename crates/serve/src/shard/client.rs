@@ -72,6 +72,11 @@ impl Client {
         self.state == State::Open
     }
 
+    /// Its requests are taken as they come. Who is at a bound is looked at when that changes.
+    pub(crate) fn takes(&self) -> bool {
+        self.is_open() && !self.paused && !self.blocked && !self.waiting
+    }
+
     /// It has sent or taken something.
     pub(crate) fn note_activity(&mut self, now: Instant) {
         self.last_activity = now;

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use weir_config::Limits;
-use weir_core::{Flags, Op};
+use weir_core::{Flags, Instant, Op};
 use weir_uring::{AnyRing, Arena, Buf, Completion, GuestSlice, Ring};
 
 use super::client::{Client, State};
@@ -79,6 +79,15 @@ pub(crate) enum Then {
     Rest,
     /// The client is not there any more.
     Gone,
+}
+
+/// What was found in memory that is shared with a client.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Look {
+    /// There may be requests to take.
+    pub(crate) take: bool,
+    /// There is something to send.
+    pub(crate) send: bool,
 }
 
 /// What answers hold until they have left.
@@ -151,9 +160,14 @@ pub(crate) trait FrontEnd: fmt::Debug {
         false
     }
 
-    /// Whether there may be requests to take.
-    fn look(&mut self) -> bool {
-        false
+    /// Looks at what is shared, and does what is due.
+    fn look(&mut self, _now: Instant) -> Look {
+        Look::default()
+    }
+
+    /// When it wants to be looked at, whatever happens.
+    fn due(&self) -> Option<Instant> {
+        None
     }
 
     /// The shard is about to sleep: asks the client to wake it, and looks once more. True if there may be requests to take.
@@ -185,6 +199,8 @@ pub(crate) enum Unattached {
 /// What a front end works with during a call.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
+    /// The time of this turn.
+    pub(crate) now: Instant,
     pub(crate) ring: &'a mut AnyRing,
     pub(crate) limits: &'a Limits,
     pub(crate) client: &'a mut Client,

@@ -47,7 +47,7 @@ pub(crate) use change::Change;
 pub(crate) use client::State;
 pub use error::ShardError;
 pub(crate) use front::{
-    Answer, Ask, Attach, Context, Found, FrontEnd, Load, Progress, Stop, Then, Unattached,
+    Answer, Ask, Attach, Context, Found, FrontEnd, Load, Look, Progress, Stop, Then, Unattached,
 };
 pub(crate) use memory::{PAGE, cost};
 pub(crate) use payload::is_direct_request;

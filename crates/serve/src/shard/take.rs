@@ -20,6 +20,7 @@ impl Shard {
     ) -> R {
         let Attached { client, front } = &mut self.clients[slot];
         let mut cx = Context {
+            now: self.now,
             ring: &mut self.ring,
             limits: &self.limits,
             client,

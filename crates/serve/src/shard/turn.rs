@@ -7,7 +7,7 @@ use weir_uring::{Completion, Ring};
 
 use super::client::{Attached, State};
 use super::drive::Notice;
-use super::front::{FrontEnd, Stop, Then};
+use super::front::{Look, Stop, Then};
 use super::leave::Drained;
 use super::token::{self, Token};
 use super::{Mail, Shard};
@@ -98,7 +98,10 @@ impl Shard {
             let (tape, recorder) = (drive.tape.as_ref()?, drive.layer.observer().as_ref()?);
             tape.due(recorder)
         });
+        let shared = self.shared.iter();
+        let shared = shared.filter_map(|slot| self.clients[*slot].front.due());
         let next = drives
+            .chain(shared)
             .chain(drain)
             .chain(changes)
             .chain(records)
@@ -109,7 +112,17 @@ impl Shard {
 
     /// Looks at the requests of clients who share memory with us.
     fn look(&mut self) {
-        self.ask_shared(|front| front.look());
+        for n in 0..self.shared.len() {
+            let slot = self.shared[n];
+            let Attached { client, front } = &mut self.clients[slot];
+            let Look { take, send } = front.look(self.now);
+            if take && client.takes() && !client.ready {
+                self.mark_ready(slot);
+            }
+            if send {
+                self.mark_for_send(slot);
+            }
+        }
     }
 
     /// Asks clients who share memory with us to wake the shard, which is about to sleep; true if there is something to do after all.
@@ -117,17 +130,11 @@ impl Shard {
         if self.shared.is_empty() || self.ring.is_ready() {
             return false;
         }
-        self.ask_shared(|front| front.rest())
-    }
-
-    /// Those of whom it is true are ready, and whether there were any. Who is at a bound is looked at when that changes.
-    fn ask_shared(&mut self, ask: impl Fn(&mut dyn FrontEnd) -> bool) -> bool {
         let mut any = false;
         for n in 0..self.shared.len() {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
-            let stands = !client.is_open() || client.paused || client.blocked || client.waiting;
-            if !stands && !client.ready && ask(front.as_mut()) {
+            if client.takes() && !client.ready && front.rest() {
                 self.mark_ready(slot);
                 any = true;
             }

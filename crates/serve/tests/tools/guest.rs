@@ -97,9 +97,9 @@ impl Guest {
         let offered = self.ask(Code::GET_FEATURES);
         assert_eq!(self.features & !offered, 0, "{offered:#x} is offered");
         let protocol = self.ask(Code::GET_PROTOCOL_FEATURES);
-        let wanted = feature::REPLY_ACK | feature::CONFIG | feature::MQ | feature::INFLIGHT_SHMFD;
-        assert_eq!(wanted & !protocol, 0, "{protocol:#x} is offered");
-        let bytes = wanted.to_ne_bytes();
+        let least = feature::REPLY_ACK | feature::CONFIG | feature::MQ;
+        assert_eq!(least & !protocol, 0, "{protocol:#x} is offered");
+        let bytes = (protocol & (least | feature::INFLIGHT_SHMFD)).to_ne_bytes();
         self.tell(Code::SET_PROTOCOL_FEATURES, &bytes, &[]);
         let features = self.features.to_ne_bytes();
         self.tell(Code::SET_FEATURES, &features, &[]);

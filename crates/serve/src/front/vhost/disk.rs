@@ -3,6 +3,7 @@
 use weir_wire::vhost::{PROTOCOL_FEATURES, feature as protocol};
 use weir_wire::virtio_blk::{CONFIG_LEN, Config, ID_LEN, RangeLimits, Rules, SECTOR, feature};
 
+use super::queue::Notify;
 use crate::acceptor::Export;
 use crate::backend::Traits;
 
@@ -22,6 +23,7 @@ pub(super) struct Disk {
     /// What it offers of virtio.
     pub(super) features: u64,
     config: Config,
+    pub(super) notify: Notify,
 }
 
 /// What is offered of the protocol.
@@ -73,6 +75,7 @@ impl Disk {
             rules,
             features: features(traits),
             config,
+            notify: Notify::new(&export.notify),
         }
     }
 

@@ -22,12 +22,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use weir_core::Instant;
 use weir_uring::{AnyRing, Completion, GuestMemory, GuestSlice, Handle, Mapping, OpId, Part, Ring};
 use weir_wire::ring::split::Chain;
 use weir_wire::vhost::Assembler;
 use weir_wire::virtio_blk::{Request, Status};
 
-use crate::shard::{Answer, Context, FrontEnd, Load, Progress, Stop, Then, Unattached};
+use crate::shard::{Answer, Context, FrontEnd, Load, Look, Progress, Stop, Then, Unattached};
 use crate::slab::Slab;
 use control::Heard;
 use disk::{Disk, QUEUES};
@@ -176,7 +177,9 @@ impl Session {
                 continue;
             }
             queue.exchanged = false;
-            if let Some(kick) = queue.kick.as_ref().filter(|_| !queue.broken) {
+            // Kicks that are not listened to stay in their descriptor.
+            let listens = !queue.broken && !queue.is_waiting();
+            if let Some(kick) = queue.kick.as_ref().filter(|_| listens) {
                 let token = cx.token(FIRST_QUEUE + 2 * number);
                 let queued = cx.ring.poll_readable(token, kick);
                 queue.polling = Some(queued.map_err(|_| NO_PLACE)?);
@@ -186,9 +189,10 @@ impl Session {
     }
 
     /// A poll of a kick's descriptor has ended.
-    fn kicked(&mut self, number: usize) -> Then {
+    fn kicked(&mut self, number: usize, now: Instant) -> Then {
         let queue = &mut self.queues[number];
         queue.polling = None;
+        queue.kicked(now);
         if let Some(kick) = &queue.kick
             && let Err(errno) = kick.take_event()
         {
@@ -249,7 +253,7 @@ impl FrontEnd for Session {
         } else {
             let number = ((op - FIRST_QUEUE) / 2) as usize;
             if (op - FIRST_QUEUE).is_multiple_of(2) {
-                self.kicked(number)
+                self.kicked(number, cx.now)
             } else {
                 self.queues[number].calling = None;
                 self.calls |= self.queues[number].call_again;
@@ -309,7 +313,7 @@ impl FrontEnd for Session {
     fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str> {
         for number in 0..self.queues.len() {
             let queue = &mut self.queues[number];
-            let answers = queue.dirty && queue.publish();
+            let answers = queue.dirty && queue.publish(cx.now);
             let wanted = queue.call_again && queue.calling.is_none();
             let broken = queue.broken && queue.error.is_some();
             if answers || wanted || broken {
@@ -353,8 +357,27 @@ impl FrontEnd for Session {
         true
     }
 
-    fn look(&mut self) -> bool {
-        !self.is_held_up() && self.queues.iter_mut().any(Queue::has_more)
+    fn look(&mut self, now: Instant) -> Look {
+        let mut take = false;
+        for queue in &mut self.queues {
+            let waited = queue.is_waiting();
+            if queue.run_timers(now) {
+                queue.call_again = true;
+                self.calls = true;
+            }
+            // It is listened to again.
+            take |= waited && !queue.is_waiting();
+        }
+        take |= !self.is_held_up() && self.queues.iter_mut().any(Queue::has_more);
+        Look {
+            take,
+            send: self.calls && !self.closed,
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let queues = self.queues.iter().filter(|_| !self.closed);
+        queues.filter_map(Queue::due).min()
     }
 
     fn rest(&mut self) -> bool {

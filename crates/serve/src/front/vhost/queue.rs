@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use weir_config::Wakes;
+use weir_core::{Instant, Span};
 use weir_uring::{GuestMemory, Handle, OpId, Part};
+use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Limits, Plan};
 use weir_wire::ring::split::{Areas, Device, LayoutError, Settings, lengths};
 use weir_wire::ring::{Load, Shared};
 use weir_wire::vhost::RingAddresses;
@@ -44,8 +47,50 @@ pub(super) struct Queue {
     pub(super) dirty: bool,
     /// `GET_VRING_BASE` waits for what is in flight.
     pub(super) stopping: bool,
+    /// When it is looked at, and when its guest is called.
+    pub(super) kicks: Option<Kicks>,
+    pub(super) calls: Option<Calls>,
+    /// Heads returned that are not published.
+    pub(super) returned: u32,
     /// Counts how often it was made anew: answers to requests from before belong to nobody.
     pub(super) generation: u32,
+}
+
+/// When queues are looked at, and when guests are called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Notify {
+    pub(super) kicks: KickPolicy,
+    pub(super) calls: CallPolicy,
+    pub(super) limits: Limits,
+}
+
+impl Notify {
+    pub(super) fn new(notify: &weir_config::Notify) -> Self {
+        let kicks = match notify.wakes {
+            // A guest that kicks again and again without work is listened to later and later, but once in a second.
+            Wakes::AtOnce => KickPolicy::Throttle {
+                interval: Span::from_micros(1),
+                burst: 1000,
+                jiffy: Span::from_millis(1),
+            },
+            Wakes::Spin(span) => KickPolicy::Spin { span },
+            Wakes::Sleep(span) => KickPolicy::Sleep { span },
+        };
+        let gather = Gather {
+            count: notify.call_count,
+            delay: notify.call_delay,
+        };
+        let calls = if gather.count > 1 && gather.delay > Span::ZERO {
+            CallPolicy::Gather(gather)
+        } else {
+            CallPolicy::AtOnce
+        };
+        Self {
+            kicks,
+            calls,
+            limits: Limits::default(),
+        }
+    }
 }
 
 /// Why a queue cannot be served.
@@ -103,6 +148,7 @@ impl Queue {
         memory: &GuestMemory,
         settings: Settings,
         log: Option<Part>,
+        (notify, now): (&Notify, Instant),
     ) -> Result<(), StartError> {
         if self.size == 0 {
             return Err(StartError::Size);
@@ -140,6 +186,10 @@ impl Queue {
         let device = Device::new(areas, settings, self.base).map_err(StartError::Layout)?;
         self.device = Some(device);
         self.dirty = false;
+        let mut kicks = Kicks::new(notify.kicks);
+        kicks.enable(now);
+        self.kicks = Some(kicks);
+        self.calls = Some(Calls::new(notify.calls, notify.limits));
         Ok(())
     }
 
@@ -149,6 +199,7 @@ impl Queue {
             self.base = device.base();
         }
         self.log = None;
+        (self.kicks, self.calls, self.returned) = (None, None, 0);
         self.left.clear();
         self.started = false;
         self.stopping = false;
@@ -171,26 +222,75 @@ impl Queue {
             log.finish(head);
         }
         device.finish(head, written);
+        self.returned += 1;
         self.dirty = true;
     }
 
     /// Lets the guest see what was returned; true if it is to be called.
-    pub(super) fn publish(&mut self) -> bool {
+    pub(super) fn publish(&mut self, now: Instant) -> bool {
         self.dirty = false;
-        let Some(device) = &mut self.device else {
+        let (Some(device), Some(calls)) = (&mut self.device, &mut self.calls) else {
             return false;
         };
-        let calls = device.publish();
+        let wanted = device.publish();
         if let Some(log) = &mut self.log {
             log.published(device.used_index());
         }
-        calls
+        let returned = std::mem::take(&mut self.returned);
+        calls.published(now, returned, device.in_flight(), wanted) == Decision::Call
+    }
+
+    /// So many requests were found in a look.
+    pub(super) fn looked(&mut self, now: Instant, found: u32) {
+        // Once for each kick: to be looked at by the way is no look that it has caused.
+        if let Some(kicks) = &mut self.kicks
+            && (found > 0 || kicks.plan() == Plan::Look)
+        {
+            kicks.looked(now, found);
+        }
+    }
+
+    /// A kick was heard.
+    pub(super) fn kicked(&mut self, now: Instant) {
+        if let Some(kicks) = &mut self.kicks {
+            kicks.kicked(now, now);
+        }
+    }
+
+    /// Its guest's kicks are not listened to now.
+    pub(super) fn is_waiting(&self) -> bool {
+        let plan = self.kicks.as_ref().map(Kicks::plan);
+        matches!(plan, Some(Plan::Wait(_)))
+    }
+
+    /// When it has to be looked at, or its guest called.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let wait = match self.kicks.as_ref().map(Kicks::plan) {
+            Some(Plan::Wait(until)) => Some(until),
+            // It is looked at all the time.
+            Some(Plan::Spin(_)) => Some(Instant::ZERO),
+            _ => None,
+        };
+        let call = self.calls.as_ref().and_then(Calls::due);
+        [wait, call].into_iter().flatten().min()
+    }
+
+    /// Does what is due; true if its guest is to be called.
+    pub(super) fn run_timers(&mut self, now: Instant) -> bool {
+        if let Some(kicks) = &mut self.kicks {
+            kicks.timer(now);
+        }
+        let calls = self.calls.as_mut();
+        calls.is_some_and(|calls| calls.timer(now) == Decision::Call)
     }
 
     /// Whether there may be something to take; what is wrong with the queue counts, since it is to be said.
     pub(super) fn has_more(&mut self) -> bool {
         if !self.is_active() {
             return self.is_due();
+        }
+        if self.is_waiting() {
+            return false;
         }
         let Some(device) = &mut self.device else {
             return false;
@@ -206,6 +306,9 @@ impl Queue {
     pub(super) fn arm(&mut self) -> bool {
         if !self.is_active() {
             return self.is_due();
+        }
+        if self.is_waiting() {
+            return false;
         }
         let Some(device) = &mut self.device else {
             return false;

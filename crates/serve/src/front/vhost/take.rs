@@ -30,28 +30,32 @@ impl Session {
         let count = self.queues.len();
         for n in 0..count {
             let number = (self.first + n) % count;
-            self.begin(number);
+            self.begin(number, cx);
+            let mut found = 0;
             // What the guest adds meanwhile is for the next turn.
             for _ in 0..self.queues[number].size {
-                if !self.queues[number].is_active() {
+                let queue = &self.queues[number];
+                if !queue.is_active() || queue.is_waiting() {
                     break;
                 }
                 match self.step(number, cx) {
-                    Step::Taken => {}
+                    Step::Taken => found += 1,
                     Step::Empty => break,
                     Step::Blocked => {
                         self.first = number;
+                        self.queues[number].looked(cx.now, found);
                         return Stop::Blocked;
                     }
                 }
             }
+            self.queues[number].looked(cx.now, found);
         }
         self.first = (self.first + 1) % count;
         Stop::Empty
     }
 
     /// Begins to serve a queue about which everything was said.
-    fn begin(&mut self, number: usize) {
+    fn begin(&mut self, number: usize, cx: &Context<'_>) {
         if !self.queues[number].is_due() {
             return;
         }
@@ -62,7 +66,8 @@ impl Session {
         };
         let log = self.notes.as_ref().and_then(|notes| notes.part(number));
         let queue = &mut self.queues[number];
-        if let Err(error) = queue.start(&self.memory, settings, log) {
+        let notify = (&self.disk.notify, cx.now);
+        if let Err(error) = queue.start(&self.memory, settings, log, notify) {
             self.break_queue(number, &error.to_string());
         }
     }
