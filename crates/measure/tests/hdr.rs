@@ -30,6 +30,11 @@ proptest! {
         let population = ours.sd() * ((n - 1.0) / n).sqrt();
         prop_assert!(close(population, theirs.stdev(), 0.01), "{} {}", population, theirs.stdev());
         for permille in [1, 10, 250, 500, 900, 990, 999, 1000] {
+            // It counts in floating point, by which a rank that is a whole number may come out as the next.
+            let rank = (permille as f64 / 1000.0 * n).ceil() as u64;
+            if rank != (permille * theirs.len()).div_ceil(1000) {
+                continue;
+            }
             let (a, b) = (ours.quantile(permille, 1000), theirs.value_at_quantile(permille as f64 / 1000.0));
             prop_assert!(close(a as f64, b as f64, 0.009), "p{}: {} {}", permille, a, b);
         }

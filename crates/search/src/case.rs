@@ -309,6 +309,7 @@ impl Client {
                 .buffered
                 .then(|| Buffered::advised(self.program.pattern)),
             flags: Flags::NONE,
+            write_back: false,
             guest: space.0,
             empty_kicks: 0,
             arrives: self.arrives,

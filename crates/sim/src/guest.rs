@@ -60,7 +60,7 @@ impl Guest {
             unread: VecDeque::with_capacity(spec.outstanding(transfer) as usize),
             space: spec.space,
             flags: spec.flags,
-            write_flags: if scenario.path == Path::DIRECT {
+            write_flags: if scenario.path == Path::DIRECT && !spec.write_back {
                 Flags::SYNC
             } else {
                 Flags::NONE

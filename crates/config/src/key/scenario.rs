@@ -366,6 +366,13 @@ const ACCESS: &[Key] = &[
         example: "true",
     },
     Key {
+        name: "writeback",
+        kind: Kind::Flag,
+        default: Absent::Value("false"),
+        about: "Whether its writes stand for the page cache's writing back, which is not modelled: to the elevator they are not synchronous, as direct writes are. With `direct` only.",
+        example: "true",
+    },
+    Key {
         name: "fsync",
         kind: Kind::Count(0, 65_536),
         default: Absent::Value("0"),

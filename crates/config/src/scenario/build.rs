@@ -115,6 +115,7 @@ impl Draft {
                 region,
                 buffered,
                 flags: client.flags,
+                write_back: client.write_back,
                 guest,
                 empty_kicks: client.empty_kicks,
                 arrives: client.arrives,

@@ -68,6 +68,8 @@ pub(super) struct Client {
     pub(super) priority: Priority,
     /// Through the page cache.
     pub(super) buffered: bool,
+    /// Its direct writes stand for the page cache's writing back.
+    pub(super) write_back: bool,
     /// The virtual machine they are in; `None`: each is in one of its own.
     pub(super) guest: Option<String>,
     pub(super) empty_kicks: u32,

@@ -111,6 +111,8 @@ pub struct ClientSpec {
     pub buffered: Option<Buffered>,
     /// Flags that each of its requests carries beside those of the program.
     pub flags: Flags,
+    /// Its direct writes stand for the page cache's writing back: nobody waits for them, so they are not synchronous.
+    pub write_back: bool,
     /// The virtual machine it is in, where there are any: those with one number share a ring.
     pub guest: u32,
     /// Notifications a second that its machine sends without a request, as one that is broken or means harm; 0 to 10^7.
@@ -218,6 +220,7 @@ impl Scenario {
             },
             buffered: None,
             flags: Flags::NONE,
+            write_back: false,
             guest: self.clients.len() as u32,
             empty_kicks: 0,
             arrives: Span::ZERO,

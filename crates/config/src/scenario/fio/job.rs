@@ -91,6 +91,7 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
         buffered,
         guest: None,
         empty_kicks: 0,
+        write_back: false,
         arrives: Span::ZERO,
         leaves: None,
         file: file(doc, section),

@@ -51,6 +51,7 @@ pub(super) fn client<'a>(
         flags: Flags::NONE,
         priority: ionice(doc, &table).unwrap_or_default(),
         buffered,
+        write_back: write_back(doc, &table, buffered),
         arrives: time(doc, &table, "arrives", Span::ZERO..=HOUR).unwrap_or(Span::ZERO),
         leaves: time(doc, &table, "leaves", NANO..=HOUR),
         file: named(doc, &table, "file", "a file's name", "\"table\""),
@@ -70,6 +71,15 @@ pub(super) fn client<'a>(
 fn flag<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> bool {
     let entry = table.entry(key);
     entry.and_then(|e| e.boolean(doc)).unwrap_or(false)
+}
+
+/// Whether direct writes stand for the page cache's writing back.
+fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> bool {
+    if let Some(entry) = table.entry("writeback").filter(|_| buffered) {
+        let what = "means nothing for writes through the page cache";
+        doc.report(&entry, what, "write direct = true, or leave it out");
+    }
+    flag(doc, table, "writeback")
 }
 
 /// The name of something that clients share.
