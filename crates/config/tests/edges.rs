@@ -125,6 +125,26 @@ model = \"demo\"
 ";
 
 #[test]
+fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
+    let problems = |tenant: &str, volume: &str| {
+        let text = format!(
+            "[drive.one]\n[drive.two]\n[listen]\nnbd = [\"unix:/run/weir.sock\"]\n[tenant.t]\n{tenant}\n\
+             [volume.v]\n{volume}\ntenant = \"t\"\nmemory = true\nsize = \"1GiB\"\n"
+        );
+        let problems = parse("", &text, &Options::default()).expect_err("a drive is missing");
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems[0].to_string()
+    };
+    let drive = |name: &str| format!("drive = \"{name}\"");
+    let two = problems(&drive("one"), &drive("two"));
+    assert!(two.contains("is a tenant of drive"), "{two}");
+    let unknown = problems(&drive("one"), &drive("three"));
+    assert!(unknown.contains("there is no drive \"three\""), "{unknown}");
+    let none = problems("", &drive("two"));
+    assert!(none.contains("tenant.t"), "{none}");
+}
+
+#[test]
 fn a_server_says_what_stands_in_its_file() {
     let server = parse("here.toml", SERVER, &Options::default()).unwrap();
     assert_eq!(server.file(), "here.toml");

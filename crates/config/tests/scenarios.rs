@@ -140,6 +140,46 @@ fn a_case_then_the_drive_then_the_policy_is_put_in() {
 }
 
 #[test]
+fn a_case_changes_keys_of_a_table_and_leaves_its_others() {
+    let text = "[host]\nnr_requests = \"linux\"\nadapter = \"linux\"\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\n\
+                [case.one.host]\nadapter = \"none\"\n[case.two]\nduration = \"2s\"\n";
+    let adapter = |case| built(&script(text), Some(case), "none").adapter;
+    let linux = scenario::NrRequests::Linux;
+    let is = |adapter: scenario::Adapter| (adapter.nr_requests, adapter.ata);
+    assert_eq!(is(adapter("one")), (linux, false));
+    assert_eq!(is(adapter("two")), (linux, true));
+}
+
+#[test]
+fn an_ata_adapter_has_one_queue_of_at_most_32_commands() {
+    let with = |adapter: &str, queues, tags| {
+        let text = format!(
+            "[host]\nadapter = \"{adapter}\"\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\n"
+        );
+        let null = weir_drive::null::Config {
+            queues,
+            tags,
+            ..weir_drive::null::Config::demo()
+        };
+        let drive = weir_drive::Config::Null(null);
+        let choice = Choice {
+            drive: &drive,
+            capacity: None,
+            case: None,
+            policy: "none",
+            seconds: None,
+        };
+        script(&text)
+            .scenario(&choice)
+            .expect("read before")
+            .adapter
+            .ata
+    };
+    assert!(with("linux", 1, 32) && with("linux", 1, 1));
+    assert!(!with("linux", 1, 33) && !with("linux", 2, 32) && !with("none", 1, 32));
+}
+
+#[test]
 fn groups_files_and_zones_come_out_as_they_are_written() {
     let text = "[[group]]\nname = \"top\"\nmin = \"9MB/s\"\n[[group]]\nname = \"low\"\nparent = \"top\"\n\
                 [[client]]\nname = \"s\"\nnumjobs = 3\nsize = \"1MiB\"\noffset_increment = \"16KiB\"\nfile = \"f\"\n\

@@ -132,6 +132,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_allowed_is_said_with_its_unit() {
+        let said = |unit, least, most| std::format!("{}", Allowed::Between(unit, least, most));
+        let ms = 1_000_000;
+        assert_eq!(said(Unit::Time, 0, 2_000 * ms), "at most 2 s");
+        assert_eq!(said(Unit::Time, 1, 20 * ms), "1 ns to 20 ms");
+        assert_eq!(said(Unit::Kib, 4, 8), "4 KiB to 8 KiB");
+        assert_eq!(said(Unit::Sectors, 0, 8), "at most 8 sectors");
+        assert_eq!(said(Unit::Count, 1, 64), "1 to 64");
+        assert_eq!(said(Unit::Flag, 0, 1), "0 or 1");
+        assert_eq!(std::format!("{}", Allowed::Words("even")), "even");
+    }
+
+    #[test]
     fn the_first_rule_that_is_broken_is_named() {
         let rules = |one, two| [(one, "one", 1, "2"), (two, "two", 3, "4")];
         assert_eq!(check(rules(true, true)), Ok(()));

@@ -204,6 +204,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_process_that_syncs_has_outstanding_is_what_it_wrote_in_commands_and_its_reads() {
+        let program = Program {
+            writes: 100,
+            sync: SyncMode::Fdatasync(3),
+            ..Program::sequential_reads(1 << 20, 1)
+        };
+        let buffered = Buffered::default();
+        let others = buffered.reads(&program) + 1;
+        assert_eq!(buffered.outstanding(&program, 1 << 20), 3 + others);
+        assert_eq!(buffered.outstanding(&program, 128 << 10), 3 * 8 + others);
+        assert_eq!(buffered.outstanding(&program, 130 << 10), 3 * 8 + others);
+        assert_eq!(buffered.outstanding(&program, 1), 3 * 256 + others);
+    }
+
+    #[test]
     fn an_elevator_that_merges_nothing_is_not_asked_to() {
         let bfq = elevator::Config::Bfq(bfq::Config::default());
         let contract = elevator::Config::Contract(elevator::contract::Config::default());

@@ -311,6 +311,7 @@ impl Low {
 
     /// Takes the low limit of a group anew; true if it is another.
     fn set_group(&mut self, cx: &Cx, id: GroupId) -> bool {
+        let now = self.tick(cx.now);
         let groups = &cx.table.groups;
         let node = &mut self.nodes[id.0 as usize];
         let Some(group) = groups.get(id).filter(|_| id != ROOT) else {
@@ -339,7 +340,6 @@ impl Low {
         let changed = node.low != low;
         node.low = low;
         if changed {
-            let now = cx.now.as_nanos() / self.config.tick.as_nanos() + 1;
             node.slices
                 .iter_mut()
                 .for_each(|s| s.begin(self.clock, now));

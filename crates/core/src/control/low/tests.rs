@@ -37,6 +37,7 @@ struct Host {
     order: u64,
     sent: usize,
     service: [u64; 2],
+    length: u32,
     waiting: VecDeque<u32>,
     busy: u32,
     served: [u64; 8],
@@ -80,6 +81,7 @@ impl Host {
             order: 0,
             sent: 0,
             service: SERVICE,
+            length: 4096,
             waiting: VecDeque::new(),
             busy: 0,
             served: [0; 8],
@@ -134,7 +136,7 @@ impl Host {
             op: Op::Read,
             flags: Flags::NONE,
             offset: 0,
-            length: 4096,
+            length: self.length,
             cookie: 0,
         };
         let (group, now) = (GroupId(client.group), self.cx.now);
@@ -361,6 +363,44 @@ fn what_is_held_can_be_given_up() {
     }
     assert_eq!(host.held(), 0);
     assert!(host.low.timers.first().is_none());
+}
+
+#[test]
+fn whose_low_limit_changes_is_held_to_the_new_one_from_then_on() {
+    let mut host = flat(30_000, 1_000);
+    host.add(A, 1, 0);
+    host.add(B, 32, 0);
+    host.run(2 * SECOND);
+    assert!(host.held() > 0);
+    let changed = Edit::SetContract {
+        id: GroupId(B),
+        contract: Contract {
+            min_iops: 3_000,
+            ..Contract::DEFAULT
+        },
+    };
+    host.cx.table.groups.apply(&changed, 40_000).unwrap();
+    host.low.set(&mut host.cx);
+    let served = host.run(SECOND);
+    assert!((2_850..=3_150).contains(&served[2]), "{served:?}");
+}
+
+/// A request of 4 MiB waits for seconds where nothing but the least is allowed.
+#[test]
+fn who_waits_for_long_is_looked_at_every_eight_slices() {
+    let mut host = flat(30_000, 0);
+    host.length = 4 << 20;
+    host.add(A, 1, 0);
+    host.add(B, 4, 0);
+    host.run(SECOND);
+    let most = (LOOK_SLICES + 1) * host.low.clock.slice * host.low.config.tick.as_nanos();
+    for _ in 0..10 {
+        assert!(host.held() > 0);
+        assert!(host.low.timers.next().since(host.cx.now).as_nanos() > most);
+        let wake = host.low.wake().expect("somebody waits");
+        assert!(wake.at.since(host.cx.now).as_nanos() <= most, "{wake:?}");
+        host.run(SECOND / 20);
+    }
 }
 
 #[test]

@@ -186,6 +186,21 @@ mod tests {
         assert_eq!(peak.raising_time().as_nanos() / 1_000_000, 3_750);
     }
 
+    /// Linux: slower than 2 ms and than a 1024th of a sector a microsecond.
+    #[test]
+    fn a_piece_that_takes_suspiciously_long_ends_the_observation() {
+        let ends = |sectors, us: u64| {
+            let mut peak = Peak::new(true);
+            let begin = Instant::ZERO + Span::from_secs(1);
+            peak.completed(begin);
+            peak.dispatched(begin, sectors, false, 0);
+            peak.completed(begin + Span::from_micros(us));
+            peak.samples == 0
+        };
+        assert_eq!([ends(1, 2_000), ends(1, 2_001)], [false, true]);
+        assert_eq!([ends(8, 8_192), ends(8, 8_193)], [false, true]);
+    }
+
     #[test]
     fn a_gap_ends_the_observation() {
         let mut peak = Peak::new(true);

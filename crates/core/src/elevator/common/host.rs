@@ -6,8 +6,8 @@
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Limits};
 use crate::{
-    Completion, Edit, Flags, Instant, Op, Priority, PriorityClass, ROOT, Request, SpaceId,
-    StreamId, StreamSpec, Tag, control, elevator, merge,
+    Completion, Dispatch, Edit, Flags, Instant, Op, Priority, PriorityClass, ROOT, Request,
+    SpaceId, Span, StreamId, StreamSpec, Tag, control, elevator, merge,
 };
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -209,4 +209,67 @@ pub(crate) fn open(layer: &mut Layer, class: PriorityClass) -> StreamId {
         priority,
     };
     layer.open(Instant::ZERO, spec).unwrap()
+}
+
+/// One stream in front of a drive that takes one command at a time and has one, at block 1000; what waits is merged.
+pub(crate) struct Merging {
+    layer: Layer,
+    stream: StreamId,
+    tag: Tag,
+}
+
+impl Merging {
+    pub(crate) fn new(config: impl Into<elevator::Config>) -> Self {
+        let merge = merge::Config {
+            ahead: false,
+            ..merge::Config::LINUX
+        };
+        let mut layer = layer_that(config, 1, 64, merge);
+        let stream = open(&mut layer, PriorityClass::BestEffort);
+        let tag = Tag::default();
+        let mut host = Self { layer, stream, tag };
+        host.ask(0, 1000);
+        host.tag = host.next(0).expect("the drive is empty").tag;
+        host
+    }
+
+    /// A read of a block, at so many milliseconds.
+    pub(crate) fn ask(&mut self, ms: u64, block: u64) {
+        let request = Request {
+            stream: self.stream,
+            space: SpaceId(0),
+            op: Op::Read,
+            flags: Flags::NONE,
+            offset: block * u64::from(BLOCK),
+            length: BLOCK,
+            cookie: block,
+        };
+        self.layer.submit(at(ms), &[request]).unwrap();
+    }
+
+    fn next(&mut self, ms: u64) -> Option<Dispatch> {
+        let mut out = Vec::new();
+        self.layer.poll(at(ms), &mut out);
+        out.into_iter().find_map(|output| match output {
+            Output::Dispatch(dispatch) => Some(dispatch),
+            _ => None,
+        })
+    }
+
+    /// Commands in the order in which they go, by first block and blocks, one at a time from then on.
+    pub(crate) fn drain(mut self, ms: u64) -> Vec<(u64, u32)> {
+        let mut sent = Vec::new();
+        loop {
+            self.layer.complete(at(ms), &[Completion::ok(self.tag)]);
+            let Some(dispatch) = self.next(ms) else {
+                return sent;
+            };
+            sent.push((dispatch.offset / u64::from(BLOCK), dispatch.length / BLOCK));
+            self.tag = dispatch.tag;
+        }
+    }
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Span::from_millis(ms)
 }

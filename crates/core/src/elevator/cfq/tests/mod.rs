@@ -2,6 +2,7 @@
 
 mod chaos;
 mod cooperate;
+mod merge;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod requests;

@@ -1,0 +1,16 @@
+//! Which commands that wait a request joins.
+
+use super::super::Config;
+use crate::elevator::{self, common::host::Merging};
+
+#[test]
+fn requests_join_commands_at_the_back_and_in_front() {
+    let mut host = Merging::new(elevator::Config::Cfq(Config::default()));
+    // 61, 31 and 6 make others the one that was merged last.
+    for block in [10, 60, 61, 11, 30, 31, 9, 5, 6, 8] {
+        host.ask(1, block);
+    }
+    let mut sent = host.drain(2);
+    sent.sort_unstable();
+    assert_eq!(sent, [(5, 2), (8, 4), (30, 2), (60, 2)]);
+}
