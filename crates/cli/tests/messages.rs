@@ -761,10 +761,10 @@ fn the_log_says_what_failed_and_for_whom() {
         weir_client::Connection::open(&server.address, config, Duration::from_secs(20))
     };
     assert!(open("delta").is_err());
+    // A record is not always read whole.
     common::wait("the export is said", || {
-        server.says("there is no such export")
+        server.says("there is no such export") && server.says("export=\"delta\"")
     });
-    assert!(server.says("export=\"delta\""));
     // Somebody cuts the image, and a client reads what was there.
     let file = fs::File::options()
         .write(true)
@@ -788,7 +788,6 @@ fn the_log_says_what_failed_and_for_whom() {
     };
     fleet.run(|_| {}).unwrap();
     let failed = "the storage failed a request volume=gamma operation=\"read\" offset=0 length=4096 error=\"Input/output error\"";
-    common::wait("the request is said", || server.says("the storage failed"));
-    assert!(server.says(failed), "{}", server.log.lock().unwrap());
+    common::wait("the request is said", || server.says(failed));
     server.end();
 }
