@@ -27,6 +27,8 @@ pub(crate) fn start(asked: Option<Level>, default: Level) -> Result<(), Failure>
         _ => default,
     };
     tracing_subscriber::fmt()
+        // No colours, which files and journals do not want: another crate of the same build may turn the subscriber's on.
+        .with_ansi(false)
         .with_writer(Lines::default)
         .with_max_level(level.filter())
         .with_target(level >= Level::Debug)

@@ -15,6 +15,7 @@ use weir_serve::{Options, Server};
 
 fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt()
+        .with_ansi(false)
         .with_writer(std::io::stderr)
         .init();
     let mut arguments = std::env::args().skip(1);
