@@ -179,7 +179,7 @@ fn demo_refuses() {
             &["demo", "--seconds", "0"],
             &["demo", "--seconds", "long"],
             &["demo", "--policy", "contrakt"],
-            &["demo", "--policy", "bfq + io.low"],
+            &["demo", "--policy", "bfq + none"],
             &["demo", "--scenario", "share"],
             &["demo", "--on", "linux"],
             &["demo", "--file", "a", "--device", "b"],

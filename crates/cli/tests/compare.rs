@@ -66,7 +66,7 @@ fn compare_refuses() {
             ],
             &["compare", "latency", "--policy", "io.latncy"],
             &["compare", "latency", "--policy", "noop"],
-            &["compare", "latency", "--policy", "bfq + io.low"],
+            &["compare", "latency", "--policy", "bfq + none"],
             &["compare", "latency", "--policy", "nowhere.toml"],
             &["compare", "latency", "--policy", "bad.toml"],
             &["compare", "latency", "--case", "reader"],
@@ -183,7 +183,7 @@ fn records_are_in_order_and_say_where_time_went() {
         "demo",
         "Beside writers",
         "io.latency",
-        "waiting while BFQ idles",
+        "waiting while the elevator idles",
     ] {
         assert!(page.contains(word), "{word}");
     }

@@ -114,6 +114,7 @@ fn not_kept(
             Min::Kept => None,
             Min::Weight if contract.min > 0 => Some("makes a weight of it"),
             Min::Limit => Some("makes a limit of it"),
+            Min::Low => Some("makes a low limit of it, which it tries to keep"),
             Min::Weight | Min::Ignored => Some(ignores),
         };
         let key = if contract.min > 0 { "min" } else { "min_iops" };

@@ -26,6 +26,7 @@ pub fn page() -> String {
     for shape in [
         &key::POLICY,
         &key::KNOBS,
+        &key::LOW,
         &key::COST,
         &key::DERIVED,
         &key::BUDGET,

@@ -130,8 +130,8 @@ const WRONG: &[(&str, &str)] = &[
         "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = \"io.max\"",
     ),
     (
-        "controllers: misspelt, not there yet, twice, no text",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = [\"io.mx\", \"io.low\", \"io.max\", \"io.max\", 5]",
+        "controllers: misspelt, unknown, twice, no text",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = [\"io.mx\", \"io.weight\", \"io.max\", \"io.max\", 5]",
     ),
     (
         "a knob that is misspelt, and a word of it",
@@ -192,7 +192,7 @@ const WORDS: &[&str] = &[
     "+",
     "bfq +",
     "bfq + io.mx",
-    "bfq + io.low",
+    "bfq + io.weight",
     "io.max",
     "bfq + none",
     "none + kyber",

@@ -60,7 +60,7 @@ impl Split {
     pub(super) const NAMES: [&'static str; 6] = [
         "held by a controller",
         "waiting in the elevator",
-        "waiting while BFQ idles",
+        "waiting while the elevator idles",
         "in the drive's queue",
         "being served",
         "in the host",

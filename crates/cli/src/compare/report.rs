@@ -189,7 +189,7 @@ fn notes(plan: &Plan, rings: bool) -> Vec<String> {
         notes.push(beside.into());
     }
     notes.push(
-        "waiting while BFQ idles: the elevator keeps the drive for the next request of the stream whose turn it is, though the drive would take \
+        "waiting while the elevator idles: it keeps the drive for the next request of the stream whose turn it is, though the drive would take \
          more; it need not stand still meanwhile."
             .into(),
     );

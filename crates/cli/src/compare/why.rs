@@ -29,7 +29,7 @@ pub(super) fn short(policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> St
     let parts = [
         fate.held.map(|p| format!("{} held back", percent(p))),
         fate.idling
-            .map(|p| format!("{} waiting while BFQ idles", percent(p))),
+            .map(|p| format!("{} waiting while the elevator idles", percent(p))),
         fate.left.map(|p| format!("keep {}", percent(p))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -64,7 +64,12 @@ pub(super) fn sentence(
     let fate = Fate::new(pooled, beside);
     let parts = [
         (fate.held).map(|p| format!("are held back for {} of their time", percent(p))),
-        (fate.idling).map(|p| format!("wait while BFQ idles for {} of their time", percent(p))),
+        (fate.idling).map(|p| {
+            format!(
+                "wait while the elevator idles for {} of their time",
+                percent(p)
+            )
+        }),
         (fate.left).map(|p| format!("get {} of what they get under none", percent(p))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -219,7 +224,7 @@ mod tests {
             same,
             "io.latency 97% in the drive's queue (others not held back)"
         );
-        let idle = "bfq 99% being served (others 80% waiting while BFQ idles, keep 10%)";
+        let idle = "bfq 99% being served (others 80% waiting while the elevator idles, keep 10%)";
         assert_eq!(short(&named("bfq"), &bfq, &beside), idle);
         assert_eq!(
             sentence(&latency(), &named("none"), &none, &beside),
@@ -228,7 +233,7 @@ mod tests {
         );
         assert_eq!(
             sentence(&latency(), &named("bfq"), &bfq, &beside),
-            "A request of the target takes 100 us and is being served for 99% of it. The readers wait while BFQ idles for 80% of their \
+            "A request of the target takes 100 us and is being served for 99% of it. The readers wait while the elevator idles for 80% of their \
              time and get 10% of what they get under none. All together get 90.00 MB/s; the drive is busy for 97% of the time."
         );
         let nothing = pooled(Split::default(), queued(), 0.0, 500.0);

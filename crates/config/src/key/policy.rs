@@ -2,6 +2,8 @@
 
 use super::{Absent, Key, Kind, Shape};
 use weir_core::Span;
+use weir_core::control::low;
+use weir_core::tunable::Unit;
 
 pub(crate) const POLICY: Shape = Shape {
     name: "a policy",
@@ -31,7 +33,7 @@ pub(crate) const POLICY: Shape = Shape {
         },
         Key {
             name: "controllers",
-            kind: Kind::List("names: `\"io.max\"`, `\"io.latency\"`, `\"io.cost\"`"),
+            kind: Kind::List("names: `\"io.max\"`, `\"io.low\"`, `\"io.latency\"`, `\"io.cost\"`"),
             default: Absent::Value("[]"),
             about: "What holds requests back before the elevator sees them.",
             example: "[\"io.max\"]",
@@ -42,6 +44,13 @@ pub(crate) const POLICY: Shape = Shape {
             default: Absent::Words("everything that elevator and controllers can keep"),
             about: "What becomes of each part of a contract.",
             example: "{ min = \"weight\" }",
+        },
+        Key {
+            name: "low",
+            kind: Kind::Table("`[low]`"),
+            default: Absent::Words("Linux's defaults"),
+            about: "Who is idle under controller `\"io.low\"`, and what its low limits count.",
+            example: "{ idle = \"5ms\" }",
         },
         Key {
             name: "cost",
@@ -66,10 +75,12 @@ pub(crate) const KNOBS: Shape = Shape {
     keys: &[&[
         Key {
             name: "min",
-            kind: Kind::Word(&["kept", "weight", "limit", "ignored"]),
-            default: Absent::Words("`\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`"),
+            kind: Kind::Word(&["kept", "weight", "limit", "low", "ignored"]),
+            default: Absent::Words(
+                "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`",
+            ),
             about: "`\"kept\"`: the elevator keeps it. `\"weight\"`: it is a weight in proportion; who has none beside one who has gets the \
-                    smallest weight, and `min_iops` has none. `\"limit\"`: nobody gets more than it. `\"ignored\"`: nothing, but that it \
+                    smallest weight, and `min_iops` has none. `\"limit\"`: nobody gets more than it. `\"low\"`: it is the low limit of io.low. `\"ignored\"`: nothing, but that it \
                     counts against the capacity.",
             example: "\"weight\"",
         },
@@ -103,6 +114,34 @@ pub(crate) const KNOBS: Shape = Shape {
             about: "`\"target\"`: it is the target of io.latency.",
             example: "\"ignored\"",
         },
+    ]],
+};
+
+/// Tunables of io.low, from the core's table.
+const fn low(place: usize, default: &'static str, example: &'static str) -> Key {
+    let tunable = &low::Config::TUNABLES[place];
+    let (least, most) = tunable.bounds;
+    Key {
+        name: tunable.name,
+        kind: match tunable.unit {
+            Unit::Word(words) => Kind::Word(words),
+            _ => Kind::Time(Span::from_nanos(least), Span::from_nanos(most)),
+        },
+        default: Absent::Value(default),
+        about: tunable.about,
+        example,
+    }
+}
+
+pub(crate) const LOW: Shape = Shape {
+    name: "[low]",
+    about: "The tunables of `io.low`. Linux has `idle` and `latency` for each cgroup; these are everyone's.",
+    keys: &[&[
+        low(0, "\"0s\"", "\"100ms\""),
+        low(1, "\"4ms\"", "\"1ms\""),
+        low(2, "\"1ms\"", "\"5ms\""),
+        low(3, "\"1us\"", "\"500us\""),
+        low(4, "\"both\"", "\"reads\""),
     ]],
 };
 

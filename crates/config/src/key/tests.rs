@@ -73,14 +73,20 @@ const EVERYTHING: &[(&str, &str)] = &[
     ("name", "\"x\""),
     ("about", "\"x\""),
     ("elevator", "\"contract\""),
-    ("controllers", "[\"io.max\", \"io.latency\"]"),
+    ("controllers", "[\"io.max\", \"io.low\", \"io.latency\"]"),
 ];
 
-const BFQ_WITH_COST: &[(&str, &str)] = &[
+const BFQ_WITH_BOTH: &[(&str, &str)] = &[
     ("name", "\"x\""),
     ("about", "\"x\""),
     ("elevator", "\"bfq\""),
-    ("controllers", "[\"io.cost\"]"),
+    ("controllers", "[\"io.low\", \"io.cost\"]"),
+];
+const LOWERED: &[(&str, &str)] = &[
+    ("name", "\"x\""),
+    ("about", "\"x\""),
+    ("elevator", "\"none\""),
+    ("controllers", "[\"io.low\"]"),
 ];
 const COSTED: &[(&str, &str)] = &[
     ("name", "\"x\""),
@@ -114,8 +120,9 @@ const PLACES: &[Place] = &[
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
     server(&TEST, "test", &[SOCKET, DISK]),
-    policy_file(&POLICY, "", BFQ_WITH_COST),
+    policy_file(&POLICY, "", BFQ_WITH_BOTH),
     policy_file(&KNOBS, "knobs", EVERYTHING),
+    policy_file(&LOW, "low", LOWERED),
     policy_file(&COST, "cost", COSTED),
     policy_file(&DERIVED, "derived", BFQ),
     policy_file(

@@ -12,6 +12,8 @@ pub enum Min {
     Weight,
     /// The most that the group gets.
     Limit,
+    /// The low limit of io.low.
+    Low,
     /// Nothing, but that it counts against the capacity.
     Ignored,
 }
@@ -69,6 +71,7 @@ impl Words for Min {
         ("kept", Self::Kept),
         ("weight", Self::Weight),
         ("limit", Self::Limit),
+        ("low", Self::Low),
         ("ignored", Self::Ignored),
     ];
 }
@@ -139,6 +142,7 @@ impl Mapping {
     pub(crate) fn serve(&mut self, controller: Controller) {
         match controller {
             Controller::Max => self.max = Limit::Limit,
+            Controller::Low => self.min = Min::Low,
             Controller::Latency => self.latency = Target::Target,
             Controller::Cost => self.share = Share::Weight,
         }
@@ -181,7 +185,7 @@ impl Policy {
             elevator: self.elevator.clone(),
             controllers: control::Config {
                 max: self.controllers.contains(&Controller::Max),
-                low: None,
+                low: (self.mapping.min == Min::Low).then_some(self.low),
                 latency: self.controllers.contains(&Controller::Latency),
                 cost: self
                     .controllers
@@ -259,7 +263,7 @@ impl Setup {
             told.max = Max::NONE;
         }
         match self.mapping.min {
-            Min::Kept | Min::Ignored => {}
+            Min::Kept | Min::Low | Min::Ignored => {}
             Min::Weight => {
                 told.share = self.weight(contract.min, told.share);
                 (told.min, told.min_iops) = (0, 0);
@@ -397,6 +401,22 @@ mod tests {
             let told = told(policy);
             assert_eq!(told, (contract, Span::from_millis(latency)), "{policy}");
         }
+    }
+
+    #[test]
+    fn a_min_can_be_a_low_limit() {
+        let contracts = [min(10_000_000), min(0)];
+        for policy in ["io.low", "io.low + io.max", "bfq + io.low"] {
+            let policy = find(policy).unwrap();
+            assert!(!policy.keeps_min(), "it only tries to");
+            let setup = policy.set_up(None, &contracts);
+            assert_eq!(setup.controllers.low, Some(policy.low));
+            assert_eq!(policy.low.limits, control::low::Limits::Reads);
+            assert_eq!(setup.contract(contracts[0]), contracts[0]);
+        }
+        let mut none = find("io.low").unwrap();
+        none.mapping.min = Min::Ignored;
+        assert_eq!(none.set_up(None, &contracts).controllers.low, None);
     }
 
     #[test]

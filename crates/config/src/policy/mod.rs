@@ -40,6 +40,8 @@ pub struct Policy {
     pub elevator: elevator::Config,
     /// The controllers before it, each once, in the order of [`Controller::ALL`].
     pub controllers: Vec<Controller>,
+    /// The tunables of io.low, if it is among them.
+    pub low: control::low::Config,
     /// The tunables of io.cost, if it is among them.
     pub cost: control::cost::Config,
     /// What becomes of contracts.
@@ -53,6 +55,8 @@ pub struct Policy {
 pub enum Controller {
     /// `io.max`: nobody gets more than its max.
     Max,
+    /// `io.low`: while somebody who is not idle gets less than its min, all are held to theirs.
+    Low,
     /// `io.latency`: who is beside a group that misses its latency target is held back.
     Latency,
     /// `io.cost`: the drive's time is divided by shares.
@@ -61,20 +65,18 @@ pub enum Controller {
 
 impl Controller {
     /// All of them, in the order in which requests meet them.
-    pub const ALL: [Self; 3] = [Self::Max, Self::Latency, Self::Cost];
+    pub const ALL: [Self; 4] = [Self::Max, Self::Low, Self::Latency, Self::Cost];
 
     /// Its name, as the file of a cgroup is called.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Max => "io.max",
+            Self::Low => "io.low",
             Self::Latency => "io.latency",
             Self::Cost => "io.cost",
         }
     }
 }
-
-/// Controllers of Linux that Weir does not have yet: refused by name.
-pub(crate) const MISSING_CONTROLLERS: &[&str] = &["io.low"];
 
 impl Policy {
     /// First come, first served.
@@ -160,6 +162,7 @@ built_in! { "policy" in "policies":
     "kyber"
     "cfq"
     "contract"
+    "io.low"
     "io.latency"
     "io.cost"
     "max-limits"

@@ -5,6 +5,7 @@ use crate::text::Quoted;
 use crate::tunable;
 use crate::units::Time;
 use std::fmt::Write as _;
+use weir_core::tunable::{Tunable, Tuned};
 
 /// Characters of a line of comment.
 const WIDTH: usize = 110;
@@ -25,20 +26,13 @@ pub fn print(policy: &Policy) -> String {
     knobs(&mut text, policy);
     if let Some(tuned) = policy.elevator.tuned() {
         let _ = writeln!(text, "\n[{}]", kind.name);
-        for (place, tunable) in tuned.tunables().iter().enumerate() {
-            let derived = policy.budget.is_some() && tunable.name == Budget::TUNABLE;
-            comment(&mut text, tunable.about);
-            let default = tunable::toml(tunable, tunable.default);
-            let facts = format!(
-                "{}; default {default}; {}.",
-                tunable::bounds(tunable),
-                tunable.source
-            );
-            comment(&mut text, &facts);
-            let mark = if derived { "# derived below: " } else { "" };
-            let value = tunable::toml(tunable, tuned.get(place));
-            let _ = writeln!(text, "{mark}{} = {value}", tunable.name);
-        }
+        tunables(&mut text, tuned, |tunable| {
+            policy.budget.is_some() && tunable.name == Budget::TUNABLE
+        });
+    }
+    if policy.controllers.contains(&Controller::Low) {
+        text += "\n[low]\n";
+        tunables(&mut text, &policy.low, |_| false);
     }
     if policy.controllers.contains(&Controller::Cost) {
         cost_lines(&mut text, policy);
@@ -58,6 +52,27 @@ pub fn print(policy: &Policy) -> String {
         );
     }
     text
+}
+
+/// Tunables, each with what it does, what it can be and where it comes from; those that are derived as a comment.
+fn tunables(text: &mut String, tuned: &dyn Tuned, is_derived: impl Fn(&Tunable) -> bool) {
+    for (place, tunable) in tuned.tunables().iter().enumerate() {
+        comment(text, tunable.about);
+        let default = tunable::toml(tunable, tunable.default);
+        let facts = format!(
+            "{}; default {default}; {}.",
+            tunable::bounds(tunable),
+            tunable.source
+        );
+        comment(text, &facts);
+        let mark = if is_derived(tunable) {
+            "# derived below: "
+        } else {
+            ""
+        };
+        let value = tunable::toml(tunable, tuned.get(place));
+        let _ = writeln!(text, "{mark}{} = {value}", tunable.name);
+    }
 }
 
 /// The tunables of io.cost, as Linux's files have them.

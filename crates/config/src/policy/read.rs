@@ -2,17 +2,21 @@
 
 use super::ClassKnob;
 use super::cost;
-use super::{Budget, Controller, Limit, MISSING_CONTROLLERS, Mapping, Min};
+use super::{Budget, Controller, Limit, Mapping, Min};
 use super::{Policy, Share, Target, Words, named};
 use crate::document::{Document, Entry, Table};
-use crate::key::{BUDGET, COST, DERIVED, KNOBS, POLICY};
+use crate::key::{BUDGET, COST, DERIVED, KNOBS, LOW, POLICY};
 use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use crate::value;
 use weir_core::Span;
 use weir_core::control::cost::Config as CostConfig;
+use weir_core::control::low::Config as LowConfig;
 use weir_core::elevator::{self, Kind};
+
+/// The table of the tunables of io.low.
+const LOW_KEY: &str = "low";
 
 /// The table of the tunables of io.cost.
 const COST_KEY: &str = "cost";
@@ -36,6 +40,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
     let mapping = mapping(doc, table, kind, &controllers);
     let elevator = tunables(doc, table, kind);
     let budget = derived(doc, table, kind);
+    let low = low_tunables(doc, table, &controllers);
     let cost = cost_tunables(doc, table, &controllers);
     Some(Policy {
         word: name.clone().unwrap_or_default(),
@@ -43,6 +48,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
         about: about?,
         elevator,
         controllers,
+        low,
         cost,
         mapping,
         budget,
@@ -57,7 +63,7 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &P
     let same = |other: &Policy| {
         (&other.elevator, &other.controllers) == (&policy.elevator, &policy.controllers)
             && (other.mapping, other.budget) == (policy.mapping, policy.budget)
-            && other.cost == policy.cost
+            && (other.low, &other.cost) == (policy.low, &policy.cost)
     };
     if named(&policy.name).is_some_and(|other| !same(&other)) {
         let what = format!(
@@ -124,14 +130,8 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
             Some(controller) => controllers.push(controller),
             None => {
                 let names = Controller::ALL.map(Controller::name);
-                let (what, help) = if MISSING_CONTROLLERS.contains(&name) {
-                    let what = format!("{} is not implemented yet", quoted(name));
-                    (what, nearest::help("", names))
-                } else {
-                    let what = format!("there is no controller {}", quoted(name));
-                    (what, nearest::help(name, names))
-                };
-                doc.report(&entry, what, &help);
+                let what = format!("there is no controller {}", quoted(name));
+                doc.report(&entry, what, &nearest::help(name, names));
             }
         }
     }
@@ -159,6 +159,7 @@ fn mapping<'a>(
         Min::Kept if !kind.keeps_min => Some(elevator("keeps none")),
         Min::Weight if !weights => Some(elevator("has no weights")),
         Min::Limit if !has(Controller::Max) => Some(io_max()),
+        Min::Low if !has(Controller::Low) => Some("io.low is not among the controllers".to_owned()),
         _ => None,
     });
     knob(doc, &table, "share", &mut mapping.share, |share| {
@@ -220,6 +221,28 @@ fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> eleva
             value::tunables(doc, &table, tuned);
         }
     }
+    config
+}
+
+/// The tunables of io.low.
+fn low_tunables<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    controllers: &[Controller],
+) -> LowConfig {
+    let mut config = LowConfig::default();
+    let Some(entry) = table.entry(LOW_KEY) else {
+        return config;
+    };
+    let Some(table) = entry.table(doc, &LOW) else {
+        return config;
+    };
+    if !controllers.contains(&Controller::Low) {
+        let what = "has no effect: io.low is not among the controllers";
+        let help = "remove it, or add \"io.low\" to the controllers";
+        doc.report(&entry, what, help);
+    }
+    value::tunables(doc, &table, &mut config);
     config
 }
 

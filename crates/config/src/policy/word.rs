@@ -1,12 +1,13 @@
 //! A policy in a word: `"bfq"`, `"bfq + io.latency"`, `"my.toml"`.
 
-use super::{Controller, MISSING_CONTROLLERS, Mapping, Policy, load, named, names};
+use super::{Controller, Mapping, Policy, load, named, names};
 use crate::nearest;
 use crate::problem::Problem;
 use crate::text::quoted;
 use std::fmt;
 use std::path::Path;
 use weir_core::control::cost::Config as CostConfig;
+use weir_core::control::low::Config as LowConfig;
 use weir_core::elevator;
 
 /// A word that chooses no policy.
@@ -56,10 +57,11 @@ pub fn choose(word: &str, folder: &Path) -> Result<Policy, Refused> {
     find(word).map_err(Refused::Word)
 }
 
-/// The policy of a name, or composed of a name and controllers. A controller serves the part of contracts that it is there for.
+/// The policy of a name, or composed of a name and controllers. A controller serves the part of contracts that it is
+/// there for, and io.low counts what it counts in the policy of that name.
 ///
 /// # Errors
-/// It is not known, or not implemented, or names no elevator or several.
+/// It is not known, or names no elevator or several.
 pub fn find(word: &str) -> Result<Policy, Unknown> {
     let parts: Vec<&str> = word.split('+').map(str::trim).collect();
     if let Some(part) = parts.iter().find(|part| !known().any(|k| k == **part)) {
@@ -70,7 +72,6 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
         .by_ref()
         .filter(|p| controller(p).is_none())
         .collect();
-    let missing = |part: &&&str| MISSING_CONTROLLERS.contains(*part);
     let elevators = bases.len();
     let composed = parts
         .iter()
@@ -89,9 +90,6 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
             });
         }
     };
-    if let Some(part) = parts.iter().find(missing) {
-        return Err(missing_part(word, part));
-    }
     let Some(mut policy) = first.and_then(|first| base(first)) else {
         return Err(unknown(word));
     };
@@ -99,6 +97,9 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
         if !policy.controllers.contains(&controller) {
             policy.controllers.push(controller);
             policy.mapping.serve(controller);
+            if let (Controller::Low, Some(own)) = (controller, named(controller.name())) {
+                policy.low = own.low;
+            }
             policy.name = format!("{} + {}", policy.name, controller.name());
         }
     }
@@ -119,6 +120,7 @@ fn base(name: &str) -> Option<Policy> {
             elevator: (kind.default)(),
             mapping: Mapping::all(kind, &controllers),
             controllers,
+            low: LowConfig::default(),
             cost: CostConfig::default(),
             budget: None,
         })
@@ -129,12 +131,11 @@ fn controller(name: &str) -> Option<Controller> {
     Controller::ALL.into_iter().find(|c| c.name() == name)
 }
 
-/// Every part that a word may have, those that are not implemented among them.
+/// Every part that a word may have.
 fn known() -> impl Iterator<Item = &'static str> {
     names()
         .chain(elevator::KINDS.iter().map(|kind| kind.name))
         .chain(Controller::ALL.map(Controller::name))
-        .chain(MISSING_CONTROLLERS.iter().copied())
 }
 
 fn there_are() -> String {
@@ -155,22 +156,6 @@ fn unknown(part: &str) -> Unknown {
     Unknown {
         what: format!("there is no policy {}", quoted(part)),
         help,
-    }
-}
-
-fn missing_part(word: &str, part: &str) -> Unknown {
-    let what = if word == part {
-        format!("{} is not implemented yet", quoted(word))
-    } else {
-        format!(
-            "{} of {} is not implemented yet",
-            quoted(part),
-            quoted(word)
-        )
-    };
-    Unknown {
-        what,
-        help: there_are(),
     }
 }
 
@@ -211,14 +196,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_missing() {
-        for name in MISSING_CONTROLLERS {
-            let there = elevator::find(name).is_some() || controller(name).is_some();
-            assert!(!there && base(name).is_none(), "{name}");
-        }
-    }
-
-    #[test]
     fn wrong_words_have_a_remedy() {
         let said = |word: &str| find(word).unwrap_err().to_string();
         assert!(
@@ -227,10 +204,6 @@ mod tests {
             )
         );
         assert!(said("bfq + io.mx").contains("did you mean \"io.max\"?"));
-        assert!(
-            said("bfq + io.low")
-                .starts_with("\"io.low\" of \"bfq + io.low\" is not implemented yet; ")
-        );
         assert!(said("io.max").starts_with("\"io.max\" must name one elevator, and names 0; "));
         assert!(said("bfq + none").contains("names 2"));
         assert!(said("").starts_with("there is no policy \"\"; there are "));
