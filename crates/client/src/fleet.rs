@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
-use weir_load::{Client, Program, ProgramError, Region};
+use weir_core::rule::Broken;
+use weir_load::{Client, Program, Region};
 use weir_measure::Meter;
 use weir_wire::nbd::client::HandshakeConfig;
 
@@ -74,7 +75,7 @@ pub enum FleetError {
         /// The client's name.
         name: String,
         /// The cause.
-        error: ProgramError,
+        error: Broken,
     },
     /// The system could not start a thread for a client.
     #[error("client {name}: cannot start a thread: {error}")]

@@ -96,7 +96,7 @@ impl Parameter {
         let refused = [u64::MAX, 0].into_iter().find_map(|value| {
             let mut drive = drive.clone();
             self.set(&mut drive, value);
-            drive.validate().err().filter(|e| e.key == self.key)
+            drive.validate().err().filter(|e| e.field == self.key)
         });
         refused.map_or("zero or more", |e| e.allowed)
     }
@@ -264,7 +264,7 @@ mod tests {
                     p.set(&mut drive, value);
                     if let Err(error) = drive.validate() {
                         refused += 1;
-                        assert!(find(&drive, error.key).is_some(), "{error}");
+                        assert!(find(&drive, error.field).is_some(), "{error}");
                     }
                 }
             }

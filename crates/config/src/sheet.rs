@@ -178,7 +178,7 @@ fn range<'a>(
         let mut tried = drive.clone();
         parameter.set(&mut tried, value);
         match tried.validate() {
-            Err(error) if error.key == parameter.key => {
+            Err(error) if error.field == parameter.key => {
                 entry.not_permitted(doc, error.allowed);
                 None
             }

@@ -16,6 +16,19 @@ pub struct Broken {
     pub allowed: &'static str,
 }
 
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            field,
+            value,
+            allowed,
+        } = self;
+        write!(f, "{field} = {value}: must be {allowed}")
+    }
+}
+
+impl core::error::Error for Broken {}
+
 /// Checks rules in their order.
 ///
 /// # Errors

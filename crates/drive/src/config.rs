@@ -2,9 +2,7 @@
 
 use crate::{Drive, hdd, null, ssd, volume};
 use alloc::boxed::Box;
-use core::fmt;
-use weir_core::rule;
-pub(crate) use weir_core::rule::Rule;
+use weir_core::rule::Broken;
 use weir_core::{Capacity, DriveShape};
 
 /// The closed set of drive models.
@@ -39,7 +37,7 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter that is outside its permitted range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), Broken> {
         match self {
             Self::Null(config) => config.validate(),
             Self::Hdd(config) => config.validate(),
@@ -52,7 +50,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Box<dyn Drive>, ConfigError> {
+    pub fn build(&self) -> Result<Box<dyn Drive>, Broken> {
         match self {
             Self::Null(config) => Ok(Box::new(config.build()?)),
             Self::Hdd(config) => Ok(Box::new(config.build()?)),
@@ -89,37 +87,4 @@ impl Config {
             Self::Volume(config) => config.capacity(),
         }
     }
-}
-
-/// A parameter outside its permitted range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConfigError {
-    /// The parameter.
-    pub key: &'static str,
-    /// Its value, in the unit of `allowed`.
-    pub value: u64,
-    /// The permitted range, with its unit.
-    pub allowed: &'static str,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            key,
-            value,
-            allowed,
-        } = self;
-        write!(f, "{key} = {value}: must be {allowed}")
-    }
-}
-
-impl core::error::Error for ConfigError {}
-
-/// Returns the first rule that does not hold as an error.
-pub(crate) fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), ConfigError> {
-    rule::check(rules).map_err(|broken| ConfigError {
-        key: broken.field,
-        value: broken.value,
-        allowed: broken.allowed,
-    })
 }

@@ -24,7 +24,7 @@
 //! drive.submit(Instant::ZERO, &command).expect("the queue is empty");
 //! // 30 us of service, then 4096 bytes at 250 MB/s.
 //! assert_eq!(drive.next_completion(), Some(Instant::from_nanos(46_384)));
-//! # Ok::<(), weir_drive::ConfigError>(())
+//! # Ok::<(), weir_core::rule::Broken>(())
 //! ```
 //!
 //! `docs/glossary.md` explains the words.
@@ -57,6 +57,6 @@ pub mod ssd;
 mod testing;
 pub mod volume;
 
-pub use config::{Config, ConfigError};
+pub use config::Config;
 pub use drive::{Busy, Drive, Ended};
 pub use freeze::{Freeze, Freezing};

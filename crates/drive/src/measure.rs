@@ -3,8 +3,9 @@
 //! Parameters describe single parts of a drive; what they amount to together only the model knows. So it is run with a full queue
 //! of one kind of command until caches and buffers no longer help. The same drive always gives exactly the same figures.
 
-use crate::{Config, ConfigError, hdd, volume};
+use crate::{Config, hdd, volume};
 use alloc::vec::Vec;
+use weir_core::rule::Broken;
 use weir_core::{Capacity, Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
 use weir_random::Xorshift;
 
@@ -32,7 +33,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn least(&self, span: u64) -> Result<Option<Capacity>, ConfigError> {
+    pub fn least(&self, span: u64) -> Result<Option<Capacity>, Broken> {
         self.validate()?;
         Ok(match self {
             Self::Null(config) => config.capacity(),
@@ -46,7 +47,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn most(&self) -> Result<Capacity, ConfigError> {
+    pub fn most(&self) -> Result<Capacity, Broken> {
         self.validate()?;
         match self {
             Self::Null(config) => Ok(config.most()),
@@ -67,7 +68,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn at_random(&self, op: Op, length: u32) -> Result<u64, ConfigError> {
+    pub fn at_random(&self, op: Op, length: u32) -> Result<u64, Broken> {
         let load = Load {
             length,
             ..Load::random(op, self.size().unwrap_or(BEST))
@@ -86,7 +87,7 @@ impl Config {
     }
 }
 
-fn at_least(drive: &Config, span: u64) -> Result<Capacity, ConfigError> {
+fn at_least(drive: &Config, span: u64) -> Result<Capacity, Broken> {
     let size = drive.size().map_or(span, |size| size.min(span));
     let long = u64::from(LONG);
     let slower = |op| {
@@ -117,7 +118,7 @@ fn at_least(drive: &Config, span: u64) -> Result<Capacity, ConfigError> {
     })
 }
 
-fn at_most(drive: &Config) -> Result<Capacity, ConfigError> {
+fn at_most(drive: &Config) -> Result<Capacity, Broken> {
     let size = drive.size().map_or(BEST, |size| size.min(BEST));
     let sequence = |op| {
         let rate = Load::sequence(op, 0, size).run(drive, 0)?;
@@ -143,7 +144,7 @@ fn warming(drive: &Config, op: Op, length: u32) -> u64 {
 }
 
 /// The smallest figure of any member; zero is no bound.
-fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, ConfigError> {
+fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Broken> {
     let mut least: Option<Capacity> = None;
     for (member, _) in kinds(&volume.members) {
         let Some(this) = member.least(span)? else {
@@ -160,7 +161,7 @@ fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Confi
 }
 
 /// The sum of the members; without a bound where one of them has none.
-fn together(volume: &volume::Config) -> Result<Capacity, ConfigError> {
+fn together(volume: &volume::Config) -> Result<Capacity, Broken> {
     let mut sum: Option<Capacity> = None;
     for (member, count) in kinds(&volume.members) {
         let one = member.most()?;
@@ -230,7 +231,7 @@ impl Load {
     }
 
     /// Commands per second after the first `warming`, rounded down unless below one.
-    fn run(self, config: &Config, warming: u64) -> Result<u64, ConfigError> {
+    fn run(self, config: &Config, warming: u64) -> Result<u64, Broken> {
         let mut drive = config.build()?;
         let shape = drive.shape();
         let depth = DEPTH.min(u32::from(shape.tags) * u32::from(shape.queues));

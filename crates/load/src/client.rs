@@ -2,8 +2,9 @@
 
 use crate::offset::Offsets;
 use crate::pace::{Due, Pace};
-use crate::program::{Activity, Program, ProgramError, Region, SyncMode};
+use crate::program::{Activity, Program, Region, SyncMode};
 use core::num::NonZeroU64;
+use weir_core::rule::Broken;
 use weir_core::{Flags, Instant, Op, Span};
 use weir_random::Rng;
 
@@ -65,7 +66,7 @@ impl Client {
     ///
     /// # Errors
     /// A parameter of the program is out of range, or the region is too small for it.
-    pub fn new(program: &Program, seed: u64, region: Region) -> Result<Self, ProgramError> {
+    pub fn new(program: &Program, seed: u64, region: Region) -> Result<Self, Broken> {
         program.validate(region)?;
         let mut rng = Rng::new(seed);
         let program = drawn(program, &mut rng);

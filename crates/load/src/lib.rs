@@ -21,7 +21,7 @@
 //! let now = now + Span::from_micros(80);
 //! client.completed(now);
 //! assert_eq!(client.next(now), Step::WaitUntil(now + Span::from_millis(1)));
-//! # Ok::<(), weir_load::ProgramError>(())
+//! # Ok::<(), weir_core::rule::Broken>(())
 //! ```
 //!
 //! `docs/glossary.md` explains the words.
@@ -47,8 +47,6 @@ mod shuffle;
 mod zipf;
 
 pub use client::{Client, Io, Step};
-pub use program::{
-    Activity, Arrival, Pattern, Program, ProgramError, Region, Size, Split, SyncMode, Zones,
-};
+pub use program::{Activity, Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};
 pub use seed::seed;
 pub use weir_random::Rng;

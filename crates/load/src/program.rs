@@ -1,6 +1,5 @@
 //! A client program as data.
 
-use core::fmt;
 use weir_core::Span;
 use weir_core::rule::{self, Broken, Rule};
 
@@ -217,7 +216,7 @@ impl Program {
     ///
     /// # Errors
     /// The first parameter outside the range that its documentation states.
-    pub fn validate(&self, region: Region) -> Result<(), ProgramError> {
+    pub fn validate(&self, region: Region) -> Result<(), Broken> {
         let (min, max, step) = self.size.bounds();
         let every = match self.sync {
             SyncMode::Never => 1,
@@ -257,7 +256,7 @@ impl Program {
             ),
         ];
         let more = self.rules_of_place_and_time(max);
-        Ok(rule::check(more.into_iter().chain(rules))?)
+        rule::check(more.into_iter().chain(rules))
     }
 }
 
@@ -339,40 +338,6 @@ impl Size {
     }
 }
 
-/// A parameter outside its permitted range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProgramError {
-    /// The parameter.
-    pub key: &'static str,
-    /// Its value, in the unit of `allowed`.
-    pub value: u64,
-    /// The permitted range.
-    pub allowed: &'static str,
-}
-
-impl From<Broken> for ProgramError {
-    fn from(broken: Broken) -> Self {
-        Self {
-            key: broken.field,
-            value: broken.value,
-            allowed: broken.allowed,
-        }
-    }
-}
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            key,
-            value,
-            allowed,
-        } = self;
-        write!(f, "{key} = {value}: must be {allowed}")
-    }
-}
-
-impl core::error::Error for ProgramError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,7 +404,7 @@ mod tests {
         for (key, spoil) in bad {
             let mut program = good;
             spoil(&mut program);
-            assert_eq!(program.validate(REGION).map_err(|e| e.key), Err(key));
+            assert_eq!(program.validate(REGION).map_err(|e| e.field), Err(key));
         }
         let beyond = Region {
             start: u64::MAX,

@@ -8,7 +8,7 @@ use weir_core::{Instant, OpenError, Refusal};
 pub enum Error {
     /// A parameter of the drive is out of range.
     #[error("drive: {0}")]
-    Drive(weir_drive::ConfigError),
+    Drive(weir_core::rule::Broken),
     /// The drive is frozen for no time at all, or for as long as from one freeze to the next.
     #[error(
         "drive: a freeze is longer than nothing and shorter than the time from one to the next"
@@ -26,7 +26,7 @@ pub enum Error {
         /// The client's name.
         client: String,
         /// What is wrong.
-        error: weir_load::ProgramError,
+        error: weir_core::rule::Broken,
     },
     /// A client's region does not lie in its space, or the space does not exist.
     #[error("client {client}: its region is not inside space {space}")]

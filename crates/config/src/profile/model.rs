@@ -201,18 +201,18 @@ fn check<'a>(
     let generic = KINDS.iter().find(|k| k.name == drive.name());
     let mut said = Vec::new();
     while let Err(error) = drive.validate() {
-        if said.contains(&error.key) {
+        if said.contains(&error.field) {
             return;
         }
-        said.push(error.key);
-        let Some((parameter, entry)) = entries.iter().find(|e| e.0.key == error.key) else {
+        said.push(error.field);
+        let Some((parameter, entry)) = entries.iter().find(|e| e.0.key == error.field) else {
             let what = format!(
                 "{} is not permitted; it must be {}",
                 error.value, error.allowed
             );
-            let at = table.entry(error.key);
+            let at = table.entry(error.field);
             let span = at.map_or_else(|| table.span.clone(), |e| e.span);
-            doc.at(&span, &join(&table.path, error.key), what, "");
+            doc.at(&span, &join(&table.path, error.field), what, "");
             return;
         };
         entry.not_permitted(doc, error.allowed);

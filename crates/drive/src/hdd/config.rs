@@ -2,8 +2,7 @@
 
 use super::geometry::Geometry;
 use super::{Hdd, Seek, Zone};
-use crate::ConfigError;
-use crate::config::{Rule, check};
+use weir_core::rule::{self, Broken, Rule};
 use weir_core::{DriveShape, Span};
 
 /// Number of zones.
@@ -76,8 +75,8 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter outside the range that its documentation states.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        check(self.mechanics().into_iter().chain(self.electronics()))
+    pub fn validate(&self) -> Result<(), Broken> {
+        rule::check(self.mechanics().into_iter().chain(self.electronics()))
     }
 
     fn mechanics(&self) -> [Rule; 7] {
@@ -189,7 +188,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Hdd, ConfigError> {
+    pub fn build(&self) -> Result<Hdd, Broken> {
         self.validate()?;
         Ok(Hdd::new(self))
     }

@@ -1,8 +1,7 @@
 //! Parameters of the null drive.
 
 use super::Null;
-use crate::ConfigError;
-use crate::config::check;
+use weir_core::rule::{self, Broken};
 use weir_core::{Capacity, DriveShape, Span};
 
 const SECOND: u64 = 1_000_000_000;
@@ -55,10 +54,10 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter outside the range that its documentation states.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), Broken> {
         let [service, tick, wake] = [self.service, self.tick, self.wake].map(Span::as_nanos);
         let (tags, queues) = (u64::from(self.tags), u64::from(self.queues));
-        check([
+        rule::check([
             (
                 service <= 10 * SECOND,
                 "service",
@@ -104,7 +103,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Null, ConfigError> {
+    pub fn build(&self) -> Result<Null, Broken> {
         self.validate()?;
         Ok(Null::new(self))
     }

@@ -182,7 +182,7 @@ fn parameters_out_of_range_are_named() {
     for (key, spoil) in bad {
         let mut config = Config::demo();
         spoil(&mut config);
-        assert_eq!(config.validate().map_err(|e| e.key), Err(key));
+        assert_eq!(config.validate().map_err(|e| e.field), Err(key));
     }
     let config = Config {
         tags: 0,

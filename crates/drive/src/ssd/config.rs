@@ -2,8 +2,7 @@
 
 use super::Ssd;
 use super::blocks::{BLOCKS_MAX, UNIT, count};
-use crate::ConfigError;
-use crate::config::{Rule, check};
+use weir_core::rule::{self, Broken, Rule};
 use weir_core::{DriveShape, Span};
 
 /// Parameters of a flash drive.
@@ -96,8 +95,8 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter outside the range that its documentation states.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        check(
+    pub fn validate(&self) -> Result<(), Broken> {
+        rule::check(
             self.host()
                 .into_iter()
                 .chain(self.flash())
@@ -255,7 +254,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Ssd, ConfigError> {
+    pub fn build(&self) -> Result<Ssd, Broken> {
         self.validate()?;
         Ok(Ssd::new(self))
     }

@@ -1,9 +1,8 @@
 //! Parameters of a volume over several drives.
 
 use super::{Layout, Volume};
-use crate::ConfigError;
-use crate::config::check;
 use alloc::vec::Vec;
+use weir_core::rule::{self, Broken};
 use weir_core::{Capacity, DriveShape};
 
 /// Maximum number of drives in a volume, including those of its members.
@@ -42,7 +41,7 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter of a member, or of the volume itself, outside the range that its documentation states.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), Broken> {
         self.members.iter().try_for_each(crate::Config::validate)?;
         let drives = self.drives();
         let smallest = self.members.iter().filter_map(crate::Config::size).min();
@@ -53,7 +52,7 @@ impl Config {
             // A linear volume has no chunk.
             Layout::Linear => 4096,
         };
-        check([
+        rule::check([
             (
                 !self.members.is_empty() && drives <= DRIVES_MAX,
                 "members",
@@ -85,7 +84,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Volume, ConfigError> {
+    pub fn build(&self) -> Result<Volume, Broken> {
         self.validate()?;
         Volume::new(self)
     }

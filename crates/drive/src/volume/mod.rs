@@ -11,11 +11,12 @@ pub use config::Config;
 pub use layout::Layout;
 
 use crate::ends::{End, Ends};
-use crate::{Busy, ConfigError, Drive, Ended};
+use crate::{Busy, Drive, Ended};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use layout::{Map, Part};
+use weir_core::rule::Broken;
 use weir_core::{Dispatch, DriveShape, Instant, Op, QueueId, Tag};
 
 /// The volume. See the module's documentation.
@@ -61,7 +62,7 @@ struct Member {
 }
 
 impl Member {
-    fn new(config: &crate::Config) -> Result<Self, ConfigError> {
+    fn new(config: &crate::Config) -> Result<Self, Broken> {
         let drive = config.build()?;
         let shape = drive.shape();
         let all = u32::from(shape.queues) * u32::from(shape.tags);
@@ -93,7 +94,7 @@ impl Member {
 
 impl Volume {
     /// `config` has been validated.
-    fn new(config: &Config) -> Result<Self, ConfigError> {
+    fn new(config: &Config) -> Result<Self, Broken> {
         let members: Result<Vec<_>, _> = config.members.iter().map(Member::new).collect();
         let sizes = config.members.iter().filter_map(crate::Config::size);
         let count = config.members.len();

@@ -222,7 +222,7 @@ fn parameters_out_of_range_are_named() {
     let refused = |config: Config| {
         let error = config.validate().unwrap_err();
         assert!(config.build().is_err());
-        (error.key, error.value)
+        (error.field, error.value)
     };
     let chunk = |chunk| Config {
         layout: Layout::Stripe { chunk },

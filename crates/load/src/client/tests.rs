@@ -427,5 +427,5 @@ fn a_start_is_drawn_once_for_each_run() {
         ..spread
     };
     let error = Client::new(&long, 0, REGION).unwrap_err();
-    assert_eq!(error.key, "start_spread");
+    assert_eq!(error.field, "start_spread");
 }

@@ -101,7 +101,7 @@ fn flash(dice: &mut Dice) -> ssd::Config {
 
 /// Small blocks of few dies may be more than the model permits.
 fn in_few_blocks(mut drive: ssd::Config) -> ssd::Config {
-    while drive.validate().is_err_and(|e| e.key == "block") {
+    while drive.validate().is_err_and(|e| e.field == "block") {
         drive.block *= 2;
     }
     drive

@@ -51,7 +51,7 @@ pub enum ShardError {
         /// Its name.
         drive: String,
         /// Why.
-        error: weir_drive::ConfigError,
+        error: weir_core::rule::Broken,
     },
     /// A volume's storage does not start.
     #[error("volume {volume}: {}", said(.error))]

@@ -20,7 +20,7 @@ impl Model {
     pub(crate) fn new(
         config: &weir_drive::Config,
         spaces: u32,
-    ) -> Result<Self, weir_drive::ConfigError> {
+    ) -> Result<Self, weir_core::rule::Broken> {
         let drive = config.build()?;
         let shape = drive.shape();
         let tags = usize::from(shape.queues) * usize::from(shape.tags);

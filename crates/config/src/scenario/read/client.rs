@@ -8,10 +8,9 @@ use crate::read::knobs;
 use crate::scenario::{FILE_MOST as FILE, PAGE, REQUEST_MOST as REQUEST};
 use crate::text::quoted;
 use crate::units::{Size as Bytes, Time};
+use weir_core::rule::Broken;
 use weir_core::{Contract, Flags, Priority, PriorityClass, Span};
-use weir_load::{
-    Activity, Arrival, Pattern, Program, ProgramError, Region, Size, Split, SyncMode, Zones,
-};
+use weir_load::{Activity, Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};
 
 const NANO: Span = Span::from_nanos(1);
 
@@ -567,13 +566,13 @@ fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &Client) {
         length: client.size,
     };
     if let Err(error) = client.program.validate(region) {
-        let ProgramError {
-            key,
+        let Broken {
+            field,
             value,
             allowed,
         } = error;
-        let known = KEYS.iter().find(|k| key.starts_with(k.0));
-        let key = known.map_or(key, |k| k.1);
+        let known = KEYS.iter().find(|k| field.starts_with(k.0));
+        let key = known.map_or(field, |k| k.1);
         let span = table
             .entry(key)
             .map_or_else(|| table.span.clone(), |e| e.span);
