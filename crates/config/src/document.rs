@@ -307,14 +307,30 @@ impl<'a> Entry<'a> {
         if let DeValue::Boolean(value) = self.value {
             return Some(*value);
         }
-        self.mistyped(doc, "true or false", "");
+        let help = "write true or false, without quotes";
+        doc.report(
+            self,
+            format_args!("{} is not true or false", self.shown()),
+            help,
+        );
         None
     }
 
     /// The elements of an array.
     pub(crate) fn array(&self, doc: &mut Document<'_>, example: &str) -> Option<Vec<Self>> {
         let DeValue::Array(array) = self.value else {
-            self.mistyped(doc, "an array", example);
+            match self.value {
+                DeValue::String(text) if example.starts_with("[\"") => {
+                    let parts: Vec<String> = text.split(',').map(|t| quoted(t.trim())).collect();
+                    let help = format!("write [{}]", parts.join(", "));
+                    doc.report(
+                        self,
+                        format_args!("{} is not an array", self.shown()),
+                        &help,
+                    );
+                }
+                _ => self.mistyped(doc, "an array", example),
+            }
             return None;
         };
         let element = |(i, value): (usize, &'a Spanned<DeValue<'a>>)| Self {
@@ -334,17 +350,12 @@ impl<'a> Entry<'a> {
         let (low, high) = (range.start(), range.end());
         let DeValue::Integer(integer) = self.value else {
             let wanted = format!("a whole number, {low} to {high}");
-            match self.bare() {
-                Some(bare) => {
-                    let help = format!("write {bare}, without quotes or commas");
-                    doc.report(
-                        self,
-                        format_args!("{} is not {wanted}", self.shown()),
-                        &help,
-                    );
-                }
-                None => self.mistyped(doc, &wanted, ""),
-            }
+            let help = match self.bare() {
+                Some(bare) => format!("write {bare}, without quotes or commas"),
+                None => "write the number alone, without a unit".to_owned(),
+            };
+            let what = format_args!("{} is not {wanted}", self.shown());
+            doc.report(self, what, &help);
             return None;
         };
         let value = u64::from_str_radix(integer.as_str(), integer.radix());

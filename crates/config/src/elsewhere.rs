@@ -28,6 +28,9 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
     if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {
         return format!("\"{linux}\" belongs in {other}");
     }
+    if let Some(help) = other_file(word, family) {
+        return help.to_owned();
+    }
     let elsewhere = others
         .iter()
         .find_map(|(other, keys)| Some((other, name(word, keys.iter().copied())?)));
@@ -37,9 +40,24 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
     }
 }
 
+/// Help for a table that belongs in a file of the other kind.
+fn other_file(word: &str, family: &[&Shape]) -> Option<&'static str> {
+    let is_outermost = |shape: &Shape| family.first().is_some_and(|s| s.name == shape.name);
+    let (server, scenario) = (key::SERVERS[0], key::SCENARIOS[0]);
+    if is_outermost(scenario) && server.names().contains(&word) {
+        return Some("it belongs in a server's file, which `weir serve` and `weir check` read");
+    }
+    if is_outermost(server) && scenario.names().contains(&word) {
+        return Some("it belongs in a scenario, which `weir compare` reads");
+    }
+    None
+}
+
 /// What Linux calls some of our keys.
 const LINUX: &[(&str, &str)] = &[
     ("weight", "share"),
+    ("limit", "max"),
+    ("blocksize", "bs"),
     ("prio", "class"),
     ("priority", "class"),
     ("bps", "bandwidth"),

@@ -143,6 +143,26 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
                 "a number has a comma".to_owned(),
                 "write it without: digits are not grouped, and a fraction takes a point",
             ),
+            _ if message.starts_with("invalid literal string") => (
+                "the string does not end as it begins".to_owned(),
+                "put the same quotation mark, \" or ', at both ends",
+            ),
+            _ if message.starts_with("string values must be quoted") => (
+                "a word stands without quotation marks".to_owned(),
+                "write it as \"word\": plain quotation marks, in pairs",
+            ),
+            _ if message.starts_with("key with no value") => (
+                message.to_owned(),
+                "write KEY = VALUE; a comment begins with #",
+            ),
+            _ if message.starts_with("invalid key-value pair") => (
+                message.to_owned(),
+                "write KEY = VALUE, a line for each; this is TOML, not JSON or YAML",
+            ),
+            _ if message.starts_with("unclosed ") => (
+                message.to_owned(),
+                "close the header with as many brackets as it begins with",
+            ),
             _ => (message.to_owned(), ""),
         };
         doc.at(&span, "", what, help);

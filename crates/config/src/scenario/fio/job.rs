@@ -524,7 +524,19 @@ fn through_the_cache(
         ),
     ];
     for (_, name, what) in rules.into_iter().filter(|r| !r.0) {
+        let binary = |l: &&Line<'_>| {
+            l.value
+                .is_some_and(|v| v.to_ascii_lowercase().ends_with("ib"))
+        };
         match section.get(name) {
+            Some(line) if section.get("kb_base").is_none() && binary(&line) => {
+                say(
+                    doc,
+                    line,
+                    what,
+                    "write 4k for 4096 bytes: to fio, a KiB is 1000 unless kb_base=1000",
+                );
+            }
             Some(line) => say(doc, line, what, help),
             None => doc.at(&section.at, name, what, help),
         }

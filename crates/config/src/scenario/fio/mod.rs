@@ -158,11 +158,21 @@ fn sections<'a>(
                 );
                 continue;
             };
-            place = Some(name == "global");
-            if name == "global" {
+            if name != "global" && name.eq_ignore_ascii_case("global") {
+                let what = format!("{name:?} would be a job's name");
+                doc.at(&span, "", what, "did you mean [global]?");
+            }
+            place = Some(name.eq_ignore_ascii_case("global"));
+            if place == Some(true) {
                 continue;
             }
-            if !crate::profile::is_name(name) {
+            if let Some(name) = name.strip_prefix('[') {
+                let name = name.trim_end_matches(']');
+                let help = format!(
+                    "write [{name}]; a scenario in TOML is a file whose name ends in .toml"
+                );
+                doc.at(&span, "", "a section has one bracket at either end", &help);
+            } else if !crate::profile::is_name(name) {
                 let help = "it has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
                 doc.at(&span, "", format!("{name:?} is not a valid name"), help);
             }

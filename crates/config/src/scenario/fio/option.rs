@@ -285,6 +285,16 @@ pub(super) fn line<'a>(
         },
     );
     let value = value.map(str::trim);
+    if value.is_some_and(has_option) {
+        let help = "write each option on a line of its own";
+        doc.at(
+            &value_at,
+            name,
+            "another option stands on the same line",
+            help,
+        );
+        return None;
+    }
     if let Some(words) = READ.iter().find(|words| words.contains(&name)) {
         return Some(Line {
             name: words[0],
@@ -307,7 +317,18 @@ pub(super) fn line<'a>(
     let noted = NOTED.iter().map(|n| n.0);
     let refused = REFUSED.iter().map(|r| r.0);
     let near = nearest::name(name, read.chain(noted).chain(refused));
+    if name.is_empty() {
+        let help = "write NAME=VALUE on one line";
+        doc.at(&at, "", "no option stands before =", help);
+        return None;
+    }
     let help = match near {
+        _ if is_read(name.trim_start_matches('-')) => {
+            format!("write {} without dashes", name.trim_start_matches('-'))
+        }
+        _ if word == "fio" => {
+            "write each option on a line of its own, without dashes, below [reader]".into()
+        }
         Some(near) => format!("did you mean {near}?"),
         None => {
             "leave it out, or write a scenario's file (`weir scenarios NAME` prints one)".into()
@@ -315,4 +336,15 @@ pub(super) fn line<'a>(
     };
     doc.at(&at, word, "unknown option", &help);
     None
+}
+
+/// Whether it is an option that is read.
+fn is_read(name: &str) -> bool {
+    READ.iter().any(|words| words.contains(&name))
+}
+
+/// Whether another option follows a value on its line.
+fn has_option(value: &str) -> bool {
+    let mut words = value.split_whitespace().skip(1);
+    words.any(|word| is_read(word.split('=').next().unwrap_or(word)))
 }

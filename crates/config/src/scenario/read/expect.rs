@@ -69,6 +69,11 @@ fn promise<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Opti
     if entry.as_text() == Some("all") {
         return Some(Asked::Promise(None));
     }
+    if entry.as_text().is_none() {
+        let what = format!("{} is not a client's name", entry.shown());
+        doc.report(entry, what, "write promise = \"all\" for every client's");
+        return None;
+    }
     named_client(doc, entry, draft).map(|name| Asked::Promise(Some(name)))
 }
 
@@ -152,9 +157,9 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
 
 /// Policies that are named in an array.
 pub(super) fn policies<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
-    let entries = entry
-        .array(doc, "[\"none\", \"contract\"]")
-        .unwrap_or_default();
+    let Some(entries) = entry.array(doc, "[\"none\", \"contract\"]") else {
+        return Vec::new();
+    };
     if entries.is_empty() {
         doc.report(
             entry,

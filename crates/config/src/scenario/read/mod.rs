@@ -111,7 +111,9 @@ pub(super) fn line<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> 
 
 /// The strings of an array.
 fn texts<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, wanted: &str) -> Vec<String> {
-    let entries = entry.array(doc, "[\"demo\"]").unwrap_or_default();
+    let Some(entries) = entry.array(doc, "[\"demo\"]") else {
+        return Vec::new();
+    };
     if entries.is_empty() {
         doc.report(
             entry,
@@ -292,7 +294,9 @@ fn clients<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &mut Draft) {
     let Some(entry) = doc.required(root, "client", example) else {
         return;
     };
-    let entries = entry.array(doc, "[[client]]").unwrap_or_default();
+    let Some(entries) = entry.array(doc, "[[client]]") else {
+        return;
+    };
     let found = doc.found();
     let mut count = 0;
     for entry in &entries {
