@@ -5,7 +5,7 @@ mod figure;
 
 pub(crate) use figure::{beside, said, value};
 
-use weir_config::scenario::{Asked, Bounds, Script, Whose};
+use weir_config::scenario::{Asked, Bounds, Figure, Script, Whose};
 use weir_measure::promise::Excuse;
 use weir_measure::{PromiseSeconds, Record, TOTAL};
 use weir_report::Fate;
@@ -20,6 +20,8 @@ pub(crate) struct Judged<'a> {
     pub(crate) records: &'a [Record],
     /// The same run under other policies, by their names.
     pub(crate) others: &'a [(&'a str, &'a [Record])],
+    /// The same policy in other cases, by their names.
+    pub(crate) cases: &'a [(&'a str, &'a [Record])],
 }
 
 /// What came of something that was asked.
@@ -298,14 +300,18 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
         run.script.target(),
         run.records,
     );
-    let theirs = bounds.beside.as_deref().map(|policy| {
-        let other = run.others.iter().find(|o| o.0 == policy)?;
+    let (others, beside) = match (&bounds.beside, &bounds.beside_case) {
+        (Some(policy), _) => (
+            Some((run.others, policy)),
+            format!(" of that under {policy}"),
+        ),
+        (None, Some(case)) => (Some((run.cases, case)), format!(" of that in case {case}")),
+        (None, None) => (None, String::new()),
+    };
+    let theirs = others.map(|(others, name)| {
+        let other = others.iter().find(|o| o.0 == name)?;
         value(bounds.figure, &bounds.whose, run.script.target(), other.1)
     });
-    let beside = bounds
-        .beside
-        .as_deref()
-        .map_or_else(String::new, |p| format!(" of that under {p}"));
     let got = match (mine, theirs) {
         (Some(mine), None) => Some(mine),
         (Some(mine), Some(Some(theirs))) if theirs > 0.0 => Some(mine / theirs),
@@ -317,9 +323,12 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
         .filter_map(|(word, v)| Some(format!("{word} {}", v?)));
     let asked: Vec<String> = limits.collect();
     let asked = asked.join(" and ");
+    let is_endless = bounds.figure == Figure::Runtime && mine.is_none();
+    let beside = if is_endless { String::new() } else { beside };
     let shown = match got {
-        Some(got) if bounds.beside.is_some() => percent(got),
+        Some(got) if others.is_some() => percent(got),
         Some(got) => said(bounds.figure, got),
+        None if is_endless => "without an end".to_owned(),
         None => "not known".to_owned(),
     };
     let met = got.is_some_and(|got| {
@@ -327,11 +336,15 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
             && bounds.at_most.is_none_or(|v| got <= v.number())
     });
     let word = if met { "as asked" } else { "not as asked" };
+    let column = match &bounds.beside_case {
+        Some(case) => format!("of {case}"),
+        None => what.clone(),
+    };
     Finding {
         fate: kept(met),
         text: format!("The {what} is {shown}{beside}, {word} ({asked})."),
         off: 0.0,
-        columns: vec![(what, shown)],
+        columns: vec![(column, shown)],
     }
 }
 
@@ -375,6 +388,7 @@ mod tests {
             scenario: &scenario,
             records,
             others: &[],
+            cases: &[],
         })
     }
 

@@ -24,6 +24,17 @@ const RUNS: &[&[&str]] = &[
         "1",
     ],
     &["compare", "ring", "--drive", "demo", "--case", "2-new"],
+    &["compare", "startup", "--drive", "demo", "--case", "idle"],
+    &[
+        "compare",
+        "video",
+        "--drive",
+        "demo",
+        "--case",
+        "idle",
+        "--seconds",
+        "1",
+    ],
     &[
         "compare",
         "contract",

@@ -29,6 +29,8 @@ pub struct Client {
     syncing: bool,
     /// The program's stop time has passed.
     stopped: bool,
+    /// When its last completion was.
+    answered: Instant,
 }
 
 /// A request to be issued.
@@ -80,6 +82,7 @@ impl Client {
             unsynced: 0,
             syncing: false,
             stopped: false,
+            answered: Instant::ZERO,
         })
     }
 
@@ -120,6 +123,33 @@ impl Client {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.syncing = self.syncing && self.outstanding > 0;
         self.pace.answered(now);
+        self.answered = self.answered.max(now);
+    }
+
+    /// Once a program of so many requests has had them all answered: how long that took, from its start on.
+    pub fn took(&self) -> Option<Span> {
+        let over = self.program.requests.is_some_and(|n| self.issued >= n);
+        let start = Instant::ZERO + self.program.start;
+        (over && self.outstanding == 0).then(|| self.answered.since(start))
+    }
+
+    /// How many requests of an open loop were due by `at` and have not been issued. Where the intervals are random, the mean one is
+    /// counted with.
+    pub fn overdue(&self, at: Instant) -> u64 {
+        let start = Instant::ZERO + self.program.start;
+        let stop = self.program.stop.map(|stop| Instant::ZERO + stop);
+        if at < start || stop.is_some_and(|stop| stop <= start) {
+            return 0;
+        }
+        // What is due at the stop itself is not issued any more.
+        let last = |stop: Instant| Instant::from_nanos(stop.as_nanos() - 1);
+        let at = stop.map_or(at, |stop| at.min(last(stop)));
+        let at = match self.program.activity {
+            Some(activity) => start + worked(activity, at.since(start)),
+            None => at,
+        };
+        let left = self.program.requests.map(|n| n.saturating_sub(self.issued));
+        self.pace.waiting(at).min(left.unwrap_or(u64::MAX))
     }
 
     /// Requests issued so far.
@@ -153,14 +183,13 @@ impl Client {
             return self.pace.due(now);
         };
         let start = Instant::ZERO + self.program.start;
+        let worked = worked(Activity { on, off }, now.since(start));
         let (on, round) = (on.as_nanos(), on.as_nanos() + off.as_nanos());
-        let passed = now.since(start).as_nanos();
-        let worked = passed / round * on + passed % round;
         let back = |at: Instant| {
             let worked = at.since(start).as_nanos();
             start + Span::from_nanos((worked / on).saturating_mul(round) + worked % on)
         };
-        match self.pace.due(start + Span::from_nanos(worked)) {
+        match self.pace.due(start + worked) {
             Due::Since(due) => Due::Since(back(due)),
             Due::At(at) => Due::At(back(at)),
             Due::AfterCompletion => Due::AfterCompletion,
@@ -244,6 +273,13 @@ impl Client {
             due,
         })
     }
+}
+
+/// For how much of the time since its start a client has worked; while it rests, just short of the end of its work.
+fn worked(activity: Activity, passed: Span) -> Span {
+    let (on, passed) = (activity.on.as_nanos(), passed.as_nanos());
+    let round = on + activity.off.as_nanos();
+    Span::from_nanos(passed / round * on + (passed % round).min(on - 1))
 }
 
 /// The program with its start drawn. Without a spread nothing is drawn, so that all that is drawn after it stays.

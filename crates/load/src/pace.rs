@@ -11,6 +11,10 @@ pub(crate) enum Pace {
     /// Closed loop: of `depth` requests some are ready to be issued, some are in think time, the others are outstanding.
     Closed {
         think: Span,
+        /// Think time follows every so many completions.
+        every: u32,
+        /// Completions since the last that was followed by it.
+        answered: u32,
         idle: u32,
         /// When those in think time become ready: in order, as the think time is the same for all.
         thinking: VecDeque<Instant>,
@@ -40,6 +44,8 @@ impl Pace {
                 let room = if think > Span::ZERO { program.depth } else { 0 };
                 Self::Closed {
                     think,
+                    every: program.think_every,
+                    answered: 0,
                     idle: program.depth,
                     thinking: VecDeque::with_capacity(room as usize),
                 }
@@ -75,6 +81,16 @@ impl Pace {
         }
     }
 
+    /// How many requests of an open loop are due by `at`, those that were issued not counted.
+    pub(crate) fn waiting(&self, at: Instant) -> u64 {
+        match *self {
+            Self::Even { interval, next } | Self::Poisson { interval, next } if next <= at => {
+                at.since(next).as_nanos() / interval.as_nanos().max(1) + 1
+            }
+            _ => 0,
+        }
+    }
+
     /// The request that was due has been issued.
     #[inline]
     pub(crate) fn issued(&mut self, rng: &mut Rng) {
@@ -93,13 +109,18 @@ impl Pace {
     pub(crate) fn answered(&mut self, now: Instant) {
         if let Self::Closed {
             think,
+            every,
+            answered,
             idle,
             thinking,
         } = self
         {
-            if *think > Span::ZERO {
+            *answered += 1;
+            if *think > Span::ZERO && *answered >= *every {
+                *answered = 0;
                 thinking.push_back(now + *think);
             } else {
+                *answered %= *every;
                 *idle += 1;
             }
         }

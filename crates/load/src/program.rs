@@ -25,6 +25,8 @@ pub struct Program {
     pub depth: u32,
     /// When a request is due.
     pub arrival: Arrival,
+    /// In a closed loop, think time follows every so many completions only: 1 to 65536.
+    pub think_every: u32,
     /// When it is active and when it pauses. `None`: it never pauses.
     pub activity: Option<Activity>,
     /// When it starts, after the origin of its time.
@@ -196,6 +198,7 @@ impl Program {
             size: Size::Fixed(size),
             depth,
             arrival: Arrival::Closed { think: Span::ZERO },
+            think_every: 1,
             activity: None,
             start: Span::ZERO,
             start_spread: Span::ZERO,
@@ -262,7 +265,7 @@ impl Program {
 
 impl Program {
     /// The rules for files, zones and activity, with requests of up to `most` bytes.
-    fn rules_of_place_and_time(&self, most: u32) -> [Rule; 6] {
+    fn rules_of_place_and_time(&self, most: u32) -> [Rule; 7] {
         let zone = self.zones.map_or(u64::MAX, |z| z.size);
         let works = self.activity.map_or(HOUR, |a| a.on);
         let rests = self.activity.map_or(HOUR, |a| a.off);
@@ -273,6 +276,12 @@ impl Program {
                 "files",
                 self.files.into(),
                 "1 to 1024",
+            ),
+            (
+                (1..=65_536).contains(&self.think_every),
+                "think_every",
+                self.think_every.into(),
+                "1 to 65536",
             ),
             (
                 zone >= u64::from(most),
@@ -359,7 +368,7 @@ mod tests {
         const fn range(min: u32, max: u32, step: u32) -> Size {
             Size::Range { min, max, step }
         }
-        let bad: [(&str, Spoil); 19] = [
+        let bad: [(&str, Spoil); 21] = [
             ("writes", |p| p.writes = 101),
             ("sync", |p| p.sync = SyncMode::Flush(0)),
             ("sync", |p| p.sync = SyncMode::Fdatasync(0)),
@@ -378,6 +387,8 @@ mod tests {
                 p.arrival = Arrival::Even { interval };
             }),
             ("region.length", |p| p.size = Size::Fixed(2 << 20)),
+            ("think_every", |p| p.think_every = 0),
+            ("think_every", |p| p.think_every = 65_537),
             ("files", |p| p.files = 0),
             ("files", |p| p.files = 1_025),
             ("region.length", |p| p.files = 512),

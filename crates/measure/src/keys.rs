@@ -277,6 +277,18 @@ pub const KEYS: &[Key] = &[
         "number, per cent",
         "Time of the back end's threads, of one processor's time.",
     ),
+    of_clients(
+        "runtime_s",
+        "number, seconds",
+        "How long the client took for all of a program that ends (`number_ios`), from its start to the last answer.",
+        Where("its program came to its end"),
+    ),
+    of_clients(
+        "late",
+        "number",
+        "Reads and writes that were not answered by their `deadline`, those among them that could not even be sent in time.",
+        Where("it has a deadline"),
+    ),
 ];
 
 const fn always(path: &'static str, value: &'static str, about: &'static str) -> Key {

@@ -21,6 +21,7 @@ mod histogram;
 mod interval;
 mod jsonl;
 pub mod keys;
+mod late;
 mod meter;
 mod occupancy;
 pub mod promise;

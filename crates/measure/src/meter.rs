@@ -1,5 +1,6 @@
 //! All measurements of one client in one run.
 
+use crate::late::Late;
 use crate::occupancy::Occupancy;
 use crate::promise::{Judge, Judged, Second, Terms, Watch};
 use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within};
@@ -25,6 +26,7 @@ pub struct Meter {
     whole: usize,
     places: Occupancy,
     course: Option<Box<Course>>,
+    late: Option<Box<Late>>,
 }
 
 impl Meter {
@@ -48,7 +50,27 @@ impl Meter {
             seconds,
             plot: Series::covering(start_ns, Self::PLOT_STEP_NS, length_ns),
             course: None,
+            late: None,
         }
+    }
+
+    /// Counts from now on the reads and writes that are answered later than `deadline_ns` after they were due, or fail.
+    pub fn deadline(&mut self, deadline_ns: u64) {
+        self.late = Some(Box::new(Late::new(deadline_ns)));
+    }
+
+    /// So many requests more were due and could not even be sent in time, if they are counted.
+    pub fn missed(&mut self, requests: u64) {
+        if let Some(late) = &mut self.late {
+            late.missed(requests);
+        }
+    }
+
+    /// Reads and writes that were due in the measurement and not answered by their deadline, as far as that passed before its end.
+    /// `None`: they are not counted.
+    pub fn late(&self) -> Option<u64> {
+        let late = self.late.as_deref();
+        late.map(|late| late.count(self.start_ns, self.end_ns))
     }
 
     /// Records latencies over time from now on, in windows of `step_ns` counted from the start.
@@ -64,6 +86,9 @@ impl Meter {
         self.pass(now_ns);
         self.watch.sent(false);
         self.places.take(now_ns.min(self.end_ns));
+        if let Some(late) = &mut self.late {
+            late.sent(now_ns);
+        }
     }
 
     /// The client sent a flush at `now_ns`. Promises do not cover flushes.
@@ -81,6 +106,9 @@ impl Meter {
         if self.measures(now_ns) {
             self.watch.served(bytes);
             self.watch.answered(Waits::default());
+        }
+        if let Some(late) = &mut self.late {
+            late.answered(sent_ns, now_ns);
         }
         self.answered(sent_ns, now_ns, bytes);
     }
@@ -128,6 +156,9 @@ impl Meter {
         self.pass(now_ns);
         self.watch.over(false);
         self.watch.failed(bytes);
+        if let Some(late) = &mut self.late {
+            late.failed();
+        }
         self.flush_failed(now_ns);
     }
 

@@ -177,6 +177,8 @@ impl Run {
             series_mbps: None,
             drive_busy_percent: None,
             rings: None,
+            runtime_s: None,
+            late: meter.late(),
         }
     }
 }
@@ -314,6 +316,12 @@ pub struct Record {
     /// Notifications between virtual machines and their back end; in records of the total of runs with virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rings: Option<RingsPerSecond>,
+    /// How long a client whose program ends took for all of it, from its start to the last answer; if it came to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_s: Option<f64>,
+    /// Requests that were not answered by their deadline, if the client has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
 }
 
 impl Record {

@@ -312,6 +312,7 @@ impl Client {
             write_back: false,
             guest: space.0,
             empty_kicks: 0,
+            deadline: None,
             arrives: self.arrives,
             leaves: self.leaves,
         }

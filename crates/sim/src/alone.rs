@@ -53,11 +53,14 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error
     let mut client = client.clone();
     (client.arrives, client.leaves) = (Span::ZERO, None);
     client.program.stop = None;
+    client.program.requests = None;
+    client.deadline = None;
     let scenario = Scenario {
         clients: vec![client],
         actions: Vec::new(),
         freeze: None,
         awaits: None,
+        exits: None,
         duration: TIME,
         ..scenario.clone()
     };

@@ -4,7 +4,7 @@ use crate::flights::Flight;
 use crate::host::{Command, Files, Process};
 use crate::{ClientSpec, Error, Path, Scenario};
 use std::collections::VecDeque;
-use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, StreamId};
+use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, Span, StreamId};
 use weir_load::{Client, Io};
 use weir_measure::Meter;
 
@@ -52,7 +52,13 @@ impl Guest {
             .map(Box::new);
         Ok(Self {
             program,
-            meter: meter(scenario),
+            meter: {
+                let mut meter = meter(scenario);
+                if let Some(deadline) = spec.deadline {
+                    meter.deadline(deadline.as_nanos());
+                }
+                meter
+            },
             process,
             stream: None,
             ready: false,
@@ -66,6 +72,17 @@ impl Guest {
                 Flags::NONE
             },
         })
+    }
+
+    /// Ends its measurement. What was due and not even sent by its deadline is late.
+    pub(crate) fn cut(&mut self, until: Instant, deadline: Option<Span>) {
+        self.meter.cut(until.as_nanos());
+        let ends = self.meter.end_ns();
+        let last = deadline.and_then(|deadline| ends.checked_sub(deadline.as_nanos()));
+        if let Some(last) = last {
+            self.meter
+                .missed(self.program.overdue(Instant::from_nanos(last)));
+        }
     }
 
     /// The request that its program issues over `stream`.

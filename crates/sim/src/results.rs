@@ -1,7 +1,7 @@
 //! What came of a run.
 
 use crate::alone::Alone;
-use weir_core::{Contract, Counters, Instant, Promised, Refusal};
+use weir_core::{Contract, Counters, Instant, Promised, Refusal, Span};
 use weir_measure::promise::{Judged, Rate, Terms};
 use weir_measure::{Level, Meter, Place, Record, Series, State, TOTAL};
 
@@ -47,6 +47,8 @@ pub struct ClientResult {
     pub depth: u32,
     /// Requests it issued, flushes among them, whether they were measured or not.
     pub issued: u64,
+    /// How long it took for all of a program that ends, from its start to the last answer; if it came to its end.
+    pub took: Option<Span>,
     /// What was measured.
     pub meter: Meter,
 }
@@ -86,6 +88,7 @@ impl ClientResult {
         let mut record = run
             .record(&self.name, meter)
             .with_series(meter.plot(), meter.end_ns());
+        record.runtime_s = self.took.map(|took| took.as_nanos() as f64 / 1e9);
         let rate = Rate::new(self.contract.min, self.contract.min_iops);
         if let Some(rate) = rate.filter(|_| self.alone) {
             record.alone_mbps = alone.map(|alone| alone.mbps);

@@ -302,6 +302,7 @@ fn program(rng: &mut Rng) -> Program {
             2 => Arrival::Closed { think: interval },
             _ => Arrival::Closed { think: Span::ZERO },
         },
+        think_every: 1,
         start: Span::from_micros(rng.range(0, 3_000)),
         start_spread: Span::from_micros(rng.range(0, 1) * 500),
         stop: None,

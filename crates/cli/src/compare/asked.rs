@@ -94,11 +94,16 @@ fn found(
         let others: Vec<(&str, &[Record])> = same
             .map(|(c, runs)| (plan.policy(*c).name.as_str(), &runs[at].records[..]))
             .collect();
+        let same = cells.iter().filter(|(c, _)| c.policy == cell.policy);
+        let cases: Vec<(&str, &[Record])> = same
+            .filter_map(|(c, runs)| Some((plan.case(*c)?, &runs[at].records[..])))
+            .collect();
         let run = Judged {
             script: &plan.script,
             scenario: &outcomes[at].scenario,
             records: &outcomes[at].records,
             others: &others,
+            cases: &cases,
         };
         judge::find(run, &expect.asked)
     });

@@ -78,6 +78,14 @@ fn not_live(scenario: &Scenario) -> Option<&'static str> {
             "it waits for a client beyond its time",
         ),
         (
+            scenario.exits.is_some(),
+            "it ends with a client that comes to an end",
+        ),
+        (
+            clients.iter().any(|c| c.deadline.is_some()),
+            "its clients have deadlines",
+        ),
+        (
             scenario.adapter != Adapter::default(),
             "its host has an adapter or nr_requests",
         ),

@@ -33,6 +33,7 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
             scenario: played.scenario,
             records,
             others: &others,
+            cases: &[],
         })
     };
     let verdicts: Vec<_> = runs.iter().map(|r| verdict(&r.1)).collect();

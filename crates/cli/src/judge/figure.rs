@@ -12,8 +12,13 @@ pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record
     if let Some(value) = of_rings(what, records) {
         return Some(value);
     }
+    let all = || records.iter().filter(|r| r.client != TOTAL);
     match whose {
         _ if what == Figure::Busy => busy(records),
+        Whose::Total if what == Figure::Late => sum(all().map(|r| one(what, r))),
+        Whose::Total if what == Figure::Runtime => {
+            all().filter_map(|r| one(what, r)).reduce(f64::max)
+        }
         Whose::Target => of(named(target)?),
         Whose::Client(name) => of(named(name)?),
         Whose::Total => of(named(TOTAL)?),
@@ -54,6 +59,8 @@ fn one(what: Figure, record: &Record) -> Option<f64> {
         Figure::Percentile(_) => latency.map(|l| ns(l.p999)),
         Figure::Longest => latency.map(|l| ns(l.max)),
         Figure::Backend => record.split_us.map(|split| ns(split.total())),
+        Figure::Runtime => record.runtime_s.map(|s| s * 1e9),
+        Figure::Late => record.late.map(|late| late as f64),
         Figure::Busy
         | Figure::Kicks
         | Figure::Calls
@@ -69,6 +76,9 @@ fn others(what: Figure, target: &str, records: &[Record]) -> Option<f64> {
     let all: Vec<&Record> = (records.iter())
         .filter(|r| r.client != TOTAL && r.client != target)
         .collect();
+    if what == Figure::Late {
+        return sum(all.iter().map(|r| one(what, r)));
+    }
     let each = all
         .iter()
         .filter_map(|r| Some((r.requests as f64, one(what, r)?)));
@@ -83,6 +93,11 @@ fn others(what: Figure, target: &str, records: &[Record]) -> Option<f64> {
     }
 }
 
+/// The sum of what is known; `None` if nothing is.
+fn sum(each: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    each.flatten().reduce(|a, b| a + b)
+}
+
 /// A figure with its unit.
 pub(crate) fn said(what: Figure, value: f64) -> String {
     match what {
@@ -91,9 +106,12 @@ pub(crate) fn said(what: Figure, value: f64) -> String {
         Figure::Kicks | Figure::Calls | Figure::Wakeups => format!("{}/s", short(value)),
         Figure::Busy | Figure::GuestBusy | Figure::BackendBusy => percent(value),
         Figure::CallsPerRequest => figure(value),
-        Figure::Mean | Figure::Percentile(_) | Figure::Longest | Figure::Backend => {
-            duration(value / 1e3)
-        }
+        Figure::Late => format!("{value:.0}"),
+        Figure::Mean
+        | Figure::Percentile(_)
+        | Figure::Longest
+        | Figure::Runtime
+        | Figure::Backend => duration(value / 1e3),
     }
 }
 

@@ -142,6 +142,7 @@ impl Load {
             .map(|&at| self.whole.clients[at].clone())
             .collect();
         part.awaits = None;
+        part.exits = None;
         let mut used = vec![false; part.groups.len()];
         for client in &part.clients {
             let mut at = client.group;

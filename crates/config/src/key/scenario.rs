@@ -134,6 +134,14 @@ pub(crate) const VARIED: &[Key] = &[
         example: "\"database\"",
     },
     Key {
+        name: "exitall",
+        kind: Kind::Text("a client's name"),
+        default: Absent::Words("a run lasts for its `duration`"),
+        about: "A client of so many requests (`number_ios`) with whose last answer the run ends, if its time is not over before; how long it took \
+                is the figure `runtime`.",
+        example: "\"program\"",
+    },
+    Key {
         name: "meant_for",
         kind: Kind::Rate,
         default: Absent::Words("promises are as they stand"),
@@ -443,6 +451,21 @@ const PACE: &[Key] = &[
         example: "\"100ms\"",
     },
     Key {
+        name: "thinktime_blocks",
+        kind: Kind::Count(1, 65_536),
+        default: Absent::Value("1"),
+        about: "After so many answers it thinks for `thinktime`, and not after each.",
+        example: "15",
+    },
+    Key {
+        name: "deadline",
+        kind: Kind::Time(NANO, HOUR),
+        default: Absent::Words("none"),
+        about: "How soon after it was due a read or a write is to be answered, as a frame of a video that is dropped when it comes later. Those \
+                that are not are counted (the figure `late`), those among them that could not even be sent in time. `fio` has no word for it.",
+        example: "\"40ms\"",
+    },
+    Key {
         name: "startdelay",
         kind: Kind::Other("a time, 0s to 1h, or a range of them"),
         default: Absent::Value("\"0s\""),
@@ -620,6 +643,8 @@ pub(crate) const EXPECT: Shape = Shape {
                 "p99",
                 "p999",
                 "longest",
+                "runtime",
+                "late",
                 "busy",
                 "backend",
                 "kicks",
@@ -660,6 +685,13 @@ pub(crate) const EXPECT: Shape = Shape {
             default: Absent::Words("the figure itself"),
             about: "The bounds are percentages of the same figure under this policy.",
             example: "\"none\"",
+        },
+        Key {
+            name: "beside_case",
+            kind: Kind::Text("a case"),
+            default: Absent::Words("the figure itself"),
+            about: "The bounds are percentages of the same figure in this case, under the same policy.",
+            example: "\"idle\"",
         },
         Key {
             name: "policies",
@@ -708,6 +740,8 @@ pub(crate) const PUBLISHED: Shape = Shape {
                 "p99",
                 "p999",
                 "longest",
+                "runtime",
+                "late",
                 "busy",
                 "backend",
                 "kicks",

@@ -64,6 +64,8 @@ impl Draft {
         }
         let awaited = self.awaits.as_deref();
         scenario.awaits = (scenario.clients.iter()).position(|c| Some(c.name.as_str()) == awaited);
+        let last = self.exits.as_deref();
+        scenario.exits = (scenario.clients.iter()).position(|c| Some(c.name.as_str()) == last);
         if let Some(at) = scenario.awaits {
             scenario.clients[at].program.stop = Some(scenario.warm_up + scenario.duration);
         }
@@ -118,6 +120,7 @@ impl Draft {
                 write_back: client.write_back,
                 guest,
                 empty_kicks: client.empty_kicks,
+                deadline: client.deadline,
                 arrives: client.arrives,
                 leaves: client.leaves,
             });

@@ -12,6 +12,8 @@ pub(super) struct Draft {
     pub(super) warm_up: Span,
     /// Its last request is waited for.
     pub(super) awaits: Option<String>,
+    /// The run ends with its last answer.
+    pub(super) exits: Option<String>,
     /// What promises are meant for, in bytes a second.
     pub(super) meant_for: Option<u64>,
     /// Clients without a group have one of their own.
@@ -73,6 +75,8 @@ pub(super) struct Client {
     /// The virtual machine they are in; `None`: each is in one of its own.
     pub(super) guest: Option<String>,
     pub(super) empty_kicks: u32,
+    /// How soon after they were due its reads and writes are to be answered.
+    pub(super) deadline: Option<Span>,
     pub(super) arrives: Span,
     pub(super) leaves: Option<Span>,
     /// The file that they share; `None`: each has its own.

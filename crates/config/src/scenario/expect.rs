@@ -39,6 +39,8 @@ pub struct Bounds {
     pub at_most: Option<Value>,
     /// The bounds are parts of the same figure under this policy.
     pub beside: Option<String>,
+    /// The bounds are parts of the same figure in this case.
+    pub beside_case: Option<String>,
 }
 
 /// Whose figure.
@@ -69,6 +71,10 @@ pub enum Figure {
     Percentile(u16),
     /// The longest latency.
     Longest,
+    /// How long a client whose program ends took for all of it.
+    Runtime,
+    /// Requests that were not answered by their deadline.
+    Late,
     /// For how much of the time the drive was busy.
     Busy,
     /// Mean latency as the back end of a virtual machine sees it: from when it has a request to when that is done.
@@ -132,7 +138,7 @@ impl Expect {
 
 impl Figure {
     /// All there are, by the words of a file.
-    pub const ALL: [(&'static str, Self); 17] = [
+    pub const ALL: [(&'static str, Self); 19] = [
         ("bandwidth", Self::Bandwidth),
         ("iops", Self::Iops),
         ("worst_second", Self::WorstSecond),
@@ -142,6 +148,8 @@ impl Figure {
         ("p99", Self::Percentile(990)),
         ("p999", Self::Percentile(999)),
         ("longest", Self::Longest),
+        ("runtime", Self::Runtime),
+        ("late", Self::Late),
         ("busy", Self::Busy),
         ("backend", Self::Backend),
         ("kicks", Self::Kicks),

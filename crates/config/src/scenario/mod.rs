@@ -74,6 +74,8 @@ pub struct Scenario {
     /// A client whose outstanding requests are waited for when the time is over, at most for [`PATIENCE`]: the run is measured until
     /// it is answered. Its program is to stop by then. `None`: the run ends when its time is over.
     pub awaits: Option<usize>,
+    /// A client whose program ends, and with whose last answer the run ends, if its time is not over before. `None`: it lasts for its time.
+    pub exits: Option<usize>,
     /// Sizes of the layer's tables. `None`: enough for these clients, so that nobody is told to pause.
     pub limits: Option<Limits>,
 }
@@ -117,6 +119,8 @@ pub struct ClientSpec {
     pub guest: u32,
     /// Notifications a second that its machine sends without a request, as one that is broken or means harm; 0 to 10^7.
     pub empty_kicks: u32,
+    /// How soon after they were due its reads and writes are to be answered; later ones are counted. `None`: they have no deadline.
+    pub deadline: Option<Span>,
     /// When it connects.
     pub arrives: Span,
     /// When it disconnects; what it still waits for then counts as failed. `None`: it stays.
@@ -184,6 +188,7 @@ impl Scenario {
             warm_up: Span::ZERO,
             duration,
             awaits: None,
+            exits: None,
             limits: None,
         }
     }
@@ -223,6 +228,7 @@ impl Scenario {
             write_back: false,
             guest: self.clients.len() as u32,
             empty_kicks: 0,
+            deadline: None,
             arrives: Span::ZERO,
             leaves: None,
         });

@@ -32,6 +32,8 @@ built_in! { "scenario" in "scenarios":
     "equal-weights"
     "throughput"
     "fairness"
+    "startup"
+    "video"
     "iocost-weights"
     "iocost-vrate"
     "interleaved"

@@ -275,6 +275,7 @@ fn drawn(rng: &mut Rng) -> Program {
             Arrival::Even { interval: time },
             Arrival::Poisson { interval: time },
         ][rng.range(0, 3) as usize],
+        think_every: rng.range(1, 5) as u32,
         start: Span::from_nanos(rng.range(0, 9_000)),
         start_spread: Span::ZERO,
         stop: (rng.range(0, 3) == 0).then(|| Span::from_nanos(rng.range(0, 90_000))),
@@ -428,4 +429,96 @@ fn a_start_is_drawn_once_for_each_run() {
     };
     let error = Client::new(&long, 0, REGION).unwrap_err();
     assert_eq!(error.field, "start_spread");
+}
+
+#[test]
+fn think_time_follows_every_so_many_answers() {
+    let mut c = client(Program {
+        arrival: Arrival::Closed {
+            think: Span::from_micros(100),
+        },
+        think_every: 3,
+        ..Program::random_reads(4096, 1)
+    });
+    for round in 0..2 {
+        let begins = round * 105;
+        for k in 0..3 {
+            let at = us(begins + k);
+            assert_eq!(burst(&mut c, at).0.len(), 1, "round {round}, {k}");
+            c.completed(us(begins + k + 1));
+        }
+        let then = us(begins + 103);
+        assert_eq!(c.next(us(begins + 3)), Step::WaitUntil(then));
+        assert_eq!(c.next(us(begins + 102)), Step::WaitUntil(then));
+        // The driver is late, and the next round begins with it.
+    }
+}
+
+#[test]
+fn a_program_that_ends_says_how_long_it_took() {
+    let mut c = client(Program {
+        start: Span::from_micros(5),
+        requests: Some(3),
+        ..Program::random_reads(4096, 2)
+    });
+    assert_eq!(c.took(), None);
+    assert_eq!(burst(&mut c, us(5)).0.len(), 2);
+    c.completed(us(9));
+    assert_eq!(burst(&mut c, us(9)).0.len(), 1);
+    c.completed(us(20));
+    assert_eq!(c.took(), None, "one is outstanding");
+    c.completed(us(31));
+    assert_eq!(c.took(), Some(Span::from_micros(26)));
+    assert_eq!(
+        (c.next(us(90)), c.took()),
+        (Step::Finished, Some(Span::from_micros(26)))
+    );
+    let endless = client(Program::random_reads(4096, 2));
+    assert_eq!(endless.took(), None);
+}
+
+#[test]
+fn what_was_due_and_not_issued_is_counted() {
+    let open = Program {
+        arrival: Arrival::Even {
+            interval: Span::from_micros(10),
+        },
+        start: Span::from_micros(5),
+        ..Program::random_reads(4096, 1)
+    };
+    let mut c = client(open);
+    assert_eq!(
+        [0, 4, 5, 14, 15, 55].map(|at| c.overdue(us(at))),
+        [0, 0, 1, 1, 2, 6]
+    );
+    assert_eq!(burst(&mut c, us(5)).0.len(), 1);
+    assert_eq!([14, 15, 55].map(|at| c.overdue(us(at))), [0, 1, 5]);
+    let stopping = client(Program {
+        stop: Some(Span::from_micros(25)),
+        ..open
+    });
+    assert_eq!(
+        stopping.overdue(us(1_000)),
+        2,
+        "one at the stop itself is not due"
+    );
+    let few = client(Program {
+        requests: Some(4),
+        ..open
+    });
+    assert_eq!(few.overdue(us(1_000)), 4);
+    // It works for 20 us and rests for 80: two a round.
+    let resting = client(Program {
+        activity: Some(Activity {
+            on: Span::from_micros(20),
+            off: Span::from_micros(80),
+        }),
+        ..open
+    });
+    assert_eq!(
+        [20, 90, 106, 150].map(|at| resting.overdue(us(at))),
+        [2, 2, 3, 4]
+    );
+    let closed = client(Program::random_reads(4096, 1));
+    assert_eq!(closed.overdue(us(1_000)), 0);
 }

@@ -219,6 +219,7 @@ impl<'a> Words<'a> {
             size,
             depth: self.number("depth")?.unwrap_or(1),
             arrival: self.arrival()?,
+            think_every: 1,
             start: self.time("start")?.unwrap_or(Span::ZERO),
             start_spread: Span::ZERO,
             stop: self.time("stop")?,

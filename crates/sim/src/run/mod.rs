@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
     pub fn run(mut self, mut progress: impl FnMut(Progress)) -> Result<Results, Error> {
         let (_, over) = self.scenario.ends();
         let mut until = Instant::ZERO;
-        while until < over {
+        while until < over && !self.is_over() {
             until = (until + PROGRESS).min(over);
             self.advance(until)?;
             progress(Progress {
@@ -260,9 +260,20 @@ impl<'a> Run<'a> {
         let until = until.min(self.end);
         while let Some(now) = self.next_event().filter(|&at| at < until) {
             self.turn(now)?;
+            if self.is_over() {
+                self.end = now;
+                self.reached = now;
+                return Ok(());
+            }
         }
         self.reached = self.reached.max(until);
         Ok(())
+    }
+
+    /// The client with which the run ends has done all that it was to do.
+    fn is_over(&self) -> bool {
+        let last = self.scenario.exits.and_then(|at| self.guests.get(at));
+        last.is_some_and(|guest| guest.program.took().is_some())
     }
 
     /// The client that is waited for has a request outstanding.
@@ -289,7 +300,7 @@ impl<'a> Run<'a> {
         let (mut clients, mut unanswered) = (Vec::new(), 0);
         for (i, mut guest) in self.guests.into_iter().enumerate() {
             let spec = &scenario.clients[i];
-            guest.meter.cut(until.as_nanos());
+            guest.cut(until, spec.deadline);
             total.merge(&guest.meter);
             if guest.stream.is_some() {
                 unanswered += u64::from(guest.program.outstanding());
@@ -300,6 +311,7 @@ impl<'a> Run<'a> {
                 alone: members(spec.group) == 1,
                 depth: spec.program.depth,
                 issued: guest.program.issued(),
+                took: guest.program.took(),
                 meter: guest.meter,
             });
         }

@@ -91,6 +91,7 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
         buffered,
         guest: None,
         empty_kicks: 0,
+        deadline: None,
         write_back: false,
         arrives: Span::ZERO,
         leaves: None,
@@ -180,6 +181,7 @@ fn program(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<P
         size,
         depth,
         arrival: arrival(doc, section, size, depth, base),
+        think_every: count(doc, section, "thinktime_blocks", 1..=65_536).unwrap_or(1) as u32,
         requests: count(doc, section, "number_ios", 1..=1 << 60),
         ..Program::random_reads(1, 1)
     })

@@ -109,6 +109,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
         duration: ends.max().unwrap_or(Span::ZERO),
         warm_up,
         awaits: None,
+        exits: None,
         meant_for: None,
         grouped: false,
         files: true,

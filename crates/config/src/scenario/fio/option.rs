@@ -31,6 +31,7 @@ const READ: &[&[&str]] = &[
     &["ramp_time"],
     &["number_ios"],
     &["thinktime"],
+    &["thinktime_blocks"],
     &["rate"],
     &["rate_iops"],
     &["rate_process"],
@@ -118,12 +119,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("fill_device", "write size"),
     ("loops", "write time_based and runtime"),
     (
-        "thinktime_blocks",
-        "leave it out: a job thinks after every request",
-    ),
-    (
         "thinktime_blocks_type",
-        "leave it out: a job thinks after every request",
+        "leave it out: a job thinks when its requests are answered",
     ),
     (
         "thinktime_spin",

@@ -56,6 +56,7 @@ pub(super) fn client<'a>(
         file: named(doc, &table, "file", "a file's name", "\"table\""),
         guest: named(doc, &table, "guest", "a virtual machine's name", "\"one\""),
         empty_kicks: empty_kicks(doc, &table, draft.guest.is_some()),
+        deadline: time(doc, &table, "deadline", NANO..=HOUR),
         size: region?.0,
         offset: region?.1,
         increment: region?.2,
@@ -211,6 +212,7 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
         size,
         depth: depth.unwrap_or(1) as u32,
         arrival: arrival(doc, table, size),
+        think_every: think_every(doc, table),
         activity: activity(doc, table),
         start,
         start_spread,
@@ -305,6 +307,20 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
         };
     }
     found
+}
+
+/// After how many answers it thinks.
+fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
+    let entry = table.entry("thinktime_blocks");
+    if let Some(entry) = entry
+        .as_ref()
+        .filter(|_| table.entry("thinktime").is_none())
+    {
+        let what = "means nothing without thinktime";
+        doc.report(entry, what, "write thinktime = \"100ms\"");
+    }
+    let every = entry.and_then(|e| e.integer(doc, 1..=65_536));
+    every.unwrap_or(1) as u32
 }
 
 fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival {

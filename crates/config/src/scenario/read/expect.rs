@@ -11,7 +11,12 @@ use crate::text::quoted;
 
 const HELP: &str = "write promise = \"all\", shares = \"5%\", max = \"2%\" or figure = \"p99\"";
 
-pub(super) fn expects<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &Draft) -> Vec<Expect> {
+pub(super) fn expects<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    draft: &Draft,
+    cases: &[String],
+) -> Vec<Expect> {
     let entry = root.entry("expect");
     let entries = entry.and_then(|e| e.array(doc, "[[expect]]"));
     let mut all = Vec::new();
@@ -20,7 +25,7 @@ pub(super) fn expects<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &Draf
             continue;
         };
         let policies = table.entry("policies").map(|e| policies(doc, &e));
-        if let Some(asked) = asked(doc, &entry, &table, draft) {
+        if let Some(asked) = asked(doc, &entry, &table, draft, cases) {
             all.push(Expect {
                 asked,
                 policies: policies.unwrap_or_default(),
@@ -35,6 +40,7 @@ fn asked<'a>(
     entry: &Entry<'a>,
     table: &Table<'a>,
     draft: &Draft,
+    cases: &[String],
 ) -> Option<Asked> {
     let kinds = ["promise", "shares", "max", "figure"].map(|k| (k, table.entry(k)));
     let there: Vec<&(&str, Option<Entry<'a>>)> = kinds.iter().filter(|k| k.1.is_some()).collect();
@@ -47,7 +53,7 @@ fn asked<'a>(
         return None;
     };
     if *kind != "figure" {
-        for key in ["client", "at_least", "at_most", "beside"] {
+        for key in ["client", "at_least", "at_most", "beside", "beside_case"] {
             if let Some(entry) = table.entry(key) {
                 doc.report(
                     &entry,
@@ -61,7 +67,7 @@ fn asked<'a>(
         "promise" => promise(doc, found, draft),
         "shares" => percent(doc, found).map(Asked::Shares),
         "max" => percent(doc, found).map(Asked::Max),
-        _ => bounds(doc, entry, table, draft).map(Asked::Figure),
+        _ => bounds(doc, entry, table, draft, cases).map(Asked::Figure),
     }
 }
 
@@ -82,14 +88,26 @@ fn bounds<'a>(
     entry: &Entry<'a>,
     table: &Table<'a>,
     draft: &Draft,
+    cases: &[String],
 ) -> Option<Bounds> {
     let figure = table.entry("figure")?.choice(doc, &Figure::ALL)?;
     let beside = table.entry("beside").and_then(|e| policy(doc, &e));
+    let entry_of_case = table.entry("beside_case");
+    let beside_case = entry_of_case.as_ref().and_then(|e| case(doc, e, cases));
+    if let (Some(entry), Some(_)) = (&entry_of_case, &beside) {
+        doc.report(
+            entry,
+            "stands beside another policy",
+            "leave one of the two",
+        );
+    }
+    let is_part = beside.is_some() || entry_of_case.is_some();
     let mut bound = |key| {
         let entry = table.entry(key)?;
-        match &beside {
-            Some(_) => percent(doc, &entry).map(Value::Part),
-            None => value(doc, &entry, figure),
+        if is_part {
+            percent(doc, &entry).map(Value::Part)
+        } else {
+            value(doc, &entry, figure)
         }
     };
     let (at_least, at_most) = (bound("at_least"), bound("at_most"));
@@ -102,6 +120,7 @@ fn bounds<'a>(
         at_least,
         at_most,
         beside,
+        beside_case,
     })
 }
 
@@ -120,15 +139,17 @@ fn whose<'a>(doc: &mut Document<'a>, table: &Table<'a>, draft: &Draft) -> Option
 fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, figure: Figure) -> Option<Value> {
     match figure {
         Figure::Bandwidth | Figure::WorstSecond => entry.any_rate(doc).map(Value::Rate),
-        Figure::Iops | Figure::Kicks | Figure::Calls | Figure::Wakeups => {
+        Figure::Iops | Figure::Late | Figure::Kicks | Figure::Calls | Figure::Wakeups => {
             entry.integer(doc, 0..=1 << 60).map(Value::Count)
         }
         Figure::Busy | Figure::CallsPerRequest | Figure::GuestBusy | Figure::BackendBusy => {
             percent(doc, entry).map(Value::Part)
         }
-        Figure::Mean | Figure::Percentile(_) | Figure::Longest | Figure::Backend => {
-            entry.time(doc).map(Value::Time)
-        }
+        Figure::Mean
+        | Figure::Percentile(_)
+        | Figure::Longest
+        | Figure::Runtime
+        | Figure::Backend => entry.time(doc).map(Value::Time),
     }
 }
 
@@ -220,17 +241,7 @@ fn one<'a>(
     let text =
         |doc: &mut Document<'a>, key| table.entry(key).and_then(|e| e.text(doc, "a text", ""));
     let drive = text(doc, "drive").map(str::to_owned);
-    let case = text(doc, "case").map(str::to_owned);
-    if let (Some(case), Some(entry)) = (&case, table.entry("case"))
-        && !cases.contains(case)
-    {
-        let what = format!("there is no case {}", quoted(case));
-        doc.report(
-            &entry,
-            what,
-            &nearest::help(case, cases.iter().map(String::as_str)),
-        );
-    }
+    let case = table.entry("case").and_then(|e| case(doc, &e, cases));
     Some(Published {
         drive,
         case,
@@ -240,4 +251,15 @@ fn one<'a>(
         value: value?,
         source: text(doc, "source")?.to_owned(),
     })
+}
+
+/// The name of a case.
+fn case<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, cases: &[String]) -> Option<String> {
+    let case = entry.text(doc, "a case", "")?;
+    if !cases.iter().any(|c| c == case) {
+        let what = format!("there is no case {}", quoted(case));
+        let help = nearest::help(case, cases.iter().map(String::as_str));
+        doc.report(entry, what, &help);
+    }
+    Some(case.to_owned())
 }

@@ -48,6 +48,7 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         duration: time(doc, root, "duration", Span::from_millis(1)..=HOUR).unwrap_or(DURATION),
         warm_up: time(doc, root, "warm_up", Span::ZERO..=HOUR).unwrap_or(WARM_UP),
         awaits: None,
+        exits: None,
         meant_for: root.entry("meant_for").and_then(|e| e.rate(doc)),
         grouped,
         files: word(
@@ -64,9 +65,13 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         clients: Vec::new(),
     };
     clients(doc, root, &mut draft);
-    draft.awaits = root
-        .entry("await")
-        .and_then(|e| named_client(doc, &e, &draft));
+    // Clients that are not as they should be are not there; that is said already.
+    if doc.found() == before {
+        let entry = root.entry("await");
+        draft.awaits = entry.and_then(|e| named_client(doc, &e, &draft));
+        let entry = root.entry("exitall");
+        draft.exits = entry.and_then(|e| ending_client(doc, &e, &draft));
+    }
     (doc.found() == before).then_some(draft)
 }
 
@@ -97,7 +102,7 @@ pub(super) fn facts<'a>(
         drives: drives.unwrap_or_else(|| vec!["demo".to_owned()]),
         policies: policies.unwrap_or(default),
         repetitions: repetitions.unwrap_or(10) as u32,
-        expects: expect::expects(doc, root, draft),
+        expects: expect::expects(doc, root, draft, cases),
         published: expect::published(doc, root, draft, cases),
     }
 }
@@ -156,6 +161,18 @@ fn named_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) ->
         doc.report(entry, what, &help);
     }
     Some(name.to_owned())
+}
+
+/// The name of a client that comes to an end by itself.
+fn ending_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<String> {
+    let name = named_client(doc, entry, draft)?;
+    let mut clients = draft.clients.iter();
+    let client = clients.find(|c| c.names.contains(&name));
+    if client.is_some_and(|c| c.program.requests.is_none()) {
+        let what = format!("{} does not come to an end", quoted(&name));
+        doc.report(entry, what, "write number_ios = 1000 for it");
+    }
+    Some(name)
 }
 
 fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {

@@ -1,0 +1,103 @@
+//! Requests that are not answered by a deadline.
+
+use std::collections::VecDeque;
+
+/// What became of requests that are to be answered within a time from when they were due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Late {
+    deadline_ns: u64,
+    /// When those that are outstanding were due, in the order in which they were sent.
+    open: VecDeque<u64>,
+    /// When those were due that were answered too late, or failed.
+    late: Vec<u64>,
+    /// Those that were not even sent in time.
+    missed: u64,
+}
+
+impl Late {
+    pub(crate) fn new(deadline_ns: u64) -> Self {
+        Self {
+            deadline_ns,
+            open: VecDeque::new(),
+            late: Vec::new(),
+            missed: 0,
+        }
+    }
+
+    /// A request that was due at `due_ns` was sent.
+    pub(crate) fn sent(&mut self, due_ns: u64) {
+        self.open.push_back(due_ns);
+    }
+
+    /// A request that was due at `due_ns` was answered.
+    pub(crate) fn answered(&mut self, due_ns: u64, now_ns: u64) {
+        if let Some(at) = self.open.iter().position(|&due| due == due_ns) {
+            self.open.remove(at);
+        }
+        if now_ns > due_ns.saturating_add(self.deadline_ns) {
+            self.late.push(due_ns);
+        }
+    }
+
+    /// A request failed: that which has been outstanding longest.
+    pub(crate) fn failed(&mut self) {
+        self.late.extend(self.open.pop_front());
+    }
+
+    /// So many requests were not even sent in time.
+    pub(crate) fn missed(&mut self, requests: u64) {
+        self.missed += requests;
+    }
+
+    /// Those that were due from `start_ns` on and whose deadline passed by `end_ns`.
+    pub(crate) fn count(&self, start_ns: u64, end_ns: u64) -> u64 {
+        let measured =
+            |due: &&u64| **due >= start_ns && due.saturating_add(self.deadline_ns) <= end_ns;
+        let answered = self.late.iter().filter(measured).count();
+        let open = self.open.iter().filter(measured).count();
+        (answered + open) as u64 + self.missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_late_is_counted_once_and_only_within_the_measurement() {
+        let mut late = Late::new(40);
+        for due in [60, 100, 140, 180, 220, 260] {
+            late.sent(due);
+        }
+        late.answered(60, 101);
+        late.answered(100, 140);
+        late.answered(140, 181);
+        assert_eq!(
+            late.count(100, 1_000),
+            1 + 3,
+            "one was late, three are open"
+        );
+        assert_eq!(
+            late.count(0, 1_000),
+            2 + 3,
+            "the first was before the start"
+        );
+        assert_eq!(late.count(100, 219), 1, "no other deadline has passed");
+        assert_eq!(late.count(100, 220), 2);
+        late.failed();
+        late.answered(260, 261);
+        late.missed(5);
+        assert_eq!(late.count(100, 1_000), 1 + 1 + 1 + 5);
+    }
+
+    #[test]
+    fn requests_that_were_due_at_one_time_are_told_apart() {
+        let mut late = Late::new(10);
+        late.sent(5);
+        late.sent(5);
+        late.answered(5, 15);
+        assert_eq!(late.count(0, 100), 1);
+        late.answered(5, 16);
+        assert_eq!(late.count(0, 100), 1);
+    }
+}

@@ -1,0 +1,110 @@
+//! Programs that come to an end, and requests that have a deadline.
+
+use weir_core::Span;
+use weir_drive::null;
+use weir_load::{Arrival, Program};
+use weir_sim::{Policy, Results, Run, Scenario};
+
+const SIZE: u64 = 1 << 30;
+
+/// A drive that takes a millisecond for each request, one at a time.
+fn drive() -> weir_drive::Config {
+    weir_drive::Config::Null(null::Config {
+        tags: 1,
+        service: Span::from_millis(1),
+        link: 0,
+        ..null::Config::demo()
+    })
+}
+
+/// A scenario of ten seconds, the first of which is not measured.
+fn scenario() -> Scenario {
+    let mut scenario = Scenario::new("ending", drive(), Span::from_secs(9));
+    scenario.capacity = None;
+    scenario.warm_up = Span::from_secs(1);
+    scenario
+}
+
+fn add(scenario: &mut Scenario, name: &str, program: Program) -> usize {
+    scenario.tenant(name, weir_core::Contract::DEFAULT, SIZE, program);
+    scenario.clients.len() - 1
+}
+
+fn played(scenario: &Scenario) -> Results {
+    let run = Run::new(scenario, &Policy::none(), 0).unwrap();
+    run.run(|_| {}).unwrap()
+}
+
+fn program(requests: u64) -> Program {
+    Program {
+        requests: Some(requests),
+        start: Span::from_secs(1),
+        ..Program::random_reads(4096, 1)
+    }
+}
+
+#[test]
+fn a_run_ends_with_the_program_that_it_is_about() {
+    let mut scenario = scenario();
+    let at = add(&mut scenario, "program", program(500));
+    let whole = played(&scenario);
+    assert_eq!(whole.clients[0].took, Some(Span::from_millis(500)));
+    assert_eq!(
+        whole.total.length_ns(),
+        500_000_000,
+        "nothing was left to happen"
+    );
+
+    add(&mut scenario, "other", Program::random_reads(4096, 1));
+    let whole = played(&scenario);
+    assert_eq!(whole.total.length_ns(), 9_000_000_000);
+    // The two take turns, of which the program has the first.
+    assert_eq!(whole.clients[0].took, Some(Span::from_millis(999)));
+    scenario.exits = Some(at);
+    let ended = played(&scenario);
+    assert_eq!(ended.clients[0].took, whole.clients[0].took);
+    assert_eq!(ended.total.length_ns(), 999_000_000);
+    let other = &ended.clients[1].meter;
+    assert!(
+        (499..=500).contains(&other.requests()),
+        "{}",
+        other.requests()
+    );
+
+    // It does not come to its end in time.
+    scenario.clients[at].program.requests = Some(5_000);
+    let late = played(&scenario);
+    assert_eq!(late.clients[0].took, None);
+    assert_eq!(late.total.length_ns(), 9_000_000_000);
+}
+
+#[test]
+fn what_misses_its_deadline_is_counted_answered_or_not() {
+    let frames = |rate: u64| Program {
+        arrival: Arrival::Even {
+            interval: Span::from_nanos(1_000_000_000 / rate),
+        },
+        ..Program::random_reads(4096, 1)
+    };
+    let mut scenario = scenario();
+    let at = add(&mut scenario, "player", frames(100));
+    assert_eq!(
+        played(&scenario).clients[at].meter.late(),
+        None,
+        "no deadline"
+    );
+    scenario.clients[at].deadline = Some(Span::from_millis(1));
+    assert_eq!(played(&scenario).clients[at].meter.late(), Some(0));
+    scenario.clients[at].deadline = Some(Span::from_micros(999));
+    assert_eq!(played(&scenario).clients[at].meter.late(), Some(900), "all");
+
+    // Twice as many as the drive can do: all but those of the first few milliseconds are late, half of them not even sent at the end.
+    scenario.clients[at].program = frames(2_000);
+    scenario.clients[at].deadline = Some(Span::from_millis(10));
+    let results = played(&scenario);
+    let meter = &results.clients[at].meter;
+    assert_eq!(meter.requests(), 9_000);
+    // Those whose deadline is at the end of the run or before it.
+    let due = 2_000 * 9 - 2_000 / 100 + 1;
+    assert_eq!(meter.late(), Some(due));
+}
