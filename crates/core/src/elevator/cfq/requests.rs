@@ -78,9 +78,9 @@ impl Requests {
         let fills = list.taken + 1 >= self.limit && !list.is_full;
         list.is_full |= fills;
         list.taken += 1;
-        let batch = &mut self.batches[of.stream as usize];
-        if fills || waited {
-            *batch = Batch {
+        // Nobody begins a batch in a batch: whoever waited while it had one would go on for ever, past those who wait for the list to empty.
+        if (fills || waited) && !self.is_in_batch(now, of.stream) {
+            self.batches[of.stream as usize] = Batch {
                 left: BATCH,
                 since: now,
             };
@@ -163,6 +163,30 @@ mod tests {
         }
         requests.gave(of(0, 0, true));
         assert!(requests.allows(ms(99), of(1, 0, true), false));
+    }
+
+    #[test]
+    fn who_waits_in_a_batch_begins_no_other() {
+        let mut requests = Requests::new(4, 1, 2);
+        let (first, second) = (of(0, 0, true), of(1, 0, true));
+        assert_eq!(take(&mut requests, ms(1), first, false), 6);
+        // Of the 32 three are gone: the first three were taken before it was full.
+        let mut taken = 3;
+        for _ in 0..100 {
+            requests.gave(first);
+            if requests.allows(ms(2), second, false) {
+                break;
+            }
+            if requests.allows(ms(2), first, false) {
+                requests.took(ms(2), first, true);
+                taken += 1;
+            }
+        }
+        assert_eq!(
+            taken, 32,
+            "then the list empties, and it is the other's turn"
+        );
+        assert!(requests.allows(ms(2), second, false));
     }
 
     #[test]

@@ -95,12 +95,8 @@ impl Cfq {
 
 fn run(seed: u64) {
     let mut rng = Rng::new(seed);
-    let mut config = drawn(&mut rng);
+    let config = drawn(&mut rng);
     let plain = rng.range(0, 1) == 0;
-    if plain {
-        // With fewer than all ask for, who waits for one is the layer's choice.
-        config.nr_requests = config.nr_requests.max(4096);
-    }
     let groups: Vec<_> = (0..rng.range(2, 6))
         .map(|n| (rng.range(1, 1000) as u16, (n > 3).then_some(0)))
         .collect();
