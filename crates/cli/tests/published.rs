@@ -106,7 +106,10 @@ fn page() -> String {
         ],
     );
     limits(&mut page);
+    low_limits(&mut page);
+    disk_time(&mut page);
     weights(&mut page);
+    complete(&mut page);
     interleaved(&mut page);
     page
 }
@@ -131,6 +134,67 @@ fn limits(page: &mut String) {
     say(random, "its limit, 10 MB/s", "random", false);
     let writers = "control is lost with writers: the target beside them";
     say(writers, "not kept", "writers", false);
+}
+
+/// Low limits.
+fn low_limits(page: &mut String) {
+    let low = Played::new("low-limits", &["none", "io.low", "contract"], "6");
+    let mut say = |claim, published, of: &dyn Fn(&str) -> String| {
+        let (mine, contract) = (of("io.low"), of("contract"));
+        row(page, [claim, published, "io.low", &mine, &contract]);
+    };
+    let kept = "low limits lose most of the speed beside sequential readers: the total with fifteen, of that without control";
+    say(kept, "about 20 %", &|policy| low.total("readers", policy));
+    let three = "the same with three";
+    say(three, "about 20 %", &|policy| {
+        low.total("3-readers", policy)
+    });
+    let target = "they are not kept either: the target beside fifteen sequential readers";
+    say(target, "not kept", &|policy| low.target("readers", policy));
+    let random = "they lose nothing with purely random readers: the total, likewise";
+    say(random, "100 %", &|policy| low.total("random", policy));
+}
+
+/// Time by weight, under CFQ on a disk.
+fn disk_time(page: &mut String) {
+    let mut more = vec!["--drive", "hitachi-hts72755", "--repetitions", "1"];
+    more.extend(["--seconds", "8", "--policy", "cfq", "--policy", "contract"]);
+    let played = Played::with("cfq-shares", &more);
+    for (case, claim) in [
+        (
+            "equal",
+            "CFQ keeps control on a disk: what the target gets of what it gets alone, with a sixteenth of the time",
+        ),
+        ("raised", "the same with half of the time"),
+    ] {
+        let of = |policy| {
+            let part = played.mbps(case, policy, "target") / played.mbps("alone", policy, "target");
+            format!("{:.1} %", part * 100.0)
+        };
+        let (mine, contract) = (of("cfq"), of("contract"));
+        row(page, [claim, "kept", "cfq", &mine, &contract]);
+    }
+}
+
+/// Minimums, and maximums on top of them.
+fn complete(page: &mut String) {
+    let both = ["io.low", "bfq", "contract"];
+    let played = Played::new("complete", &both, "6");
+    for (policy, name) in [("io.low", "io.low + io.max"), ("bfq", "bfq + io.max")] {
+        for (case, others, published) in [
+            (
+                "readers",
+                "fifteen sequential readers",
+                ["10 MB/s or more", "not kept"][usize::from(policy == "io.low")],
+            ),
+            ("random", "purely random readers", "10 MB/s or more"),
+        ] {
+            let claim =
+                format!("the complete solution, at most 60 MB/s each: the target beside {others}");
+            let (mine, contract) = (played.target(case, policy), played.target(case, "contract"));
+            row(page, [&claim, published, name, &mine, &contract]);
+        }
+    }
 }
 
 /// Weights, under BFQ.
@@ -225,13 +289,15 @@ const HEAD: &str = "\
 # What was published of I/O control, and what comes out here
 
 This page is printed by a test from what `weir compare` gives; `WEIR_BLESS=1 cargo test -p weir --test published` prints it anew. Clients and
-drive are those of the scenarios `no-control`, `max-limits` and `bfq-shares` (`weir scenarios NAME`): sixteen clients on the model of a
-Plextor PX-256M5S, each to get 10 MB/s, the target reading 4 KiB at random places. One run of four or eight seconds each, in virtual time.
+drive are those of the scenarios `no-control`, `max-limits`, `low-limits`, `bfq-shares` and `complete` (`weir scenarios NAME`): sixteen clients on the model of a
+Plextor PX-256M5S, each to get 10 MB/s, the target reading 4 KiB at random places; those of CFQ on a disk are of `cfq-shares`, on the
+model of a Hitachi HTS72755, where a contract promises the target 300 kB/s. One run of four to eight seconds each, in virtual time.
 
 Source: *I/O-bandwidth management for production-quality services*, Linaro, March 2019. Where a published effect does not appear: under
 `bfq-linux` the target beside fifteen sequential readers gets less than its minimum. Queues of equal weight are charged by time where they are
 slow (`charge = \"linux\"`), and the text does not say what weights its figures were taken with; the S suite gives its target three times the
-weight of the others (`bandwidth-latency`). `bfq`, which charges bytes, keeps the minimum. Low limits are not in this table yet. How many drives each needs is what `weir plan services` counts.
+weight of the others (`bandwidth-latency`). `bfq`, which charges bytes, keeps the minimum. Low limits are
+set up as the S suite does, for reads and writes alike, and lose less beside fifteen readers than the text says, more beside three. How many drives each needs is what `weir plan services` counts.
 What was published of notification between guests and their back end stands in `coalescing.md`.
 
 | claim | published | policy | here | under `contract` |

@@ -411,7 +411,7 @@ mod tests {
             assert!(!policy.keeps_min(), "it only tries to");
             let setup = policy.set_up(None, &contracts);
             assert_eq!(setup.controllers.low, Some(policy.low));
-            assert_eq!(policy.low.limits, control::low::Limits::Reads);
+            assert_eq!(policy.low.latency, Span::from_micros(100), "the suite's");
             assert_eq!(setup.contract(contracts[0]), contracts[0]);
         }
         let mut none = find("io.low").unwrap();

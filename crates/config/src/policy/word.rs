@@ -58,7 +58,7 @@ pub fn choose(word: &str, folder: &Path) -> Result<Policy, Refused> {
 }
 
 /// The policy of a name, or composed of a name and controllers. A controller serves the part of contracts that it is
-/// there for, and io.low counts what it counts in the policy of that name.
+/// there for, and io.low has the tunables of the policy of that name.
 ///
 /// # Errors
 /// It is not known, or names no elevator or several.

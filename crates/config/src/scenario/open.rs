@@ -26,6 +26,8 @@ built_in! { "scenario" in "scenarios":
     "latency-sporadic"
     "no-control"
     "max-limits"
+    "low-limits"
+    "cfq-shares"
     "bfq-shares"
     "complete"
     "bandwidth-latency"
