@@ -36,10 +36,15 @@ pub struct Priorities {
 impl Priorities {
     pub(crate) fn new(config: &Config) -> Self {
         let limits = &config.limits;
-        let sees_all = limits.scheduler_tags >= limits.requests && !config.merge.is_on();
+        let sees_all = !config.merge.is_on() && !config.merge.ahead;
         let age = match config.elevator {
-            elevator::Config::MqDeadline(tunables) if sees_all && !config.merge.ahead => {
-                Some(tunables.prio_aging_expire)
+            elevator::Config::MqDeadline(tunables) if sees_all => {
+                let tags = limits.scheduler_tags;
+                let for_writes = match tunables.async_depth {
+                    0 => (u64::from(tags) * 3 / 4) as u32,
+                    stated => stated.min(tags),
+                };
+                (for_writes >= limits.requests).then_some(tunables.prio_aging_expire)
             }
             _ => None,
         };

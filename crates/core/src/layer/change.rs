@@ -71,8 +71,11 @@ impl Layer {
     pub(super) fn set_ways(&mut self) {
         self.chain_counts = self.chain.counts();
         self.all_seen = self.chain_counts || self.cx.events.listening();
-        self.fast_path_off =
-            self.all_seen || self.limits_tags || self.merging || self.config.drive.queues > 1;
+        self.fast_path_off = self.all_seen
+            || self.limits_tags
+            || self.merging
+            || self.config.merge.ahead
+            || self.config.drive.queues > 1;
         for index in 0..self.cx.table.streams.capacity() {
             if let Some(stream) = self.cx.table.streams.get_mut(index) {
                 let covered = self.chain.covers(stream.spec.group);

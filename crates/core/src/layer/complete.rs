@@ -131,7 +131,7 @@ impl Layer {
             let queue = self.cx.table.queue_of(request);
             self.tags.give(queue);
             self.tell_tagged(request, false);
-            self.fill_front(queue);
+            self.fill_front_after(request);
         }
         if self.chain_counts {
             let live = &self.cx.table.requests[request];

@@ -25,6 +25,9 @@ impl Layer {
                 reason: Reason::Answers,
             });
         }
+        if self.front.take_owed() {
+            self.fill_fronts();
+        }
         let elevator = self.dispatch(now, out);
         if self.chain.due() == Instant::MAX {
             return elevator;

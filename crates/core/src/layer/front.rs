@@ -5,6 +5,10 @@ use crate::list::{Links, List};
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// So many tags may be taken past those who wait, by whoever is answered and asks again at once. In Linux it runs before they do until it
+/// has had a millisecond more of the processor (`sysctl_sched_wakeup_granularity`), and a request takes about two microseconds of it.
+const PASSES_MAX: u32 = 500;
+
 /// Who waits, in lanes. Each lane is first come, first served; the lanes of a hardware queue take turns. There is one for each queue,
 /// unless the elevator limits tags: whom it refuses one must not stand in the way of the others.
 #[derive(Debug)]
@@ -16,6 +20,10 @@ pub(super) struct Front {
     turn_links: Links,
     /// Requests that wait.
     waiting: u32,
+    /// Tags that were left to others since the last of them got one.
+    passes: u32,
+    /// Tags may have been left to others since those who wait were last asked.
+    is_owed: bool,
 }
 
 impl Front {
@@ -26,6 +34,8 @@ impl Front {
             turns: vec![List::EMPTY; queues.into()],
             turn_links: Links::new(lanes),
             waiting: 0,
+            passes: 0,
+            is_owed: false,
         }
     }
 
@@ -61,6 +71,23 @@ impl Front {
         }
     }
 
+    /// A tag is left to somebody who does not wait. False if those who wait have been passed too often.
+    pub(super) fn pass(&mut self) -> bool {
+        self.passes += 1;
+        self.is_owed = true;
+        self.passes <= PASSES_MAX
+    }
+
+    /// Tags that are free are given out later.
+    pub(super) fn owe(&mut self) {
+        self.is_owed = self.waiting > 0;
+    }
+
+    /// Whether they are to be given out now.
+    pub(super) fn take_owed(&mut self) -> bool {
+        core::mem::take(&mut self.is_owed)
+    }
+
     /// The first request of the lane whose turn it is.
     pub(super) fn first(&self, queue: QueueId) -> Option<u32> {
         let lane = self.turns[usize::from(queue.0)].first()?;
@@ -69,6 +96,7 @@ impl Front {
 
     /// That request goes on, and it is the next lane's turn.
     pub(super) fn pop(&mut self, queue: QueueId) {
+        self.passes = 0;
         let turns = &mut self.turns[usize::from(queue.0)];
         let Some(lane) = self.turn_links.pop_front(turns) else {
             return;

@@ -80,8 +80,12 @@ impl Layer {
     pub(super) fn close_plug(&mut self) {
         self.unplug();
         self.plug.set_open(false);
-        // What was merged inside gave its tag back.
-        self.fill_fronts();
+        // What was merged inside gave its tag back. Where answers come first, it is given out once all of them have been.
+        if self.config.merge.ahead {
+            self.front.owe();
+        } else {
+            self.fill_fronts();
+        }
     }
 
     /// A request has a scheduler tag: it goes to the plug, if there is one, or to the elevator.

@@ -188,7 +188,7 @@ impl Layer {
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
         let sorts = elevator.other().is_some_and(Schedule::sorts);
         let queues = config.drive.queues;
-        let lanes = if limits_tags {
+        let lanes = if limits_tags || config.merge.ahead {
             2 * l.streams
         } else {
             queues.into()
@@ -202,7 +202,7 @@ impl Layer {
             elevator,
             front: Front::new(queues, lanes, l.requests),
             limits_tags,
-            fast_path_off: limits_tags || merging || queues > 1,
+            fast_path_off: limits_tags || merging || config.merge.ahead || queues > 1,
             sorts,
             merging,
             plug: Plug::new(merging),

@@ -121,11 +121,19 @@ impl Layer {
     fn stage_behind_chain(&self, request: u32, op: Op) -> Stage {
         if op == Op::Flush {
             mutant::flush_stage()
-        } else if self.tags.has(self.cx.table.queue_of(request)) {
+        } else if self.tags.has(self.cx.table.queue_of(request)) && !self.sleeps(request) {
             Stage::Elevator
         } else {
             Stage::Front
         }
+    }
+
+    /// Its process waits for a tag with another request, and has not come to this one.
+    #[inline]
+    fn sleeps(&self, request: u32) -> bool {
+        self.config.merge.ahead
+            && !self.front.is_empty()
+            && !(self.front).is_free(self.lane(&self.cx.table.requests[request].request))
     }
 
     /// A request comes out of the chain, or stays in it. The time since it came to where it was counts as held back.
@@ -183,7 +191,23 @@ impl Layer {
         if self.limits_tags {
             self.fill_fronts();
         } else {
-            self.fill_front_of(queue);
+            self.fill_front_of(queue, u32::MAX);
+        }
+    }
+
+    /// A request is over and its scheduler tag is free: gives it to who waits for one. Where answers come first, whoever is answered
+    /// may take it before, unless it waits for a tag itself or has passed those who wait too often.
+    pub(super) fn fill_front_after(&mut self, request: u32) {
+        if self.front.is_empty() {
+            return;
+        }
+        let lane = self.lane(&self.cx.table.requests[request].request);
+        let queue = self.cx.table.queue_of(request);
+        if !self.config.merge.ahead {
+            self.fill_front(queue);
+        } else if !self.front.is_free(lane) || !self.front.pass() {
+            // Others may be free for those who are answered.
+            self.fill_front_of(queue, 1);
         }
     }
 
@@ -193,14 +217,14 @@ impl Layer {
             if self.front.is_empty() {
                 return;
             }
-            self.fill_front_of(QueueId(queue));
+            self.fill_front_of(QueueId(queue), u32::MAX);
         }
     }
 
-    /// Gives free scheduler tags of a queue to those who wait for one.
-    fn fill_front_of(&mut self, queue: QueueId) {
-        let mut refusals = 0;
-        while self.tags.has(queue) && refusals < REFUSALS_MAX {
+    /// Gives free scheduler tags of a queue, so many at most, to those who wait for one.
+    fn fill_front_of(&mut self, queue: QueueId, most: u32) {
+        let (mut given, mut refusals) = (0, 0);
+        while given < most && self.tags.has(queue) && refusals < REFUSALS_MAX {
             let Some(request) = self.front.first(queue) else {
                 return;
             };
@@ -216,6 +240,7 @@ impl Layer {
             let waited = self.cx.now.since(live.since);
             self.chain.tagged(&mut self.cx, request, waited);
             self.tags.take(queue);
+            given += 1;
             if self.merging {
                 self.insert(request);
             } else {
@@ -250,9 +275,10 @@ impl Layer {
         }
     }
 
-    /// Where a request waits for a scheduler tag: with its kind of its stream, or with all of its hardware queue.
+    /// Where a request waits for a scheduler tag: with its kind of its stream, or with all of its hardware queue. As in Linux, where a
+    /// process waits with one request at a time, streams take turns.
     pub(super) fn lane(&self, request: &Request) -> u32 {
-        if self.limits_tags {
+        if self.limits_tags || self.config.merge.ahead {
             2 * request.stream.index + u32::from(!request.is_sync())
         } else {
             self.cx.table.pieces.queue_of(request.stream.index).0.into()
@@ -339,7 +365,7 @@ impl Layer {
             return Ok(());
         }
         let queue = self.cx.table.pieces.queue_of(index);
-        let has_tag = self.tags.has(queue);
+        let has_tag = self.tags.has(queue) && !self.sleeps(slot);
         let live = &mut self.cx.table.requests[slot];
         live.tagged = has_tag;
         if has_tag {

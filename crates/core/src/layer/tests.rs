@@ -684,3 +684,81 @@ fn what_is_over_is_answered_before_anything_is_sent() {
         }
     }
 }
+
+/// A layer with one scheduler tag, where answers come first, and two streams: of the second one request waits for the tag.
+fn one_tag(nomerges: u8) -> (Bench, [StreamId; 2], Tag) {
+    let limits = Limits {
+        scheduler_tags: 1,
+        ..Limits::default()
+    };
+    let merge = crate::merge::Config {
+        nomerges,
+        ..crate::merge::Config::LINUX
+    };
+    let mut b = Bench::that_merges(1, limits, merge);
+    let [one, other] = [b.open(ROOT), b.open(ROOT)];
+    b.layer.submit(at(0), &[read(one, 0, 512)]).unwrap();
+    let (_, _, tag) = b.dispatched(0)[0];
+    b.layer.submit(at(0), &[read(other, 1000, 4096)]).unwrap();
+    assert_eq!(b.dispatched(0), []);
+    (b, [one, other], tag)
+}
+
+#[test]
+fn who_is_answered_takes_its_tag_again_before_those_who_wait_but_not_for_ever() {
+    for nomerges in [0, 2] {
+        let (mut b, [one, _], mut tag) = one_tag(nomerges);
+        let mut sent = Vec::new();
+        for n in 1..600 {
+            b.layer.complete(at(n), &[Completion::ok(tag)]);
+            assert_eq!(b.done(n).len(), 1);
+            b.layer.submit(at(n), &[read(one, n, 512)]).unwrap();
+            let (cookie, _, next) = b.dispatched(n)[0];
+            sent.push(cookie);
+            tag = next;
+        }
+        let turn = sent.iter().position(|&c| c == 1000).unwrap();
+        assert_eq!(sent[..turn], (1..=turn as u64).collect::<Vec<_>>()[..]);
+        assert_eq!(turn, 500, "so often it was passed");
+        assert_eq!(sent[turn + 1], 501, "whom that kept waiting is next");
+    }
+}
+
+#[test]
+fn who_waits_for_an_answer_only_leaves_the_tag_to_those_who_wait() {
+    for nomerges in [0, 2] {
+        let (mut b, _, tag) = one_tag(nomerges);
+        b.layer.complete(at(1), &[Completion::ok(tag)]);
+        assert_eq!(b.done(1).len(), 1);
+        assert_eq!(b.dispatched(1)[0].0, 1000);
+    }
+}
+
+#[test]
+fn streams_wait_for_tags_with_one_request_each() {
+    for (merge, expected) in [
+        (crate::merge::Config::LINUX, [1, 11, 2, 12, 3]),
+        (crate::merge::Config::OFF, [1, 2, 3, 11, 12]),
+    ] {
+        let limits = Limits {
+            scheduler_tags: 1,
+            ..Limits::default()
+        };
+        let mut b = Bench::that_merges(1, limits, merge);
+        let [one, other] = [b.open(ROOT), b.open(ROOT)];
+        let of = |stream, first: u64| [0, 1, 2].map(|n| read(stream, first + n, 4096));
+        b.layer.submit(at(0), &[read(one, 0, 512)]).unwrap();
+        b.layer.submit(at(0), &of(one, 1)).unwrap();
+        b.layer.submit(at(0), &of(other, 11)).unwrap();
+        let mut tag = b.dispatched(0)[0].2;
+        let order = expected.map(|_| {
+            b.layer.complete(at(1), &[Completion::ok(tag)]);
+            // Where nothing is answered first, the first of these sends.
+            let mut sent = b.dispatched(1);
+            sent.extend(b.dispatched(1));
+            tag = sent[0].2;
+            sent[0].0
+        });
+        assert_eq!(order, expected);
+    }
+}

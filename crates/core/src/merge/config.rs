@@ -18,7 +18,9 @@ pub struct Config {
     /// with nothing any more (Linux: `hctx->dispatch`; without effect under `none`, whose requests have a tag from the beginning). And what
     /// is over is answered before anything is sent: a call of [`Layer::poll`](crate::Layer::poll) that answers sends nothing and asks to be
     /// called again at once ([`Reason::Answers`](crate::Reason::Answers)), so that whoever waited for an answer may send more first (Linux: the
-    /// process is woken before the queue is run again).
+    /// process is woken before the queue is run again). Who waits for a scheduler tag does so with one request of each stream, as a process
+    /// does, and in turns; whoever is answered and waits for none may take the one that came free before they do, so many times in a row
+    /// at most (Linux: `blk_mq_get_tag`).
     pub ahead: bool,
 }
 

@@ -1,6 +1,6 @@
 //! How many scheduler tags a part of the requests may hold, so that the others find one.
 //!
-//! Where there are tags for all requests, nobody waits for one and nothing is limited.
+//! Where there are so many for all requests, nobody waits for one and nothing is limited.
 
 use crate::mutant;
 use crate::table::Table;
@@ -8,7 +8,7 @@ use crate::table::Table;
 /// Scheduler tags of those that are limited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// There are fewer tags than requests.
+    /// There are more requests than tags, or than tags for what is limited.
     is_limited: bool,
     /// As many tags as may be held by what is limited.
     most: u32,
@@ -20,7 +20,7 @@ impl Depth {
     /// So many at most, but one at least.
     pub(crate) fn new(table: &Table, most: u32) -> Self {
         Self {
-            is_limited: table.tags < table.requests.capacity(),
+            is_limited: table.tags.min(most) < table.requests.capacity(),
             most: most.max(1),
             held: 0,
         }

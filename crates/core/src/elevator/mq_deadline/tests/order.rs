@@ -92,7 +92,7 @@ fn who_has_aged_goes_before_higher_priorities() {
         prio_aging_expire: Span::from_millis(3),
         ..Config::default()
     };
-    let mut host = Host::new(&config, 1, 64, MS);
+    let mut host = Host::new(&config, 1, 4096, MS);
     let (realtime, idle) = (host.open(Realtime), host.open(Idle));
     host.submit(idle, Op::Read, 0, 1, 100);
     for n in 0..6 {
@@ -121,6 +121,24 @@ fn a_batch_goes_on_behind_a_request_that_is_given_up() {
     host.poll();
     host.layer.cancel(crate::Instant::ZERO, s, 1);
     assert_eq!(host.drain(), [0, 2, 3]);
+}
+
+#[test]
+fn async_depth_limits_writes_where_there_are_tags_for_all() {
+    let config = Config {
+        async_depth: 2,
+        ..Config::default()
+    };
+    let mut host = Host::new(&config, 1, 4096, MS);
+    let (writer, reader) = (host.open(BestEffort), host.open(BestEffort));
+    // Without the bound all four go in order of position.
+    for (n, block) in [10, 30, 20, 40].into_iter().enumerate() {
+        host.submit(writer, Op::Write, block, 1, 100 + n as u64);
+    }
+    host.submit(reader, Op::Read, 50, 1, 0);
+    host.drain();
+    let order: Vec<u64> = host.sent.iter().map(|sent| sent.0).collect();
+    assert_eq!(order, [0, 100, 101, 102, 103]);
 }
 
 #[test]
