@@ -43,13 +43,6 @@ pub struct NullBlk {
     pub mbps: u64,
 }
 
-impl NullBlk {
-    /// Commands a second at most.
-    pub fn rate(&self) -> f64 {
-        f64::from(self.tags) * 1e6 / self.service_us as f64
-    }
-}
-
 /// One setting of elevator and groups.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,6 +89,9 @@ pub struct Group {
     /// `io.max`.
     #[serde(default)]
     pub max: BTreeMap<String, u64>,
+    /// `io.low`: low limits, and `idle` and `latency` in microseconds.
+    #[serde(default)]
+    pub low: BTreeMap<String, u64>,
     /// The target of `io.latency`, microseconds.
     #[serde(default)]
     pub latency_us: u64,

@@ -15,7 +15,7 @@ pub mod verdict;
 use experiment::Experiment;
 use sample::Sample;
 use std::path::{Path, PathBuf};
-use std::{fs, thread};
+use std::{env, fs, thread};
 
 /// Samples of each case.
 pub const RUNS: u32 = 8;
@@ -23,9 +23,10 @@ pub const RUNS: u32 = 8;
 /// Seconds of a sample.
 pub const SECONDS: u32 = 30;
 
-/// The directory of this crate, with experiments and samples.
+/// The directory with experiments and samples: this crate's, or `WEIR_CONFORMANCE`.
 pub fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    let other = env::var_os("WEIR_CONFORMANCE");
+    other.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
 }
 
 /// Linux's samples of an experiment; none if it has not been played yet.

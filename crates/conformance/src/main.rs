@@ -1,26 +1,35 @@
-//! `weir-conformance linux LAB [WORD...]` plays the cases that have no samples of Linux yet, or those whose `experiment: case` contains one of
-//! the words, again, in the lab. `weir-conformance page` plays all in the simulator and prints the page, `docs/conformance.md`.
+//! `weir-conformance linux LAB [RUNS] [WORD...]` plays each case in the lab until it has so many samples of Linux (8), or only those cases whose
+//! `experiment: case` contains one of the words, and stores each sample as it comes: a run that was broken off goes on where it was. To play a
+//! case again, take its lines out of the file. `weir-conformance weir [WORD...]` prints the simulator's
+//! samples of cases, and `weir-conformance page` plays all in the simulator and prints the page, `docs/conformance.md`.
+//! `WEIR_CONFORMANCE` is another directory of experiments and samples than this crate's.
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 use std::{env, fs};
-use weir_conformance::experiment::Experiment;
+use weir_conformance::experiment::{Case, Experiment};
 use weir_conformance::lab::Lab;
-use weir_conformance::sample::{self, Sample};
-use weir_conformance::{RUNS, compare, root, stored};
-
-/// Seeds that are tried for a case's samples.
-const SEEDS_MAX: u32 = 4 * RUNS;
+use weir_conformance::sample;
+use weir_conformance::{RUNS, SECONDS, compare, play, root, stored};
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match &words[..] {
-        ["linux", lab, which @ ..] => linux(Path::new(lab), which),
+        ["linux", lab, rest @ ..] => {
+            let runs = rest.first().and_then(|word| word.parse().ok());
+            let which = &rest[usize::from(runs.is_some())..];
+            linux(Path::new(lab), runs.unwrap_or(RUNS), which)
+        }
+        ["weir", which @ ..] => weir(which),
         ["page"] => compare().map(|page| print!("{page}")),
-        _ => Err("usage: weir-conformance linux LAB [WORD...] | page".to_owned()),
+        _ => Err(
+            "usage: weir-conformance linux LAB [RUNS] [WORD...] | weir [WORD...] | page".to_owned(),
+        ),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -31,62 +40,79 @@ fn main() -> ExitCode {
     }
 }
 
-fn linux(lab: &Path, which: &[&str]) -> Result<(), String> {
+/// Whether a case is meant by the words: its name contains one of them, or there are none.
+fn is_meant(experiment: &Experiment, case: &Case, which: &[&str]) -> bool {
+    let name = format!("{}: {}", experiment.name, case.name);
+    which.is_empty() || which.iter().any(|w| name.contains(w))
+}
+
+fn weir(which: &[&str]) -> Result<(), String> {
+    for experiment in Experiment::all(&root().join("experiments"))? {
+        let mut samples = Vec::new();
+        for case in &experiment.setting.case {
+            if is_meant(&experiment, case, which) {
+                for run in 1..=RUNS {
+                    samples.extend(play::play(&experiment, case, run, SECONDS)?);
+                }
+            }
+        }
+        if !samples.is_empty() {
+            print!("{}:\n{}", experiment.name, sample::write(&samples));
+        }
+    }
+    Ok(())
+}
+
+/// Plays the cases that are named, or all. One that cannot be played does not keep the others from it.
+fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
     let scratch = env::temp_dir().join(format!("weir-conformance-{}", std::process::id()));
     let lab = Lab {
         directory: lab.to_owned(),
         scratch,
     };
+    let mut problems = Vec::new();
     for experiment in Experiment::all(&root().join("experiments"))? {
-        let file = root()
-            .join("linux")
-            .join(format!("{}.txt", experiment.name));
-        let mut samples = stored(&root().join("linux"), &experiment)?;
         for case in &experiment.setting.case {
-            let name = format!("{}: {}", experiment.name, case.name);
-            let there = samples.iter().any(|s| s.case == case.name);
-            let wanted = if which.is_empty() {
-                !there
-            } else {
-                which.iter().any(|w| name.contains(w))
-            };
-            if !wanted {
+            if !is_meant(&experiment, case, which) {
                 continue;
             }
-            let (mut new, mut runs, mut seed) = (Vec::new(), 0, 0);
-            while runs < RUNS {
-                seed += 1;
-                if seed > SEEDS_MAX {
-                    return Err(format!("{name}: too many samples are not valid"));
-                }
-                match lab.play(&experiment, case, seed)? {
-                    Some(sample) => {
-                        new.extend(sample);
-                        runs += 1;
-                        eprintln!("{name}: {runs} of {RUNS}");
-                    }
-                    None => {
-                        eprintln!(
-                            "{name}: seed {seed}: the drive had more inside than it has tags"
-                        );
-                    }
-                }
+            if let Err(problem) = fill(&lab, &experiment, case, runs) {
+                let name = format!("{}: {}", experiment.name, case.name);
+                eprintln!("{name}: {problem}");
+                problems.push(name);
             }
-            samples.retain(|s| s.case != case.name);
-            samples.extend(new);
-            // In the order of the cases, whichever was played last.
-            let place = |s: &Sample| {
-                experiment
-                    .setting
-                    .case
-                    .iter()
-                    .position(|c| c.name == s.case)
-            };
-            samples.sort_by_key(place);
-            fs::write(&file, sample::write(&samples))
-                .map_err(|e| format!("{}: {e}", file.display()))?;
         }
     }
     let _ = fs::remove_dir_all(&lab.scratch);
-    Ok(())
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(format!("not all samples of: {}", problems.join("; ")))
+}
+
+/// Plays a case until it has so many samples.
+fn fill(lab: &Lab, experiment: &Experiment, case: &Case, runs: u32) -> Result<(), String> {
+    let directory = root().join("linux");
+    let file = directory.join(format!("{}.txt", experiment.name));
+    let mut samples = stored(&directory, experiment)?;
+    loop {
+        let of_case = samples.iter().filter(|s| s.case == case.name);
+        let there: BTreeSet<u32> = of_case.map(|s| s.run).collect();
+        if there.len() >= runs as usize {
+            return Ok(());
+        }
+        let (began, seed) = (Instant::now(), there.last().copied().unwrap_or(0) + 1);
+        samples.extend(lab.play(experiment, case, seed)?);
+        // In the order of the cases, whichever was played last.
+        let cases = &experiment.setting.case;
+        samples.sort_by_key(|s| (cases.iter().position(|c| c.name == s.case), s.run));
+        fs::write(&file, sample::write(&samples))
+            .map_err(|e| format!("{}: {e}", file.display()))?;
+        let (name, took) = (&experiment.name, began.elapsed().as_secs());
+        eprintln!(
+            "{name}: {}: {} of {runs}, {took} s",
+            case.name,
+            there.len() + 1
+        );
+    }
 }

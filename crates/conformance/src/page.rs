@@ -90,12 +90,11 @@ numbers of its own and begins its clients up to a millisecond apart. Figures are
 that, it is *inconclusive*. Cases without rows have no samples of Linux yet. Latencies are from the call to its end, in microseconds; where a job runs in several groups, they are the means of
 the groups' figures. Causes of what differs are in [deviations.md](deviations.md#held-against-linux).
 
-Samples of Linux in which the drive completed more commands than its tags allow are not taken: now and then the lab's `null_blk` has
-one command more inside than it has tags, and goes on so to the end. The numbers of stored runs show where one was left out.
+Only `sequential.fio`, where nobody waits for long, leaves out a beginning (`ramp_time`): fio ends that for each process when its first request after that time is over, so that
+one that waits for seconds is measured later than the others, and in part after they have ended.
 
 This page is generated: `cargo run --release -p weir-conformance -- page`. Linux's samples are stored (`crates/conformance/linux`);
-`cargo run --release -p weir-conformance -- linux LAB` makes them where there are none yet, and those that its further words name again
-(`src/lab.rs` says what a lab is).
+`cargo run --release -p weir-conformance -- linux LAB` makes those that are missing (`src/main.rs` says more, `src/lab.rs` what a lab is).
 ",
         100.0 * TOLERANCE
     )

@@ -5,7 +5,7 @@ use crate::sample::Sample;
 use std::collections::BTreeMap;
 use weir_config::policy::{self, Policy};
 use weir_config::scenario::{self, Choice};
-use weir_core::{Contract, GroupId, Knobs, Max, ROOT, Span};
+use weir_core::{Capacity, Contract, GroupId, Knobs, Max, ROOT, Span};
 use weir_measure::Meter;
 use weir_random::Rng;
 use weir_sim::{ClientSpec, GroupSpec, Merging, NrRequests, Run, Scenario};
@@ -15,6 +15,9 @@ const MEGABYTE: u64 = 20_971 * 50;
 
 /// Sectors of a command at most: `null_blk` has what the kernel takes to be safe.
 const SECTORS: u32 = 255;
+
+/// More bytes or requests a second than any group is promised.
+const BOUNDLESS: u64 = 1 << 40;
 
 /// Plays a case once, measuring so many seconds.
 ///
@@ -79,6 +82,13 @@ fn policy(case: &Case) -> Result<Policy, String> {
         }
         policy = policy::read(&text, "").map_err(|e| format!("{}: {e:?}", case.name))?;
     }
+    // Weir's are for all groups: the longest that one states, which those who reach their limits do not notice.
+    let longest = |name: &str| {
+        let stated = case.group.iter().filter_map(|g| g.low.get(name));
+        stated.max().map(|us| Span::from_micros(*us))
+    };
+    policy.low.idle = longest("idle").unwrap_or(policy.low.idle);
+    policy.low.latency = longest("latency").unwrap_or(policy.low.latency);
     let elevator = policy.elevator.kind().name;
     for (name, value) in case.iosched.iter().chain(&case.weir) {
         if !policy.tune(elevator, name, *value) {
@@ -129,8 +139,16 @@ fn scenario(
     let all = script
         .scenario(&choice)
         .map_err(|e| format!("{}: {e:?}", case.name))?;
+    // Linux admits whatever is asked for.
+    let boundless = Capacity {
+        read: BOUNDLESS,
+        write: BOUNDLESS,
+        iops: BOUNDLESS,
+        ..Capacity::NONE
+    };
     let mut scenario = Scenario {
         clients: Vec::new(),
+        capacity: Some(boundless),
         ..all.clone()
     };
     scenario.name = format!("{}: {}", experiment.name, case.name);
@@ -147,6 +165,16 @@ fn scenario(
             groups.insert(name, GroupId(scenario.groups.len() as u32));
         }
     }
+    // Linux's root has processes beside groups. Here they are in a group of their own, which nothing limits.
+    let mut root = ROOT;
+    if !groups.is_empty() && players.iter().any(|p| p.groups.is_empty()) {
+        scenario.groups.push(GroupSpec {
+            parent: ROOT,
+            contract: Contract::DEFAULT,
+            knobs: Knobs::NONE,
+        });
+        root = GroupId(scenario.groups.len() as u32);
+    }
     let mut owners = Vec::new();
     let mut rng = Rng::new(u64::from(run));
     for (n, player) in players.iter().enumerate() {
@@ -157,7 +185,7 @@ fn scenario(
             let late = Span::from_micros(rng.range(1000, 1999));
             for client in &clients {
                 let name = player.groups.get(place);
-                let group = name.and_then(|g| groups.get(g)).copied().unwrap_or(ROOT);
+                let group = name.and_then(|g| groups.get(g)).copied().unwrap_or(root);
                 let mut client = ClientSpec {
                     group,
                     ..(*client).clone()
@@ -193,6 +221,11 @@ fn spec(group: &Group, parent: GroupId) -> Result<GroupSpec, String> {
         };
         *limit = *value;
     }
+    let limit = |name: &str| group.low.get(name).copied().unwrap_or_default();
+    let known = ["rbps", "riops", "idle", "latency"];
+    if let Some(name) = group.low.keys().find(|n| !known.contains(&n.as_str())) {
+        return Err(format!("io.low has no {name} here"));
+    }
     let share = if group.weight > 0 {
         group.weight
     } else {
@@ -202,6 +235,8 @@ fn spec(group: &Group, parent: GroupId) -> Result<GroupSpec, String> {
         parent,
         contract: Contract {
             share,
+            min: limit("rbps"),
+            min_iops: limit("riops"),
             max,
             ..Contract::DEFAULT
         },
