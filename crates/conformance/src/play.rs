@@ -5,7 +5,7 @@ use crate::sample::Sample;
 use std::collections::BTreeMap;
 use weir_config::policy::{self, Policy};
 use weir_config::scenario::{self, Choice};
-use weir_core::{Capacity, Contract, GroupId, Knobs, Max, ROOT, Span};
+use weir_core::{Capacity, Contract, GroupId, Knobs, Max, ROOT, Span, control};
 use weir_measure::Meter;
 use weir_random::Rng;
 use weir_sim::{ClientSpec, GroupSpec, Merging, NrRequests, Run, Scenario};
@@ -82,6 +82,8 @@ fn policy(case: &Case) -> Result<Policy, String> {
         }
         policy = policy::read(&text, "").map_err(|e| format!("{}: {e:?}", case.name))?;
     }
+    // Low limits of cases are those of reads.
+    policy.low.limits = control::low::Limits::Reads;
     // Weir's are for all groups: the longest that one states, which those who reach their limits do not notice.
     let longest = |name: &str| {
         let stated = case.group.iter().filter_map(|g| g.low.get(name));
