@@ -12,7 +12,7 @@ pub(crate) fn name<'a>(
     candidates
         .into_iter()
         // Names whose lengths differ by more than a third cannot be near: most need no further look.
-        .filter(|c| c.len().abs_diff(word.len()) <= word.len() / 3 + 1)
+        .filter(|c| c.chars().count().abs_diff(length) <= length / 3 + 1)
         .map(|c| (strsim::damerau_levenshtein(&word, &folded(c)), c))
         .filter(|(distance, _)| *distance <= (length / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
@@ -56,6 +56,11 @@ mod tests {
         assert_eq!(name("mim", keys), Some("min"));
         assert_eq!(name("weight", keys), None);
         assert_eq!(name("", keys), None);
+        // Lengths are counted in characters.
+        assert_eq!(
+            name("rea\u{1f600}_b\u{1f600}ndwidth", keys),
+            Some("read_bandwidth")
+        );
     }
 
     #[test]

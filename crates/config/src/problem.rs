@@ -60,3 +60,26 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_place_is_told_without_one() {
+        let mut problem = Problem {
+            file: String::new(),
+            line: 0,
+            column: 0,
+            key: String::new(),
+            message: "too much".to_owned(),
+            help: None,
+        };
+        assert_eq!(problem.to_string(), "too much");
+        problem.file = "a.toml".to_owned();
+        assert_eq!(problem.to_string(), "a.toml: too much");
+        problem.line = 1;
+        problem.column = 2;
+        assert_eq!(problem.to_string(), "a.toml:1:2: too much");
+    }
+}

@@ -182,7 +182,7 @@ pub enum Wakes {
 impl Volume {
     /// Where in the file its socket for virtual machines is said.
     pub fn vhost_key(&self) -> String {
-        join(&join("volume", &self.name), "listen.vhost")
+        join(&join(&join("volume", &self.name), "listen"), "vhost")
     }
 
     /// What its size is a multiple of, bytes: 4096 where it is opened past the page cache, else 512.

@@ -217,3 +217,11 @@ fn sockets_of_volumes_are_checked_against_each_other_and_spin_against_sleep() {
         assert_eq!(keys, wanted, "{text}");
     }
 }
+
+#[test]
+fn a_volume_says_where_its_socket_for_virtual_machines_is_written() {
+    let text = "listen.nbd = [\"127.0.0.1:0\"]\ndrive.d = {}\nvolume.\"a.b\" = { drive = \"d\", memory = true, size = \"1MiB\", listen.vhost = \"/run/a\" }\n";
+    let server = parse("weir.toml", text, &Options::default()).expect("it is right");
+    let key = server.volumes[0].vhost_key();
+    assert_eq!(key, "volume.\"a.b\".listen.vhost");
+}
