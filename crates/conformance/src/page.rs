@@ -90,7 +90,7 @@ numbers of its own and begins its clients up to a millisecond apart. Figures are
 that, it is *inconclusive*. Cases without rows have no samples of Linux yet. Latencies are from the call to its end, in microseconds; where a job runs in several groups, they are the means of
 the groups' figures. Causes of what differs are in [deviations.md](deviations.md#held-against-linux).
 
-Only `sequential.fio`, where nobody waits for long, leaves out a beginning (`ramp_time`): fio ends that for each process when its first request after that time is over, so that
+Only `sequential.fio`, in whose cases with rows nobody waits for long, leaves out a beginning (`ramp_time`): fio ends that for each process when its first request after that time is over, so that
 one that waits for seconds is measured later than the others, and in part after they have ended.
 
 This page is generated: `cargo run --release -p weir-conformance -- page`. Linux's samples are stored (`crates/conformance/linux`);
