@@ -96,7 +96,10 @@ fn print_listen(f: &mut Formatter<'_>, server: &Server) -> fmt::Result {
         .iter()
         .map(|a| Quoted(&a.to_string()).to_string())
         .collect();
-    writeln!(f, "nbd = [{}]", all.join(", "))?;
+    // An empty list says nothing, and is refused.
+    if !all.is_empty() {
+        writeln!(f, "nbd = [{}]", all.join(", "))?;
+    }
     if let Some(metrics) = listen.metrics {
         writeln!(f, "metrics = \"{metrics}\"")?;
     }

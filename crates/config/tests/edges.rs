@@ -225,3 +225,41 @@ fn a_volume_says_where_its_socket_for_virtual_machines_is_written() {
     let key = server.volumes[0].vhost_key();
     assert_eq!(key, "volume.\"a.b\".listen.vhost");
 }
+
+/// Something must listen: NBD, or a volume by itself.
+#[test]
+fn a_server_may_listen_at_sockets_of_volumes_alone() {
+    let volume = |listen: &str| {
+        format!("[drive.d]\n[volume.a]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n{listen}\n")
+    };
+    let own = volume("listen = { vhost = \"/run/a\" }");
+    for (text, wrong) in [
+        (own.clone(), ""),
+        (format!("listen = {{}}\n{own}"), ""),
+        (format!("listen.socket_mode = \"0660\"\n{own}"), ""),
+        (format!("listen.nbd = []\n{own}"), "listen.nbd"),
+        // One thing is wrong with it, not two.
+        (
+            volume("listen = { vhost = \"run/a\" }"),
+            "volume.a.listen.vhost",
+        ),
+        (volume(""), "listen"),
+        (format!("listen = {{}}\n{}", volume("")), "listen.nbd"),
+        (volume("listen = {}"), "listen volume.a.listen.vhost"),
+    ] {
+        match parse("", &text, &Options::default()) {
+            Ok(server) => {
+                assert_eq!(wrong, "", "{text}");
+                assert!(server.listen.nbd.is_empty());
+                // What is printed of it is read again.
+                let printed = server.to_string();
+                let again = parse("", &printed, &Options::default());
+                assert_eq!(again.map(|s| s.to_string()), Ok(printed));
+            }
+            Err(problems) => {
+                let keys: Vec<String> = problems.into_iter().map(|p| p.key).collect();
+                assert_eq!(keys.join(" "), wrong, "{text}");
+            }
+        }
+    }
+}

@@ -113,6 +113,21 @@ fn ranges_are_discarded_and_zeroed_and_the_disk_has_a_name() {
 }
 
 #[test]
+fn a_server_without_nbd_serves_its_guests() {
+    let files = tools::Temp::on_disk();
+    let text = format!(
+        "[drive.d]\n[volume.alpha]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nlisten = {{ vhost = \"{}/alpha\" }}\n",
+        files.path().display()
+    );
+    let config = weir_config::parse("", &text, &weir_config::Options::default()).unwrap();
+    let server = weir_serve::Server::start(&config, &weir_serve::Options::default()).unwrap();
+    let mut guest = Guest::start(&files.path().join("alpha"), 1);
+    guest.write(0, &[7; 512]);
+    assert_eq!(guest.read(0, 512), [7; 512]);
+    drop(server);
+}
+
+#[test]
 fn both_front_ends_of_a_volume_see_the_same() {
     let _one = tools::alone();
     let site = Site::start(VOLUMES);

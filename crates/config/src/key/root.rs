@@ -16,7 +16,7 @@ pub(crate) const ROOT: Shape = Shape {
         Key {
             name: "listen",
             kind: Kind::Table("`[listen]`"),
-            default: Absent::Needed,
+            default: Absent::Words("`{}` where a volume has a `vhost` of its own; else needed"),
             about: "Where clients connect.",
             example: "{ nbd = [\"unix:/run/weir/nbd.sock\"] }",
         },

@@ -361,10 +361,11 @@ fn what_is_left_out_is_as_the_table_says() {
                     "{at}: {problems:#?}"
                 );
             }
-            // What has no size of its own needs one, and what can hold nothing nothing else.
+            // What has no size of its own needs one, what can hold nothing nothing else, and something must listen.
             (Absent::Words(_), Err(_)) => {
                 assert!(
-                    ["size", "file", "device", "memory", "model"].contains(&key.name)
+                    ["size", "file", "device", "memory", "model", "listen", "nbd"]
+                        .contains(&key.name)
                         || place.shape.name == MAX.name,
                     "{at}"
                 );

@@ -71,7 +71,7 @@ pub(crate) const VOLUME: Shape = Shape {
                 name: "listen",
                 kind: Kind::Table("`[volume.NAME.listen]`"),
                 default: Absent::Words("NBD alone"),
-                about: "Where this volume alone is found, beside NBD.",
+                about: "Where this volume alone is found, beside NBD or without it.",
                 example: "{ vhost = \"/run/weir/alpha.vhost.sock\" }",
             },
             Key {

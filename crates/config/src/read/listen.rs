@@ -14,7 +14,7 @@ const SOCKET_PATH_MAX: usize = 107;
 const LISTENERS_MAX: usize = 64;
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
 
-/// `other_sockets`: there are Unix sockets that are not listed here.
+/// `other_sockets`: there are Unix sockets that are not listed here, and nothing has to be.
 pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>, other_sockets: bool) -> Listen {
     let mut listen = Listen {
         nbd: Vec::new(),
@@ -24,20 +24,34 @@ pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>, other_sockets
         socket_owner: Owner::default(),
     };
     let help = format!("[listen] says where clients connect: nbd = {EXAMPLE}");
-    let entry = doc.required(root, "listen", &help);
+    let entry = listed(doc, root, "listen", (&help, other_sockets));
     let Some(table) = entry.and_then(|e| e.table(doc, &LISTEN)) else {
         return listen;
     };
     if let Some(insecure) = table.entry("insecure").and_then(|e| e.boolean(doc)) {
         listen.insecure = insecure;
     }
-    if let Some(entry) = doc.required(&table, "nbd", &help) {
+    if let Some(entry) = listed(doc, &table, "nbd", (&help, other_sockets)) {
         listen.nbd = addresses(doc, &entry, listen.insecure);
     }
     let metrics = table.entry("metrics");
     listen.metrics = metrics.and_then(|e| metrics_address(doc, &e, &listen));
     sockets(doc, &table, &mut listen, other_sockets);
     listen
+}
+
+/// What says where clients of NBD connect: needed, unless there are sockets of volumes.
+fn listed<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    key: &str,
+    (help, other_sockets): (&str, bool),
+) -> Option<Entry<'a>> {
+    if other_sockets {
+        table.entry(key)
+    } else {
+        doc.required(table, key, help)
+    }
 }
 
 /// Mode and owner of Unix sockets.

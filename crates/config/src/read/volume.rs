@@ -27,12 +27,14 @@ pub(super) struct Unsettled<'a> {
     model: Option<(Entry<'a>, Option<weir_drive::Config>)>,
     /// Where its storage is said; `None` if it is left to the drive's model.
     storage: Option<Entry<'a>>,
+    /// It says where a socket of its own is, rightly or wrongly.
+    socket: bool,
 }
 
 impl Unsettled<'_> {
     /// It has a socket of its own.
     pub(super) fn has_socket(&self) -> bool {
-        self.volume.vhost.is_some()
+        self.socket
     }
 }
 
@@ -96,6 +98,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
         path: entry.path.clone(),
         model: None,
         storage: None,
+        socket: false,
     };
     let Some(table) = entry.table(doc, &VOLUME) else {
         return unsettled;
@@ -117,6 +120,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     if let Some(attach) = &attach {
         let help = "write vhost = \"/run/weir/alpha.vhost.sock\"";
         let path = doc.required(attach, "vhost", help);
+        unsettled.socket = path.is_some();
         volume.vhost = path.and_then(|e| vhost_path(doc, &e));
         volume.notify = notify(doc, attach);
     }
