@@ -287,13 +287,18 @@ fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     }
 }
 
-/// Whether a figure lies between its bounds.
-fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
+/// What a figure is called, and whose it is.
+pub(crate) fn name(bounds: &Bounds, target: &str) -> String {
     let who = match &bounds.whose {
-        Whose::Target => run.script.target().to_owned(),
+        Whose::Target => target.to_owned(),
         other => other.to_string(),
     };
-    let what = format!("{} of {who}", bounds.figure.name());
+    format!("{} of {who}", bounds.figure.name())
+}
+
+/// Whether a figure lies between its bounds.
+fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
+    let what = name(bounds, run.script.target());
     let mine = value(
         bounds.figure,
         &bounds.whose,

@@ -6,12 +6,12 @@ use crate::lists;
 use crate::output;
 use clap::Args;
 use std::path::Path;
-use weir_config::scenario::{self, Script};
+use weir_config::scenario::{self, SUITES, Script, suite};
 
 /// What about which scenario.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Print the file of one that comes with Weir, to begin from [default: list all]
+    /// Print the file of one that comes with Weir, to begin from, or list those of a suite [default: list all]
     scenario: Option<String>,
 }
 
@@ -19,8 +19,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let Some(name) = &options.scenario else {
         let all = scenario::names().map(|name| scenario::find(name).map_err(|e| unknown(&e)));
         let all = all.collect::<Result<Vec<_>, _>>()?;
-        return lists::list(all.iter().map(|s| (s.name(), s.about())));
+        let suites = SUITES.iter().map(|s| (s.name, s.about));
+        return lists::list(all.iter().map(|s| (s.name(), s.about())).chain(suites));
     };
+    if let Some(suite) = suite(name) {
+        let all = suite.scenarios.iter().map(|name| find(name));
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        return lists::list(all.iter().map(|s| (s.name(), s.about())));
+    }
     match scenario::source(name) {
         Some(text) => output::print(text),
         None => Err(scenario::find(name).map_or_else(|e| unknown(&e), |_| Failure::Said)),

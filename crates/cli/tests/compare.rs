@@ -71,6 +71,7 @@ fn compare_refuses() {
             &["compare", "latency", "--policy", "bad.toml"],
             &["compare", "latency", "--case", "reader"],
             &["compare", "max", "--case", "readers"],
+            &["compare", "s-suite", "--case", "readers"],
             &["compare", "nowhere.toml"],
             &["compare", "jobs.fio"],
             &["compare", "asks-nothing.toml", "--check"],
@@ -112,6 +113,66 @@ const SHORT: [&str; 9] = [
     "--seconds",
     "1",
 ];
+
+#[test]
+fn a_suite_is_played_for_one_page() {
+    let scratch = Scratch::new();
+    let said = compare(
+        &scratch,
+        &[
+            "s-suite",
+            "--drive",
+            "demo",
+            "--policy",
+            "none",
+            "--policy",
+            "contract",
+            "--repetitions",
+            "1",
+            "--seconds",
+            "1",
+            "--html",
+            "page.html",
+            "--json",
+            "records.json",
+        ],
+    );
+    let heads = said.out.lines().filter_map(|l| l.strip_prefix("# "));
+    let heads: Vec<&str> = heads.collect();
+    let names = [
+        "throughput",
+        "startup",
+        "video",
+        "fairness",
+        "bandwidth-latency",
+        "equal-weights",
+        "latency",
+    ];
+    assert_eq!(heads, names);
+    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    for name in names {
+        assert!(page.contains(&format!("<h2>{name} on demo</h2>")), "{name}");
+    }
+    for picture in [
+        "runtime of program",
+        "late of player",
+        "total under none",
+        "minimum",
+    ] {
+        assert!(page.contains(picture), "{picture}");
+    }
+    assert!(!page.contains("src=\"http") && !page.contains("href=\"http"));
+    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    let mut played: Vec<String> = Vec::new();
+    for line in records.lines() {
+        let record: Value = serde_json::from_str(line).expect("an object a line");
+        let name = record["scenario"].as_str().expect("a name").to_owned();
+        if played.last() != Some(&name) {
+            played.push(name);
+        }
+    }
+    assert_eq!(played, names);
+}
 
 #[test]
 fn a_table_for_each_drive() {

@@ -19,8 +19,8 @@ pub mod svg;
 mod table;
 
 pub use compare::{
-    CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, ComparedRings, ComparedState,
-    compare_page, compare_table,
+    CompareReport, ComparedCell, ComparedDrive, ComparedFigure, ComparedOverTime, ComparedRings,
+    ComparedState, SuiteReport, compare_page, compare_table, suite_page,
 };
 pub use demo::{BestFigure, DemoReport, Fate, PolicyResult, demo_page, demo_table, demo_table_all};
 pub use plan::{PlanReport, PlanRow, plan_page, plan_table};

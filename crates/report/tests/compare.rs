@@ -5,8 +5,8 @@ mod common;
 use common::{golden, well_formed};
 use weir_measure::Latency;
 use weir_report::{
-    CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, ComparedState, compare_page,
-    compare_table,
+    CompareReport, ComparedCell, ComparedDrive, ComparedFigure, ComparedOverTime, ComparedState,
+    SuiteReport, compare_page, compare_table, suite_page,
 };
 
 /// A cell with invented figures.
@@ -14,6 +14,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
     let points = |value: f64| (0..4).map(|t| (f64::from(t) / 2.0, value)).collect();
     ComparedCell {
         asked: Vec::new(),
+        figures: Vec::new(),
         case: case.into(),
         policy: policy.into(),
         requests: (2e6 / mean) as u64,
@@ -87,6 +88,7 @@ fn report() -> CompareReport {
             .map(str::to_owned)
             .to_vec(),
         drives: vec![drive],
+        minimum_mbps: Some(10.0),
         notes: vec!["All of this is invented.".into()],
     }
 }
@@ -134,4 +136,40 @@ fn what_is_not_known_is_left_out() {
     assert_eq!(well_formed(&page), Ok(()));
     assert!(!page.contains("NaN") && !page.contains("Beside"));
     assert!(!table.contains("case") && table.contains("none"), "{table}");
+}
+
+#[test]
+fn a_suites_page_has_its_pictures_and_asks_for_nothing() {
+    let mut part = report();
+    let figure = |value| ComparedFigure {
+        name: "runtime of <a program>".into(),
+        unit: "s".into(),
+        value,
+    };
+    let page = |part: CompareReport| {
+        let page = suite_page(&SuiteReport {
+            name: "suite".into(),
+            about: "invented & short".into(),
+            parts: vec![report(), part],
+        });
+        assert_eq!(well_formed(&page), Ok(()));
+        let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        for asks in ["http:", "https:", "src=", "href=", "url(", "<link"] {
+            assert!(!body.contains(asks), "the page has {asks}");
+        }
+        page
+    };
+    // For each part columns of two cases, and bars of latency; each in two sizes.
+    assert_eq!(page(part.clone()).matches("<svg").count(), 2 * 2 * (2 + 1));
+    // A figure with a plot of its own takes the place of latency; a bar that is not known is left out.
+    for (at, cell) in part.drives[0].cells.iter_mut().enumerate() {
+        cell.figures = vec![figure((at != 1).then_some(at as f64 + 1.0))];
+    }
+    let page = page(part);
+    assert_eq!(page.matches("<svg").count(), 2 * 2 * (2 + 1));
+    assert!(page.contains("runtime of &lt;a program&gt;") && !page.contains("<a program>"));
+    assert_eq!(page.matches("invented &amp; short").count(), 2);
+    assert!(page.contains("total under none") && page.contains("minimum"));
+    // What is said on how to read it is said once.
+    assert_eq!(page.matches("All of this is invented.").count(), 1);
 }

@@ -6,8 +6,8 @@ use common::{golden, well_formed};
 use proptest::prelude::*;
 use weir_report::policy;
 use weir_report::svg::{
-    Band, Bar, BarChart, BarGroup, Ink, Line, LineChart, Mark, Scale, StackChart, StackRow,
-    standalone,
+    Band, Bar, BarChart, BarGroup, ColumnChart, Ink, Line, LineChart, Mark, Scale, StackChart,
+    StackRow, standalone,
 };
 
 fn lines(scale: Scale) -> LineChart {
@@ -106,6 +106,34 @@ fn stack() -> StackChart {
     }
 }
 
+fn columns() -> ColumnChart {
+    let column = |name: &str, values: [f64; 2]| (name.to_owned(), values.to_vec());
+    ColumnChart {
+        title: "Beside readers".into(),
+        description: "Bandwidth of the target and of all.".into(),
+        unit: "MB/s".into(),
+        size: (330.0, 270.0),
+        parts: vec![
+            ("target".into(), Ink::PARTS[4]),
+            ("others".into(), Ink::QUIET),
+        ],
+        columns: vec![
+            column("none", [0.4, 514.6]),
+            column("a policy with a long name", [12.0, f64::NAN]),
+            column("contract", [22.0, 480.0]),
+        ],
+        lines: vec![
+            ("total under none".into(), Some(policy::ink("none")), 515.0),
+            ("minimum".into(), None, 10.0),
+        ],
+    }
+}
+
+#[test]
+fn columns_of_parts() {
+    golden("columns.svg", &columns().svg());
+}
+
 #[test]
 fn line_charts() {
     golden("lines.svg", &standalone(&lines(Scale::Linear).svg()));
@@ -144,6 +172,7 @@ fn a_plot_says_what_it_is_to_those_who_cannot_see_it() {
         lines(Scale::Log).svg(),
         bars(Scale::Log).svg(),
         stack().svg(),
+        columns().svg(),
     ] {
         assert!(svg.contains("role=\"img\" aria-label=\""));
         assert!(svg.contains("<title>") && svg.contains("<desc>"));

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
 use weir_config::scenario::{Asked, Expect, Figure, Script, Whose};
 use weir_measure::Record;
-use weir_report::{ComparedDrive, Fate};
+use weir_report::{ComparedDrive, ComparedFigure, Fate};
 
 type Played = (Cell, Vec<Outcome>);
 
@@ -15,8 +15,47 @@ pub(super) fn shows_latency(script: &Script) -> bool {
     script.expects().is_empty() || !script.expects().iter().all(divides)
 }
 
+/// What the target is to get at least, in MB/s.
+pub(super) fn minimum_mbps(script: &Script) -> Option<f64> {
+    script.expects().iter().find_map(|e| match &e.asked {
+        Asked::Figure(b) if (b.figure, &b.whose) == (Figure::Bandwidth, &Whose::Target) => {
+            let least = b.at_least.filter(|_| !b.is_relative());
+            least.map(|v| v.number() / 1e6)
+        }
+        _ => None,
+    })
+}
+
+/// The figures that are asked for and have plots of their own: how long programs took, and what was late.
+fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
+    let mut all: Vec<ComparedFigure> = Vec::new();
+    for expect in plan.script.expects() {
+        let Asked::Figure(bounds) = &expect.asked else {
+            continue;
+        };
+        let (unit, scale) = match bounds.figure {
+            Figure::Runtime => ("s", 1e9),
+            Figure::Late => ("requests", 1.0),
+            _ => continue,
+        };
+        let name = judge::name(bounds, plan.script.target());
+        if all.iter().all(|f| f.name != name) {
+            let value = ours(plan, outcomes, bounds.figure, &bounds.whose);
+            all.push(ComparedFigure {
+                name,
+                unit: unit.into(),
+                value: value.map(|v| v / scale),
+            });
+        }
+    }
+    all
+}
+
 /// Puts what was asked, and what was published, into the table of a drive and below it.
 pub(super) fn show(plan: &Plan, cells: &[&Played], drive: &mut ComparedDrive) {
+    for ((_, outcomes), shown) in cells.iter().zip(&mut drive.cells) {
+        shown.figures = figures(plan, outcomes);
+    }
     for expect in plan.script.expects() {
         // Promises have a line of their own.
         if matches!(expect.asked, Asked::Promise(_)) {

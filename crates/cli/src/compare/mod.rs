@@ -18,14 +18,15 @@ use crate::whole;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use weir_config::scenario::{Suite, suite};
 use weir_measure::to_line;
-use weir_report::{compare_page, compare_table};
+use weir_report::{SuiteReport, compare_page, compare_table, suite_page};
 use work::{Cell, Outcome, Plan};
 
 /// What to compare, how often, and what to write.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What to play: a name (see `weir scenarios`), a scenario's file, or a job file of fio (.fio)
+    /// What to play: a name (see `weir scenarios`), a scenario's file, or a job file of fio (.fio); a suite (s-suite) plays several for one page
     scenario: String,
     /// A drive by name (see `weir drives`) or its profile's file; may be given several times [default: those of the scenario]
     #[arg(long = "drive", value_name = "DRIVE")]
@@ -75,7 +76,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             "--json and --trace cannot both write to standard output; name a file for one of them";
         return Err(Failure::Usage(reason.into()));
     }
-    let plan = plan(options)?;
+    let suite = suite(&options.scenario);
+    let plans = match suite {
+        Some(suite) => plans(suite, options)?,
+        None => vec![plan(&options.scenario, options)?],
+    };
     let leftovers = Leftovers::watch()?;
     let open = |path: &Option<PathBuf>| {
         let opened = path.as_ref().map(|path| Output::open(path, &leftovers));
@@ -84,36 +89,87 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let (json, trace) = (open(&options.json)?, open(&options.trace)?);
     let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
     let page = page.transpose()?;
-    let cells = play(&plan, options.jobs.count())?;
-    let report = report::report(&plan, &cells)?;
-    let written = page.map(|page| page.write(&compare_page(&report)));
+    let all = play(&plans, options.jobs.count())?;
+    let both = || plans.iter().zip(&all);
+    let reports = both().map(|(plan, cells)| report::report(plan, cells));
+    let reports = reports.collect::<Result<Vec<_>, _>>()?;
+    let written = page.map(|page| match suite {
+        Some(suite) => page.write(&suite_page(&SuiteReport {
+            name: suite.name.into(),
+            about: suite.about.into(),
+            parts: reports.clone(),
+        })),
+        None => page.write(&compare_page(&reports[0])),
+    });
     let written = written.transpose()?;
     let quiet = [&json, &trace]
         .into_iter()
         .flatten()
         .any(Output::is_standard);
     if let Some(json) = json {
-        json.write(&lines(&cells))?;
+        json.write(&all.iter().map(|cells| lines(cells)).collect::<String>())?;
     }
     if let Some(trace) = trace {
-        trace.write(&states(&cells))?;
+        trace.write(&all.iter().map(|cells| states(cells)).collect::<String>())?;
     }
     if !quiet {
-        output::print(&compare_table(&report, output::width()))?;
+        for (at, report) in reports.iter().enumerate() {
+            let head = suite.map(|_| {
+                format!(
+                    "{}# {}\n\n",
+                    ["\n", ""][usize::from(at == 0)],
+                    report.scenario
+                )
+            });
+            output::print(&(head.unwrap_or_default() + &compare_table(report, output::width())))?;
+        }
     }
     if let Some(path) = written {
         output::tell(&format!("wrote {}", path.display()));
     }
-    let checked = options.check.then(|| asked::check(&plan, &cells));
-    let runs = plan.cells().len() * plan.repetitions as usize;
+    let checked = options.check.then(|| check(&plans, &all));
+    let runs: usize = plans.iter().map(Plan::runs).sum();
     let took = began.elapsed().as_secs_f64();
     output::tell(&format!("{runs} runs in {took:.1} s"));
     checked.unwrap_or(Ok(()))
 }
 
+/// What came of a scenario: each cell of its plan, with its repetitions.
+type Played = Vec<(Cell, Vec<Outcome>)>;
+
+/// Whether everything that is required of any scenario came out. Of several, those of which nothing is required are left out.
+fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
+    let checks = plans.iter().zip(all);
+    let mut checks = checks.map(|(plan, cells)| (plan, asked::check(plan, cells)));
+    if plans.len() == 1 {
+        return checks.next().map_or(Ok(()), |(_, check)| check);
+    }
+    let mut failed = Vec::new();
+    for (plan, check) in checks {
+        if let Err(Failure::Run(reason)) = check {
+            failed.push(format!("{}: {reason}", plan.script.name()));
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Run(failed.join("\n")))
+}
+
+/// The plans of all scenarios of a suite.
+fn plans(suite: &Suite, options: &Options) -> Result<Vec<Plan>, Failure> {
+    if let Some(case) = options.cases.first() {
+        let name = suite.name;
+        let reason = format!("--case {case}: {name} is several scenarios, each with its own cases");
+        return Err(Failure::Usage(reason));
+    }
+    let plans = suite.scenarios.iter().map(|name| plan(name, options));
+    plans.collect()
+}
+
 /// Everything that is going to be played.
-fn plan(options: &Options) -> Result<Plan, Failure> {
-    let script = scenario::find(&options.scenario)?;
+fn plan(name: &str, options: &Options) -> Result<Plan, Failure> {
+    let script = scenario::find(name)?;
     if options.check && script.expects().is_empty() {
         let reason = format!(
             "--check: {} asks for nothing; add an [[expect]]",
@@ -160,20 +216,31 @@ fn unique<T: PartialEq + Clone>(values: &[T]) -> Vec<T> {
     all
 }
 
-/// Plays everything, with a bar on a terminal. Returns what came of each cell of the plan.
-fn play(plan: &Plan, jobs: usize) -> Result<Vec<(Cell, Vec<Outcome>)>, Failure> {
-    let total = plan.cells().len() * plan.repetitions as usize;
+/// Plays everything, with a bar on a terminal. Returns what came of each cell of each plan.
+fn play(plans: &[Plan], jobs: usize) -> Result<Vec<Played>, Failure> {
     let step = |runs: usize| Duration::from_secs(runs as u64);
+    let total = plans.iter().map(Plan::runs).sum();
     let mut progress = Progress::new(step(total));
-    progress.name(plan.script.name(), &format!("{total} runs"));
-    let outcomes = work::play(plan, jobs, |done| progress.set(step(done)));
+    let mut all = Vec::new();
+    for plan in plans {
+        progress.name(plan.script.name(), &format!("{total} runs"));
+        let outcomes = work::play(plan, jobs, |done| progress.set(step(done)));
+        let Ok(outcomes) = outcomes else {
+            progress.clear();
+            return outcomes.map(|_| all);
+        };
+        progress.next(step(plan.runs()));
+        let mut outcomes = outcomes.into_iter();
+        let each = plan.repetitions as usize;
+        let cells = plan.cells().into_iter();
+        all.push(
+            cells
+                .map(|cell| (cell, outcomes.by_ref().take(each).collect()))
+                .collect(),
+        );
+    }
     progress.clear();
-    let mut outcomes = outcomes?.into_iter();
-    let each = plan.repetitions as usize;
-    let cells = plan.cells().into_iter();
-    Ok(cells
-        .map(|cell| (cell, outcomes.by_ref().take(each).collect()))
-        .collect())
+    Ok(all)
 }
 
 /// The records of all runs, a line each.
@@ -203,11 +270,12 @@ mod tests {
         let crate::Command::Compare(options) = arguments.command else {
             panic!("another command");
         };
-        let plan = plan(&options).unwrap();
-        let cells = play(&plan, jobs).unwrap();
-        let report = report::report(&plan, &cells).unwrap();
+        let plan = plan(&options.scenario, &options).unwrap();
+        let plans = [plan];
+        let cells = play(&plans, jobs).unwrap();
+        let report = report::report(&plans[0], &cells[0]).unwrap();
         [
-            lines(&cells),
+            lines(&cells[0]),
             compare_table(&report, 80),
             compare_page(&report),
         ]

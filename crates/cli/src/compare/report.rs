@@ -42,6 +42,7 @@ pub(super) fn report(
         parts: Split::NAMES.map(str::to_owned).to_vec(),
         drives,
         latency: asked::shows_latency(&plan.script),
+        minimum_mbps: asked::minimum_mbps(&plan.script),
         notes: notes(plan, pooled.iter().any(|(_, p)| p.rings.is_some())),
     })
 }
@@ -72,6 +73,7 @@ fn one(
                 parts_us: pooled.split.parts().to_vec(),
                 why: why::sentence(&plan.script, plan.policy(*cell), pooled, &beside),
                 asked: Vec::new(),
+                figures: Vec::new(),
                 rings: pooled.rings,
                 over_time,
             }

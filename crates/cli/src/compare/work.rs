@@ -82,6 +82,11 @@ impl Plan {
         cells
     }
 
+    /// Runs of all cells.
+    pub(super) fn runs(&self) -> usize {
+        self.cells().len() * self.repetitions as usize
+    }
+
     /// A cell's case, if there are several.
     pub(super) fn case(&self, cell: Cell) -> Option<&str> {
         self.cases[cell.case].as_deref()

@@ -129,6 +129,13 @@ pub struct Published {
     pub source: String,
 }
 
+impl Bounds {
+    /// The bounds are parts of another figure.
+    pub fn is_relative(&self) -> bool {
+        self.beside.is_some() || self.beside_case.is_some()
+    }
+}
+
 impl Expect {
     /// Whether it is required under a policy.
     pub fn is_required(&self, policy: &str) -> bool {

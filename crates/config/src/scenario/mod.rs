@@ -11,11 +11,13 @@ mod overlay;
 mod path;
 mod read;
 mod script;
+mod suite;
 
 pub use build::Choice;
 pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
 pub use open::{Unknown, find, load, names, parse, source};
 pub use script::{Script, read};
+pub use suite::{SUITES, Suite, suite};
 
 pub use guest::{Calls, Cost, Guest, Kicks, Ring, Threads};
 pub use host::{Adapter, Advice, Buffered, Merging, NrRequests, PAGE, Plug};

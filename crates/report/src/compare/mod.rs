@@ -6,9 +6,11 @@ mod page;
 mod plots;
 mod rows;
 mod states;
+mod suite;
 mod table;
 
 pub use page::compare_page;
+pub use suite::{SuiteReport, suite_page};
 pub use table::compare_table;
 
 /// All results of a comparison: the contents of its tables and its page.
@@ -26,6 +28,8 @@ pub struct CompareReport {
     pub drives: Vec<ComparedDrive>,
     /// Whether the tables show the target's latency.
     pub latency: bool,
+    /// What the target is to get at least, in MB/s, if that is asked.
+    pub minimum_mbps: Option<f64>,
     /// How to read the figures.
     pub notes: Vec<String>,
 }
@@ -39,6 +43,7 @@ impl Default for CompareReport {
             parts: Vec::new(),
             drives: Vec::new(),
             latency: true,
+            minimum_mbps: None,
             notes: Vec::new(),
         }
     }
@@ -82,10 +87,23 @@ pub struct ComparedCell {
     pub why: String,
     /// What was asked of it: titles of columns, and what stands there.
     pub asked: Vec<(String, String)>,
+    /// Figures that have a plot of their own.
+    pub figures: Vec<ComparedFigure>,
     /// Notifications between virtual machines and their back end, if there are any.
     pub rings: Option<ComparedRings>,
     /// How one of the repetitions went over time.
     pub over_time: Option<ComparedOverTime>,
+}
+
+/// A figure that has a plot of its own, with a bar for each policy in each case.
+#[derive(Debug, Clone, Default)]
+pub struct ComparedFigure {
+    /// What it is, and whose.
+    pub name: String,
+    /// Its unit; empty for numbers of things.
+    pub unit: String,
+    /// Mean of the repetitions; `None` if it is not known of all of them.
+    pub value: Option<f64>,
 }
 
 /// What passed between virtual machines and their back end: means of the repetitions, of all virtual machines together.

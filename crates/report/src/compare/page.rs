@@ -96,6 +96,10 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
         Block::Text(drive.about.clone()),
         Block::Table(rows::drive(drive, report.latency)),
     ];
+    let figures = plots::figures(report, drive);
+    if !figures.is_empty() {
+        blocks.push(Block::Plots(figures, FIGURES.into()));
+    }
     if is_sweep(report) {
         let plot = plots::cases(report, drive);
         let caption = "Where a mean request of each case spent its time.";
@@ -130,5 +134,8 @@ fn reading(report: &CompareReport) -> Section {
         blocks: report.notes.iter().cloned().map(Block::Text).collect(),
     }
 }
+
+const FIGURES: &str =
+    "Means of all repetitions; where a bar is missing, it was not known in all of them.";
 
 const CAPTION: &str = "Time split: mean of all repetitions. Over time: the first repetition, from the beginning of the measurement on; each policy has a colour and a pattern of its own, so that lines which lie on each other are told apart. On the logarithmic scales each gridline is ten times the one below.";

@@ -7,7 +7,7 @@ use crate::svg::{Bar, BarChart, BarGroup, Ink, Line, LineChart, Scale, StackChar
 use crate::table::named;
 
 /// Sizes of plots two in a row.
-const HALF: (f64, f64) = (520.0, 270.0);
+pub(super) const HALF: (f64, f64) = (520.0, 270.0);
 
 /// Lower bandwidths are drawn here, since a log scale has no zero.
 const FLOOR: f64 = 0.01;
@@ -24,21 +24,82 @@ pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
     names
 }
 
-/// Mean latency with standard deviation: a group for each case, a bar for each policy.
-pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
+/// Plots over the width of the page.
+const WHOLE: (f64, f64) = (1060.0, 330.0);
+
+/// The figures of a drive that have plots of their own: a group for each case, a bar for each policy.
+pub(super) fn figures(report: &CompareReport, drive: &ComparedDrive) -> Vec<String> {
+    let first = drive.cells.first();
+    let figures = first.into_iter().flat_map(|c| c.figures.iter().enumerate());
+    figures
+        .map(|(at, figure)| {
+            let value = |cell: &ComparedCell| {
+                let value = cell.figures.get(at)?.value;
+                value.map(Bar::new)
+            };
+            let values = drive.cells.iter().filter_map(|c| c.figures.get(at)?.value);
+            let (least, most) = values.fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
+            BarChart {
+                title: figure.name.clone(),
+                description: format!("{} by case and policy.", figure.name),
+                unit: figure.unit.clone(),
+                scale: if least > 0.0 && most > 10.0 * least {
+                    Scale::Log
+                } else {
+                    Scale::Linear
+                },
+                size: WHOLE,
+                series: series(report),
+                groups: groups(report, drive, value, str::to_owned),
+            }
+            .html()
+        })
+        .collect()
+}
+
+/// As [`bars`], over the width of the page.
+pub(super) fn latencies(report: &CompareReport, drive: &ComparedDrive) -> String {
+    let chart = BarChart {
+        size: WHOLE,
+        title: format!("Latency of {}", named(&report.target)),
+        ..latency(report, drive)
+    };
+    chart.html()
+}
+
+/// A group for each case, a bar for each policy.
+fn groups(
+    report: &CompareReport,
+    drive: &ComparedDrive,
+    bar: impl Fn(&ComparedCell) -> Option<Bar>,
+    name: impl Fn(&str) -> String,
+) -> Vec<BarGroup> {
     let policies = policies(report);
-    let groups = drive.cases().into_iter().map(|case| BarGroup {
+    let group = |case: &str| BarGroup {
         name: if case.is_empty() {
             report.target.clone()
         } else {
-            format!("beside {case}")
+            name(case)
         },
-        bars: policies
-            .iter()
+        bars: (policies.iter())
             .map(|policy| bar(drive.of(case).find(|c| c.policy == *policy)?))
             .collect(),
-    });
-    let chart = BarChart {
+    };
+    drive.cases().into_iter().map(group).collect()
+}
+
+fn series(report: &CompareReport) -> Vec<(String, Ink)> {
+    let policies = policies(report).into_iter();
+    policies.map(|p| (p.to_owned(), policy::ink(p))).collect()
+}
+
+/// Mean latency with standard deviation: a group for each case, a bar for each policy.
+pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
+    latency(report, drive).html()
+}
+
+fn latency(report: &CompareReport, drive: &ComparedDrive) -> BarChart {
+    BarChart {
         title: drive.name.clone(),
         description: format!(
             "Mean latency of {} by case and policy.",
@@ -48,16 +109,12 @@ pub(super) fn bars(report: &CompareReport, drive: &ComparedDrive) -> String {
         scale: Scale::Log,
         size: match report.drives.len() {
             1 | 2 | 4 => HALF,
-            _ if policies.len() > 3 => (440.0, 330.0),
+            _ if policies(report).len() > 3 => (440.0, 330.0),
             _ => (340.0, 290.0),
         },
-        series: policies
-            .iter()
-            .map(|p| ((*p).to_owned(), policy::ink(p)))
-            .collect(),
-        groups: groups.collect(),
-    };
-    chart.html()
+        series: series(report),
+        groups: groups(report, drive, bar, |case| format!("beside {case}")),
+    }
 }
 
 fn bar(cell: &ComparedCell) -> Option<Bar> {

@@ -103,13 +103,19 @@ impl BarChart {
 
     /// The bars of one group within (left, width).
     fn write_group(&self, canvas: &mut Canvas, group: &BarGroup, place: (f64, f64), y: &Axis) {
+        // Where everything is a whole number, it is a number of things.
+        let whole = self.values().all(|v| v.fract() == 0.0);
         let count = self.series.len().max(1) as f64;
         let width = (place.1 * 0.72 / count).min(56.0);
         let left = place.0 + (place.1 - width * count) / 2.0;
         for (i, (bar, (name, ink))) in group.bars.iter().zip(&self.series).enumerate() {
             let Some(bar) = bar else { continue };
             let (x, top) = (left + width * i as f64, y.place(bar.value));
-            let value = short(bar.value);
+            let value = if whole {
+                format!("{:.0}", bar.value)
+            } else {
+                short(bar.value)
+            };
             let tip = format!("{}, {name}: {value} {}", group.name, self.unit);
             let foot = y.origin();
             canvas.bar(

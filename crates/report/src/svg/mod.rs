@@ -6,12 +6,14 @@
 mod axis;
 mod bars;
 mod canvas;
+mod columns;
 mod frame;
 mod lines;
 mod stack;
 
 pub use axis::Scale;
 pub use bars::{Bar, BarChart, BarGroup};
+pub use columns::ColumnChart;
 pub(crate) use lines::DASHES;
 pub use lines::{Band, Line, LineChart, Mark};
 pub use stack::{StackChart, StackRow};
