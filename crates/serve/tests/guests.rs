@@ -2,12 +2,14 @@
 
 mod tools;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tools::guest::{DATA, GUEST, Guest, NO_STATUS, SIZE, doubles, inflight, words};
 use tools::{Site, log, pattern};
+use weir_wire::ring::split::Used;
 use weir_wire::vhost::Code;
 use weir_wire::virtio_blk::feature;
 
@@ -506,4 +508,97 @@ fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
     rustix::io::read(&guest.queues[0].call, &mut count).unwrap();
     let calls = u64::from_ne_bytes(count);
     assert!((1..=8).contains(&calls), "{calls} calls for 32 requests");
+}
+
+/// An event that is full: who writes to it waits until it is read.
+fn full_event() -> OwnedFd {
+    let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    event
+}
+
+/// The next head of a queue whose guest is not called.
+fn next_without_call(guest: &mut Guest, number: usize) -> Used {
+    let found = (0..500).find_map(|_| guest.next_within(number, Duration::from_millis(20)));
+    found.expect("a request that is never answered")
+}
+
+#[test]
+fn a_call_that_blocks_holds_nobody_up() {
+    let _one = tools::alone();
+    let site = Site::start(VOLUMES);
+    let path = at(&site, "alpha");
+    let mut other = Guest::start(&path, 1);
+    let mut guest = Guest::start(&path, 2);
+    let call = full_event();
+    guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
+    for sector in 0..40 {
+        let buffers = guest.frame(DATA, OUT, sector, &[(DATA + 0x1000, 512)]);
+        let head = guest.submit(0, &buffers);
+        assert_eq!(next_without_call(&mut guest, 0).head, head);
+        assert_eq!(guest.get(DATA + 16, 1), [OK]);
+        // Neither the same guest's other queue waits for it, nor another guest.
+        assert_eq!(guest.request(1, OUT, sector, &[3; 512]), OK);
+        other.write(sector, &[4; 512]);
+    }
+    // One call was under way, and one more is made for all that was answered meanwhile.
+    let mut count = [0; 8];
+    rustix::io::read(&call, &mut count).unwrap();
+    let mut fds = [PollFd::new(&call, PollFlags::IN)];
+    let patience = Timespec {
+        tv_sec: 20,
+        tv_nsec: 0,
+    };
+    assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "no call was made");
+    // Who goes while a call of its own blocks holds up nobody that comes.
+    let call = full_event();
+    guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
+    let buffers = guest.frame(DATA, OUT, 0, &[(DATA + 0x1000, 512)]);
+    guest.submit(0, &buffers);
+    next_without_call(&mut guest, 0);
+    drop(guest);
+    let mut next = Guest::start(&path, 1);
+    next.write(0, &[5; 512]);
+    assert_eq!(other.read(0, 512), [5; 512]);
+}
+
+/// The same memory in a new mapping, told in the middle of it: what is in flight ends in the old one, which is the same.
+#[test]
+fn tables_of_memory_are_exchanged_while_requests_are_in_flight() {
+    let _one = tools::alone();
+    let site = Site::start(VOLUMES);
+    for name in ["alpha", "file"] {
+        let mut guest = Guest::start(&at(&site, name), 1);
+        for round in 1..=20 {
+            for n in 0..16 {
+                let place = DATA + n * 0x3000;
+                guest.put(place + 0x1000, &[round; 4096]);
+                let buffers = guest.frame(place, OUT, n * 8, &[(place + 0x1000, 4096)]);
+                guest.submit(0, &buffers);
+            }
+            guest.tell_memory();
+            for _ in 0..16 {
+                guest.next(0);
+            }
+            for n in 0..16 {
+                let status = guest.get(DATA + n * 0x3000 + 16, 1);
+                assert_eq!(status, [OK], "{name}, round {round}, request {n}");
+            }
+        }
+        for n in 0..16 {
+            assert_eq!(guest.read(n * 8, 4096), [20; 4096], "{name}");
+        }
+        // A table without the memory of what is asked: that ends in an error, and with the memory back all is well.
+        let far = [words(&[1, 0]), doubles(&[1 << 40, 4096, 1 << 50, 0])].concat();
+        assert!(guest.try_tell(Code::SET_MEM_TABLE, &far, &[guest.file.as_fd()]));
+        let buffers = guest.frame(DATA, OUT, 0, &[(DATA + 0x1000, 4096)]);
+        guest.submit(0, &buffers);
+        guest.next(0);
+        assert_eq!(guest.get(DATA + 16, 1), [NO_STATUS], "{name}");
+        guest.tell_memory();
+        // What is asked is answered after what was said before it.
+        guest.ask(Code::GET_FEATURES);
+        guest.write(0, &[9; 4096]);
+        assert_eq!(guest.read(0, 4096), [9; 4096], "{name}");
+    }
 }
