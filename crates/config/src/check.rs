@@ -12,7 +12,7 @@ use crate::text::{join, path, quoted};
 use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use weir_core::{Class, Contract, Knobs, Span};
+use weir_core::{Class, Contract, Knobs, LowKnobs, Span};
 
 /// Most drives of one server.
 const DRIVES_MAX: usize = 1024;
@@ -136,6 +136,9 @@ fn not_kept(
     }
     if knobs.latency > Span::ZERO && policy.mapping.latency == Target::Ignored {
         all.push(("latency", does("has no io.latency"), with("io.latency")));
+    }
+    if knobs.low != LowKnobs::NONE && policy.mapping.min != Min::Low {
+        all.push(("low", does("has no io.low"), with("io.low")));
     }
     all
 }

@@ -39,6 +39,7 @@ pub mod fuzz;
 mod key;
 mod listen;
 mod load;
+mod low;
 pub mod manual;
 mod measured;
 mod nearest;

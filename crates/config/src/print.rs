@@ -1,6 +1,7 @@
 //! A server written back as a file: every key that has a value, defaults included, in one order and in the shortest units.
 
 use crate::listen::{Id, Owner};
+use crate::low;
 use crate::policy::{Budget, Policy};
 use crate::profile;
 use crate::server::{Cache, Drive, Notify, Server, Storage, Volume, Wakes};
@@ -9,7 +10,7 @@ use crate::tunable;
 use crate::units::{Rate, Size, Time};
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::path::Path;
-use weir_core::{Class, Contract, Knobs, Max, Span};
+use weir_core::{Class, Contract, Knobs, LowKnobs, Max, Span};
 
 /// Prints a file that reads back as an equal server.
 impl Display for Server {
@@ -228,6 +229,9 @@ fn print_contract(f: &mut Formatter<'_>, contract: &Contract, knobs: &Knobs) -> 
     writeln!(f, "class = \"{class}\"")?;
     if knobs.latency > Span::ZERO {
         writeln!(f, "latency = \"{}\"", Time(knobs.latency))?;
+    }
+    if knobs.low != LowKnobs::NONE {
+        writeln!(f, "low = \"{}\"", low::line(&knobs.low))?;
     }
     Ok(())
 }

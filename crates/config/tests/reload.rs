@@ -113,6 +113,7 @@ fn a_target_is_a_knob_and_leaves_the_contract_alone() {
         id: GroupId(2),
         knobs: Knobs {
             latency: Span::from_micros(us),
+            ..Knobs::NONE
         },
     };
     let drives = after(&[("min = \"30MB/s\"", "min = \"30MB/s\"\nlatency = \"5ms\"")]).unwrap();

@@ -244,6 +244,7 @@ fn spec(group: &Group, parent: GroupId) -> Result<GroupSpec, String> {
         },
         knobs: Knobs {
             latency: Span::from_micros(group.latency_us),
+            ..Knobs::NONE
         },
     })
 }

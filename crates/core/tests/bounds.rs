@@ -411,6 +411,7 @@ fn a_knob_or_a_max_needs_its_controller() {
     );
     let knobs = Knobs {
         latency: Span::from_nanos(1),
+        ..Knobs::NONE
     };
     let target = [add(1, ROOT, FREE), Edit::SetKnobs { id: G, knobs }];
     let refused = layer.change(Instant::ZERO, &target).unwrap_err();

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use weir_core::{
-    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer,
-    Limits, Op, Outcome, Output, Priority, ROOT, Request, Sample, SpaceId, StreamId, StreamSpec,
-    Tag, Wanted, control, elevator, merge,
+    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
+    Layer, Limits, LowKnobs, Op, Outcome, Output, Priority, ROOT, Request, Sample, SpaceId, Span,
+    StreamId, StreamSpec, Tag, Wanted, control, elevator, merge,
 };
 
 /// A small generator: the test's own, so that it draws the same everywhere.
@@ -79,6 +79,20 @@ fn layer(draw: &mut Draw, merge: merge::Config) -> Layer {
         add(3, GroupId(2), 100 + draw.below(200)),
         add(4, GroupId(2), 0),
     ];
+    let mut edits = edits.to_vec();
+    if draw.below(2) == 0 {
+        let low = LowKnobs {
+            read_iops: draw.below(400),
+            write_iops: draw.below(400),
+            write_bandwidth: draw.below(2) * 100_000,
+            idle: Span::from_micros(draw.below(3_000)),
+            latency: Span::from_micros(draw.below(300)),
+            ..LowKnobs::NONE
+        };
+        let (id, latency) = (GroupId(3), Span::ZERO);
+        let knobs = Knobs { latency, low };
+        edits.push(Edit::SetKnobs { id, knobs });
+    }
     layer.change(Instant::ZERO, &edits).expect("sound edits");
     layer
 }

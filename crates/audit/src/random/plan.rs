@@ -304,7 +304,11 @@ pub(super) fn set_knobs(source: &mut impl Source, id: u32) -> Option<Edit> {
     } else {
         Span::ZERO
     };
-    let (id, knobs) = (GroupId(id), Knobs { latency });
+    let knobs = Knobs {
+        latency,
+        ..Knobs::NONE
+    };
+    let id = GroupId(id);
     (knobs != Knobs::NONE || source.once_in(8)).then_some(Edit::SetKnobs { id, knobs })
 }
 

@@ -49,6 +49,14 @@ pub(crate) static KEYS: &[Key] = &[
         about: "A target for the latency of its requests, as Linux's `io.latency` has it: others are held back while it is missed.",
         example: "\"10ms\"",
     },
+    Key {
+        name: "low",
+        kind: Kind::Text("a line as in Linux's file `io.low`"),
+        default: Absent::Words("its min is the low limit"),
+        about: "Its low limits under policies with io.low, in the place of its min: `rbps`, `wbps`, `riops` and `wiops` a second (or `max`), `idle` and \
+                `latency` in microseconds. What is not named is not limited, or as the policy has it.",
+        example: "\"rbps=10485760 wbps=max idle=1000 latency=100\"",
+    },
 ];
 
 pub(crate) const MAX: Shape = Shape {

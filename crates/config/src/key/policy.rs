@@ -135,7 +135,7 @@ const fn low(place: usize, default: &'static str, example: &'static str) -> Key 
 
 pub(crate) const LOW: Shape = Shape {
     name: "[low]",
-    about: "The tunables of `io.low`. Linux has `idle` and `latency` for each cgroup; these are everyone's.",
+    about: "The tunables of `io.low`. Linux has `idle` and `latency` for each cgroup; these are for all who say nothing of their own (key `low`).",
     keys: &[&[
         low(0, "\"0s\"", "\"100ms\""),
         low(1, "\"4ms\"", "\"1ms\""),

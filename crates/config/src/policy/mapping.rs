@@ -1,7 +1,7 @@
 //! How a contract becomes the knobs of a group under a policy.
 
 use super::{Controller, Policy};
-use weir_core::{Capacity, Contract, Knobs, Max, Span, control, elevator};
+use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevator};
 
 /// What becomes of a contract's min.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -279,9 +279,15 @@ impl Setup {
 
     /// What the core is told of the knobs of a group.
     pub fn knobs(&self, knobs: Knobs) -> Knobs {
-        match self.mapping.latency {
-            Target::Target => knobs,
-            Target::Ignored => Knobs::NONE,
+        Knobs {
+            latency: match self.mapping.latency {
+                Target::Target => knobs.latency,
+                Target::Ignored => Span::ZERO,
+            },
+            low: match self.mapping.min {
+                Min::Low => knobs.low,
+                _ => LowKnobs::NONE,
+            },
         }
     }
 
@@ -386,7 +392,10 @@ mod tests {
         let told = |policy: &str| {
             let setup = find(policy).unwrap().set_up(None, [&contract]);
             let latency = Span::from_millis(1);
-            let knobs = setup.knobs(Knobs { latency });
+            let knobs = setup.knobs(Knobs {
+                latency,
+                ..Knobs::NONE
+            });
             assert!(setup.controllers.max, "{policy}");
             assert_eq!(setup.controllers.latency, knobs != Knobs::NONE, "{policy}");
             (setup.contract(contract), knobs.latency)
@@ -413,6 +422,14 @@ mod tests {
             assert_eq!(setup.controllers.low, Some(policy.low));
             assert_eq!(policy.low.latency, Span::from_micros(100), "the suite's");
             assert_eq!(setup.contract(contracts[0]), contracts[0]);
+            let low = LowKnobs {
+                read_iops: 1,
+                ..LowKnobs::NONE
+            };
+            let latency = Span::ZERO;
+            assert_eq!(setup.knobs(Knobs { latency, low }).low, low);
+            let bfq = find("bfq").unwrap().set_up(None, &contracts);
+            assert_eq!(bfq.knobs(Knobs { latency, low }), Knobs::NONE);
         }
         let mut none = find("io.low").unwrap();
         none.mapping.min = Min::Ignored;

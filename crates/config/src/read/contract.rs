@@ -1,7 +1,8 @@
-//! `min`, `min_iops`, `share`, `max`, `class`, `latency`: the keys of volumes and tenants alike.
+//! `min`, `min_iops`, `share`, `max`, `class`, `latency`, `low`: the keys of volumes and tenants alike.
 
 use crate::document::{Document, Entry, Table};
 use crate::key::MAX;
+use crate::low;
 use weir_core::{Class, Contract, Knobs, Max, Span};
 
 const IOPS_MAX: u64 = 1_000_000_000_000;
@@ -44,6 +45,18 @@ pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
     let latency = table.entry("latency");
     if let Some(latency) = latency.and_then(|e| e.time_in(doc, LATENCY_MIN..=LATENCY_MAX)) {
         knobs.latency = latency;
+    }
+    if let Some(entry) = table.entry("low")
+        && let Some(line) = entry.text(
+            doc,
+            "a line as Linux has it",
+            "\"rbps=10485760 idle=1000 latency=100\"",
+        )
+    {
+        match low::read(line) {
+            Ok(low) => knobs.low = low,
+            Err((what, help)) => doc.report(&entry, what, &help),
+        }
     }
     knobs
 }

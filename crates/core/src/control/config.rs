@@ -4,7 +4,7 @@ use super::{cost, low};
 use crate::ConfigError;
 use crate::contract::Contract;
 use crate::id::GroupId;
-use crate::knobs::{Kind, Knobs};
+use crate::knobs::{Kind, Knobs, LowKnobs};
 use crate::refusal::Refusal;
 use crate::time::Span;
 
@@ -13,7 +13,8 @@ use crate::time::Span;
 pub struct Config {
     /// `io.max`: keeps the max of contracts. Without it a contract with a max is refused.
     pub max: bool,
-    /// `io.low`: while a group gets less than the min of its contract, all are held to theirs. Without it a min is for the elevator.
+    /// `io.low`: while a group gets less than the min of its contract, all are held to theirs. Without it a min is for the elevator,
+    /// and [`Knobs::low`] is refused.
     pub low: Option<low::Config>,
     /// `io.latency`: slows a group's siblings down while the group misses its target ([`Knobs::latency`]). Without it a target is
     /// refused.
@@ -60,6 +61,8 @@ impl Config {
             Err(Refusal::NoController(id, Kind::Max))
         } else if knobs.latency > Span::ZERO && !self.latency {
             Err(Refusal::NoController(id, Kind::Latency))
+        } else if knobs.low != LowKnobs::NONE && self.low.is_none() {
+            Err(Refusal::NoController(id, Kind::Low))
         } else {
             Ok(())
         }

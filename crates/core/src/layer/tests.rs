@@ -528,6 +528,7 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
         id: GroupId(2),
         knobs: Knobs {
             latency: Span::from_micros(1),
+            ..Knobs::NONE
         },
     };
     b.layer.change(at(3), &[strict]).unwrap();
@@ -592,7 +593,10 @@ fn what_needs_a_controller_that_is_not_there_is_refused() {
     let latency = Span::from_micros(1);
     let target = Edit::SetKnobs {
         id,
-        knobs: Knobs { latency },
+        knobs: Knobs {
+            latency,
+            ..Knobs::NONE
+        },
     };
     let refused = layer.change(at(0), &[add(Max::NONE), target]);
     assert_eq!(refused, Err(Refusal::NoController(id, Kind::Latency)));
@@ -641,6 +645,7 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     assert_eq!(samples(&b.layer, Wanted::SERVICE), []);
     let knobs = Knobs {
         latency: Span::from_micros(1),
+        ..Knobs::NONE
     };
     let strict = Edit::SetKnobs { id: target, knobs };
     b.layer.change(at(1), &[strict]).unwrap();

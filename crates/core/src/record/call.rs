@@ -3,8 +3,9 @@
 use super::code::{Code, Input, Malformed, choices, fields, put_all, take_all, variants};
 use crate::{
     Class, Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Kind, Knobs, Layer,
-    Max, Op, OpenError, Outcome, Output, Priority, PriorityClass, Promised, QueueId, Reason,
-    Refusal, Reject, Rejected, Request, SpaceId, StreamId, StreamSpec, Tag, Waits, Wake,
+    LowKnobs, Max, Op, OpenError, Outcome, Output, Priority, PriorityClass, Promised, QueueId,
+    Reason, Refusal, Reject, Rejected, Request, SpaceId, Span, StreamId, StreamSpec, Tag, Waits,
+    Wake,
 };
 use alloc::vec::Vec;
 
@@ -280,9 +281,43 @@ fields! {
     Waits { limit, elevator, drive }
     Wake { at, reason }
     Contract { min, min_iops, share, max, class }
-    Knobs { latency }
+    LowKnobs { read_bandwidth, write_bandwidth, read_iops, write_iops, idle, latency }
     Max { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops, burst }
     Promised { bytes, iops, millionths }
+}
+
+/// The latency alone where nothing else is set, as in records from before there was anything else; otherwise a latency of [`Span::MAX`] says that
+/// the real one and io.low follow.
+impl Code for Knobs {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Self { latency, low } = self;
+        if *low != LowKnobs::NONE || *latency == Span::MAX {
+            Span::MAX.put(out);
+            latency.put(out);
+            low.put(out);
+        } else {
+            latency.put(out);
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        let first = Span::take(input)?;
+        if first != Span::MAX {
+            let latency = first;
+            return Ok(Self {
+                latency,
+                ..Self::NONE
+            });
+        }
+        let knobs = Self {
+            latency: Code::take(input)?,
+            low: Code::take(input)?,
+        };
+        if knobs.low == LowKnobs::NONE && knobs.latency != Span::MAX {
+            return input.malformed("knobs in their one form");
+        }
+        Ok(knobs)
+    }
 }
 
 variants! {

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{
-    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer,
-    Limits, Max, Op, Output, ROOT, Request, SpaceId, StreamId, StreamSpec, elevator,
+    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
+    Layer, Limits, LowKnobs, Max, Op, Output, Promised, ROOT, Request, SpaceId, Span, StreamId,
+    StreamSpec, elevator,
 };
 use std::vec::Vec;
 use weir_random::Rng;
@@ -149,6 +150,36 @@ fn what_was_read_is_written_as_the_same_bytes() {
     }
     reader.end().unwrap();
     assert_eq!(again.bytes(), record);
+}
+
+#[test]
+fn knobs_of_every_kind_are_read_as_they_were_written() {
+    let latencies = [Span::ZERO, Span::from_millis(3), Span::MAX];
+    let lows = [
+        LowKnobs::NONE,
+        LowKnobs {
+            read_bandwidth: 1,
+            write_bandwidth: 2,
+            read_iops: 3,
+            write_iops: 4,
+            idle: Span::from_micros(5),
+            latency: Span::from_micros(6),
+        },
+    ];
+    let id = GroupId(1);
+    let knobs = latencies
+        .into_iter()
+        .flat_map(|latency| lows.map(|low| Knobs { latency, low }));
+    let edits: Vec<_> = knobs.map(|knobs| Edit::SetKnobs { id, knobs }).collect();
+    let mut recorder = Recorder::new(&config());
+    let result = Ok(Promised::default());
+    let edits = &edits[..];
+    recorder.append(Instant::ZERO, &Call::Change { edits, result });
+    let mut reader = Reader::new();
+    reader.feed(recorder.bytes());
+    reader.config().unwrap().unwrap();
+    let frame = reader.next().unwrap().unwrap();
+    assert_eq!(frame.call, Call::Change { edits, result });
 }
 
 #[test]

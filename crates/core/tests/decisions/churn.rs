@@ -410,6 +410,7 @@ impl Churn {
                 id,
                 knobs: Knobs {
                     latency: Span::from_micros(self.below(3) * 2_000),
+                    ..Knobs::NONE
                 },
             },
             7 => add(5, GroupId(self.below(3) as u32)),

@@ -117,7 +117,10 @@ fn layer(scene: &Scene) -> Layer {
             parent,
             contract,
         });
-        let knobs = Knobs { latency };
+        let knobs = Knobs {
+            latency,
+            ..Knobs::NONE
+        };
         edits.push(Edit::SetKnobs { id, knobs });
     }
     layer.change(Instant::ZERO, &edits).unwrap();

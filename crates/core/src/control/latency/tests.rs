@@ -27,6 +27,7 @@ fn set_groups(table: &mut Table, targets: [u64; 3], parents: [GroupId; 3]) {
         };
         let knobs = Knobs {
             latency: Span::from_micros(target),
+            ..Knobs::NONE
         };
         for edit in [add, Edit::SetKnobs { id, knobs }] {
             table.groups.apply(&edit, 10_000).unwrap();

@@ -1,7 +1,7 @@
 //! `io.low`: every group is held to its low limit until each that has one reaches it or is idle; then nobody is, until one that is not
 //! idle falls below its own (Linux 4.12 to 6.10: `blk-throttle.c`).
 //!
-//! A group's low limit is the min of its contract. While everyone is held to theirs (`LIMIT_LOW`), groups without one get 320 KiB
+//! A group's low limit is what is set of it for io.low, or else the min of its contract. While everyone is held to theirs (`LIMIT_LOW`), groups without one get 320 KiB
 //! and 10 requests a second; `pace` says when that ends and begins again, `slice` how much may go, `idle` for whose sake nobody is held.
 //! A request passes its group's limit first, then that of each group above.
 
@@ -53,6 +53,9 @@ struct Node {
     is_leaf: bool,
     /// Its low limit for reads and for writes; zero: none.
     low: [Rate; 2],
+    /// Who thinks longer is idle, and by how much its requests may take longer.
+    idle: Span,
+    latency: Span,
     slices: [Slice; 2],
     /// Who waits here, by whence: lists of requests that take turns.
     queued: [List; 2],
@@ -73,6 +76,8 @@ impl Node {
             exists: false,
             is_leaf: false,
             low: [Rate::NONE; 2],
+            idle: Span::ZERO,
+            latency: Span::ZERO,
             slices: [Slice::default(); 2],
             queued: [List::EMPTY; 2],
             waiting: [0; 2],
@@ -319,24 +324,35 @@ impl Low {
             *node = Node::none();
             return changed;
         };
-        let (contract, max) = (group.contract, group.contract.max);
+        let (contract, max, knobs) = (group.contract, group.contract.max, group.knobs.low);
         let least = |low: u64, maxes: [u64; 2]| {
             let maxes = maxes.into_iter().filter(|&max| max > 0);
             maxes.fold(low, u64::min)
         };
+        // What is said of each direction counts as it stands; a min counts for those that the tunable names.
+        let (bytes, requests, limits) = if knobs.is_limited() {
+            let bytes = [knobs.read_bandwidth, knobs.write_bandwidth];
+            (bytes, [knobs.read_iops, knobs.write_iops], Limits::Both)
+        } else {
+            let limits = self.config.limits;
+            ([contract.min; 2], [contract.min_iops; 2], limits)
+        };
         let reads = Rate {
-            bytes: least(contract.min, [max.bandwidth, max.read_bandwidth]),
-            requests: least(contract.min_iops, [max.iops, max.read_iops]),
+            bytes: least(bytes[0], [max.bandwidth, max.read_bandwidth]),
+            requests: least(requests[0], [max.iops, max.read_iops]),
         };
         let writes = Rate {
-            bytes: least(contract.min, [max.bandwidth, max.write_bandwidth]),
-            requests: least(contract.min_iops, [max.iops, max.write_iops]),
+            bytes: least(bytes[1], [max.bandwidth, max.write_bandwidth]),
+            requests: least(requests[1], [max.iops, max.write_iops]),
         };
-        let low = match self.config.limits {
+        let low = match limits {
             Limits::Both => [reads, writes],
             Limits::Reads => [reads, Rate::NONE],
             Limits::Writes => [Rate::NONE, writes],
         };
+        let or = |knob: Span, tunable| if knob == Span::ZERO { tunable } else { knob };
+        node.idle = or(knobs.idle, self.config.idle);
+        node.latency = or(knobs.latency, self.config.latency);
         let changed = node.low != low;
         node.low = low;
         if changed {
@@ -433,9 +449,7 @@ impl Controller for Low {
         }
         let node = &mut self.nodes[live.group.0 as usize];
         let took = cx.now.since(live.cleared);
-        let bad = self
-            .baseline
-            .is_bad(direction, bytes, took, self.config.latency);
+        let bad = self.baseline.is_bad(direction, bytes, took, node.latency);
         node.habit.went(cx.now, tick, self.clock.slice, bad);
     }
 

@@ -150,7 +150,7 @@ impl Low {
     fn is_idle(&self, now: Instant, group: u32) -> bool {
         let node = &self.nodes[group as usize];
         !node.is_limited()
-            || !mutant::is(mutant::LOW_NEVER_IDLE) && node.habit.is_idle(now, self.config.idle)
+            || !mutant::is(mutant::LOW_NEVER_IDLE) && node.habit.is_idle(now, node.idle)
     }
 
     /// When a group last had more to do than its low limit lets through, in both directions if both are limited; now, if it has no limit.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::event::Events;
 use crate::shape::{self, DriveShape};
-use crate::{Contract, Edit, Flags, Request, SpaceId, StreamId};
+use crate::{Contract, Edit, Flags, Knobs, LowKnobs, Request, SpaceId, StreamId};
 use alloc::collections::{BTreeMap, VecDeque};
 
 const A: u32 = 1;
@@ -226,6 +226,33 @@ fn whose_requests_take_no_longer_than_they_should_lets_others_go_on() {
     host.add(B, 32, 0);
     host.run(SECOND);
     assert!(host.run(SECOND)[2] > 5_000);
+}
+
+/// What a group with a min of 30,000 and another with one of 1,000 are served in a second, where this is set of the first.
+fn under_knobs(low: LowKnobs) -> [u64; 8] {
+    let mut host = flat(30_000, 1_000);
+    let (id, latency) = (GroupId(A), Span::ZERO);
+    let knobs = Knobs { latency, low };
+    let set = Edit::SetKnobs { id, knobs };
+    host.cx.table.groups.apply(&set, 10_000).unwrap();
+    host.low.set(&mut host.cx);
+    host.add(A, 1, 0);
+    host.add(B, 32, 0);
+    host.run(SECOND);
+    host.run(SECOND)
+}
+
+#[test]
+fn what_is_set_of_a_group_counts_before_its_min_and_the_tunables() {
+    let none = LowKnobs::NONE;
+    let latency = Span::from_micros(50);
+    assert!(under_knobs(none)[2] <= 1_050);
+    assert!(under_knobs(LowKnobs { latency, ..none })[2] > 5_000);
+    let read_iops = 5_000;
+    assert!(under_knobs(LowKnobs { read_iops, ..none })[2] > 5_000);
+    // A limit of writes says nothing to one who reads; it is not idle, and is never reached.
+    let write_iops = 5_000;
+    assert!(under_knobs(LowKnobs { write_iops, ..none })[2] <= 1_050);
 }
 
 #[test]

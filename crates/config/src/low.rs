@@ -1,0 +1,158 @@
+//! `io.low` of a group as Linux's file has it: `8:16 rbps=10485760 wbps=max riops=max wiops=max idle=1000 latency=100`.
+
+use crate::nearest;
+use crate::text::quoted;
+use std::fmt::Write as _;
+use weir_core::{LowKnobs, Span};
+
+/// What is wrong with a line, and what to write.
+type Wrong = (String, String);
+
+/// What no limit is called.
+const NO_LIMIT: &str = "max";
+/// Its settings: the limits, and the times in microseconds.
+const NAMES: [&str; 6] = ["rbps", "wbps", "riops", "wiops", "idle", "latency"];
+/// Limits are at most this; so are those of contracts.
+const MOST: u64 = 1_000_000_000_000;
+/// Times are at most this: a minute, as the tunables of the policy.
+const MICROS_MOST: u64 = 60_000_000;
+
+/// Reads a line. What it does not name is not set.
+pub(crate) fn read(line: &str) -> Result<LowKnobs, Wrong> {
+    let mut low = LowKnobs::NONE;
+    let mut named = Vec::new();
+    for (nth, word) in line.split_whitespace().enumerate() {
+        if nth == 0 && is_device(word) {
+            continue;
+        }
+        let Some((name, value)) = word.split_once('=') else {
+            let what = format!("{} is no setting", quoted(word));
+            return Err((
+                what,
+                "write it as rbps=10485760 idle=1000 latency=100".into(),
+            ));
+        };
+        if !NAMES.contains(&name) {
+            let what = format!("there is no setting {}", quoted(name));
+            return Err((what, nearest::help(name, NAMES)));
+        }
+        if named.contains(&name) {
+            return Err((format!("{name} is there twice"), "write it once".into()));
+        }
+        named.push(name);
+        set(&mut low, name, value)?;
+    }
+    if low.is_limited() {
+        Ok(low)
+    } else {
+        let help = "name one at least of rbps, wbps, riops and wiops, or leave the key out";
+        Err(("limits nothing".into(), help.into()))
+    }
+}
+
+fn set(low: &mut LowKnobs, name: &str, value: &str) -> Result<(), Wrong> {
+    let is_time = matches!(name, "idle" | "latency");
+    let most = if is_time { MICROS_MOST } else { MOST };
+    let number = match value {
+        NO_LIMIT if !is_time => 0,
+        _ => match whole(value) {
+            Some(number) if (1..=most).contains(&number) => number,
+            _ => {
+                let or = if is_time { "" } else { ", or max" };
+                let what = format!("{name} cannot be {}", quoted(value));
+                return Err((what, format!("write {name}=1 to {name}={most}{or}")));
+            }
+        },
+    };
+    match name {
+        "rbps" => low.read_bandwidth = number,
+        "wbps" => low.write_bandwidth = number,
+        "riops" => low.read_iops = number,
+        "wiops" => low.write_iops = number,
+        "idle" => low.idle = Span::from_micros(number),
+        _ => low.latency = Span::from_micros(number),
+    }
+    Ok(())
+}
+
+/// A number in decimal digits, and nothing else.
+fn whole(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
+}
+
+/// `8:16`: the device, which is known here.
+fn is_device(word: &str) -> bool {
+    let parts = word.split_once(':');
+    parts.is_some_and(|(major, minor)| whole(major).is_some() && whole(minor).is_some())
+}
+
+/// The line for a configuration.
+pub(crate) fn line(low: &LowKnobs) -> String {
+    let mut line = String::new();
+    let limits = [
+        low.read_bandwidth,
+        low.write_bandwidth,
+        low.read_iops,
+        low.write_iops,
+    ];
+    for (name, limit) in NAMES.into_iter().zip(limits) {
+        let _ = match limit {
+            0 => write!(line, "{name}={NO_LIMIT} "),
+            limit => write!(line, "{name}={limit} "),
+        };
+    }
+    for (name, time) in [("idle", low.idle), ("latency", low.latency)] {
+        if time > Span::ZERO {
+            let _ = write!(line, "{name}={} ", time.as_nanos() / 1_000);
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        for text in [
+            "rbps=10485760 wbps=max riops=max wiops=7 idle=1000 latency=100",
+            "rbps=max wbps=max riops=1 wiops=max",
+        ] {
+            let low = read(text).unwrap();
+            assert_eq!(line(&low), text);
+        }
+        let with_device = read("8:16 wiops=7 idle=1").unwrap();
+        assert_eq!((with_device.write_iops, with_device.read_iops), (7, 0));
+        assert_eq!(with_device.idle, Span::from_micros(1));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let said = |text: &str| {
+            let (what, help) = read(text).unwrap_err();
+            format!("{what}; {help}")
+        };
+        for (text, expected) in [
+            ("", "limits nothing; name one at least of"),
+            ("rbps=max idle=5", "limits nothing; "),
+            ("rbps", "\"rbps\" is no setting; "),
+            ("8:16 8:16", "\"8:16\" is no setting; "),
+            (
+                "rps=5",
+                "there is no setting \"rps\"; did you mean \"rbps\"?",
+            ),
+            ("riops=5 riops=6", "riops is there twice; "),
+            ("riops=0", "riops cannot be \"0\"; write riops=1 to "),
+            ("riops=+5", "riops cannot be \"+5\"; "),
+            ("riops=", "riops cannot be \"\"; "),
+            ("riops=99999999999999999999", "riops cannot be "),
+            ("riops=5 idle=max", "idle cannot be \"max\"; "),
+            ("riops=5 latency=60000001", "latency cannot be "),
+        ] {
+            assert!(said(text).starts_with(expected), "{text}: {}", said(text));
+        }
+    }
+}
