@@ -262,3 +262,32 @@ impl Order {
         if first { a } else { b }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that is as old keeps its place before others that are.
+    #[test]
+    fn who_absorbs_an_older_request_takes_its_turn() {
+        for (due, expected) in [([5, 5, 5], [0, 1, 2]), ([6, 5, 4], [1, 0, 2])] {
+            let back = BackSeek {
+                max: 16,
+                penalty: 2,
+            };
+            let (mut order, mut queue) = (Order::new(3, back), Queue::UNUSED);
+            for (request, due) in (0..3).zip(due) {
+                let item = Item {
+                    due: Instant::from_nanos(due),
+                    offset: 4096 * u64::from(request),
+                    ..Item::NONE
+                };
+                order.note(request, item);
+                order.insert(&mut queue, request, Place::START);
+            }
+            order.inherit_age(&mut queue, 0, 2);
+            assert!(order.fifo.iter(&queue.fifo).eq(expected));
+            assert_eq!(order.item(0).due, Instant::from_nanos(due[2]));
+        }
+    }
+}

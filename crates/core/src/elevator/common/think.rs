@@ -92,6 +92,20 @@ mod tests {
     }
 
     #[test]
+    fn half_an_idle_slice_is_not_slow() {
+        for (elapsed, mean, is_short) in
+            [(3_976_330, 4_000_000, true), (3_976_331, 4_000_001, false)]
+        {
+            let mut think = Think::since(ms(0));
+            for _ in 0..3 {
+                think.arrived(Instant::from_nanos(elapsed), IDLE);
+            }
+            assert_eq!(think.known_mean(), Some(Span::from_nanos(mean)));
+            assert_eq!(think.is_short, is_short);
+        }
+    }
+
+    #[test]
     fn a_burst_ends_three_idle_slices_after_the_last_completion() {
         let mut think = Think::NEW;
         assert!(!think.in_time(ms(0), IDLE));

@@ -404,3 +404,49 @@ fn moved(bytes: u64, byte: u64) -> u64 {
         None => mul_div_floor(bytes, byte, 1 << SHIFT),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of a drive that takes a millisecond for each write, whatever its size.
+    fn rounds(model: &mut Model, bytes: &[u64], count: u64) {
+        let mut now = Instant::ZERO;
+        model.begins(now);
+        for n in 0..count {
+            now += Span::from_millis(1);
+            let bytes = bytes[n as usize % bytes.len()];
+            let ended = model.ends(now, Op::Write, Place::Far, bytes, 1_000_000, 1_000_000);
+            if ended.is_some() {
+                model.learn(true);
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_whose_bytes_cost_more_than_those_of_larger_ones_is_too_small() {
+        let mut model = Model::new(None);
+        rounds(&mut model, &[4096], 100);
+        assert_eq!(
+            model.worthwhile(Op::Write, 4096),
+            4096,
+            "nothing is known of larger ones"
+        );
+        rounds(&mut model, &[16_384], 100);
+        assert_eq!(
+            model.worthwhile(Op::Write, 4096),
+            8192,
+            "which is not known to be too small"
+        );
+        assert_eq!(model.worthwhile(Op::Read, 4096), 4096);
+    }
+
+    #[test]
+    fn a_round_tells_of_the_size_that_most_of_it_was_for() {
+        let mut model = Model::new(None);
+        rounds(&mut model, &[4096, 65_536, 65_536, 65_536], 10);
+        let each = model.each[1];
+        assert!(each[size(65_536)] > 0);
+        assert_eq!(each[size(4096)], 0);
+    }
+}
