@@ -83,7 +83,7 @@ fn policy(case: &Case) -> Result<Policy, String> {
         policy = policy::read(&text, "").map_err(|e| format!("{}: {e:?}", case.name))?;
     }
     // Low limits of cases are those of reads.
-    policy.low.limits = control::low::Limits::Reads;
+    policy.low.limits = control::low::Directions::Reads;
     // Weir's are for all groups: the longest that one states, which those who reach their limits do not notice.
     let longest = |name: &str| {
         let stated = case.group.iter().filter_map(|g| g.low.get(name));

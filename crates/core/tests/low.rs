@@ -33,9 +33,9 @@ struct Host {
 fn layer(draw: &mut Draw, merge: merge::Config) -> Layer {
     let low = control::low::Config {
         limits: [
-            control::low::Limits::Both,
-            control::low::Limits::Reads,
-            control::low::Limits::Writes,
+            control::low::Directions::Both,
+            control::low::Directions::Reads,
+            control::low::Directions::Writes,
         ][draw.below(3) as usize],
         ..control::low::Config::default()
     };

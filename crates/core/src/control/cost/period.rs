@@ -88,7 +88,7 @@ impl Cost {
     pub(super) fn end_period(&mut self, now: &Now) {
         let latencies = core::mem::take(&mut self.latencies);
         let passed = ahead(now.v, self.clock.period_at_v);
-        let (resting, debtors) = self.look_after_groups(now);
+        let (resting, debtors) = self.check_groups(now);
         let found = self.look_at_usage(resting, now, passed);
         if found.shortages > 0 && !self.donation.donors.is_empty() {
             self.transfer(now);
@@ -115,7 +115,7 @@ impl Cost {
 
     /// Lets those go on who can, and forgets those who are idle (Linux: `ioc_check_iocgs`). Lists the active groups but those that rest;
     /// returns how many these are, and how many owe something.
-    fn look_after_groups(&mut self, now: &Now) -> (u32, u32) {
+    fn check_groups(&mut self, now: &Now) -> (u32, u32) {
         let glance = self.rests.glance(&self.clock, now);
         let begun = self.weights.generation();
         let (mut resting, mut debtors) = (0, 0);

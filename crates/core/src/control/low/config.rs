@@ -6,7 +6,7 @@ use crate::tunable::{Allowed, MS, SECOND, Unit, tunables, words};
 
 words! {
     /// Which requests a low limit counts.
-    pub enum Limits {
+    pub enum Directions {
         /// Reads and writes, each for themselves: `rbps` and `wbps`, or `riops` and `wiops`.
         Both = "both",
         /// Reads: `rbps` or `riops`.
@@ -32,7 +32,7 @@ tunables! {
             "Nor for the sake of a group of whose requests less than a fifth takes by this much longer than requests of their size do while \
              everyone is held to its low limit.",
             "block/blk-throttle.c: blk_throtl_bio_endio (io.low: latency=)";
-        limits: Limits, Unit::Word(Limits::WORDS), [0, 2], 0,
+        limits: Directions, Unit::Word(Directions::WORDS), [0, 2], 0,
             "Which requests a min limits. Who is limited in both directions reaches its limit only when reads and writes wait, and falls below it \
              with either: one that only reads holds the others to their low limits unless it is idle.",
             "block/blk-throttle.c: throtl_tg_can_upgrade, __tg_last_low_overflow_time (io.low: rbps=, wbps=, riops=, wiops=)";

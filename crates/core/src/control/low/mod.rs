@@ -12,7 +12,7 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Limits};
+pub use config::{Config, Directions};
 
 use super::controller::{Controller, Verdict};
 use crate::cx::Cx;
@@ -332,7 +332,7 @@ impl Low {
         // What is said of each direction counts as it stands; a min counts for those that the tunable names.
         let (bytes, requests, limits) = if knobs.is_limited() {
             let bytes = [knobs.read_bandwidth, knobs.write_bandwidth];
-            (bytes, [knobs.read_iops, knobs.write_iops], Limits::Both)
+            (bytes, [knobs.read_iops, knobs.write_iops], Directions::Both)
         } else {
             let limits = self.config.limits;
             ([contract.min; 2], [contract.min_iops; 2], limits)
@@ -346,9 +346,9 @@ impl Low {
             requests: least(requests[1], [max.iops, max.write_iops]),
         };
         let low = match limits {
-            Limits::Both => [reads, writes],
-            Limits::Reads => [reads, Rate::NONE],
-            Limits::Writes => [Rate::NONE, writes],
+            Directions::Both => [reads, writes],
+            Directions::Reads => [reads, Rate::NONE],
+            Directions::Writes => [Rate::NONE, writes],
         };
         let or = |knob: Span, tunable| if knob == Span::ZERO { tunable } else { knob };
         node.idle = or(knobs.idle, self.config.idle);

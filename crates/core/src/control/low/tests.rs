@@ -184,7 +184,7 @@ impl Host {
 /// Low limits for reads alone.
 fn reads() -> Config {
     Config {
-        limits: Limits::Reads,
+        limits: Directions::Reads,
         ..Config::default()
     }
 }
@@ -266,7 +266,7 @@ fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
         let served = host.run(SECOND);
         served[1] + served[2]
     };
-    let (reads, both) = (of(Limits::Reads), of(Limits::Both));
+    let (reads, both) = (of(Directions::Reads), of(Directions::Both));
     assert!(both < reads / 5, "{both} of {reads}");
 }
 
@@ -464,7 +464,7 @@ fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
             throttle_sample_time: Span::from_millis([0, 10, 100][draw(3) as usize]),
             tick: Span::from_millis([1, 4, 10][draw(3) as usize]),
             latency: Span::from_micros(1 + draw(2) * 200),
-            limits: [Limits::Both, Limits::Reads, Limits::Writes][draw(3) as usize],
+            limits: [Directions::Both, Directions::Reads, Directions::Writes][draw(3) as usize],
             ..Config::default()
         };
         // A's depth of one cannot reach what it is promised: held for its sake.
@@ -490,7 +490,7 @@ fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
         let served = host.run(2 * SECOND);
         let under_way = host.future.len() + host.waiting.len() + host.held() as usize;
         assert_eq!(under_way, clients, "nothing is lost");
-        if was_low && host.low.pace.is_low() && config.limits != Limits::Writes {
+        if was_low && host.low.pace.is_low() && config.limits != Directions::Writes {
             let slice = lows[3] / 10 + 1;
             assert!(
                 served[4] <= 2 * lows[3] + 2 * slice,

@@ -48,9 +48,9 @@ impl Reservations {
         while at != NIL {
             let ahead = self.ahead;
             let r = &mut self.table[at as usize];
-            if r.usual == 0 {
-                (r.usual, r.usual_requests) = (r.outstanding, r.requests);
-                r.period = r.time_for(r.usual, r.usual_requests);
+            if r.mean_outstanding == 0 {
+                (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests);
+                r.period = r.time_for(r.mean_outstanding, r.mean_requests);
             }
             // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
             // phase).
@@ -103,10 +103,10 @@ impl Reservations {
         while at != NIL {
             let r = &mut self.table[at as usize];
             if last {
-                r.usual = average(r.usual, r.outstanding);
-                r.usual_requests = average(r.usual_requests << 3, r.requests << 3) >> 3;
-                r.usual_requests = r.usual_requests.max(1);
-                r.period = r.time_for(r.usual, r.usual_requests);
+                r.mean_outstanding = average(r.mean_outstanding, r.outstanding);
+                r.mean_requests = average(r.mean_requests << 3, r.requests << 3) >> 3;
+                r.mean_requests = r.mean_requests.max(1);
+                r.period = r.time_for(r.mean_outstanding, r.mean_requests);
             }
             hidden |= r.took(drive);
             r.flight = r.flight.saturating_sub(cost);

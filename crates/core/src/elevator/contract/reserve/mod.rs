@@ -47,8 +47,8 @@ struct Reservation {
     outstanding: u64,
     requests: u64,
     /// Averages of the two just before a request ends.
-    usual: u64,
-    usual_requests: u64,
+    mean_outstanding: u64,
+    mean_requests: u64,
     /// The time at the promised rate that these take.
     period: u64,
     /// The time at the promised rate of what went to the drive since its last flush ended.
@@ -87,8 +87,8 @@ const NOTHING: Reservation = Reservation {
     kept: Instant::ZERO,
     outstanding: 0,
     requests: 0,
-    usual: 0,
-    usual_requests: 0,
+    mean_outstanding: 0,
+    mean_requests: 0,
     period: 0,
     cycle: 0,
     idle_since: Instant::ZERO,

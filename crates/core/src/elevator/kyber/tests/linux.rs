@@ -99,8 +99,8 @@ fn check(config: &Config, outstanding: [u32; 2], linux: [u64; 2], depths: &[[u32
 /// The writes' p99 is in the last quarter of their target, so that they keep their places though reads are too slow.
 #[test]
 fn a_congested_drive_and_writes_that_are_just_in_time() {
-    let usual = Config::default();
-    check(&usual, [32, 8], [3_976, 1_322], &[[256, 128]]);
+    let default = Config::default();
+    check(&default, [32, 8], [3_976, 1_322], &[[256, 128]]);
 }
 
 /// Both wait for so long that neither gives a place up.

@@ -123,12 +123,12 @@ fn reader_and_writer(depths: (u32, u32), linux: (u64, u64)) -> [Client; 2] {
 
 #[test]
 fn batches_of_reads_and_writes() {
-    let usual = Config::default();
-    check(&usual, &reader_and_writer((16, 16), (6_504, 3_401)));
-    check(&usual, &reader_and_writer((4, 32), (3_033, 6_858)));
+    let default = Config::default();
+    check(&default, &reader_and_writer((16, 16), (6_504, 3_401)));
+    check(&default, &reader_and_writer((4, 32), (3_033, 6_858)));
     let single = Config {
         fifo_batch: 1,
-        ..usual
+        ..default
     };
     check(&single, &reader_and_writer((16, 16), (6_576, 3_293)));
 }
