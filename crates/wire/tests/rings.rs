@@ -372,6 +372,8 @@ proptest! {
             .collect();
         let request = Request::new(Operation::from_wire(number), id, sector, &segments);
         prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
+        let sectors: usize = segments.iter().map(|s| usize::from(s.last) + 1 - usize::from(s.first)).sum();
+        prop_assert_eq!(request.sectors() as usize, sectors);
         let barrier = Request::new(Operation::WriteBarrier, id, sector, &[]);
         prop_assert_eq!(Request::decode(&barrier.encode()), Ok(barrier));
         let discard = Request::discard(id, sector, u64::from(segments[0].grant));

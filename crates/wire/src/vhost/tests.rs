@@ -497,3 +497,22 @@ proptest! {
         fuzz::messages(&control.into_iter().chain(stream).collect::<Vec<u8>>());
     }
 }
+
+/// As the protocol numbers them.
+#[test]
+fn features_are_bits() {
+    let features = [
+        (feature::MQ, 0),
+        (feature::REPLY_ACK, 3),
+        (feature::BACKEND_REQ, 5),
+        (feature::CONFIG, 9),
+        (feature::INFLIGHT_SHMFD, 12),
+        (feature::RESET_DEVICE, 13),
+        (feature::CONFIGURE_MEM_SLOTS, 15),
+        (PROTOCOL_FEATURES, 30),
+    ];
+    for (mask, bit) in features {
+        assert_eq!(mask, 2_u64.pow(bit), "bit {bit}");
+    }
+    assert_eq!(QUEUE_SIZE_MAX, 32_768);
+}
