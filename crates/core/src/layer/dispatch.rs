@@ -47,19 +47,24 @@ impl Layer {
                 answer
             }));
         } else {
-            let finished = core::mem::take(&mut self.finished);
-            for &request in &finished {
-                self.end_paused_or_closing(request, out);
-            }
-            self.finished = finished;
+            self.report_closely(out);
         }
         self.finished.clear();
         self.answer_twice(out);
         self.notify(out);
     }
 
-    /// Answers a request that is over while something may follow from that: a stream resumes or is gone.
+    /// Answers what is over while something may follow from that.
     #[inline(never)]
+    fn report_closely(&mut self, out: &mut Vec<Output>) {
+        let finished = core::mem::take(&mut self.finished);
+        for &request in &finished {
+            self.end_paused_or_closing(request, out);
+        }
+        self.finished = finished;
+    }
+
+    /// Answers a request that is over while something may follow from that: a stream resumes or is gone.
     fn end_paused_or_closing(&mut self, request: u32, out: &mut Vec<Output>) {
         let live = &self.cx.table.requests[request];
         let index = live.request.stream.index;

@@ -169,6 +169,8 @@ pub struct Layer {
     shared: u32,
     /// The upper bound of `shared`.
     shared_max: u32,
+    /// A stream with fewer live requests may have two more: its next one does not make it pause.
+    unpaused_max: u32,
     /// What the drive sent back as busy.
     busy: Busy,
     counters: Counters,
@@ -217,6 +219,7 @@ impl Layer {
             paused_or_closing: 0,
             shared: 0,
             shared_max: l.shared(),
+            unpaused_max: l.per_stream.saturating_sub(1),
             busy: Busy::new(&config.drive),
             counters: Counters::default(),
             cx: Cx {

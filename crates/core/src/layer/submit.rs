@@ -338,7 +338,7 @@ impl Layer {
     #[inline]
     fn room_for(&self, request: &Request, stream: &Stream) -> Option<u32> {
         let limits = &self.config.limits;
-        if !self.cx.table.spaces.fits(request) || stream.live + 1 >= limits.per_stream {
+        if !self.cx.table.spaces.fits(request) || stream.live >= self.unpaused_max {
             return None;
         }
         let shared = self.shared + u32::from(stream.live >= limits.reserved);

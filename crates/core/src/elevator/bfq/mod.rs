@@ -349,7 +349,7 @@ impl Schedule for Bfq {
         self.observe_arrival(now, q, start, end, left);
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
-        self.order.insert(queue, request, self.head);
+        self.order.insert(queue, request, start, self.head);
         self.queued += 1;
         let (busy, next, sync) = (queue.busy, queue.next, queue.sync);
         if self.cooperation.is_on && next != before {

@@ -140,10 +140,11 @@ impl Order {
         place
     }
 
-    /// Adds a request that was noted and lets it be the queue's next if it is better than what was (Linux: `bfq_add_request`).
-    pub(super) fn insert(&mut self, queue: &mut Queue, request: u32, head: Place) {
-        let key = self.item(request).start().key();
-        self.sorted.insert(&mut queue.sorted, request, key, 0);
+    /// Adds a request that was noted and begins at `start`, and lets it be the queue's next if it is better than what was (Linux:
+    /// `bfq_add_request`).
+    pub(super) fn insert(&mut self, queue: &mut Queue, request: u32, start: Place, head: Place) {
+        self.sorted
+            .insert(&mut queue.sorted, request, start.key(), 0);
         self.fifo.push_back(&mut queue.fifo, request);
         queue.next = if queue.next == NIL {
             request
@@ -283,7 +284,8 @@ mod tests {
                     ..Item::NONE
                 };
                 order.note(request, item);
-                order.insert(&mut queue, request, Place::START);
+                let start = order.item(request).start();
+                order.insert(&mut queue, request, start, Place::START);
             }
             order.inherit_age(&mut queue, 0, 2);
             assert!(order.fifo.iter(&queue.fifo).eq(expected));
