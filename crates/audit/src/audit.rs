@@ -243,7 +243,7 @@ impl Audit {
         if lost > 0 {
             self.found.add(
                 DRIVER,
-                format_args!("{lost} events were lost: limits.events is too small"),
+                format_args!("{lost} events were lost: sizes.events is too small"),
             );
         }
     }

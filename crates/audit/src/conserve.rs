@@ -61,7 +61,7 @@ impl Conserve {
         }
         match self.promise {
             Promise::Full => {
-                let tags = model.config.limits.scheduler_tags;
+                let tags = model.config.sizes.scheduler_tags;
                 let waits = |s: &Stream| {
                     let queue = model.layout.queue_of(s.id);
                     s.sendable > 0 && model.has_room(queue) && model.queues[queue].requests < tags

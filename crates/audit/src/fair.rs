@@ -57,8 +57,8 @@ pub struct Fair {
 impl Fair {
     /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns.
     pub fn new(model: &Model, lag: u64, skip: u64) -> Self {
-        let groups = model.config.limits.groups as usize;
-        let entities = groups + model.config.limits.streams as usize;
+        let groups = model.config.sizes.groups as usize;
+        let entities = groups + model.config.sizes.streams as usize;
         let mut fair = Self {
             lag,
             entities: vec![None; entities],

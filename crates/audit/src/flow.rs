@@ -37,9 +37,9 @@ impl Flow {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             // One more, for names that no layer of these limits can have given.
-            told: vec![Told::default(); config.limits.streams as usize + 1],
-            touched: Vec::with_capacity(config.limits.requests as usize),
-            queued: Vec::with_capacity(config.limits.streams as usize),
+            told: vec![Told::default(); config.sizes.streams as usize + 1],
+            touched: Vec::with_capacity(config.sizes.requests as usize),
+            queued: Vec::with_capacity(config.sizes.streams as usize),
         }
     }
 

@@ -35,16 +35,16 @@ pub struct Priorities {
 
 impl Priorities {
     pub(crate) fn new(config: &Config) -> Self {
-        let limits = &config.limits;
+        let sizes = &config.sizes;
         let sees_all = !config.merge.is_on() && !config.merge.ahead;
         let age = match config.elevator {
             elevator::Config::MqDeadline(tunables) if sees_all => {
-                let tags = limits.scheduler_tags;
+                let tags = sizes.scheduler_tags;
                 let for_writes = match tunables.async_depth {
                     0 => (u64::from(tags) * 3 / 4) as u32,
                     stated => stated.min(tags),
                 };
-                (for_writes >= limits.requests).then_some(tunables.prio_aging_expire)
+                (for_writes >= sizes.requests).then_some(tunables.prio_aging_expire)
             }
             _ => None,
         };
@@ -54,7 +54,7 @@ impl Priorities {
         };
         Self {
             age,
-            streams: vec![unknown; limits.streams as usize],
+            streams: vec![unknown; sizes.streams as usize],
         }
     }
 

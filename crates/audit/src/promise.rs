@@ -61,7 +61,7 @@ impl Promise {
     /// keep its promises and the clients can use them.
     pub fn new(model: &Model, from: Instant, least: u64) -> Self {
         let mut groups = Vec::new();
-        groups.resize_with(model.config.limits.groups as usize, Promised::default);
+        groups.resize_with(model.config.sizes.groups as usize, Promised::default);
         let forget = match model.config.elevator {
             elevator::Config::Contract(config) => config.forget,
             _ => Span::ZERO,

@@ -58,5 +58,5 @@ pub(crate) fn mark(model: &Model, marks: &mut Vec<bool>, has: impl Fn(&Stream) -
 
 /// True if requests may be waiting for a scheduler tag, where the elevator does not see them.
 pub(crate) fn crowded(model: &Model) -> bool {
-    model.live > model.config.limits.scheduler_tags
+    model.live > model.config.sizes.scheduler_tags
 }

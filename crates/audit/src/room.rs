@@ -35,7 +35,7 @@ impl Auditor for Room {
                 }
             }
             Fact::Opened(id, _)
-                if id.slot() >= model.config.limits.streams
+                if id.slot() >= model.config.sizes.streams
                     || model.in_slot(id.slot()).is_some() =>
             {
                 found.add(
@@ -51,7 +51,7 @@ impl Auditor for Room {
 /// Why the request cannot be accepted; `counted` of its stream's live requests are the request itself.
 #[inline]
 fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
-    let limits = &model.config.limits;
+    let sizes = &model.config.sizes;
     let Some(stream) = model
         .stream(request.stream)
         .filter(|s| s.state != State::Closing)
@@ -73,11 +73,10 @@ fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
         return Some(Reject::OutOfRange);
     }
     let live = stream.live - counted;
-    if live >= limits.per_stream {
+    if live >= sizes.per_stream {
         return Some(Reject::StreamFull);
     }
-    let shared = model.shared - u32::from(counted > 0 && stream.live > limits.reserved);
-    let full =
-        live >= limits.reserved && shared >= limits.requests - limits.streams * limits.reserved;
+    let shared = model.shared - u32::from(counted > 0 && stream.live > sizes.reserved);
+    let full = live >= sizes.reserved && shared >= sizes.requests - sizes.streams * sizes.reserved;
     full.then_some(Reject::Full)
 }

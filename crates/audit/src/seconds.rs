@@ -107,7 +107,7 @@ impl Seconds {
             slow: Slow::default(),
         };
         let mut groups = Vec::new();
-        groups.resize_with(config.limits.groups as usize, group);
+        groups.resize_with(config.sizes.groups as usize, group);
         Self {
             groups,
             streams: Vec::new(),

@@ -19,7 +19,7 @@ impl Starvation {
     pub fn new(model: &Model, bound: Span) -> Self {
         Self {
             bound,
-            since: vec![None; model.config.limits.streams as usize],
+            since: vec![None; model.config.sizes.streams as usize],
             longest: Span::ZERO,
         }
     }

@@ -4,8 +4,8 @@
 use weir_audit::random::{Random, Source};
 use weir_audit::{Audited, Witness};
 use weir_core::{
-    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Limits, Max, Op,
-    Output, Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, elevator,
+    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Max, Op, Output,
+    Priority, ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, elevator,
 };
 
 /// The parameters of one run.
@@ -41,7 +41,7 @@ fn draw(random: &mut Random) -> Drawn {
 
 fn layer(drawn: &Drawn) -> (Audited, StreamId) {
     let config = Config {
-        limits: Limits::default(),
+        sizes: Sizes::default(),
         drive: DriveShape {
             max_transfer: 1 << 18,
             ..DriveShape::default()

@@ -12,8 +12,8 @@ use crate::units::Rate;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use weir_core::{
-    Capacity, Config, Contract, DriveShape, Edit, GroupId, Instant, Layer, Limits, Promised, ROOT,
-    Refusal,
+    Capacity, Config, Contract, DriveShape, Edit, GroupId, Instant, Layer, Promised, ROOT, Refusal,
+    Sizes,
 };
 
 /// A drive on which every contract fits.
@@ -140,10 +140,10 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
 /// What is wrong with a contract by itself, as the core sees it: the key, the text and the help.
 pub(crate) fn contradicted(contract: &Contract) -> Option<(&'static str, String, &'static str)> {
     let config = Config {
-        limits: Limits {
+        sizes: Sizes {
             groups: 2,
             spaces: 1,
-            ..Limits::default()
+            ..Sizes::default()
         },
         drive: DriveShape::default(),
         controllers: weir_core::control::Config::default(),
@@ -467,10 +467,10 @@ struct Alone(Layer);
 impl Alone {
     fn new(elevator: weir_core::elevator::Config) -> Option<Self> {
         let config = Config {
-            limits: Limits {
+            sizes: Sizes {
                 groups: 2,
                 spaces: 1,
-                ..Limits::default()
+                ..Sizes::default()
             },
             drive: DriveShape {
                 capacity: Some(ENDLESS),
@@ -526,14 +526,14 @@ fn clear(edits: &mut [Edit], group: GroupId) {
 /// A layer with the plan's groups, spaces and policy, and next to nothing else.
 pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> {
     Layer::new(Config {
-        limits: Limits {
+        sizes: Sizes {
             requests: 1,
             streams: 1,
             per_stream: 1,
             reserved: 1,
             scheduler_tags: 1,
             events: 1,
-            ..config.limits
+            ..config.sizes
         },
         drive: DriveShape {
             queues: 1,

@@ -5,7 +5,7 @@ use crate::policy;
 use crate::reload::reload;
 use crate::scenario::{self, Choice};
 use crate::{Options, Server, parse};
-use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, Limits, ROOT};
+use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, ROOT, Sizes};
 use weir_drive::{Config, null};
 
 /// Reads the bytes as a server's file. The first byte, if it is 1, permits the `[test]` table and is left out.
@@ -63,7 +63,7 @@ pub fn policy_file(text: &str) -> bool {
     for capacity in [None, Some(drive)] {
         let setup = policy.set_up(capacity, &contracts);
         let mut layer = Layer::new(weir_core::Config {
-            limits: Limits::default(),
+            sizes: Sizes::default(),
             drive: DriveShape {
                 capacity: Some(drive),
                 ..DriveShape::default()
@@ -145,9 +145,9 @@ fn accepted(server: &Server, options: &Options) {
     for plan in &plans {
         let mut config = plan.config.clone();
         // Enough for the rules between them; the largest would take the fuzzer's memory.
-        config.limits.requests = config.limits.requests.min(1 << 14);
-        config.limits.streams = config.limits.streams.min(1 << 10);
-        config.limits.reserved = config.limits.reserved.min(4);
+        config.sizes.requests = config.sizes.requests.min(1 << 14);
+        config.sizes.streams = config.sizes.streams.min(1 << 10);
+        config.sizes.reserved = config.sizes.reserved.min(4);
         let mut layer = Layer::new(config).expect("checked");
         let promised = layer.change(Instant::ZERO, &plan.edits);
         assert!(promised.is_ok(), "{promised:?}");

@@ -4,7 +4,7 @@ use crate::policy::Setup;
 use crate::server::{Drive, Server, Tenant, Volume};
 use std::collections::BTreeMap;
 use std::iter;
-use weir_core::{Config, DriveShape, Edit, GroupId, Knobs, Limits, ROOT, SpaceId};
+use weir_core::{Config, DriveShape, Edit, GroupId, Knobs, ROOT, Sizes, SpaceId};
 
 /// Live requests that every connection may have however full its drive is, or fewer if it may not have as many.
 pub(crate) const PER_STREAM_RESERVED: u32 = 4;
@@ -173,7 +173,7 @@ pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
     let per_stream = server.limits.requests_per_connection;
     let setup = setup(server, drive);
     Config {
-        limits: Limits {
+        sizes: Sizes {
             requests: drive.limits.requests,
             streams: streams(&server.limits),
             groups: 1 + drive.limits.tenants + drive.limits.volumes,

@@ -387,7 +387,7 @@ type Slots = (BTreeMap<String, Slot>, BTreeMap<String, GroupId>);
 
 /// The slots of what stays, and free ones for what comes. Those of what goes stay empty until the next reload.
 fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
-    let limits = &was.config.limits;
+    let sizes = &was.config.sizes;
     let taken: BTreeSet<u32> = was
         .tenants
         .values()
@@ -396,10 +396,10 @@ fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
         .map(|g| g.0)
         .collect();
     let spaces: BTreeSet<u32> = was.volumes.values().map(|s| s.space.0).collect();
-    let mut groups = (1..limits.groups)
+    let mut groups = (1..sizes.groups)
         .filter(|g| !taken.contains(g))
         .map(GroupId);
-    let mut spaces = (0..limits.spaces)
+    let mut spaces = (0..sizes.spaces)
         .filter(|s| !spaces.contains(s))
         .map(SpaceId);
     let full = |key: &str| {

@@ -196,9 +196,9 @@ fn groups_files_and_zones_come_out_as_they_are_written() {
     assert_eq!(starts, [0, 16 << 10, 32 << 10, 4096]);
     assert_eq!(volumes.spaces, [(1 << 20) + (32 << 10), (2 << 20) + 4096]);
     assert!(volumes.clients[..3].iter().all(|c| c.space.0 == 0));
-    assert_eq!(volumes.limits().spaces, 2);
+    assert_eq!(volumes.sizes().spaces, 2);
     assert_eq!(volumes.outstanding(&volumes.clients[0]), 1);
-    assert_eq!(volumes.limits().per_stream, 2);
+    assert_eq!(volumes.sizes().per_stream, 2);
     let files = built(
         &script(&format!("layout = \"files\"\n{text}")),
         None,

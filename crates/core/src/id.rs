@@ -1,6 +1,6 @@
 //! Names: of groups, streams, spaces, hardware queues and the places in them.
 
-/// Names a group: a slot number the driver picks, below [`Limits::groups`](crate::Limits::groups).
+/// Names a group: a slot number the driver picks, below [`Sizes::groups`](crate::Sizes::groups).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct GroupId(pub u32);
 
@@ -15,7 +15,7 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    /// The stream's slot: below [`Limits::streams`](crate::Limits::streams), reused after the stream is gone. For tables of the
+    /// The stream's slot: below [`Sizes::streams`](crate::Sizes::streams), reused after the stream is gone. For tables of the
     /// driver's.
     pub const fn slot(self) -> u32 {
         self.index
@@ -36,7 +36,7 @@ impl StreamId {
 }
 
 /// Names an address space (a volume, a whole drive): a slot number the driver picks, below
-/// [`Limits::spaces`](crate::Limits::spaces).
+/// [`Sizes::spaces`](crate::Sizes::spaces).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct SpaceId(pub u32);
 

@@ -12,7 +12,7 @@
 //!
 //! Every method takes `now`, an [`Instant`] of the driver's making. The crate has no dependency, no `unsafe`, no float and no
 //! randomness, so the same calls give the same decisions on every machine; [`record`] writes the calls down as bytes.
-//! After [`Layer::new`] nothing is allocated on the path of a request: every table has the size its [`Limits`] state.
+//! After [`Layer::new`] nothing is allocated on the path of a request: every table has the size its [`Sizes`] state.
 //! `docs/glossary.md` explains the words.
 
 #![no_std]
@@ -70,7 +70,7 @@ pub use refusal::{Promised, Refusal};
 pub use request::{Completion, Cookie, Dispatch, Done, Flags, Op, Outcome, Reject, Request, Waits};
 pub use rule::ConfigError;
 pub use sample::{Domain, Sample, Wanted};
-pub use shape::{DriveShape, Limits};
+pub use shape::{DriveShape, Sizes};
 pub use stream::{Priority, PriorityClass, StreamSpec};
 pub use time::{Instant, Span};
 pub use wake::{Reason, Wake};

@@ -4,7 +4,7 @@ use crate::contract::Capacity;
 
 /// Sizes of every table. Nothing grows beyond them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct Sizes {
     /// Live requests: accepted and not yet done. 1 to 2^24.
     pub requests: u32,
     /// Streams that are open or draining. 1 to 2^20.
@@ -24,14 +24,14 @@ pub struct Limits {
     pub events: u32,
 }
 
-impl Limits {
+impl Sizes {
     /// Places for live requests that are not reserved for any stream.
     pub(crate) const fn shared(&self) -> u32 {
         self.requests - self.streams * self.reserved
     }
 }
 
-impl Default for Limits {
+impl Default for Sizes {
     fn default() -> Self {
         Self {
             requests: 4096,

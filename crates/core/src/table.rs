@@ -7,7 +7,7 @@ use crate::list::NIL;
 use crate::merge::{self, Commands};
 use crate::pool::Pool;
 use crate::request::{Flags, Op, Outcome, Request};
-use crate::shape::{DriveShape, Limits};
+use crate::shape::{DriveShape, Sizes};
 use crate::space::Spaces;
 use crate::stream::Stream;
 use crate::time::Instant;
@@ -184,17 +184,17 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(limits: &Limits, shape: DriveShape, merge: &merge::Config) -> Self {
+    pub(crate) fn new(sizes: &Sizes, shape: DriveShape, merge: &merge::Config) -> Self {
         Self {
-            requests: Pool::new(limits.requests, Live::EMPTY),
-            streams: Pool::new(limits.streams, Stream::EMPTY),
-            groups: Groups::new(limits.groups),
-            spaces: Spaces::new(limits.spaces),
+            requests: Pool::new(sizes.requests, Live::EMPTY),
+            streams: Pool::new(sizes.streams, Stream::EMPTY),
+            groups: Groups::new(sizes.groups),
+            spaces: Spaces::new(sizes.spaces),
             pieces: Pieces::new(&shape),
             shape,
-            merges: Commands::new(merge, limits.requests),
+            merges: Commands::new(merge, sizes.requests),
             whole: shape.max_transfer.min(UNMOVED_MAX),
-            tags: (limits.scheduler_tags).saturating_mul(shape.queues.into()),
+            tags: (sizes.scheduler_tags).saturating_mul(shape.queues.into()),
         }
     }
 

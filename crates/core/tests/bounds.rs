@@ -2,19 +2,19 @@
 
 use weir_core::elevator::{self, bfq, contract};
 use weir_core::{
-    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Instant, Kind, Knobs, Layer,
-    Limits, Max, OpenError, Priority, Promised, ROOT, Refusal, Span, StreamSpec, control,
+    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Instant, Kind, Knobs, Layer, Max,
+    OpenError, Priority, Promised, ROOT, Refusal, Sizes, Span, StreamSpec, control,
 };
 
 const G: GroupId = GroupId(1);
 
 fn config() -> Config {
     Config {
-        limits: Limits {
+        sizes: Sizes {
             requests: 1_000,
             streams: 10,
             reserved: 2,
-            ..Limits::default()
+            ..Sizes::default()
         },
         drive: DriveShape::default(),
         controllers: control::Config::default(),
@@ -32,27 +32,21 @@ fn verdict(change: impl FnOnce(&mut Config)) -> Result<(), &'static str> {
 
 #[test]
 fn limits_are_kept_to_the_number() {
-    assert_eq!(verdict(|c| c.limits.requests = 20), Ok(()));
-    assert_eq!(verdict(|c| c.limits.requests = 19), Err("limits.reserved"));
-    assert_eq!(verdict(|c| c.limits.requests = 0), Err("limits.requests"));
+    assert_eq!(verdict(|c| c.sizes.requests = 20), Ok(()));
+    assert_eq!(verdict(|c| c.sizes.requests = 19), Err("sizes.reserved"));
+    assert_eq!(verdict(|c| c.sizes.requests = 0), Err("sizes.requests"));
     let most = (1 << 24) + 1;
+    assert_eq!(verdict(|c| c.sizes.requests = most), Err("sizes.requests"));
+    assert_eq!(verdict(|c| c.sizes.streams = 0), Err("sizes.streams"));
+    assert_eq!(verdict(|c| c.sizes.groups = 0), Err("sizes.groups"));
+    assert_eq!(verdict(|c| c.sizes.spaces = 0), Err("sizes.spaces"));
+    assert_eq!(verdict(|c| c.sizes.per_stream = 0), Err("sizes.per_stream"));
+    assert_eq!(verdict(|c| c.sizes.per_stream = 1), Ok(()));
     assert_eq!(
-        verdict(|c| c.limits.requests = most),
-        Err("limits.requests")
+        verdict(|c| c.sizes.scheduler_tags = 0),
+        Err("sizes.scheduler_tags")
     );
-    assert_eq!(verdict(|c| c.limits.streams = 0), Err("limits.streams"));
-    assert_eq!(verdict(|c| c.limits.groups = 0), Err("limits.groups"));
-    assert_eq!(verdict(|c| c.limits.spaces = 0), Err("limits.spaces"));
-    assert_eq!(
-        verdict(|c| c.limits.per_stream = 0),
-        Err("limits.per_stream")
-    );
-    assert_eq!(verdict(|c| c.limits.per_stream = 1), Ok(()));
-    assert_eq!(
-        verdict(|c| c.limits.scheduler_tags = 0),
-        Err("limits.scheduler_tags")
-    );
-    assert_eq!(verdict(|c| c.limits.scheduler_tags = 1), Ok(()));
+    assert_eq!(verdict(|c| c.sizes.scheduler_tags = 1), Ok(()));
     assert_eq!(verdict(|c| c.drive.queues = 0), Err("drive.queues"));
     assert_eq!(verdict(|c| c.drive.tags = 0), Err("drive.tags"));
     assert_eq!(verdict(|c| c.drive.tags = 1), Ok(()));

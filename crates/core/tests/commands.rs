@@ -1,8 +1,8 @@
 //! Requests that are merged: one command, and an answer for each.
 
 use weir_core::{
-    Completion, Config, Done, DriveShape, Edit, Flags, Instant, Layer, Limits, Op, Outcome, Output,
-    Part, Priority, ROOT, Request, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
+    Completion, Config, Done, DriveShape, Edit, Flags, Instant, Layer, Op, Outcome, Output, Part,
+    Priority, ROOT, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
 };
 
 fn at(us: u64) -> Instant {
@@ -11,7 +11,7 @@ fn at(us: u64) -> Instant {
 
 fn layer(elevator: elevator::Config) -> (Layer, [StreamId; 2]) {
     let config = Config {
-        limits: Limits::default(),
+        sizes: Sizes::default(),
         drive: DriveShape {
             tags: 1,
             max_transfer: 16_384,

@@ -1,8 +1,8 @@
 //! What a driver sees beside dispatches and answers: hardware queues, gauges, events.
 
 use weir_core::{
-    Completion, Config, Contract, DriveShape, Edit, Event, Gauges, GroupId, Instant, Layer, Limits,
-    Listener, Mask, Max, Output, Priority, Publish, QueueId, ROOT, Reason, Request, SpaceId,
+    Completion, Config, Contract, DriveShape, Edit, Event, Gauges, GroupId, Instant, Layer,
+    Listener, Mask, Max, Output, Priority, Publish, QueueId, ROOT, Reason, Request, Sizes, SpaceId,
     StreamId, StreamSpec, Tag, control, elevator,
 };
 
@@ -10,18 +10,18 @@ fn at(us: u64) -> Instant {
     Instant::from_nanos(us * 1_000)
 }
 
-fn layer(limits: Limits, queues: u16, tags: u16) -> Layer {
-    layer_under(elevator::Config::None, limits, queues, tags)
+fn layer(sizes: Sizes, queues: u16, tags: u16) -> Layer {
+    layer_under(elevator::Config::None, sizes, queues, tags)
 }
 
-fn layer_under(elevator: elevator::Config, limits: Limits, queues: u16, tags: u16) -> Layer {
+fn layer_under(elevator: elevator::Config, sizes: Sizes, queues: u16, tags: u16) -> Layer {
     let drive = DriveShape {
         queues,
         tags,
         ..DriveShape::default()
     };
     let config = Config {
-        limits,
+        sizes,
         drive,
         controllers: control::Config::default(),
         merge: weir_core::merge::Config::OFF,
@@ -67,7 +67,7 @@ fn sent(layer: &mut Layer, us: u64) -> Vec<(u16, u32, u64)> {
 #[test]
 fn a_choice_for_the_whole_drive_takes_a_tag_of_the_next_queue_that_is_free() {
     let elevator = elevator::Config::Bfq(elevator::bfq::Config::default());
-    let mut layer = layer_under(elevator, Limits::default(), 3, 2);
+    let mut layer = layer_under(elevator, Sizes::default(), 3, 2);
     let a = open(&mut layer, ROOT);
     let requests: Vec<_> = (0..7).map(|cookie| read(a, cookie)).collect();
     layer.submit(at(0), &requests).unwrap();
@@ -87,7 +87,7 @@ fn a_choice_for_the_whole_drive_takes_a_tag_of_the_next_queue_that_is_free() {
 
 #[test]
 fn gauges_show_what_a_stream_has() {
-    let mut layer = layer(Limits::default(), 1, 1);
+    let mut layer = layer(Sizes::default(), 1, 1);
     let max = Max {
         iops: 1,
         ..Max::NONE
@@ -150,11 +150,11 @@ fn charged(layer: &mut Layer, listener: Listener) -> (Vec<u64>, u64) {
 
 #[test]
 fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
-    let limits = Limits {
+    let sizes = Sizes {
         events: 4,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut layer = layer(limits, 1, 32);
+    let mut layer = layer(sizes, 1, 32);
     let stream = open(&mut layer, ROOT);
     let mut ask = |mask, cookies: std::ops::Range<u64>| {
         let listener = layer.listen(mask);
@@ -178,7 +178,7 @@ fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
 
 /// Two queues of one tag, and a stream in each.
 fn two_queues() -> (Layer, StreamId, StreamId) {
-    let mut layer = layer(Limits::default(), 2, 1);
+    let mut layer = layer(Sizes::default(), 2, 1);
     let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
     (layer, a, b)
 }
@@ -218,11 +218,11 @@ fn a_busy_queue_is_asked_again_and_the_other_goes_on_meanwhile() {
 
 #[test]
 fn each_queue_has_a_flush_of_a_space_and_scheduler_tags_of_its_own() {
-    let limits = Limits {
+    let sizes = Sizes {
         scheduler_tags: 1,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut layer = layer(limits, 2, 4);
+    let mut layer = layer(sizes, 2, 4);
     let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
     let flush = |stream, cookie| Request {
         op: weir_core::Op::Flush,

@@ -2,7 +2,7 @@
 
 use weir_core::{
     Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant,
-    Layer, Limits, Max, Op, Outcome, Output, Priority, ROOT, Reject, Request, SpaceId, Span,
+    Layer, Max, Op, Outcome, Output, Priority, ROOT, Reject, Request, Sizes, SpaceId, Span,
     StreamId, StreamSpec, Tag, Waits, control, elevator,
 };
 
@@ -10,14 +10,14 @@ fn at(us: u64) -> Instant {
     Instant::from_nanos(us * 1_000)
 }
 
-fn layer(limits: Limits, tags: u16) -> Layer {
+fn layer(sizes: Sizes, tags: u16) -> Layer {
     let drive = DriveShape {
         tags,
         max_transfer: 4096,
         ..DriveShape::default()
     };
     let config = Config {
-        limits,
+        sizes,
         drive,
         controllers: control::Config::default(),
         merge: weir_core::merge::Config::OFF,
@@ -82,7 +82,7 @@ fn sent(out: &[Output]) -> Vec<u64> {
 
 #[test]
 fn a_stray_tag_beyond_the_drives_is_ignored_also_while_the_drive_is_busy() {
-    let mut layer = layer(Limits::default(), 2);
+    let mut layer = layer(Sizes::default(), 2);
     let s = open(&mut layer, ROOT);
     layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
     poll(&mut layer, 0);
@@ -92,7 +92,7 @@ fn a_stray_tag_beyond_the_drives_is_ignored_also_while_the_drive_is_busy() {
 
 #[test]
 fn a_flush_with_an_offset_is_refused() {
-    let mut layer = layer(Limits::default(), 1);
+    let mut layer = layer(Sizes::default(), 1);
     let s = open(&mut layer, ROOT);
     let flush = Request {
         op: Op::Flush,
@@ -105,7 +105,7 @@ fn a_flush_with_an_offset_is_refused() {
 
 #[test]
 fn the_waits_of_a_request_held_between_two_pieces_add_up() {
-    let mut layer = layer(Limits::default(), 1);
+    let mut layer = layer(Sizes::default(), 1);
     let s = open(&mut layer, ROOT);
     layer.submit(at(0), &[read(s, 1, 8192)]).unwrap();
     poll(&mut layer, 1);
@@ -128,11 +128,11 @@ fn the_waits_of_a_request_held_between_two_pieces_add_up() {
 
 #[test]
 fn a_stream_on_hold_keeps_no_scheduler_tag_from_the_others() {
-    let limits = Limits {
+    let sizes = Sizes {
         scheduler_tags: 1,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut layer = layer(limits, 1);
+    let mut layer = layer(sizes, 1);
     let (held, other) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
     layer
         .submit(at(0), &[read(held, 1, 8192), read(other, 2, 512)])
@@ -146,13 +146,13 @@ fn a_stream_on_hold_keeps_no_scheduler_tag_from_the_others() {
 
 #[test]
 fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
-    let limits = Limits {
+    let sizes = Sizes {
         requests: 1,
         streams: 4,
         reserved: 0,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut layer = layer(limits, 1);
+    let mut layer = layer(sizes, 1);
     let streams = [0; 4].map(|_| open(&mut layer, ROOT));
     layer.submit(at(0), &[read(streams[0], 1, 512)]).unwrap();
     for stream in &streams[1..] {
@@ -168,13 +168,13 @@ fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
 
 #[test]
 fn a_stream_that_fills_its_own_reserve_is_told_when_there_is_room_in_it() {
-    let limits = Limits {
+    let sizes = Sizes {
         requests: 2,
         streams: 2,
         reserved: 1,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut layer = layer(limits, 2);
+    let mut layer = layer(sizes, 2);
     let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
     for stream in [a, b] {
         layer.submit(at(0), &[read(stream, 1, 512)]).unwrap();
@@ -191,14 +191,14 @@ fn a_stream_that_fills_its_own_reserve_is_told_when_there_is_room_in_it() {
 
 #[test]
 fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
-    let limits = Limits {
+    let sizes = Sizes {
         requests: 6,
         streams: 7,
         per_stream: 2,
         reserved: 0,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut layer = layer(limits, 2);
+    let mut layer = layer(sizes, 2);
     let streams = [0; 7].map(|_| open(&mut layer, ROOT));
     let two = |stream| [read(stream, 1, 512), read(stream, 2, 512)];
     for stream in &streams[..3] {
@@ -221,7 +221,7 @@ fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
 
 #[test]
 fn lifting_one_limit_earns_nothing_under_another() {
-    let mut layer = layer(Limits::default(), 8);
+    let mut layer = layer(Sizes::default(), 8);
     let both = Max {
         iops: 1,
         bandwidth: 1_000_000,
@@ -244,7 +244,7 @@ fn lifting_one_limit_earns_nothing_under_another() {
 
 #[test]
 fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_to() {
-    let mut layer = layer(Limits::default(), 8);
+    let mut layer = layer(Sizes::default(), 8);
     let max = Max {
         read_bandwidth: 1_000,
         ..Max::NONE
@@ -262,7 +262,7 @@ fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_t
 /// the realtime one has something to send?
 fn passed_a_realtime_client(edits: &[Edit]) -> usize {
     let config = Config {
-        limits: Limits::default(),
+        sizes: Sizes::default(),
         drive: DriveShape {
             tags: 1,
             ..DriveShape::default()

@@ -3,8 +3,8 @@
 
 use std::num::NonZeroU64;
 use weir_core::{
-    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Limits, Mask,
-    Max, Op, Output, Priority, Request, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
+    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Mask, Max, Op,
+    Output, Priority, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
     elevator, merge,
 };
 use weir_random::Rng;
@@ -30,7 +30,7 @@ impl Pair {
             id: SpaceId(0),
             size: Some(1 << 30),
         }];
-        let groups = config.limits.groups - 1;
+        let groups = config.sizes.groups - 1;
         edits.extend((1..=groups).map(|id| Edit::AddGroup {
             id: GroupId(id),
             parent: weir_core::ROOT,
@@ -51,7 +51,7 @@ impl Pair {
                 layers
             },
         };
-        for _ in 0..config.limits.streams / 2 {
+        for _ in 0..config.sizes.streams / 2 {
             pair.open();
         }
         pair
@@ -218,7 +218,7 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
                 _ => linux,
             };
             let config = Config {
-                limits: Limits {
+                sizes: Sizes {
                     requests: 60,
                     streams: 8,
                     groups: 4,
@@ -256,7 +256,7 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
 #[test]
 fn hundreds_of_groups_wait_under_io_cost() {
     const GROUPS: u32 = 200;
-    let limits = Limits {
+    let sizes = Sizes {
         requests: 4 * GROUPS,
         streams: GROUPS,
         groups: GROUPS + 1,
@@ -280,7 +280,7 @@ fn hundreds_of_groups_wait_under_io_cost() {
         ..control::Config::default()
     };
     let config = Config {
-        limits,
+        sizes,
         drive: DriveShape::default(),
         controllers,
         merge: merge::Config::OFF,

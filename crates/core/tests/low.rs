@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use weir_core::{
     Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
-    Layer, Limits, LowKnobs, Op, Outcome, Output, Priority, ROOT, Request, Sample, SpaceId, Span,
+    Layer, LowKnobs, Op, Outcome, Output, Priority, ROOT, Request, Sample, Sizes, SpaceId, Span,
     StreamId, StreamSpec, Tag, Wanted, control, elevator, merge,
 };
 
@@ -41,7 +41,7 @@ fn layer(draw: &mut Draw, merge: merge::Config) -> Layer {
     };
     let rate = 1_000_000_000;
     let config = Config {
-        limits: Limits::default(),
+        sizes: Sizes::default(),
         drive: DriveShape {
             tags: 4,
             capacity: Some(Capacity {

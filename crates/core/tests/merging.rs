@@ -27,8 +27,8 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
 use weir_core::{
-    Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Limits, Op, Output, Priority,
-    ROOT, Reason, Request, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
+    Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Op, Output, Priority, ROOT,
+    Reason, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
 };
 
 /// A command: where it begins and how long it is, in requests.
@@ -58,9 +58,9 @@ impl Replay {
         let words: Vec<&str> = head.split(' ').collect();
         let number = |i: usize| words[i].parse::<u32>().unwrap();
         let config = Config {
-            limits: Limits {
+            sizes: Sizes {
                 scheduler_tags: number(4),
-                ..Limits::default()
+                ..Sizes::default()
             },
             drive: DriveShape {
                 tags: number(3) as u16,

@@ -6,13 +6,13 @@ use weir_core::record::{
 };
 use weir_core::tunable::Allowed;
 use weir_core::{
-    Completion, Config, ConfigError, DriveShape, Instant, Layer, Limits, Priority, ROOT,
-    StreamSpec, Tag, control, elevator,
+    Completion, Config, ConfigError, DriveShape, Instant, Layer, Priority, ROOT, Sizes, StreamSpec,
+    Tag, control, elevator,
 };
 
 fn config() -> Config {
     Config {
-        limits: Limits::default(),
+        sizes: Sizes::default(),
         drive: DriveShape::default(),
         controllers: control::Config::default(),
         merge: weir_core::merge::Config::OFF,

@@ -5,7 +5,7 @@ use crate::judge::{self, Judged};
 use crate::watch::Watch;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_config::policy;
-use weir_core::{Class, Instant, Limits, Span};
+use weir_core::{Class, Instant, Sizes, Span};
 use weir_sim::{Auditors, Observer, Policy, Results, Run};
 
 /// The results of a run of a case.
@@ -118,9 +118,9 @@ pub type Broken = String;
 pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broken> {
     let mut scenario = case.scenario(policy);
     if audited {
-        scenario.limits = Some(Limits {
+        scenario.sizes = Some(Sizes {
             events: EVENTS,
-            ..scenario.limits()
+            ..scenario.sizes()
         });
     }
     let mut watch = Watch::new(case);

@@ -48,7 +48,7 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
         let plan = plan(config, &drive.name).ok_or_else(|| ShardError::NoPlan {
             drive: drive.name.clone(),
         })?;
-        if plan.config.limits.spaces > SPACES_MAX {
+        if plan.config.sizes.spaces > SPACES_MAX {
             return Err(StartError::Config(too_many_volumes(config, &drive.name)));
         }
         let mut volumes = Vec::new();

@@ -2,7 +2,7 @@
 
 use weir_core::record::Call;
 use weir_core::{
-    Contract, Edit, GroupId, Instant, Layer, Limits, Max, Outcome, Output, Refusal, Span,
+    Contract, Edit, GroupId, Instant, Layer, Max, Outcome, Output, Refusal, Sizes, Span,
 };
 use weir_drive::null;
 use weir_load::Program;
@@ -179,7 +179,7 @@ fn what_the_layer_has_no_room_for_waits_and_comes_later() {
     for (requests, per_stream, reserved) in
         [(20, 50, 1), (400, 7, 1), (9, 1, 1), (12, 3, 0), (5, 50, 1)]
     {
-        s.limits = Some(Limits {
+        s.sizes = Some(Sizes {
             requests,
             streams: 5,
             groups: 5,

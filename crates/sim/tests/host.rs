@@ -135,7 +135,7 @@ fn nothing_is_lost_or_doubled_and_fdatasync_writes_before_it_flushes() {
         let live = watch.outstanding.len() as u64;
         assert_eq!(counters.accepted, counters.done + live, "{what}");
         assert_eq!((counters.rejected, counters.stray), (0, 0), "{what}");
-        let most = scenario.limits().requests as usize;
+        let most = scenario.sizes().requests as usize;
         assert!(watch.most <= most, "{what}: {} of {most}", watch.most);
         assert_eq!(watch.flushes > 0, scenario.case == "writers", "{what}");
         for client in &results.clients {
@@ -263,7 +263,7 @@ fn tags_follow_the_drive_and_the_elevator() {
             FILE,
         );
         let config = Run::config(&scenario, &compared(control));
-        config.limits.scheduler_tags
+        config.sizes.scheduler_tags
     };
     assert_eq!((tags("none"), tags("bfq")), (32, 64));
     let adapters = drives().map(|drive| {

@@ -4,7 +4,7 @@
 use weir_audit::{Audited, Witness};
 use weir_core::elevator::{self, bfq};
 use weir_core::{
-    Config, Edit, Flags, Instant, Limits, Op, Output, Priority, ROOT, Request, SpaceId, StreamId,
+    Config, Edit, Flags, Instant, Op, Output, Priority, ROOT, Request, Sizes, SpaceId, StreamId,
     StreamSpec, merge,
 };
 use weir_drive::{Drive, hdd};
@@ -27,7 +27,7 @@ impl Readers {
     fn new(elevator: elevator::Config, merge: merge::Config) -> Self {
         let disk = hdd::Config::generic().build().unwrap();
         let config = Config {
-            limits: Limits::default(),
+            sizes: Sizes::default(),
             drive: disk.shape(),
             controllers: weir_core::control::Config::default(),
             merge,

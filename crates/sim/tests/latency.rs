@@ -6,7 +6,7 @@
 //! seldom waits. So this is no referee of the controller.
 
 use weir_config::policy::find;
-use weir_core::{Contract, Limits, Span};
+use weir_core::{Contract, Sizes, Span};
 use weir_drive::null;
 use weir_load::Program;
 use weir_sim::{Run, Scenario};
@@ -31,9 +31,9 @@ fn rates(target: Span) -> Vec<u64> {
     }
     scenario.groups[0].knobs.latency = target;
     // Without an elevator Linux's queue has as many requests as the drive has tags.
-    scenario.limits = Some(Limits {
+    scenario.sizes = Some(Sizes {
         scheduler_tags: TAGS.into(),
-        ..scenario.limits()
+        ..scenario.sizes()
     });
     let run = Run::new(&scenario, &find("io.latency").unwrap(), 0).unwrap();
     let results = run.run(|_| {}).unwrap();

@@ -3,7 +3,7 @@
 use weir_config::policy::find;
 use weir_core::record::{Call, Recorder, replay};
 use weir_core::{
-    Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Layer, Limits, Max, ROOT, Span,
+    Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Layer, Max, ROOT, Sizes, Span,
 };
 use weir_drive::{null, ssd};
 use weir_load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
@@ -157,7 +157,7 @@ fn drawn(seed: u64) -> Scenario {
     s.actions = actions(&mut rng, &s);
     buffer(&mut rng, &mut s);
     if rng.range(0, 1) == 0 {
-        s.limits = Some(limits(&mut rng, &s));
+        s.sizes = Some(sizes(&mut rng, &s));
     }
     s
 }
@@ -228,9 +228,9 @@ fn actions(rng: &mut Rng, s: &Scenario) -> Vec<Scheduled> {
     actions
 }
 
-fn limits(rng: &mut Rng, s: &Scenario) -> Limits {
+fn sizes(rng: &mut Rng, s: &Scenario) -> Sizes {
     let (streams, reserved) = (s.clients.len() as u32 + 1, rng.range(0, 2) as u32);
-    Limits {
+    Sizes {
         requests: streams * reserved + rng.range(1, 40) as u32,
         streams,
         groups: s.groups.len() as u32 + 1,

@@ -47,8 +47,8 @@ pub struct Ledger {
 impl Ledger {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            nodes: vec![Node::default(); config.limits.groups as usize],
-            queues: Vec::with_capacity(config.limits.groups as usize),
+            nodes: vec![Node::default(); config.sizes.groups as usize],
+            queues: Vec::with_capacity(config.sizes.groups as usize),
             wake: None,
             unpolled: None,
             late: 0,

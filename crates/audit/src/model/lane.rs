@@ -38,7 +38,7 @@ pub struct Lanes {
 
 impl Lanes {
     pub(crate) fn new(config: &Config) -> Self {
-        let (queues, spaces) = (u32::from(config.drive.queues), config.limits.spaces);
+        let (queues, spaces) = (u32::from(config.drive.queues), config.sizes.spaces);
         Self {
             queues,
             tags: config.drive.tags.into(),

@@ -161,7 +161,7 @@ pub struct Model {
 impl Model {
     /// The model of a layer that was just created.
     pub fn new(config: &Config) -> Self {
-        let (limits, layout) = (config.limits, Lanes::new(config));
+        let (limits, layout) = (config.sizes, Lanes::new(config));
         let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
         Self {
             config: config.clone(),
@@ -290,7 +290,7 @@ impl Model {
     pub(crate) fn accepted(&mut self, request: &Request) -> Option<u32> {
         let name = (request.stream.to_bits(), request.cookie);
         let &stream = self.stream(request.stream)?;
-        if self.index.get(name) != NIL || self.live as usize >= self.config.limits.requests as usize
+        if self.index.get(name) != NIL || self.live as usize >= self.config.sizes.requests as usize
         {
             return None;
         }
@@ -334,7 +334,7 @@ impl Model {
         if stream.last != NIL {
             self.requests[stream.last as usize].next = slot;
         }
-        let reserved = self.config.limits.reserved;
+        let reserved = self.config.sizes.reserved;
         if let Some(stream) = &mut self.streams[request.stream.slot() as usize] {
             stream.first = if stream.first == NIL {
                 slot
@@ -552,7 +552,7 @@ impl Model {
             self.leaves_drive(slot);
         }
         self.index.remove((id.to_bits(), live.request.cookie));
-        let reserved = self.config.limits.reserved;
+        let reserved = self.config.sizes.reserved;
         let stream = self.streams[id.slot() as usize]
             .as_mut()
             .filter(|s| s.id == id);

@@ -202,12 +202,12 @@ impl<'a, S: Source> Driver<'a, S> {
                 .model()
                 .stream(stream)
                 .map_or(0, |s| s.live);
-            if live < self.plan.config.limits.per_stream || self.source.once_in(8) {
+            if live < self.plan.config.sizes.per_stream || self.source.once_in(8) {
                 break;
             }
             stream = self.any_stream();
         }
-        let space = SpaceId(self.source.below(u64::from(self.plan.config.limits.spaces)) as u32);
+        let space = SpaceId(self.source.below(u64::from(self.plan.config.sizes.spaces)) as u32);
         let op = if self.source.once_in(self.plan.flush_in) {
             Op::Flush
         } else {
@@ -321,7 +321,7 @@ impl<'a, S: Source> Driver<'a, S> {
             0 => request.length ^= 1 << self.source.below(32),
             1 => request.offset = u64::MAX - self.source.below(1 << 20),
             2 => request.offset ^= 1 << self.source.below(64),
-            3 => request.space.0 = self.plan.config.limits.spaces,
+            3 => request.space.0 = self.plan.config.sizes.spaces,
             4 => request.stream = self.stale,
             _ => request.op = Op::ALL[self.source.below(5) as usize],
         }
@@ -361,7 +361,7 @@ impl<'a, S: Source> Driver<'a, S> {
             PriorityClass::Idle,
         ]);
         let spec = StreamSpec {
-            group: GroupId(self.source.below(u64::from(self.plan.config.limits.groups)) as u32),
+            group: GroupId(self.source.below(u64::from(self.plan.config.sizes.groups)) as u32),
             priority: Priority {
                 class,
                 level: self.source.below(9) as u8,
@@ -410,11 +410,11 @@ impl<'a, S: Source> Driver<'a, S> {
     }
 
     fn change(&mut self) {
-        let limits = self.plan.config.limits;
+        let sizes = self.plan.config.sizes;
         let mut edits = Vec::new();
         for _ in 0..=self.source.below(3) {
-            let id = self.source.below(u64::from(limits.groups) + 1) as u32;
-            let space = self.source.below(u64::from(limits.spaces)) as u32;
+            let id = self.source.below(u64::from(sizes.groups) + 1) as u32;
+            let space = self.source.below(u64::from(sizes.spaces)) as u32;
             edits.push(match self.source.below(8) {
                 0 | 1 => add_group(self.source, &self.plan.config, id),
                 2 | 3 => Edit::SetContract {

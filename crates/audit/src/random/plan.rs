@@ -4,8 +4,8 @@ use super::{Random, Source};
 use weir_core::elevator;
 use weir_core::tunable::Tuned;
 use weir_core::{
-    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Knobs, Limits, Max, ROOT,
-    SpaceId, Span, control, merge,
+    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Knobs, Max, ROOT, Sizes, SpaceId,
+    Span, control, merge,
 };
 
 /// A drawn configuration and way of driving it. Every run draws its own, so that all combinations occur sooner or later.
@@ -80,14 +80,14 @@ impl Plan {
     /// Draws a plan.
     pub fn draw(source: &mut impl Source) -> Self {
         let config = Config {
-            limits: limits(source),
+            sizes: sizes(source),
             drive: drive(source),
             controllers: control::Config::default(),
             elevator: elevator(source),
             merge: merge::Config::OFF,
         };
-        let groups = config.limits.groups;
-        let spaces = config.limits.spaces;
+        let groups = config.sizes.groups;
+        let spaces = config.sizes.spaces;
         let mut edits: Vec<Edit> = (0..spaces).map(|id| set_space(source, id)).collect();
         for id in 1..groups {
             if !source.once_in(4) {
@@ -129,7 +129,7 @@ impl Plan {
             error_in: source.magnitude(1_000),
             busy_in: 1 + source.magnitude(1_000),
             flush_in: 1 + source.magnitude(200),
-            streams: 1 + source.below(u64::from(config.limits.streams)) as u32,
+            streams: 1 + source.below(u64::from(config.sizes.streams)) as u32,
             // Under `contract` the end of a flush counts as a turn, which the auditor does not see.
             idle: true,
             config,
@@ -173,10 +173,10 @@ fn draw_merge(source: &mut impl Source, elevator: &elevator::Config) -> merge::C
     }
 }
 
-fn limits(source: &mut impl Source) -> Limits {
+fn sizes(source: &mut impl Source) -> Sizes {
     let streams = source.magnitude(24) as u32;
     let reserved = source.below(4) as u32;
-    Limits {
+    Sizes {
         requests: streams * reserved + source.magnitude(200) as u32,
         streams,
         groups: 1 + source.below(12) as u32,

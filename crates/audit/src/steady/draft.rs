@@ -41,8 +41,8 @@ impl<'a> Draft<'a> {
             ..Capacity::NONE
         };
         scene.watch = watch;
-        scene.config.limits.streams = 64;
-        scene.config.limits.groups = 64;
+        scene.config.sizes.streams = 64;
+        scene.config.sizes.groups = 64;
         scene.config.drive.tags = 32;
         scene.config.drive.capacity = Some(capacity);
         scene.duration = Span::from_millis(2_500);

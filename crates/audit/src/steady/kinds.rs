@@ -5,7 +5,7 @@ use crate::random::{Random, Source};
 use weir_core::control::cost;
 use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
 use weir_core::{
-    Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, Limits, ROOT, Span,
+    Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, ROOT, Sizes, Span,
 };
 
 pub(super) const MS: u64 = 1_000_000;
@@ -23,10 +23,10 @@ const CAPACITY: Option<Capacity> = Some(Capacity {
 pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch) -> Scene {
     Scene {
         config: Config {
-            limits: Limits {
+            sizes: Sizes {
                 streams: 16,
                 groups: 16,
-                ..Limits::default()
+                ..Sizes::default()
             },
             drive: DriveShape {
                 tags: random.pick(&[1, 2, 4, 8]),

@@ -30,7 +30,7 @@ pub use path::{Machine, Path, Stall};
 
 use crate::policy::{Policy, Setup};
 use weir_core::{
-    Capacity, Contract, Edit, Flags, GroupId, Instant, Knobs, Limits, Priority, ROOT, SpaceId, Span,
+    Capacity, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, ROOT, Sizes, SpaceId, Span,
 };
 use weir_load::{Program, Region};
 
@@ -79,7 +79,7 @@ pub struct Scenario {
     /// A client whose program ends, and with whose last answer the run ends, if its time is not over before. `None`: it lasts for its time.
     pub exits: Option<usize>,
     /// Sizes of the layer's tables. `None`: enough for these clients, so that nobody is told to pause.
-    pub limits: Option<Limits>,
+    pub sizes: Option<Sizes>,
 }
 
 /// How long a run waits for [`Scenario::awaits`] at most.
@@ -191,7 +191,7 @@ impl Scenario {
             duration,
             awaits: None,
             exits: None,
-            limits: None,
+            sizes: None,
         }
     }
 
@@ -283,14 +283,14 @@ impl Scenario {
     }
 
     /// The sizes of the layer's tables: those asked for, or enough for everything these clients can have outstanding.
-    pub fn limits(&self) -> Limits {
-        if let Some(limits) = self.limits {
-            return limits;
+    pub fn sizes(&self) -> Sizes {
+        if let Some(sizes) = self.sizes {
+            return sizes;
         }
         let depths = self.clients.iter().map(|c| self.outstanding(c));
         let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
-        Limits {
+        Sizes {
             requests,
             streams,
             groups,
@@ -298,7 +298,7 @@ impl Scenario {
             per_stream: depths.max().unwrap_or(0) + 1,
             reserved: 1,
             scheduler_tags: requests,
-            ..Limits::default()
+            ..Sizes::default()
         }
     }
 }

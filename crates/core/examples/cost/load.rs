@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use weir_core::{
-    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Limits, Op,
-    Output, Priority, ROOT, Request, SpaceId, StreamId, StreamSpec, Tag,
+    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Op, Output,
+    Priority, ROOT, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag,
 };
 use weir_core::{control, elevator};
 
@@ -35,12 +35,12 @@ impl Load {
         groups: u32,
     ) -> Self {
         let mut layer = Layer::new(Config {
-            limits: Limits {
+            sizes: Sizes {
                 requests: (streams * DEPTH).max(4096),
                 streams,
                 groups: 2 * groups + 1,
                 scheduler_tags: (streams * DEPTH).max(4096),
-                ..Limits::default()
+                ..Sizes::default()
             },
             drive: DriveShape::default(),
             controllers,

@@ -194,7 +194,7 @@ impl Chain {
 mod tests {
     use super::*;
     use crate::event::Events;
-    use crate::shape::{DriveShape, Limits};
+    use crate::shape::{DriveShape, Sizes};
     use crate::wake::Reason;
     use alloc::rc::Rc;
     use core::cell::RefCell;
@@ -275,7 +275,7 @@ mod tests {
 
     fn with<T>(act: impl FnOnce(&mut Cx) -> T) -> T {
         let table = Table::new(
-            &Limits::default(),
+            &Sizes::default(),
             DriveShape::default(),
             &crate::merge::Config::OFF,
         );

@@ -5,7 +5,7 @@
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::sample::{Take, Wanted};
-use crate::shape::{DriveShape, Limits};
+use crate::shape::{DriveShape, Sizes};
 use crate::{
     Completion, Contract, Edit, Event, Flags, GroupId, Instant, Listener, Mask, Max, Op, Priority,
     PriorityClass, Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
@@ -126,7 +126,7 @@ impl Host {
         Self::with(
             elevator,
             shares,
-            Limits::default().scheduler_tags,
+            Sizes::default().scheduler_tags,
             DriveShape::default(),
         )
     }
@@ -138,22 +138,22 @@ impl Host {
         scheduler_tags: u32,
         drive: DriveShape,
     ) -> Self {
-        let limits = Limits {
+        let sizes = Sizes {
             scheduler_tags,
-            ..Limits::default()
+            ..Sizes::default()
         };
-        Self::sized(elevator, shares, limits, drive)
+        Self::sized(elevator, shares, sizes, drive)
     }
 
     /// The same with tables of these sizes.
     pub(super) fn sized(
         elevator: elevator::Config,
         shares: &[(u16, Option<usize>)],
-        limits: Limits,
+        sizes: Sizes,
         drive: DriveShape,
     ) -> Self {
         let config = LayerConfig {
-            limits,
+            sizes,
             drive,
             controllers: crate::control::Config::default(),
             merge: crate::merge::Config::OFF,

@@ -143,7 +143,7 @@ impl AnyElevator {
             Config::None => Self::None(Fifo::new(table)),
             Config::Bfq(config) => Self::Other(Box::new(bfq::Bfq::new(config, table))),
             Config::Contract(config) => {
-                Self::Other(Box::new(contract::Elevator::new(config, table)))
+                Self::Other(Box::new(contract::Contracts::new(config, table)))
             }
             Config::MqDeadline(config) => {
                 Self::Other(Box::new(mq_deadline::MqDeadline::new(config, table)))
@@ -281,7 +281,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DriveShape, Layer, Limits, Span};
+    use crate::{DriveShape, Layer, Sizes, Span};
     use alloc::collections::BTreeSet;
 
     #[test]
@@ -341,7 +341,7 @@ mod tests {
     fn a_layer_refuses_tunables_out_of_bounds() {
         let refused = |elevator| {
             let config = crate::Config {
-                limits: Limits::default(),
+                sizes: Sizes::default(),
                 drive: DriveShape::default(),
                 controllers: crate::control::Config::default(),
                 merge: crate::merge::Config::OFF,

@@ -40,7 +40,7 @@ impl Layer {
         self.counters.done += self.finished.len() as u64;
         if self.paused_or_closing == 0 && self.starved.is_empty() {
             let (table, shared) = (&mut self.cx.table, &mut self.shared);
-            let reserved = self.config.limits.reserved;
+            let reserved = self.config.sizes.reserved;
             out.extend(self.finished.iter().map(|&request| {
                 let answer = answer(&table.requests[request]);
                 *shared -= u32::from(table.forget(request) >= reserved);
@@ -69,7 +69,7 @@ impl Layer {
         let live = &self.cx.table.requests[request];
         let index = live.request.stream.index;
         out.push(answer(live));
-        self.shared -= u32::from(self.cx.table.forget(request) >= self.config.limits.reserved);
+        self.shared -= u32::from(self.cx.table.forget(request) >= self.config.sizes.reserved);
         if self.cx.table.streams[index].paused {
             self.reconsider_pause(index);
         }

@@ -14,7 +14,7 @@ impl Layer {
     pub(super) fn reconsider_pause(&mut self, index: u32) {
         let stream = &self.cx.table.streams[index];
         let live = stream.live;
-        let most = self.config.limits.per_stream;
+        let most = self.config.sizes.per_stream;
         let wanted = if stream.paused {
             live > most / 2 || self.queue_time(index).times(2) > QUEUE_MAX
         } else {
@@ -41,7 +41,7 @@ impl Layer {
 
     /// A request of the stream in slot `index` is done: there may be room for one more, of that stream or of any.
     pub(super) fn room_came(&mut self, index: u32) {
-        let reserved = self.config.limits.reserved;
+        let reserved = self.config.sizes.reserved;
         if self.shared < self.shared_max {
             self.resume_starved();
         } else if self.starved_links.contains(index) && self.cx.table.streams[index].live < reserved

@@ -23,7 +23,7 @@ use crate::merge::Config as Merging;
 use crate::rule;
 use crate::sample::{Sample, Wanted};
 use crate::table::Table;
-use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Limits, Reject, StreamId};
+use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Reject, Sizes, StreamId};
 use alloc::vec::Vec;
 use busy::Busy;
 use core::fmt;
@@ -37,7 +37,7 @@ use tags::SchedulerTags;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Sizes of the tables.
-    pub limits: Limits,
+    pub sizes: Sizes,
     /// The drive.
     pub drive: DriveShape,
     /// The controllers.
@@ -183,7 +183,7 @@ impl Layer {
     /// A field of `config` is outside what its documentation allows.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         check(&config)?;
-        let l = config.limits;
+        let l = config.sizes;
         let table = Table::new(&l, config.drive, &config.merge);
         let merging = config.merge.is_on();
         let elevator = AnyElevator::new(&config.elevator, &table);
@@ -308,7 +308,7 @@ impl Layer {
 }
 
 fn check(config: &Config) -> Result<(), ConfigError> {
-    let l = &config.limits;
+    let l = &config.sizes;
     let d = &config.drive;
     let table = |field, size: u32, power: u32, allowed| {
         let holds = (1..=1 << power).contains(&size);
@@ -317,18 +317,18 @@ fn check(config: &Config) -> Result<(), ConfigError> {
     let some = |field, value: u32| (value >= 1, field, value.into(), "at least 1");
     let reserved = l.streams.checked_mul(l.reserved);
     rule::check([
-        table("limits.requests", l.requests, 24, "1 to 2^24"),
-        table("limits.streams", l.streams, 20, "1 to 2^20"),
-        table("limits.groups", l.groups, 20, "1 to 2^20"),
-        table("limits.spaces", l.spaces, 20, "1 to 2^20"),
-        some("limits.per_stream", l.per_stream),
+        table("sizes.requests", l.requests, 24, "1 to 2^24"),
+        table("sizes.streams", l.streams, 20, "1 to 2^20"),
+        table("sizes.groups", l.groups, 20, "1 to 2^20"),
+        table("sizes.spaces", l.spaces, 20, "1 to 2^20"),
+        some("sizes.per_stream", l.per_stream),
         (
             reserved.is_some_and(|n| n <= l.requests),
-            "limits.reserved",
+            "sizes.reserved",
             l.reserved.into(),
-            "at most limits.requests / limits.streams",
+            "at most sizes.requests / sizes.streams",
         ),
-        some("limits.scheduler_tags", l.scheduler_tags),
+        some("sizes.scheduler_tags", l.scheduler_tags),
         some("drive.queues", d.queues.into()),
         some("drive.tags", d.tags.into()),
         (

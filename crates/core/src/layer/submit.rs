@@ -337,11 +337,11 @@ impl Layer {
     /// those of whom there is something to say.
     #[inline]
     fn room_for(&self, request: &Request, stream: &Stream) -> Option<u32> {
-        let limits = &self.config.limits;
+        let sizes = &self.config.sizes;
         if !self.cx.table.spaces.fits(request) || stream.live >= self.unpaused_max {
             return None;
         }
-        let shared = self.shared + u32::from(stream.live >= limits.reserved);
+        let shared = self.shared + u32::from(stream.live >= sizes.reserved);
         (shared <= self.shared_max).then_some(shared)
     }
 
@@ -382,14 +382,14 @@ impl Layer {
     #[inline(never)]
     fn accept_closely(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
-        let (streams, limits) = (&self.cx.table.streams, &self.config.limits);
+        let (streams, sizes) = (&self.cx.table.streams, &self.config.sizes);
         let live = match streams.get_named(index, generation) {
             Some(stream) if stream.state != State::Closing => stream.live,
             _ => return Err(Reject::UnknownStream),
         };
         self.cx.table.spaces.check(request)?;
-        let shared = self.shared + u32::from(live >= limits.reserved);
-        if live >= limits.per_stream || shared > self.shared_max {
+        let shared = self.shared + u32::from(live >= sizes.reserved);
+        if live >= sizes.per_stream || shared > self.shared_max {
             return Err(self.refuse(index, live));
         }
         let slot = self.take_slot(now, request, shared);
@@ -402,7 +402,7 @@ impl Layer {
             }
         }
         self.climb(now, slot, 0);
-        if live + 1 >= self.config.limits.per_stream {
+        if live + 1 >= self.config.sizes.per_stream {
             self.reconsider_pause(index);
         }
         Ok(())
@@ -424,7 +424,7 @@ impl Layer {
     /// There is no room for one more request of the stream: it has as many as it may, or what is common to all is used up.
     #[cold]
     fn refuse(&mut self, index: u32, live: u32) -> Reject {
-        if live >= self.config.limits.per_stream {
+        if live >= self.config.sizes.per_stream {
             // Should the pause be over before the driver has heard of it, the resume it waits for must come all the same.
             self.cx.table.streams[index].owed_resume = true;
             return Reject::StreamFull;

@@ -1,7 +1,7 @@
 //! Scheduler tags (Linux: `nr_requests`): so many for each hardware queue.
 
 use crate::mutant;
-use crate::{DriveShape, Limits, QueueId};
+use crate::{DriveShape, QueueId, Sizes};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -17,8 +17,8 @@ pub(super) struct SchedulerTags {
 }
 
 impl SchedulerTags {
-    pub(super) fn new(limits: &Limits, shape: &DriveShape) -> Self {
-        let each = limits.scheduler_tags;
+    pub(super) fn new(sizes: &Sizes, shape: &DriveShape) -> Self {
+        let each = sizes.scheduler_tags;
         let queues = match shape.queues {
             1 => vec![],
             several => vec![each; several.into()],
@@ -95,16 +95,16 @@ mod tests {
 
     #[test]
     fn each_queue_has_its_own() {
-        let limits = Limits {
+        let sizes = Sizes {
             scheduler_tags: 2,
-            ..Limits::default()
+            ..Sizes::default()
         };
         let shape = DriveShape {
             queues: 2,
             ..DriveShape::default()
         };
         let (one, other) = (QueueId(0), QueueId(1));
-        let mut tags = SchedulerTags::new(&limits, &shape);
+        let mut tags = SchedulerTags::new(&sizes, &shape);
         tags.take(one);
         tags.take(one);
         assert!(tags.any() && !tags.has(one) && tags.has(other));

@@ -20,18 +20,18 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(tags: u16, limits: Limits) -> Self {
-        Self::that_merges(tags, limits, crate::merge::Config::OFF)
+    fn new(tags: u16, sizes: Sizes) -> Self {
+        Self::that_merges(tags, sizes, crate::merge::Config::OFF)
     }
 
-    fn that_merges(tags: u16, limits: Limits, merge: crate::merge::Config) -> Self {
+    fn that_merges(tags: u16, sizes: Sizes, merge: crate::merge::Config) -> Self {
         let drive = DriveShape {
             tags,
             max_transfer: 8192,
             ..DriveShape::default()
         };
         let mut layer = Layer::new(Config {
-            limits,
+            sizes,
             drive,
             controllers: control::Config::default(),
             merge,
@@ -109,7 +109,7 @@ fn flush(stream: StreamId, cookie: Cookie) -> Request {
 
 #[test]
 fn a_long_request_is_split_and_answered_once_with_the_first_error() {
-    let mut b = Bench::new(2, Limits::default());
+    let mut b = Bench::new(2, Sizes::default());
     let s = b.open(ROOT);
     b.layer.submit(at(0), &[read(s, 7, 20_000)]).unwrap();
     let first = b.dispatched(0);
@@ -130,7 +130,7 @@ fn a_long_request_is_split_and_answered_once_with_the_first_error() {
 
 #[test]
 fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
-    let mut b = Bench::new(1, Limits::default());
+    let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     let cases = [
         (
@@ -180,9 +180,9 @@ fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
 fn a_full_stream_pauses_and_resumes_at_half() {
     let mut b = Bench::new(
         1,
-        Limits {
+        Sizes {
             per_stream: 4,
-            ..Limits::default()
+            ..Sizes::default()
         },
     );
     let s = b.open(ROOT);
@@ -210,9 +210,9 @@ fn a_full_stream_pauses_and_resumes_at_half() {
 fn a_stream_refused_in_a_pause_that_nobody_heard_of_is_resumed() {
     let mut b = Bench::new(
         1,
-        Limits {
+        Sizes {
             per_stream: 2,
-            ..Limits::default()
+            ..Sizes::default()
         },
     );
     let s = b.open(ROOT);
@@ -230,13 +230,13 @@ fn a_stream_refused_in_a_pause_that_nobody_heard_of_is_resumed() {
 
 #[test]
 fn a_full_layer_keeps_the_reserved_places_and_resumes_those_it_refused() {
-    let limits = Limits {
+    let sizes = Sizes {
         requests: 6,
         streams: 3,
         reserved: 1,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut b = Bench::new(1, limits);
+    let mut b = Bench::new(1, sizes);
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
     b.layer
         .submit(at(0), &[1, 2, 3, 4].map(|c| read(s1, c, 512)))
@@ -258,7 +258,7 @@ fn a_full_layer_keeps_the_reserved_places_and_resumes_those_it_refused() {
 
 #[test]
 fn a_flush_never_joins_one_that_has_begun_and_shares_the_next() {
-    let mut b = Bench::new(8, Limits::default());
+    let mut b = Bench::new(8, Sizes::default());
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
     b.layer.submit(at(0), &[flush(s1, 1)]).unwrap();
     let first = b.dispatched(0);
@@ -277,9 +277,9 @@ fn a_flush_never_joins_one_that_has_begun_and_shares_the_next() {
 fn a_stream_on_hold_sends_nothing_and_others_go_on() {
     let mut b = Bench::new(
         8,
-        Limits {
+        Sizes {
             scheduler_tags: 2,
-            ..Limits::default()
+            ..Sizes::default()
         },
     );
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
@@ -309,7 +309,7 @@ fn a_stream_on_hold_sends_nothing_and_others_go_on() {
 
 #[test]
 fn cancel_ends_what_waits_and_leaves_what_is_in_the_drive() {
-    let mut b = Bench::new(1, Limits::default());
+    let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     b.layer
         .submit(at(0), &[read(s, 1, 512), read(s, 2, 512)])
@@ -326,7 +326,7 @@ fn cancel_ends_what_waits_and_leaves_what_is_in_the_drive() {
 
 #[test]
 fn a_closed_stream_drains_and_its_name_is_dead() {
-    let mut b = Bench::new(1, Limits::default());
+    let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     b.layer
         .submit(at(0), &[read(s, 1, 20_000), read(s, 2, 512)])
@@ -344,7 +344,7 @@ fn a_closed_stream_drains_and_its_name_is_dead() {
 
 #[test]
 fn a_busy_drive_gets_the_same_piece_again() {
-    let mut b = Bench::new(2, Limits::default());
+    let mut b = Bench::new(2, Sizes::default());
     let s = b.open(ROOT);
     b.layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
     b.poll(0);
@@ -367,7 +367,7 @@ fn a_busy_drive_gets_the_same_piece_again() {
 
 #[test]
 fn a_limit_holds_and_its_wait_is_accounted() {
-    let mut b = Bench::new(8, Limits::default());
+    let mut b = Bench::new(8, Sizes::default());
     let max = Max {
         iops: 1_000,
         ..Max::NONE
@@ -406,7 +406,7 @@ fn a_limit_holds_and_its_wait_is_accounted() {
 
 #[test]
 fn a_queue_of_more_than_five_seconds_is_not_added_to() {
-    let mut b = Bench::new(8, Limits::default());
+    let mut b = Bench::new(8, Sizes::default());
     let contract = Contract {
         max: Max {
             iops: 10,
@@ -437,7 +437,7 @@ fn a_queue_of_more_than_five_seconds_is_not_added_to() {
 
 #[test]
 fn a_refused_change_leaves_everything_as_it_was() {
-    let mut b = Bench::new(1, Limits::default());
+    let mut b = Bench::new(1, Sizes::default());
     let contract = Contract {
         min: 60,
         ..Contract::DEFAULT
@@ -491,7 +491,7 @@ fn a_refused_change_leaves_everything_as_it_was() {
 
 #[test]
 fn time_never_goes_back() {
-    let mut b = Bench::new(1, Limits::default());
+    let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     b.layer.submit(at(10), &[read(s, 1, 512)]).unwrap();
     b.poll(5);
@@ -506,11 +506,11 @@ fn time_never_goes_back() {
 /// A request that was split, then held, then met `io.latency` when it came back, took its scheduler tag along for ever.
 #[test]
 fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() {
-    let limits = Limits {
+    let sizes = Sizes {
         scheduler_tags: 3,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut b = Bench::new(2, limits);
+    let mut b = Bench::new(2, sizes);
     let groups = [1, 2].map(|id| Edit::AddGroup {
         id: GroupId(id),
         parent: ROOT,
@@ -568,7 +568,7 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
 #[test]
 fn what_needs_a_controller_that_is_not_there_is_refused() {
     let config = Config {
-        limits: Limits::default(),
+        sizes: Sizes::default(),
         drive: DriveShape::default(),
         controllers: control::Config::NONE,
         merge: crate::merge::Config::OFF,
@@ -617,7 +617,7 @@ fn samples(layer: &Layer, wanted: Wanted) -> Vec<Sample> {
 
 #[test]
 fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
-    let mut b = Bench::new(4, Limits::default());
+    let mut b = Bench::new(4, Sizes::default());
     let [limited, target] = [1, 2].map(GroupId);
     let iops = Contract {
         max: Max {
@@ -666,7 +666,7 @@ fn what_is_over_is_answered_before_anything_is_sent() {
         (crate::merge::Config::LINUX, true),
         (crate::merge::Config::OFF, false),
     ] {
-        let mut b = Bench::that_merges(1, Limits::default(), merge);
+        let mut b = Bench::that_merges(1, Sizes::default(), merge);
         let s = b.open(ROOT);
         b.layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
         let (_, _, tag) = b.dispatched(0)[0];
@@ -692,15 +692,15 @@ fn what_is_over_is_answered_before_anything_is_sent() {
 
 /// A layer with one scheduler tag, where answers come first, and two streams: of the second one request waits for the tag.
 fn one_tag(nomerges: u8) -> (Bench, [StreamId; 2], Tag) {
-    let limits = Limits {
+    let sizes = Sizes {
         scheduler_tags: 1,
-        ..Limits::default()
+        ..Sizes::default()
     };
     let merge = crate::merge::Config {
         nomerges,
         ..crate::merge::Config::LINUX
     };
-    let mut b = Bench::that_merges(1, limits, merge);
+    let mut b = Bench::that_merges(1, sizes, merge);
     let [one, other] = [b.open(ROOT), b.open(ROOT)];
     b.layer.submit(at(0), &[read(one, 0, 512)]).unwrap();
     let (_, _, tag) = b.dispatched(0)[0];
@@ -745,11 +745,11 @@ fn streams_wait_for_tags_with_one_request_each() {
         (crate::merge::Config::LINUX, [1, 11, 2, 12, 3]),
         (crate::merge::Config::OFF, [1, 2, 3, 11, 12]),
     ] {
-        let limits = Limits {
+        let sizes = Sizes {
             scheduler_tags: 1,
-            ..Limits::default()
+            ..Sizes::default()
         };
-        let mut b = Bench::that_merges(1, limits, merge);
+        let mut b = Bench::that_merges(1, sizes, merge);
         let [one, other] = [b.open(ROOT), b.open(ROOT)];
         let of = |stream, first: u64| [0, 1, 2].map(|n| read(stream, first + n, 4096));
         b.layer.submit(at(0), &[read(one, 0, 512)]).unwrap();

@@ -4,13 +4,13 @@
 use super::code::{Code, Input, Malformed, settings};
 use crate::merge;
 use crate::tunable::Tuned;
-use crate::{Capacity, Config, DriveShape, Limits};
+use crate::{Capacity, Config, DriveShape, Sizes};
 use crate::{control, elevator};
 use alloc::vec::Vec;
 
 settings! {
     merge::Config { nomerges, max_segments, segment_size, ahead }
-    Limits { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
+    Sizes { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
     DriveShape { queues, tags, max_transfer, rotational, capacity }
     Capacity { read, write, iops, read_iops, write_iops }
 }
@@ -131,7 +131,7 @@ fn take_tunables(
 impl Code for Config {
     fn put(&self, out: &mut Vec<u8>) {
         let Self {
-            limits,
+            sizes,
             drive,
             controllers,
             elevator,
@@ -139,7 +139,7 @@ impl Code for Config {
         } = self;
         let is_off = *merge == merge::Config::OFF;
         (if is_off { 4usize } else { 5 }).put(out);
-        limits.put(out);
+        sizes.put(out);
         drive.put(out);
         controllers.put(out);
         elevator.put(out);
@@ -154,7 +154,7 @@ impl Code for Config {
             return input.malformed("as many fields of Config as this build of weir has");
         }
         let config = Self {
-            limits: Code::take(input)?,
+            sizes: Code::take(input)?,
             drive: Code::take(input)?,
             controllers: Code::take(input)?,
             elevator: Code::take(input)?,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
-    Layer, Limits, LowKnobs, Max, Op, Output, Promised, ROOT, Request, SpaceId, Span, StreamId,
+    Layer, LowKnobs, Max, Op, Output, Promised, ROOT, Request, Sizes, SpaceId, Span, StreamId,
     StreamSpec, elevator,
 };
 use std::vec::Vec;
@@ -11,13 +11,13 @@ use weir_random::Rng;
 
 fn config() -> Config {
     Config {
-        limits: Limits {
+        sizes: Sizes {
             requests: 64,
             streams: 8,
             groups: 4,
             spaces: 2,
             per_stream: 16,
-            ..Limits::default()
+            ..Sizes::default()
         },
         drive: DriveShape {
             tags: 4,

@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_core::control::{self, cost};
 use weir_core::{
-    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Limits, Op,
-    Outcome, Output, Priority, ROOT, Request, Sample, SpaceId, Span, StreamId, StreamSpec, Tag,
+    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Op, Outcome,
+    Output, Priority, ROOT, Request, Sample, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag,
     Wanted, elevator, merge,
 };
 use weir_random::Rng;
@@ -92,10 +92,10 @@ impl Host {
         seed: u64,
     ) -> Self {
         let config = Config {
-            limits: Limits {
+            sizes: Sizes {
                 groups: 64,
                 scheduler_tags: drive.tags.into(),
-                ..Limits::default()
+                ..Sizes::default()
             },
             drive: DriveShape {
                 tags: drive.tags,

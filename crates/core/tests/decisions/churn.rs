@@ -6,8 +6,8 @@ use std::num::NonZeroU64;
 
 use weir_core::{
     Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId,
-    Instant, Knobs, Layer, Limits, Listener, Mask, Max, Op, Outcome, Output, Priority,
-    PriorityClass, Publish, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
+    Instant, Knobs, Layer, Listener, Mask, Max, Op, Outcome, Output, Priority, PriorityClass,
+    Publish, ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
     elevator, merge, tunable::Tuned,
 };
 use weir_random::Rng;
@@ -162,7 +162,7 @@ fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
 
 impl Churn {
     fn new(policy: Policy, kind: Kind) -> Self {
-        let limits = Limits {
+        let sizes = Sizes {
             requests: 60,
             streams: 8,
             groups: 6,
@@ -180,7 +180,7 @@ impl Churn {
             capacity: Some(capacity(500_000_000)),
         };
         let config = Config {
-            limits,
+            sizes,
             drive,
             controllers: policy.controllers,
             merge: policy.merge,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_core::{
     Completion, Config, Contract, Dispatch, Done, DriveShape, Edit, GroupId, Instant, Knobs, Layer,
-    Limits, Output, Request, SpaceId, Span, StreamId, StreamSpec, Tag, control, elevator,
+    Output, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, control, elevator,
 };
 
 use crate::client::Client;
@@ -17,7 +17,7 @@ pub(crate) struct Scene {
     pub(crate) says: &'static str,
     pub(crate) drive: Kind,
     pub(crate) shape: DriveShape,
-    pub(crate) limits: Limits,
+    pub(crate) sizes: Sizes,
     pub(crate) controllers: control::Config,
     pub(crate) elevator: elevator::Config,
     /// Number, parent, contract and target for latency of each group.
@@ -98,7 +98,7 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
 
 fn layer(scene: &Scene) -> Layer {
     let config = Config {
-        limits: scene.limits,
+        sizes: scene.sizes,
         drive: scene.shape,
         controllers: scene.controllers,
         merge: weir_core::merge::Config::OFF,

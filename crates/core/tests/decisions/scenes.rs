@@ -3,8 +3,8 @@
 use weir_core::control::{self, cost};
 use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
 use weir_core::{
-    Capacity, Class, Contract, DriveShape, Flags, GroupId, Limits, Max, Op, Priority,
-    PriorityClass, ROOT, Span,
+    Capacity, Class, Contract, DriveShape, Flags, GroupId, Max, Op, Priority, PriorityClass, ROOT,
+    Sizes, Span,
 };
 
 use crate::client::{Client, Place, RANDOM, READER, WRITER};
@@ -56,7 +56,7 @@ fn scene(name: &'static str, says: &'static str, elevator: elevator::Config) -> 
         says,
         drive: Kind::Flash,
         shape: flash(500_000_000),
-        limits: Limits::default(),
+        sizes: Sizes::default(),
         controllers: control::Config::default(),
         elevator,
         groups: Vec::new(),
@@ -189,17 +189,17 @@ pub(crate) fn latency_target() -> Scene {
 }
 
 pub(crate) fn latency_delays() -> Scene {
-    let few = Limits {
+    let few = Sizes {
         requests: 48,
         streams: 8,
         per_stream: 24,
         reserved: 0,
         scheduler_tags: 16,
-        ..Limits::default()
+        ..Sizes::default()
     };
     Scene {
         drive: Kind::SlowFlash,
-        limits: few,
+        sizes: few,
         groups: vec![
             (1, ROOT, FREE, Span::from_micros(900)),
             group(2, FREE),

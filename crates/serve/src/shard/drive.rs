@@ -140,13 +140,13 @@ impl Drive {
     ) -> Self {
         let config = layer.layer().config();
         let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
-        let streams = config.limits.streams as usize;
+        let streams = config.sizes.streams as usize;
         Self {
             name,
             number,
             plan,
             volumes: std::iter::repeat_with(|| None)
-                .take(config.limits.spaces as usize)
+                .take(config.sizes.spaces as usize)
                 .collect(),
             requests: Slab::new(),
             streams: vec![None; streams],

@@ -307,7 +307,7 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
     if let Err(error) = layer.change(now, &edits) {
         return Err(ShardError::Promises { drive: name, error });
     }
-    let spaces = plan.config.limits.spaces;
+    let spaces = plan.config.sizes.spaces;
     let model = model.map(|config| model::Model::new(&config, spaces));
     let model = model.transpose().map_err(|error| ShardError::Model {
         drive: name.clone(),

@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         observers: Vec<&'a mut dyn Observer>,
     ) -> Result<Self, Error> {
         let config = Self::config(scenario, policy);
-        let streams = config.limits.streams;
+        let streams = config.sizes.streams;
         let merging = config.merge.is_on();
         let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
@@ -213,12 +213,12 @@ impl<'a> Run<'a> {
             ..scenario.drive.shape()
         };
         let setup = scenario.set_up(policy);
-        let mut limits = scenario.limits();
+        let mut sizes = scenario.sizes();
         if let Some(tags) = (scenario.adapter.nr_requests).tags(&drive, &setup.elevator) {
-            limits.scheduler_tags = tags;
+            sizes.scheduler_tags = tags;
         }
         Config {
-            limits,
+            sizes,
             drive,
             controllers: setup.controllers,
             merge: scenario.merging.config(&setup.elevator),

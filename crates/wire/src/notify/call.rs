@@ -71,14 +71,14 @@ impl Default for Spdk {
 
 /// What the owner lets a guest and a policy do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct CallBounds {
     /// A guest's wish is raised to this: for a guest whose calls cost the host too much.
     pub least: Gather,
     /// A guest's wish is lowered to this; and no policy lets more responses wait, or any for longer.
     pub most: Gather,
 }
 
-impl Default for Limits {
+impl Default for CallBounds {
     /// Up to 256 responses and 10 ms.
     fn default() -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl CallBounds {
     /// What is granted of a wish.
     pub fn grant(&self, wish: Gather) -> Gather {
         Gather {
@@ -119,7 +119,7 @@ pub enum Decision {
 #[derive(Clone, Debug)]
 pub struct Calls {
     policy: CallPolicy,
-    limits: Limits,
+    bounds: CallBounds,
     /// What was granted of the guest's wish.
     granted: Option<Gather>,
     /// How many responses wait to be told of.
@@ -144,10 +144,10 @@ pub struct Calls {
 
 impl Calls {
     /// A queue of which nothing is known yet.
-    pub const fn new(policy: CallPolicy, limits: Limits) -> Self {
+    pub const fn new(policy: CallPolicy, bounds: CallBounds) -> Self {
         Self {
             policy,
-            limits,
+            bounds,
             granted: None,
             waiting: 0,
             since: Instant::ZERO,
@@ -175,15 +175,15 @@ impl Calls {
     /// The guest would rather be called so: what is granted of it, within the owner's limits. `None` takes the wish back; the owner's policy
     /// holds again. What waits already is decided upon anew with the next response or at its instant, whichever comes first.
     pub fn wish(&mut self, wish: Option<Gather>) -> Option<Gather> {
-        self.granted = wish.map(|wish| self.limits.grant(wish));
+        self.granted = wish.map(|wish| self.bounds.grant(wish));
         self.granted
     }
 
-    /// Changes policy and limits; a wish is granted anew.
-    pub fn set_policy(&mut self, policy: CallPolicy, limits: Limits) {
-        (self.policy, self.limits) = (policy, limits);
+    /// Changes policy and bounds; a wish is granted anew.
+    pub fn set_policy(&mut self, policy: CallPolicy, bounds: CallBounds) {
+        (self.policy, self.bounds) = (policy, bounds);
         (self.ratio, self.place, self.delay) = ((1, 1), 0, Span::ZERO);
-        self.granted = self.granted.map(|granted| limits.grant(granted));
+        self.granted = self.granted.map(|granted| bounds.grant(granted));
     }
 
     /// `responses` were published, `in_flight` commands of the guest are yet to be answered, and the guest wants a call for what was
@@ -204,8 +204,8 @@ impl Calls {
         }
         self.waiting = self.waiting.saturating_add(responses);
         let until = self.until(now, responses, in_flight);
-        let longest = self.since + self.limits.most.delay;
-        let full = self.waiting >= self.limits.most.count;
+        let longest = self.since + self.bounds.most.delay;
+        let full = self.waiting >= self.bounds.most.count;
         match until {
             Some(until) if now < until && now < longest && !full => {
                 self.put_off(until.min(longest))
@@ -365,7 +365,7 @@ mod tests {
         for ratio in [(1, 1), (4, 5), (3, 4), (2, 3), (1, 2), (1, 4)] {
             for together in 1..8 {
                 let policy = CallPolicy::Vic(Vic::default());
-                let mut calls = Calls::new(policy, Limits::default());
+                let mut calls = Calls::new(policy, CallBounds::default());
                 calls.ratio = ratio;
                 for first in (0..40).step_by(together) {
                     let mut these = first..first + together as u32;
@@ -403,7 +403,7 @@ mod tests {
         };
         let ms = |n| Instant::ZERO + Span::from_millis(n);
         for (next, expected) in [(10, 40), (19, 40), (20, 0)] {
-            let mut calls = Calls::new(CallPolicy::Spdk(spdk), Limits::default());
+            let mut calls = Calls::new(CallPolicy::Spdk(spdk), CallBounds::default());
             calls.published(ms(1), 1200, 0, true);
             calls.published(ms(next), 1, 0, true);
             assert_eq!(calls.delay, Span::from_micros(expected), "{next} ms");
@@ -417,11 +417,11 @@ mod tests {
             count: 3,
             delay: Span::from_micros(50),
         };
-        let limits = Limits {
+        let bounds = CallBounds {
             most,
-            ..Limits::default()
+            ..CallBounds::default()
         };
-        let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), limits);
+        let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), bounds);
         calls.ratio = (1, 100);
         let us = |n| Instant::ZERO + Span::from_micros(n);
         assert_eq!(calls.published(us(0), 1, 9, true), Decision::Call);

@@ -305,7 +305,7 @@ mod tests {
     use super::super::config::{Config, Control};
     use super::super::vtime::PER_USEC;
     use super::*;
-    use crate::shape::{DriveShape, Limits};
+    use crate::shape::{DriveShape, Sizes};
     use crate::table::Table;
 
     /// Two reads in ten and a write in ten may miss their targets; a period is twice the longer, 8 ms.
@@ -321,7 +321,7 @@ mod tests {
             ..Config::default()
         };
         let merge = crate::merge::Config::OFF;
-        let table = Table::new(&Limits::default(), DriveShape::default(), &merge);
+        let table = Table::new(&Sizes::default(), DriveShape::default(), &merge);
         Cost::new(&config, &table, false)
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::event::Events;
 use crate::knobs::Knobs;
-use crate::shape::{DriveShape, Limits};
+use crate::shape::{DriveShape, Sizes};
 use crate::{Contract, Edit, Op, Request, SpaceId, StreamId};
 
 const VICTIM: GroupId = GroupId(1);
@@ -53,17 +53,17 @@ impl Host {
     }
 
     fn with_parents(targets: [u64; 3], parents: [GroupId; 3], rotational: bool) -> Self {
-        let limits = Limits {
+        let sizes = Sizes {
             requests: REQUESTS,
             groups: 4,
             scheduler_tags: 64,
-            ..Limits::default()
+            ..Sizes::default()
         };
         let shape = DriveShape {
             rotational,
             ..DriveShape::default()
         };
-        let mut table = Table::new(&limits, shape, &crate::merge::Config::OFF);
+        let mut table = Table::new(&sizes, shape, &crate::merge::Config::OFF);
         set_groups(&mut table, targets, parents);
         while table.requests.take().is_some() {}
         let mut host = Self {

@@ -46,13 +46,13 @@ struct Host {
 impl Host {
     /// Groups with these low limits in requests a second, each below the root, or below one that came before.
     fn new(config: Config, groups: &[(u32, GroupId, u64)]) -> Self {
-        let limits = shape::Limits {
+        let sizes = shape::Sizes {
             requests: 512,
             groups: 8,
-            ..shape::Limits::default()
+            ..shape::Sizes::default()
         };
         let merging = crate::merge::Config::OFF;
-        let mut table = Table::new(&limits, DriveShape::default(), &merging);
+        let mut table = Table::new(&sizes, DriveShape::default(), &merging);
         for &(id, parent, min_iops) in groups {
             let add = Edit::AddGroup {
                 id: GroupId(id),

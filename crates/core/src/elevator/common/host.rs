@@ -4,7 +4,7 @@
 //! out of the elevator before it finds out that there is no tag for it, and keeps it aside until there is one.
 
 use crate::layer::{Config as LayerConfig, Layer, Output};
-use crate::shape::{DriveShape, Limits};
+use crate::shape::{DriveShape, Sizes};
 use crate::{
     Completion, Dispatch, Edit, Flags, Instant, Op, Priority, PriorityClass, ROOT, Request,
     SpaceId, Span, StreamId, StreamSpec, Tag, control, elevator, merge,
@@ -176,9 +176,9 @@ pub(crate) fn layer_that(
     merge: merge::Config,
 ) -> Layer {
     let config = LayerConfig {
-        limits: Limits {
+        sizes: Sizes {
             scheduler_tags: nr_requests,
-            ..Limits::default()
+            ..Sizes::default()
         },
         drive: DriveShape {
             tags,

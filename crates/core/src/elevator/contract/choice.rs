@@ -1,6 +1,6 @@
 //! Who is next: realtime clients, promises that are behind, whoever has the turn, shares.
 
-use super::Elevator;
+use super::Contracts;
 use super::cost::Place;
 use super::offer::Offer;
 use super::turn::Turn;
@@ -28,7 +28,7 @@ impl Held {
     const NOTHING: Self = Self { until: None };
 }
 
-impl Elevator {
+impl Contracts {
     /// Chooses the piece that goes now: whose deadline in the idle class is past; a realtime client's; a promise's that is behind;
     /// whose turn it is by share.
     pub(super) fn choose(

@@ -67,7 +67,7 @@ const UNSENT: Sent = Sent {
 
 /// The elevator.
 #[derive(Debug)]
-pub(super) struct Elevator {
+pub(super) struct Contracts {
     config: Config,
     model: Model,
     window: Window,
@@ -103,7 +103,7 @@ pub(super) struct Elevator {
     published: (u32, u64),
 }
 
-impl Elevator {
+impl Contracts {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
         Self {
@@ -214,7 +214,7 @@ impl Elevator {
     }
 }
 
-impl Schedule for Elevator {
+impl Schedule for Contracts {
     fn open(&mut self, cx: &mut Cx, stream: u32) {
         let group = cx.table.streams[stream].spec.group;
         let entity = self.shares.of_stream(stream);
@@ -445,7 +445,7 @@ impl Schedule for Elevator {
     }
 }
 
-impl Elevator {
+impl Contracts {
     /// A round of learning is over.
     fn learn(&mut self, now: Instant, round: cost::Round) {
         let telling = self.window.is_telling(round);

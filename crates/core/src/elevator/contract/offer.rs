@@ -1,6 +1,6 @@
 //! A piece that might go: how long it is, what it costs, and for whose sake it has to wait.
 
-use super::Elevator;
+use super::Contracts;
 use super::choice::{HELD_LONGEST, HELD_MAX, YIELD};
 use super::cost::Place;
 use super::reserve::Way;
@@ -30,7 +30,7 @@ pub(super) struct Offer {
     pub(super) top: u32,
 }
 
-impl Elevator {
+impl Contracts {
     /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
     fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
         let (most, last) = table.piece(request);

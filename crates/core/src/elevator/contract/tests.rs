@@ -9,7 +9,7 @@ mod rest;
 use super::*;
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, Layer, Output};
-use crate::shape::{DriveShape, Limits};
+use crate::shape::{DriveShape, Sizes};
 use crate::{
     Capacity, Completion, Contract, Edit, Flags, Max, Priority, ROOT, Request, SpaceId, Span,
     StreamId, StreamSpec, Tag,
@@ -136,7 +136,7 @@ impl Host {
             ..DriveShape::default()
         };
         let mut layer = Layer::new(LayerConfig {
-            limits: Limits::default(),
+            sizes: Sizes::default(),
             drive,
             controllers: crate::control::Config::default(),
             merge: crate::merge::Config::OFF,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_core::{
-    Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Limits, Op, Outcome, Output,
-    Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, Wake, control, elevator, mutant,
+    Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Op, Outcome, Output, Priority,
+    ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Wake, control, elevator, mutant,
 };
 use weir_uring::{AnyRing, Ring};
 
@@ -56,7 +56,7 @@ fn config(rng: &mut Rng) -> Config {
         max_transfer: 4096,
         ..DriveShape::default()
     };
-    let limits = Limits {
+    let sizes = Sizes {
         requests: 64,
         streams: 8,
         groups: 2,
@@ -64,10 +64,10 @@ fn config(rng: &mut Rng) -> Config {
         per_stream: DEPTH,
         scheduler_tags: 64,
         events: 16,
-        ..Limits::default()
+        ..Sizes::default()
     };
     Config {
-        limits,
+        sizes,
         drive,
         controllers: control::Config::default(),
         merge: weir_core::merge::Config::OFF,

@@ -6,7 +6,7 @@ use std::fmt;
 use weir_config::Wakes;
 use weir_core::{Instant, Span};
 use weir_uring::{GuestMemory, Handle, OpId, Part};
-use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Limits, Plan};
+use weir_wire::notify::{CallBounds, CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan};
 use weir_wire::ring::split::{Areas, Device, LayoutError, Settings, lengths};
 use weir_wire::ring::{Load, Shared};
 use weir_wire::vhost::RingAddresses;
@@ -61,7 +61,7 @@ pub(super) struct Queue {
 pub(super) struct Notify {
     pub(super) kicks: KickPolicy,
     pub(super) calls: CallPolicy,
-    pub(super) limits: Limits,
+    pub(super) limits: CallBounds,
 }
 
 impl Notify {
@@ -88,7 +88,7 @@ impl Notify {
         Self {
             kicks,
             calls,
-            limits: Limits::default(),
+            limits: CallBounds::default(),
         }
     }
 }

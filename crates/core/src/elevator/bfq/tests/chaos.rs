@@ -3,7 +3,7 @@
 use crate::elevator::bfq::{Charge, Config};
 use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::layer::{Config as LayerConfig, Layer, Output};
-use crate::shape::{DriveShape, Limits};
+use crate::shape::{DriveShape, Sizes};
 use crate::{
     Completion, Contract, Cookie, Edit, Flags, GroupId, Instant, Op, Priority, PriorityClass, ROOT,
     Request, SpaceId, Span, StreamId, StreamSpec, Tag, elevator,
@@ -76,13 +76,13 @@ impl Chaos {
         let tags = random.pick(&[1, 2, 32]);
         let mut heuristics = Random(!seed);
         let config = LayerConfig {
-            limits: Limits {
+            sizes: Sizes {
                 requests: 64,
                 streams: 8,
                 groups: 8,
                 per_stream: 24,
                 scheduler_tags: random.pick(&[3, 64]),
-                ..Limits::default()
+                ..Sizes::default()
             },
             drive: DriveShape {
                 tags,

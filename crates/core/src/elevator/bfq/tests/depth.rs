@@ -4,7 +4,7 @@ use super::plain;
 use crate::elevator::bfq::Config;
 use crate::elevator::host::{Client, Host, RANDOM, SECOND};
 use crate::layer::{Config as LayerConfig, Layer, Output};
-use crate::shape::{DriveShape, Limits};
+use crate::shape::{DriveShape, Sizes};
 use crate::{
     Contract, Edit, Flags, GroupId, Instant, Op, Priority, PriorityClass, ROOT, Request, SpaceId,
     Span, StreamSpec, elevator,
@@ -18,9 +18,9 @@ type Asks = (u32, PriorityClass, u8, u32, Op, Flags);
 /// a tag at once; groups 1 and 2 have shares of 100 and 300.
 fn tags(asks: &[Asks]) -> Vec<u32> {
     let config = LayerConfig {
-        limits: Limits {
+        sizes: Sizes {
             scheduler_tags: 16,
-            ..Limits::default()
+            ..Sizes::default()
         },
         drive: DriveShape {
             tags: 256,

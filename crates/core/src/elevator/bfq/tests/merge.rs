@@ -6,7 +6,7 @@ use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
 use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
-use crate::shape::{DriveShape, Limits};
+use crate::shape::{DriveShape, Sizes};
 use std::string::String;
 
 /// A drive that seeks, and three who each read one of three chunks, one at a time.
@@ -15,7 +15,7 @@ fn three(merge: bool, random_from: u64) -> Host {
     let mut host = Host::with(
         elevator::Config::Bfq(config),
         &[],
-        Limits::default().scheduler_tags,
+        Sizes::default().scheduler_tags,
         DriveShape {
             rotational: true,
             ..DriveShape::default()

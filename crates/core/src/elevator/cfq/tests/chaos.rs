@@ -3,7 +3,7 @@
 use super::super::{Cfq, Config, Queue};
 use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::tunable::Tuned;
-use crate::{DriveShape, Flags, Limits, Op, Priority, PriorityClass, elevator};
+use crate::{DriveShape, Flags, Op, Priority, PriorityClass, Sizes, elevator};
 use std::vec::Vec;
 use weir_random::Rng;
 
@@ -105,12 +105,12 @@ fn run(seed: u64) {
         tags: [1, 2, 32][rng.range(0, 2) as usize],
         ..DriveShape::default()
     };
-    let limits = Limits {
+    let sizes = Sizes {
         streams: 16,
         groups: 8,
-        ..Limits::default()
+        ..Sizes::default()
     };
-    let mut host = Host::sized(elevator::Config::Cfq(config), &groups, limits, shape);
+    let mut host = Host::sized(elevator::Config::Cfq(config), &groups, sizes, shape);
     if shape.rotational {
         host.seek = ms(4);
     }

@@ -11,7 +11,7 @@ mod turns;
 
 use super::Config;
 use crate::elevator::host::{Client, Host, STREAMER, ms};
-use crate::{DriveShape, Limits, elevator};
+use crate::{DriveShape, Sizes, elevator};
 
 /// One request at a time, as a process that reads a file.
 const READER: Client = Client {
@@ -37,5 +37,5 @@ fn flash(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
 
 fn of(config: Config, shares: &[(u16, Option<usize>)], shape: DriveShape) -> Host {
     let config = elevator::Config::Cfq(config);
-    Host::with(config, shares, Limits::default().scheduler_tags, shape)
+    Host::with(config, shares, Sizes::default().scheduler_tags, shape)
 }

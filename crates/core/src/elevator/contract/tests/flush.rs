@@ -42,7 +42,7 @@ struct Syncing {
 impl Syncing {
     fn new(config: elevator::Config, flush: u64, clients: &[(Habit, Contract)]) -> Self {
         let mut layer = Layer::new(LayerConfig {
-            limits: Limits::default(),
+            sizes: Sizes::default(),
             drive: DriveShape {
                 capacity: PIPE.stated,
                 ..DriveShape::default()
