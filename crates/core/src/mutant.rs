@@ -3,6 +3,7 @@
 //! With the feature off, `is` is a constant `false` and costs nothing. With it on, `select` switches one bug on for the whole
 //! process; 0 is none. Every bug must be caught by the auditor or test that its entry in [`ALL`] names.
 
+use crate::contract::Rates;
 use crate::id::QueueId;
 use crate::request::{Flags, Request};
 use crate::stream::State;
@@ -129,6 +130,12 @@ pub const fn is(_number: u32) -> bool {
     false
 }
 
+/// What is right, or `wrong` where bug `number` is switched on.
+#[inline]
+pub(crate) fn instead<T>(number: u32, right: T, wrong: T) -> T {
+    if is(number) { wrong } else { right }
+}
+
 /// [`SPLIT_CHARGED_TWICE`]: how often a request is charged, once unless the bug is on.
 #[inline]
 pub(crate) fn charged_times(request: &Request, max_transfer: u32) -> u64 {
@@ -142,21 +149,13 @@ pub(crate) fn charged_times(request: &Request, max_transfer: u32) -> u64 {
 /// [`FLUSH_IGNORED`]: where a flush goes, to its queue unless the bug is on.
 #[inline]
 pub(crate) fn flush_stage() -> Stage {
-    if is(FLUSH_IGNORED) {
-        Stage::Drive
-    } else {
-        Stage::Flush
-    }
+    instead(FLUSH_IGNORED, Stage::Flush, Stage::Drive)
 }
 
 /// [`QUEUES_SHARE_FLUSH`]: the queue whose flushes a command ends, its own unless the bug is on.
 #[inline]
 pub(crate) fn flush_queue(queue: QueueId) -> QueueId {
-    if is(QUEUES_SHARE_FLUSH) {
-        QueueId(0)
-    } else {
-        queue
-    }
+    instead(QUEUES_SHARE_FLUSH, queue, QueueId(0))
 }
 
 /// [`LATER_TIMER_OVERWRITES`]: the earlier of the elevator's wake and the chain's, unless the bug is on.
@@ -178,7 +177,20 @@ pub(crate) fn is_on_hold(state: State) -> bool {
 /// [`FUA_IGNORED`]: the flags with which a request goes to the drive, its own unless the bug is on.
 #[inline]
 pub(crate) fn flags(flags: Flags) -> Flags {
-    if is(FUA_IGNORED) { Flags::NONE } else { flags }
+    instead(FUA_IGNORED, flags, Flags::NONE)
+}
+
+/// [`MIN_IOPS_IGNORED`], [`PROMISE_FORGOTTEN_ON_CHANGE`]: what is reserved for a group, which had a promise before or had none.
+#[inline]
+pub(crate) fn reserved(reserved: Rates, existed: bool) -> Rates {
+    let Rates { bytes, iops } = reserved;
+    if existed && is(PROMISE_FORGOTTEN_ON_CHANGE) {
+        return Rates::default();
+    }
+    Rates {
+        bytes,
+        iops: instead(MIN_IOPS_IGNORED, iops, 0),
+    }
 }
 
 /// [`DEBT_FORGIVEN`]: what is taken from a bucket that holds so much, all of it unless the bug is on.
@@ -194,5 +206,5 @@ pub(crate) fn taken(amount: u128, bucket: impl FnOnce() -> u128) -> u128 {
 /// [`REFILL_TRUNCATED`]: the fraction of a nanosecond that stays owed, all of it unless the bug is on.
 #[inline]
 pub(crate) fn fraction(owed: u64) -> u64 {
-    if is(REFILL_TRUNCATED) { 0 } else { owed }
+    instead(REFILL_TRUNCATED, owed, 0)
 }

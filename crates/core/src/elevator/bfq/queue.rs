@@ -95,9 +95,5 @@ impl Queue {
 /// Sectors, or what a known bug makes of them.
 #[inline]
 pub(super) fn charged(sectors: u64) -> u64 {
-    if mutant::is(mutant::CHARGED_BY_REQUEST) {
-        1
-    } else {
-        sectors
-    }
+    mutant::instead(mutant::CHARGED_BY_REQUEST, sectors, 1)
 }

@@ -197,10 +197,8 @@ impl Groups {
 
     /// The group has used so many nanoseconds, or requests. Its part is worked out anew (Linux: `cfq_group_served`).
     pub(super) fn charge(&mut self, group: u32, used: u64) {
-        let part = match self.get(group).part {
-            _ if mutant::is(mutant::CFQ_WEIGHT_IGNORED) => 1 << PART_BITS,
-            part => part,
-        };
+        let part = self.get(group).part;
+        let part = mutant::instead(mutant::CFQ_WEIGHT_IGNORED, part, 1 << PART_BITS);
         let scaled = (u128::from(used) << (2 * PART_BITS)) / u128::from(part);
         self.leave(group);
         let g = self.get_mut(group);

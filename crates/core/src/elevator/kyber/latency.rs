@@ -129,11 +129,7 @@ impl Latency {
             return;
         };
         let target = self.targets[domain];
-        let total = if mutant::is(mutant::KYBER_TOTAL_IN_DRIVE) {
-            in_drive
-        } else {
-            total
-        };
+        let total = mutant::instead(mutant::KYBER_TOTAL_IN_DRIVE, total, in_drive);
         timed.total.add(target, total);
         timed.in_drive.add(target, in_drive);
         self.due.get_or_insert(now + PERIOD);

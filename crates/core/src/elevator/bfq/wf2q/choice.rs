@@ -70,13 +70,7 @@ impl Wf2q {
         if mutant::is(mutant::ELIGIBILITY_IGNORED) {
             return self.forest.first(&tree.active);
         }
-        let mut found = self.forest.first_eligible(&tree.active, v)?;
-        while mutant::is(mutant::TIES_LAST_FIRST) {
-            match self.forest.next(found) {
-                Some(next) if self.forest.key(next) == self.forest.key(found) => found = next,
-                _ => break,
-            }
-        }
-        Some(found)
+        let found = self.forest.first_eligible(&tree.active, v)?;
+        Some(self.last_of_equals(found))
     }
 }

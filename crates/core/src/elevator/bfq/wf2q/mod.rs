@@ -7,6 +7,7 @@
 //! docs/deviations.md.
 
 mod choice;
+mod planted;
 mod timestamps;
 mod waiting;
 

@@ -198,19 +198,14 @@ impl Reservations {
     }
 
     fn set_one(&mut self, now: Instant, slot: u32, contract: Option<&Contract>) {
+        let existed = self.table[slot as usize].exists();
         let reserved = contract.map(Contract::reserved).unwrap_or_default();
+        let reserved = mutant::reserved(reserved, existed);
         let realtime = contract.is_some_and(|c| c.class == Class::Realtime);
         let due = now.back(self.late);
         let r = &mut self.table[slot as usize];
-        let existed = r.exists();
         let before = (r.bytes, r.iops, r.realtime);
         (r.bytes, r.iops) = (reserved.bytes, reserved.iops);
-        if mutant::is(mutant::MIN_IOPS_IGNORED) {
-            r.iops = 0;
-        }
-        if existed && mutant::is(mutant::PROMISE_FORGOTTEN_ON_CHANGE) {
-            (r.bytes, r.iops) = (0, 0);
-        }
         r.realtime = realtime;
         let changed = before != (r.bytes, r.iops, r.realtime);
         let exists = r.exists();
