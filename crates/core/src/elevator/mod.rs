@@ -2,14 +2,16 @@
 
 pub mod bfq;
 pub mod cfq;
+#[cfg(test)]
+mod closed_loop;
 pub(crate) mod common;
 pub mod contract;
-#[cfg(test)]
-mod host;
 pub mod kyber;
 pub mod mq_deadline;
 mod none;
 mod schedule;
+#[cfg(test)]
+mod scripted;
 
 use crate::cx::Cx;
 use crate::group::Edit;

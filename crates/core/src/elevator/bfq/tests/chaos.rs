@@ -1,7 +1,7 @@
 //! Random calls into a layer with drawn configurations: whatever happens, every request ends once and nobody starves.
 
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
 use crate::{

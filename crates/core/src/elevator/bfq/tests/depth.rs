@@ -2,7 +2,7 @@
 
 use super::plain;
 use crate::elevator::bfq::Config;
-use crate::elevator::host::{Client, Host, RANDOM, SECOND};
+use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
 use crate::{

@@ -4,7 +4,7 @@ use super::plain;
 use super::turns::check;
 use crate::elevator;
 use crate::elevator::bfq::Config;
-use crate::elevator::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use std::fmt::Write;
 use std::string::String;
 

@@ -5,7 +5,7 @@ use super::turns::{check, log};
 use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::shape::{DriveShape, Sizes};
 use std::string::String;
 

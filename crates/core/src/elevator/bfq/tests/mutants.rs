@@ -2,13 +2,13 @@
 
 use super::plain;
 use super::{depth, engine, merge, oracle, shares};
-use crate::elevator::host::{Host, RANDOM, STREAMER, ms};
+use crate::elevator::closed_loop::{Host, RANDOM, STREAMER, ms};
 use crate::{elevator, mutant};
 
 /// A client that thinks for five milliseconds after each answer does not keep the drive beyond its turn's time.
 fn turns_end() -> bool {
     let mut host = Host::new(elevator::Config::Bfq(plain()), &[(100, None); 2]);
-    host.add(elevator::host::Client {
+    host.add(elevator::closed_loop::Client {
         think: ms(5),
         ..RANDOM.of(0)
     });

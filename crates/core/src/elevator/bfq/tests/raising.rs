@@ -5,7 +5,7 @@ use super::turns::{check, log};
 use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::Config;
-use crate::elevator::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use std::string::String;
 use std::vec::Vec;
 

@@ -3,7 +3,7 @@
 use super::plain;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER};
+use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER};
 use std::println;
 
 fn bfq(config: Config) -> elevator::Config {

@@ -3,7 +3,7 @@
 
 use super::plain;
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::{Event, Flags, Op, PriorityClass, Sample, Wanted, elevator};
 use std::fmt::Write;
 use std::string::String;

@@ -1,7 +1,7 @@
 //! Random loads under random tunables: nothing is lost, nobody waits for ever, and what is counted is what is there.
 
 use super::super::{Cfq, Config, Queue};
-use crate::elevator::host::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::tunable::Tuned;
 use crate::{DriveShape, Flags, Op, Priority, PriorityClass, Sizes, elevator};
 use std::vec::Vec;

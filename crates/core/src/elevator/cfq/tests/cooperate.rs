@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{READER, disk};
-use crate::elevator::host::{Client, Host, SECOND};
+use crate::elevator::closed_loop::{Client, Host, SECOND};
 
 const SIZE: u32 = 64 * 1024;
 

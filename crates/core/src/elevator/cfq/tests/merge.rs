@@ -1,7 +1,7 @@
 //! Which commands that wait a request joins.
 
 use super::super::Config;
-use crate::elevator::{self, common::host::Merging};
+use crate::elevator::{self, scripted::Merging};
 
 #[test]
 fn requests_join_commands_at_the_back_and_in_front() {

@@ -10,7 +10,7 @@ mod shares;
 mod turns;
 
 use super::Config;
-use crate::elevator::host::{Client, Host, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, STREAMER, ms};
 use crate::{DriveShape, Sizes, elevator};
 
 /// One request at a time, as a process that reads a file.

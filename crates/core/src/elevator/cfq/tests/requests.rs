@@ -3,7 +3,7 @@
 use super::super::Config;
 use super::{disk, flash};
 use crate::Op;
-use crate::elevator::host::{Client, RANDOM, SECOND};
+use crate::elevator::closed_loop::{Client, RANDOM, SECOND};
 
 #[test]
 fn writes_take_no_requests_of_reads() {

@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{READER, disk, flash};
-use crate::elevator::host::{Client, Host, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND, STREAMER, ms};
 use crate::{Op, Priority, PriorityClass};
 use std::vec::Vec;
 

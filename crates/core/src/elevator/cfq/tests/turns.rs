@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{READER, disk, flash};
-use crate::elevator::host::{Client, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, RANDOM, SECOND, STREAMER, ms};
 use crate::event::{Event, Expiry};
 use crate::sample::{Sample, Wanted};
 use crate::{GroupId, Op, Span};

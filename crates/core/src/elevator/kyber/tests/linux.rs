@@ -8,7 +8,7 @@
 //! and Linux's rates are to be between theirs.
 
 use super::{Config, tokens};
-use crate::elevator::common::host::Host;
+use crate::elevator::scripted::Host;
 use crate::{Op, PriorityClass, Span};
 use std::vec::Vec;
 

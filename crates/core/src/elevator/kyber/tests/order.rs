@@ -1,7 +1,7 @@
 //! Who goes next: turns by batches, places in the drive, hardware queues.
 
 use super::{Config, tokens};
-use crate::elevator::common::host::{self, BLOCK, Host};
+use crate::elevator::scripted::{self, BLOCK, Host};
 use crate::{
     Completion, Flags, Instant, Layer, Op, Output, PriorityClass, Request, SpaceId, StreamId, merge,
 };
@@ -77,8 +77,8 @@ pub(super) fn a_domain_has_as_many_in_the_drive_as_it_may() {
 
 /// Asks for pieces with so many tags, all from streams of one layer.
 fn flags_and_tags(flags: Flags, op: Op) -> usize {
-    let mut layer = host::layer(&Config::default(), 256, 64);
-    let stream = host::open(&mut layer, PriorityClass::BestEffort);
+    let mut layer = scripted::layer(&Config::default(), 256, 64);
+    let stream = scripted::open(&mut layer, PriorityClass::BestEffort);
     let request = |n: u64| Request {
         stream,
         space: SpaceId(0),
@@ -128,7 +128,7 @@ fn sent(layer: &mut Layer, at: u64) -> Vec<(u64, u32)> {
 #[test]
 fn requests_merge_until_they_are_taken_from_the_software_queue() {
     let merge = merge::Config::LINUX;
-    let mut layer = host::layer_that(
+    let mut layer = scripted::layer_that(
         &Config::default(),
         1,
         64,
@@ -138,7 +138,7 @@ fn requests_merge_until_they_are_taken_from_the_software_queue() {
         },
     );
     let stream: Vec<StreamId> = (0..4)
-        .map(|_| host::open(&mut layer, PriorityClass::BestEffort))
+        .map(|_| scripted::open(&mut layer, PriorityClass::BestEffort))
         .collect();
     let submit = |layer: &mut Layer, n: usize, block: u64, cookie: u64| {
         let request = Request {

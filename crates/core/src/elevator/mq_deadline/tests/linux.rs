@@ -11,7 +11,7 @@
 
 use super::super::Config;
 use crate::PriorityClass::{self, BestEffort, Idle, Realtime};
-use crate::elevator::common::host::Host;
+use crate::elevator::scripted::Host;
 use crate::{Op, Span, StreamId};
 use std::format;
 use std::vec::Vec;

@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use crate::Span;
-use crate::elevator::common::host::Merging;
+use crate::elevator::scripted::Merging;
 use std::vec::Vec;
 
 #[test]

@@ -1,7 +1,7 @@
 //! In which order requests go.
 
 use super::super::Config;
-use crate::elevator::common::host::Host;
+use crate::elevator::scripted::Host;
 use crate::{Op, PriorityClass, Span, StreamId};
 use PriorityClass::{BestEffort, Idle, Realtime};
 use std::vec;

@@ -10,7 +10,7 @@
 //! the drive has no place. That one waits aside and goes first once there is a place, and until then nothing is pulled.
 
 use super::super::Config;
-use crate::elevator::common::host::{self, BLOCK, layer};
+use crate::elevator::scripted::{self, BLOCK, layer};
 use crate::layer::{Layer, Output};
 use crate::{Completion, Flags, Instant, Op, PriorityClass, Request, SpaceId, Span, StreamId, Tag};
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ impl Replay {
             PriorityClass::BestEffort,
             PriorityClass::Idle,
         ]
-        .map(|class| host::open(&mut layer, class));
+        .map(|class| scripted::open(&mut layer, class));
         Self {
             layer,
             streams,

@@ -1,6 +1,6 @@
-//! Closed-loop clients on a modelled drive in virtual time: every piece takes 30 us in parallel with the others, then its bytes
-//! cross a link of 250 MB/s one after the other. On a disk, each piece that does not begin where the one before it ended takes a seek
-//! first, one after the other, too.
+//! For tests whose requests follow from answers: closed-loop clients on a modelled drive in virtual time. Every piece takes 30 us in
+//! parallel with the others, then its bytes cross a link of 250 MB/s one after the other. On a disk, each piece that does not begin
+//! where the one before it ended takes a seek first, one after the other, too.
 
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, Layer, Output};

@@ -1,4 +1,4 @@
-//! A drive with some places, each of which takes the same time for any command, and clients in front of it.
+//! For tests that say when each request comes: a drive with some places, each of which takes the same time for any command.
 //!
 //! As Linux does with a drive that has no budgets, the layer may be given a tag more than there are places: Linux pulls a request
 //! out of the elevator before it finds out that there is no tag for it, and keeps it aside until there is one.
