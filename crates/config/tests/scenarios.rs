@@ -14,7 +14,7 @@ use weir_config::fuzz::scenario_text;
 use weir_config::policy;
 use weir_config::profile;
 use weir_config::scenario::{self, Choice, Script};
-use weir_core::elevator;
+use weir_core::{Capacity, elevator};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -137,6 +137,34 @@ fn a_case_then_the_drive_then_the_policy_is_put_in() {
         };
         assert_eq!(bfq.slice_idle.as_nanos(), idle, "{policy}");
     }
+}
+
+/// A scenario that is meant for a drive of 200 MB/s promises half on one that does half as much, in whole steps, and no more on a faster one.
+#[test]
+fn a_slower_drive_promises_less() {
+    let text = "meant_for = \"200MB/s\"\npolicies = [\"bfq\", \"none\"]\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\n\
+                direct = true\nmin = \"10MB/s\"\n";
+    let script = script(text);
+    assert_eq!(script.policies(), ["bfq", "none"]);
+    let drive = profile::find("demo").expect("built in").drive;
+    let promised = |rate| {
+        let choice = Choice {
+            drive: &drive,
+            capacity: Some(Capacity {
+                read: rate,
+                write: 2 * rate,
+                ..drive.capacity().expect("it has one")
+            }),
+            case: None,
+            policy: "none",
+            seconds: None,
+        };
+        script.scenario(&choice).expect("read before").groups[0]
+            .contract
+            .min
+    };
+    let minima = [50_500_000, 100_000_000, 200_000_000, 400_000_000].map(promised);
+    assert_eq!(minima, [2_500_000, 5_000_000, 10_000_000, 10_000_000]);
 }
 
 #[test]
