@@ -21,10 +21,10 @@ impl Auditor for Admission {
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
             Fact::Changed(_, Ok(promised)) => {
-                if let Some(wrong) = wrong(model, *promised) {
+                if let Some(fault) = fault(model, *promised) {
                     found.add(
                         Self::NAME,
-                        format_args!("{wrong}: {promised:?} of {:?}", model.config.drive.capacity),
+                        format_args!("{fault}: {promised:?} of {:?}", model.config.drive.capacity),
                     );
                 }
             }
@@ -57,7 +57,7 @@ impl Sum {
     }
 }
 
-fn wrong(model: &Model, promised: Promised) -> Option<&'static str> {
+fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
     for (_, group) in model.tree.iter() {
         let Contract {
             min,

@@ -53,8 +53,8 @@ impl Conserve {
         }
         if !model.flush_sendable() {
             self.held = None;
-        } else if let Some(wrong) = self.check_flush(model, wake) {
-            return Some(wrong);
+        } else if let Some(fault) = self.check_flush(model, wake) {
+            return Some(fault);
         }
         if model.sendable == 0 {
             return None;
@@ -109,10 +109,10 @@ impl Auditor for Conserve {
             Fact::Dispatched { piece, .. } if piece.op == Op::Flush => self.held = None,
             Fact::Returned(_, Some(flight)) if flight.dispatch.op == Op::Flush => self.held = None,
             Fact::Polled(_, wake) => {
-                if let Some(wrong) = self.check(model, wake) {
+                if let Some(fault) = self.check(model, wake) {
                     found.add(
                         Self::NAME,
-                        format_args!("{wrong}: {} in the drive, {wake:?}", model.in_flight),
+                        format_args!("{fault}: {} in the drive, {wake:?}", model.in_flight),
                     );
                 }
             }

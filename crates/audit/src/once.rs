@@ -30,19 +30,19 @@ impl Auditor for Once {
                 again: false,
             } => {
                 let live = model.request(slot);
-                if let Some(wrong) = wrong_piece(model, live, piece) {
-                    found.add(Self::NAME, format_args!("{wrong}: {piece:?} of {live:?}"));
+                if let Some(fault) = fault_of_piece(model, live, piece) {
+                    found.add(Self::NAME, format_args!("{fault}: {piece:?} of {live:?}"));
                 }
             }
             Fact::Merged(slot, leader) => {
                 let pair = slot.zip(leader);
                 let pair = pair.map(|(s, l)| (model.request(s), model.request(l)));
-                let wrong = match pair {
+                let fault = match pair {
                     Some((live, command)) => wrong_merge(model, live, command),
                     None => Some("a request that is not live"),
                 };
-                if let Some(wrong) = wrong {
-                    found.add(Self::NAME, format_args!("merges {wrong}: {pair:?}"));
+                if let Some(fault) = fault {
+                    found.add(Self::NAME, format_args!("merges {fault}: {pair:?}"));
                 }
             }
             Fact::Done(None, done) => {
@@ -53,8 +53,10 @@ impl Auditor for Once {
             }
             Fact::Done(Some(slot), done) => {
                 let live = model.request(slot);
-                if let Some(wrong) = wrong_answer(live, done).or_else(|| wrong_waits(live, done)) {
-                    found.add(Self::NAME, format_args!("{wrong}: {done:?} of {live:?}"));
+                if let Some(fault) =
+                    fault_of_answer(live, done).or_else(|| fault_of_waits(live, done))
+                {
+                    found.add(Self::NAME, format_args!("{fault}: {done:?} of {live:?}"));
                 }
             }
             Fact::Cancelled(slot, answer) => {
@@ -77,7 +79,7 @@ impl Auditor for Once {
 }
 
 #[inline]
-fn wrong_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static str> {
+fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static str> {
     let request = &live.request;
     if live.leader != NIL {
         return Some("a piece of a request that is part of another's command");
@@ -158,7 +160,7 @@ fn wrong_merge(model: &Model, live: &Live, command: &Live) -> Option<&'static st
 }
 
 #[inline]
-fn wrong_answer(live: &Live, done: &Done) -> Option<&'static str> {
+fn fault_of_answer(live: &Live, done: &Done) -> Option<&'static str> {
     let request = &live.request;
     if (done.op, done.length, done.submitted) != (request.op, request.length, live.submitted) {
         return Some("an answer unlike its request");
@@ -174,7 +176,7 @@ fn wrong_answer(live: &Live, done: &Done) -> Option<&'static str> {
 }
 
 #[inline]
-fn wrong_waits(live: &Live, done: &Done) -> Option<&'static str> {
+fn fault_of_waits(live: &Live, done: &Done) -> Option<&'static str> {
     let waits = done.waits;
     if live.submitted + (waits.limit + waits.elevator + waits.drive) != live.ended {
         return Some("the waits do not add up to the whole time");

@@ -133,8 +133,8 @@ impl Seconds {
         }
         let limited = self.limited(model);
         for (id, (group, limited)) in self.groups.iter_mut().zip(limited).enumerate() {
-            if let Some(wrong) = group.end_seconds(now, self.ends, self.drive, limited) {
-                found.add(Self::NAME, format_args!("group {id}: {wrong}"));
+            if let Some(fault) = group.end_seconds(now, self.ends, self.drive, limited) {
+                found.add(Self::NAME, format_args!("group {id}: {fault}"));
             }
         }
         self.drive = Window::default();
@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     /// A group with this promise and one request of 1000 bytes at a time, which takes 100 ms. The slow count misses `missed`.
-    fn wrong(min: u64, missed: u64) -> Option<String> {
+    fn fault(min: u64, missed: u64) -> Option<String> {
         let mut group = Group {
             promise: Promise::new(0, promise::Rate::new(min, 0)),
             slow: Slow {
@@ -464,8 +464,8 @@ mod tests {
 
     #[test]
     fn a_count_that_does_not_agree_is_found() {
-        assert_eq!(wrong(10_000, 0), None);
-        assert_eq!(wrong(20_000, 0), None);
-        assert!(wrong(11_000, 5).is_some_and(|w| w.contains("were counted")));
+        assert_eq!(fault(10_000, 0), None);
+        assert_eq!(fault(20_000, 0), None);
+        assert!(fault(11_000, 5).is_some_and(|w| w.contains("were counted")));
     }
 }

@@ -16,8 +16,8 @@ impl Auditor for Tags {
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
             Fact::Dispatched { piece, again, .. } => {
-                if let Some(wrong) = wrong(model, piece, again) {
-                    found.add(Self::NAME, format_args!("{wrong}: {piece:?}"));
+                if let Some(fault) = fault(model, piece, again) {
+                    found.add(Self::NAME, format_args!("{fault}: {piece:?}"));
                 }
             }
             Fact::End if model.in_flight > 0 => {
@@ -32,7 +32,7 @@ impl Auditor for Tags {
 }
 
 #[inline]
-fn wrong(model: &Model, piece: &Dispatch, again: bool) -> Option<&'static str> {
+fn fault(model: &Model, piece: &Dispatch, again: bool) -> Option<&'static str> {
     let drive = &model.config.drive;
     let Some(place) = model.tags.get(piece.tag.0 as usize) else {
         return Some("a tag beyond the drive's");

@@ -27,12 +27,12 @@ impl Leftovers {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
         let all = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
-        let watched = all.clone();
+        let shared = all.clone();
         let watcher = thread::Builder::new().name("signals".into());
         let work = move || {
             if let Some(signal) = signals.forever().next() {
                 // Kept locked to the end, so that nothing is added any more.
-                let paths = watched.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let paths = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
                 paths.iter().for_each(|path| remove(path));
                 std::process::exit(128 + signal);
             }

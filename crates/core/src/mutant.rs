@@ -130,10 +130,10 @@ pub const fn is(_number: u32) -> bool {
     false
 }
 
-/// What is right, or `wrong` where bug `number` is switched on.
+/// What is right, or `faulty` where bug `number` is switched on.
 #[inline]
-pub(crate) fn instead<T>(number: u32, right: T, wrong: T) -> T {
-    if is(number) { wrong } else { right }
+pub(crate) fn instead<T>(number: u32, right: T, faulty: T) -> T {
+    if is(number) { faulty } else { right }
 }
 
 /// [`SPLIT_CHARGED_TWICE`]: how often a request is charged, once unless the bug is on.

@@ -69,7 +69,7 @@ pub struct Live {
     /// Neighbours in the list of its stream.
     prev: u32,
     next: u32,
-    alive: bool,
+    in_use: bool,
 }
 
 /// State of a stream.
@@ -220,7 +220,7 @@ impl Model {
 
     /// All live requests.
     pub fn live_requests(&self) -> impl Iterator<Item = (u32, &Live)> {
-        let named = |(i, l): (usize, &'_ Live)| l.alive.then_some(i as u32);
+        let named = |(i, l): (usize, &'_ Live)| l.in_use.then_some(i as u32);
         let slots = self.requests.iter().enumerate().filter_map(named);
         slots.map(|slot| (slot, self.request(slot)))
     }
@@ -321,7 +321,7 @@ impl Model {
             ahead: 0,
             prev: stream.last,
             next: NIL,
-            alive: true,
+            in_use: true,
         };
         let slot = if let Some(slot) = self.free.pop() {
             self.requests[slot as usize] = live;
@@ -532,7 +532,7 @@ impl Model {
             return self.end_flush(&flight.dispatch, outcome);
         }
         let live = self.request(flight.slot);
-        if live.alive && live.sequence == flight.sequence {
+        if live.in_use && live.sequence == flight.sequence {
             self.piece_back(flight.slot, outcome);
         }
     }
@@ -576,7 +576,7 @@ impl Model {
         if live.next != NIL {
             self.requests[live.next as usize].prev = live.prev;
         }
-        self.requests[slot as usize].alive = false;
+        self.requests[slot as usize].in_use = false;
         self.free.push(slot);
         self.live -= 1;
         self.forget_if_drained(id);
