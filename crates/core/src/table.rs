@@ -201,7 +201,12 @@ impl Table {
     /// Frees the slot of a request. Returns how many its stream has left.
     #[inline]
     pub(crate) fn forget(&mut self, request: u32) -> u32 {
-        let index = self.requests[request].request.stream.index;
+        let live = &self.requests[request];
+        debug_assert!(
+            live.stage == Stage::Finished && live.pieces == 0,
+            "it is not over"
+        );
+        let index = live.request.stream.index;
         self.requests.remove(request);
         let stream = &mut self.streams[index];
         stream.live -= 1;
@@ -381,6 +386,7 @@ impl Pieces {
             (queue, &mut self.free[queue])
         };
         let tag = *free;
+        debug_assert!(tag != NIL && self.left > 0, "no tag is free");
         let slot = &mut self.slots[tag as usize];
         *free = slot.next_free;
         slot.next_free = TAKEN;

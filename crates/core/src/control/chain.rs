@@ -91,6 +91,7 @@ impl Chain {
 
     /// Takes a request from controller `from` on up to, not including, `to`. Gives the one that holds it; `None`: it is past them.
     pub(crate) fn climb(&mut self, cx: &mut Cx, request: u32, from: u8, to: u8) -> Option<u8> {
+        debug_assert!(to <= self.len(), "the chain has no such controller");
         if from >= to {
             return None;
         }

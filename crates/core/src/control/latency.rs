@@ -227,6 +227,7 @@ impl Controller for Latency {
             return Verdict::Pass;
         }
         let live = &cx.table.requests[id];
+        debug_assert!(self.waits_at[id as usize] == NIL, "it waits already");
         self.counted[id as usize] = live.group.0;
         self.inside += 1;
         let free = live.request.flags.has(Flags::META);
@@ -277,6 +278,10 @@ impl Controller for Latency {
             .remove(&mut self.nodes[level as usize].waiters, id);
         let mut at = self.forget(id);
         while at != level {
+            debug_assert!(
+                self.nodes[at as usize].in_flight > 0,
+                "it was never counted"
+            );
             self.nodes[at as usize].in_flight -= 1;
             let parent = self.nodes[at as usize].parent;
             self.wake_waiters(cx.now, at);

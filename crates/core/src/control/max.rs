@@ -280,6 +280,7 @@ impl Throttle {
 
     fn count_out(&mut self, request: &Request) {
         let held = self.held_of(request);
+        debug_assert!(held.requests > 0 && held.bytes >= u64::from(request.charge()));
         held.requests -= 1;
         held.bytes -= u64::from(request.charge());
     }

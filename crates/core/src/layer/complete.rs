@@ -43,6 +43,7 @@ impl Layer {
             self.end_flush(now, request);
             return;
         }
+        debug_assert!(live.pieces > 0 && live.is_dispatched());
         live.pieces -= 1;
         if live.pieces == 0 {
             match live.stage {

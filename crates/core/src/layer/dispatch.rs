@@ -4,7 +4,9 @@ use super::{Layer, Output};
 use crate::elevator::{AnyElevator, Next};
 use crate::stream::State;
 use crate::table::{Live, Piece, Stage};
-use crate::{Dispatch, Done, Instant, QueueId, Reason, Request, Span, Tag, Waits, Wake, mutant};
+use crate::{
+    Dispatch, Done, Instant, Op, QueueId, Reason, Request, Span, Tag, Waits, Wake, mutant,
+};
 use alloc::vec::Vec;
 
 impl Layer {
@@ -167,6 +169,7 @@ impl Layer {
         let queue = self.cx.table.queue_of(request);
         for member in self.flushes.running(space, queue) {
             let live = &mut self.cx.table.requests[member];
+            debug_assert!(live.request.op == Op::Flush && live.stage == Stage::Flush);
             live.stage = Stage::Drive;
             live.dispatched = now;
             live.pieces = 1;

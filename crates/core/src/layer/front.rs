@@ -64,6 +64,7 @@ impl Front {
     pub(super) fn remove(&mut self, queue: QueueId, lane: u32, request: u32) {
         let waiting = &mut self.lanes[lane as usize];
         self.requests.remove(waiting, request);
+        debug_assert!(self.waiting > 0, "more leave than wait");
         self.waiting -= 1;
         if waiting.is_empty() {
             let turns = &mut self.turns[usize::from(queue.0)];
@@ -102,6 +103,7 @@ impl Front {
             return;
         };
         let waiting = &mut self.lanes[lane as usize];
+        debug_assert!(!waiting.is_empty(), "lane {lane} has a turn and no request");
         if self.requests.pop_front(waiting).is_some() {
             self.waiting -= 1;
         }

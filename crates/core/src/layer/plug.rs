@@ -65,6 +65,8 @@ impl Plug {
     }
 
     pub(super) fn push(&mut self, request: u32) {
+        debug_assert!(self.is_open, "a request is plugged outside of a batch");
+        debug_assert!(self.requests.len() < REQUESTS_MAX, "the plug is full");
         self.requests.push(request);
         self.last = request;
     }

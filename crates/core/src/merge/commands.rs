@@ -160,12 +160,20 @@ impl Commands {
             segments,
             ..
         } = self.members[other as usize];
+        let command = self.members[leader as usize];
+        debug_assert!(leader != other && command.leader == leader);
+        debug_assert!(
+            match side {
+                Side::Back => self.ends_at(command.last, first),
+                Side::Front => self.ends_at(last, command.first),
+            },
+            "what is joined does not follow upon the other"
+        );
         let mut at = first;
         while at != NIL {
             self.members[at as usize].leader = leader;
             at = self.members[at as usize].next;
         }
-        let command = self.members[leader as usize];
         match side {
             Side::Back => {
                 self.members[command.last as usize].next = first;
@@ -177,6 +185,12 @@ impl Commands {
             }
         }
         self.members[leader as usize].segments += segments;
+    }
+
+    /// A request ends where the next begins.
+    fn ends_at(&self, one: u32, next: u32) -> bool {
+        let (one, next) = (&self.members[one as usize], &self.members[next as usize]);
+        one.offset + u64::from(one.length) == next.offset
     }
 
     /// A request leaves its command, which is over or taken apart, and is one for itself that merges with nothing.

@@ -6,6 +6,7 @@ use super::weights::{Node, absolute, relative};
 use super::{Account, Cost, Cursor, Slot, Stage};
 use crate::control::controller::Verdict;
 use crate::cx::Cx;
+use crate::list::NIL;
 use crate::mutant;
 use crate::request::{Flags, Op, Request};
 use crate::table::Live;
@@ -79,6 +80,7 @@ impl Cost {
     /// A request goes on, and its group is charged.
     pub(super) fn charge(&mut self, id: u32, relative: u64) {
         let slot = &mut self.slots[id as usize];
+        debug_assert!(slot.group != NIL, "nobody is there to be charged");
         slot.charged = relative;
         self.rests.end(slot.group);
         let account = &mut self.accounts[slot.group as usize];
@@ -120,6 +122,10 @@ impl Cost {
         let (_, hwi) = self.weights.parts(group);
         let mut price = relative(cost, hwi);
         let &Node { active, inuse, .. } = self.weights.node(group);
+        debug_assert!(
+            0 < inuse && inuse <= active,
+            "{inuse} of {active} is in use"
+        );
         let account = self.account(group);
         let margin = -account.lead(now) - price.cast_signed();
         if account.debt > 0
@@ -173,6 +179,7 @@ impl Cost {
             }
             self.links
                 .pop_front(&mut self.accounts[group as usize].waiters);
+            debug_assert!(self.slots[id as usize].stage == Stage::Waiting);
             self.charge(id, price);
             self.slots[id as usize].stage = Stage::Passed;
             self.links.push_back(&mut self.passed, id);

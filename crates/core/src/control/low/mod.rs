@@ -211,6 +211,7 @@ impl Low {
 
     /// A request waits at a group from now on.
     fn queue(&mut self, cx: &Cx, group: u32, direction: usize, source: u32, id: u32) {
+        debug_assert!(self.waits_in[id as usize] == NIL, "it waits already");
         let list = &mut self.sources[source as usize];
         let node = &mut self.nodes[group as usize];
         if list.is_empty() {
@@ -238,6 +239,7 @@ impl Low {
             return;
         };
         let list = &mut self.sources[source as usize];
+        debug_assert!(!list.is_empty(), "a source without requests has a turn");
         if let Some(id) = self.requests.pop_front(list) {
             self.waits_in[id as usize] = NIL;
             node.waiting[direction] -= 1;
@@ -468,6 +470,7 @@ impl Controller for Low {
         let list = &mut self.sources[source as usize];
         self.requests.remove(list, id);
         let node = &mut self.nodes[group as usize];
+        debug_assert!(node.waiting[direction] > 0, "more leave than wait");
         node.waiting[direction] -= 1;
         if list.is_empty() {
             self.turns.remove(&mut node.queued[direction], source);

@@ -41,6 +41,7 @@ impl Bfq {
         self.members.set_sync_queue(stream, NIL);
         self.members.set_async_queue(stream, NIL);
         let queue = &mut self.queues[q as usize];
+        debug_assert!(queue.sharing.users > 0 && !queue.sync);
         queue.sharing.users -= 1;
         if queue.sharing.users > 0 {
             return;

@@ -461,6 +461,7 @@ impl Schedule for Bfq {
             self.measured_injection(now, q);
         }
         self.wakers.last = q;
+        debug_assert!(self.in_drive > 0, "a piece comes back that was not sent");
         self.in_drive -= 1;
         let queue = &mut self.queues[q as usize];
         queue.dispatched -= 1;

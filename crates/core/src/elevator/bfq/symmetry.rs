@@ -63,6 +63,7 @@ impl Symmetry {
 
     /// The queue enters the scheduler (Linux: `bfq_add_bfqq_busy`).
     pub(super) fn enter(&mut self, queue: &mut Queue) {
+        debug_assert!(!queue.busy, "the queue is in the scheduler");
         queue.busy = true;
         self.busy[usize::from(queue.class)] += 1;
         let is_raised = queue.raising.is_raised();
@@ -82,6 +83,7 @@ impl Symmetry {
 
     /// The queue leaves the scheduler (Linux: `bfq_del_bfqq_busy`).
     pub(super) fn leave(&mut self, queue: &mut Queue) {
+        debug_assert!(queue.busy, "the queue is not in the scheduler");
         queue.busy = false;
         self.busy[usize::from(queue.class)] -= 1;
         self.raised -= u32::from(queue.raising.is_raised());
@@ -124,6 +126,7 @@ impl Symmetry {
 
     fn uncount_level(&mut self, level: u8) {
         let count = &mut self.levels[usize::from(level)];
+        debug_assert!(*count > 0, "no queue of level {level} is counted");
         *count -= 1;
         if *count == 0 {
             self.level_mask &= !(1 << level);
@@ -131,6 +134,7 @@ impl Symmetry {
     }
 
     fn uncount(&mut self, queue: &mut Queue) {
+        debug_assert!(queue.pending && !queue.busy && queue.dispatched == 0);
         queue.pending = false;
         if !queue.raising.is_raised() {
             self.uncount_level(queue.level);

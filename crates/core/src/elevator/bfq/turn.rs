@@ -152,6 +152,7 @@ impl Bfq {
     pub(super) fn expire(&mut self, cx: &mut Cx, reason: Expiry, until: Instant) {
         let now = cx.now;
         let q = self.turn.queue;
+        debug_assert!(q != NIL, "there is no turn to end");
         if self.cooperation.is_on {
             self.reconsider_sharing(q);
         }

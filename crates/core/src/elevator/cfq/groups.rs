@@ -199,6 +199,11 @@ impl Groups {
     pub(super) fn charge(&mut self, group: u32, used: u64) {
         let part = self.get(group).part;
         let part = mutant::instead(mutant::CFQ_WEIGHT_IGNORED, part, 1 << PART_BITS);
+        debug_assert!(
+            self.order.contains(group),
+            "a group is charged that is not busy"
+        );
+        debug_assert!(part > 0, "a busy group has no part of the drive");
         let scaled = (u128::from(used) << (2 * PART_BITS)) / u128::from(part);
         self.leave(group);
         let g = self.get_mut(group);
@@ -209,6 +214,7 @@ impl Groups {
     /// Linux: `cfq_group_service_tree_add`.
     fn enter(&mut self, group: u32) {
         let key = self.get(group).vdisktime;
+        debug_assert!(!self.order.contains(group), "a group is busy twice");
         self.order.insert(&mut self.busy, group, key, 0);
         let mut part = 1 << PART_BITS;
         let mut at = group;
@@ -227,6 +233,10 @@ impl Groups {
                 above.members_weight += weight;
                 comes = above.active == 1;
             }
+            debug_assert!(
+                above.members_weight >= weight,
+                "a member weighs more than all"
+            );
             part = part * weight / above.members_weight;
             at = parent;
         }

@@ -183,6 +183,7 @@ impl Cfq {
         let q = self.order.item(request).queue;
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
+        debug_assert!(!queue.is_empty() && self.queued > 0, "it does not wait");
         self.order.remove(queue, request);
         self.queued -= 1;
         let (is_empty, moved) = (queue.is_empty(), queue.next != before);
@@ -343,6 +344,7 @@ impl Schedule for Cfq {
         let q = item.queue;
         let was_late = now >= item.due();
         let queue = &mut self.queues[q as usize];
+        debug_assert!(queue.dispatched > 0, "a piece comes back that was not sent");
         queue.dispatched -= 1;
         let sync = queue.sync;
         self.in_drive[usize::from(sync)] -= 1;

@@ -146,6 +146,7 @@ impl Cfq {
 
     /// A queue that has requests and is not busy yet becomes so (Linux: `cfq_add_cfqq_rr`).
     pub(super) fn begin(&mut self, now: Instant, q: u32) {
+        debug_assert!(self.queue(q).tree.is_none(), "the queue is busy");
         self.busy += 1;
         self.busy_sync += u32::from(self.queue(q).sync);
         self.line_up(now, q, false);
@@ -161,6 +162,7 @@ impl Cfq {
         service.count -= 1;
         self.places.remove(q, level);
         self.groups.queue_left(group);
+        debug_assert!(self.busy > 0, "more queues rest than were busy");
         self.busy -= 1;
         self.busy_sync -= u32::from(sync);
     }

@@ -143,6 +143,12 @@ impl Contracts {
     fn take(&mut self, now: Instant, offer: Offer, table: &Table) {
         let live = &table.requests[offer.request];
         let (request, group) = (&live.request, live.group);
+        debug_assert!(offer.bytes > 0 && offer.bytes <= live.request.length - live.issued);
+        debug_assert!(offer.last == (offer.bytes == live.request.length - live.issued));
+        debug_assert!(
+            self.writes <= self.flight,
+            "more is written than is in flight"
+        );
         if self.flight == 0 {
             self.model.begins(now);
         }

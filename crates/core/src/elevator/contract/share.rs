@@ -134,6 +134,7 @@ impl Shares {
             if e.parent == NIL || e.active {
                 return;
             }
+            debug_assert!(e.set != NIL && e.weight > 0, "it has no place in the tree");
             e.active = true;
             let present = self.times[e.set as usize];
             if before(e.start, present) {
@@ -253,6 +254,7 @@ impl Shares {
         if e.parent == NIL {
             return None;
         }
+        debug_assert!(e.weight > 0, "it has no share");
         let present = &mut self.times[e.set as usize];
         // Virtual time follows those whose turn it was, not those served ahead of it for the sake of a promise.
         if e.active && before(*present, e.start) && self.sets.first(e.set) == Some(at) {

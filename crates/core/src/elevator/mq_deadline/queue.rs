@@ -174,6 +174,10 @@ impl Waiting {
         let Item {
             entered, direction, ..
         } = self.items[request as usize];
+        debug_assert!(
+            direction == self.items[by as usize].direction,
+            "a read joins a write"
+        );
         if entered < self.entered(by) {
             self.items[by as usize].entered = entered;
             let lane = queue.lane_mut(direction);
@@ -186,6 +190,7 @@ impl Waiting {
     /// goes on with the next by position (Linux: `deadline_move_request`). The other direction goes on later where it was.
     pub(super) fn sent(&mut self, queue: &mut Queue, request: u32, last: bool) {
         let direction = self.items[request as usize].direction;
+        debug_assert!(!queue.is_empty(), "what is sent did not wait");
         if last {
             let after = self.sorted.next(request).unwrap_or(NIL);
             self.remove(queue, request);
