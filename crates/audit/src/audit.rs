@@ -18,6 +18,7 @@ use crate::promise::Promise;
 use crate::realtime::Realtime;
 use crate::room::Room;
 use crate::seconds::Seconds;
+use crate::slices::Slices;
 use crate::starvation::Starvation;
 use crate::tags::Tags;
 use crate::tally::Tally;
@@ -41,6 +42,7 @@ pub struct Audit {
     tags: Tags,
     room: Room,
     ledger: Ledger,
+    slices: Slices,
     flow: Flow,
     wakes: Wakes,
     conserve: Conserve,
@@ -91,6 +93,7 @@ impl Audit {
             tags: Tags::default(),
             room: Room::default(),
             ledger: Ledger::new(config),
+            slices: Slices::new(config),
             flow: Flow::new(config),
             wakes: Wakes::new(),
             conserve: Conserve::new(config),
@@ -213,6 +216,7 @@ impl Audit {
         self.tags.fact(model, fact, found);
         self.room.fact(model, fact, found);
         self.ledger.fact(model, fact, found);
+        self.slices.fact(model, fact, found);
         self.flow.fact(model, fact, found);
         self.wakes.fact(model, fact, found);
         self.conserve.fact(model, fact, found);

@@ -9,6 +9,7 @@
 //! | [`Tags`] | no tag is used again before its completion |
 //! | [`Room`] | what is accepted fits; what is refused is refused for a true reason |
 //! | [`Ledger`] | limits at every level, exact in every window, above and below |
+//! | [`Slices`] | limits under `io.max`: no more in any window than Linux's slices allow, and whoever waits is woken |
 //! | [`Flow`] | pause and resume; a stream on hold sends nothing |
 //! | [`Wakes`] | wake-ups neither late nor missing |
 //! | [`Conserve`] | the drive is not left idle |
@@ -54,6 +55,7 @@ mod realtime;
 mod recording;
 mod room;
 mod seconds;
+mod slices;
 mod starvation;
 pub mod steady;
 mod tags;
@@ -80,6 +82,7 @@ pub use realtime::Realtime;
 pub use recording::recording;
 pub use room::Room;
 pub use seconds::Seconds;
+pub use slices::Slices;
 pub use starvation::Starvation;
 pub use tags::Tags;
 pub use tally::Tally;

@@ -202,7 +202,7 @@ fn a_wake_up_that_is_too_late_or_past_is_noticed() {
         }
         _ => Forged::As,
     };
-    assert!(["wake", "ledger"].contains(&first(&audit(late))));
+    assert!(["wake", "ledger", "slices"].contains(&first(&audit(late))));
     let past = |call: &Call<'_>, now| match *call {
         Call::Poll {
             outputs,
@@ -215,7 +215,7 @@ fn a_wake_up_that_is_too_late_or_past_is_noticed() {
         Call::Poll { outputs, .. } => Forged::Poll(outputs.to_vec(), None),
         _ => Forged::As,
     };
-    assert!(["wake", "ledger", "conserve"].contains(&first(&audit(none))));
+    assert!(["wake", "ledger", "slices", "conserve"].contains(&first(&audit(none))));
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn not_kept(
         }
     };
     if contract.max.is_limited() && policy.mapping.max == Limit::Ignored {
-        all.push(("max", does("has no io.max"), with("io.max")));
+        all.push(("max", does("has no max"), with("max")));
     }
     if knobs.latency > Span::ZERO && policy.mapping.latency == Target::Ignored {
         all.push(("latency", does("has no io.latency"), with("io.latency")));

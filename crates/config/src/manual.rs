@@ -26,6 +26,7 @@ pub fn page() -> String {
     for shape in [
         &key::POLICY,
         &key::KNOBS,
+        &key::IO_MAX,
         &key::LOW,
         &key::COST,
         &key::DERIVED,
@@ -168,7 +169,8 @@ A policy says how a drive is shared: an elevator with its tunables, controllers 
 `policy` of a drive in the server's file, `--policy` of `weir demo` and `weir compare`, the simulator and the search mean the same by it. It is
 
 - a name: `weir policies` lists those that come with Weir, and `weir policies NAME` prints one, to be copied and changed;
-- a name with controllers behind it: `\"bfq + io.latency\"`. What the policy has anyway changes nothing: `\"bfq + io.max\"` is `\"bfq\"`;
+- a name with controllers behind it: `\"bfq + io.latency\"`. What the policy has anyway changes nothing: `\"bfq + max\"` is `\"bfq\"`. With
+  `io.max` behind it the same limits are kept as Linux keeps them, in slices: `\"bfq + io.max\"`;
 - the path of a policy's file, with a slash in it or `.toml` at its end.
 
 A server never refuses a contract because its drive's policy does not keep it: `weir check` and the server's log warn of each key that is not

@@ -193,7 +193,7 @@ const WORDS: &[&str] = &[
     "bfq +",
     "bfq + io.mx",
     "bfq + io.weight",
-    "io.max",
+    "max",
     "bfq + none",
     "none + kyber",
     "noop",

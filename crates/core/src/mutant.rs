@@ -106,6 +106,10 @@ mutants! {
     107 CFQ_REALTIME_WAITS "under cfq the realtime class waits for the slice in service to end" "realtime"
     108 CFQ_QUANTUM_IGNORED "under cfq a queue that is not alone has as many in the drive as it likes" "quantum"
     109 CFQ_REQUESTS_UNLIMITED "under cfq there are requests without end" "requests"
+    110 SLICES_ABOVE_IGNORED "what passes at once under io.max is held against its own group's limit alone" "slices"
+    111 SLICES_TIMER_LOST "nothing wakes those who wait for a slice under io.max" "slices"
+    112 SLICES_FORGET "with each slice that is over what went in it is forgotten under io.max" "slices"
+    113 SLICES_UNCHARGED "what goes on after it waited does not count against the limit under io.max" "slices"
 }
 
 #[cfg(feature = "mutants")]
@@ -207,4 +211,10 @@ pub(crate) fn taken(amount: u128, bucket: impl FnOnce() -> u128) -> u128 {
 #[inline]
 pub(crate) fn fraction(owed: u64) -> u64 {
     instead(REFILL_TRUNCATED, owed, 0)
+}
+
+/// [`SLICES_FORGET`]: what a slice still counts of what went before, all of it unless the bug is on.
+#[inline]
+pub(crate) fn kept(counted: u64) -> u64 {
+    instead(SLICES_FORGET, counted, 0)
 }

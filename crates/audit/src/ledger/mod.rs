@@ -42,6 +42,8 @@ pub struct Ledger {
     unpolled: Option<Instant>,
     /// How late the current call is.
     late: u64,
+    /// Limits are exact; those in slices are audited by [`crate::Slices`].
+    exact: bool,
 }
 
 impl Ledger {
@@ -52,6 +54,7 @@ impl Ledger {
             wake: None,
             unpolled: None,
             late: 0,
+            exact: config.controllers.slices.is_none(),
         }
     }
 
@@ -200,7 +203,7 @@ impl Auditor for Ledger {
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
             Fact::Begin(call) => self.begin(model, call),
-            Fact::Changed(_, Ok(_)) => self.set(model),
+            Fact::Changed(_, Ok(_)) if self.exact => self.set(model),
             Fact::Accepted(slot) => self.count(model.request(slot), true),
             Fact::Cancelled(Some(slot), true) => {
                 let live = model.request(slot);
@@ -232,7 +235,7 @@ impl Auditor for Ledger {
                     format_args!("dispatched before it was released: {piece:?}"),
                 );
             }
-            Fact::Polled(_, wake) => self.polled(model, wake, found),
+            Fact::Polled(_, wake) if self.exact => self.polled(model, wake, found),
             _ => {}
         }
     }

@@ -90,10 +90,12 @@ impl<'a, S: Source> Driver<'a, S> {
             self.streams.push((stream, false));
         }
         self.poll();
-        // io.cost may hold a request of a group of small weight for many of its periods.
-        let quiet_max = match self.plan.config.controllers.cost {
-            Some(_) => 200_000,
-            None => 1_000,
+        // io.cost may hold a request of a group of small weight for many of its periods, and io.max looks at one in each slice.
+        let controllers = &self.plan.config.controllers;
+        let quiet_max = if controllers.cost.is_some() || controllers.slices.is_some() {
+            200_000
+        } else {
+            1_000
         };
         let mut quiet = 0;
         while self.layer.observer().audit.found().is_empty()

@@ -119,7 +119,9 @@ impl Plan {
         // From numbers of its own, so that runs without it stay as they were before there was any.
         let mix = |seed: u64, weight: &u64| seed.wrapping_mul(1_009).wrapping_add(*weight);
         let seed = weights.iter().fold(0, mix);
-        config.controllers.cost = draw_cost(&mut Random::new(seed));
+        let mut of_controllers = Random::new(seed);
+        config.controllers.cost = draw_cost(&mut of_controllers);
+        config.controllers.slices = draw_slices(&mut of_controllers);
         Self {
             edits,
             weights,
@@ -157,6 +159,16 @@ fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
     }
     config.min = config.min.max(5_000);
     config.max = config.max.max(config.min);
+    Some(config)
+}
+
+/// Limits count in slices once in four times.
+fn draw_slices(source: &mut impl Source) -> Option<control::slices::Config> {
+    if !source.once_in(4) {
+        return None;
+    }
+    let mut config = control::slices::Config::default();
+    tunables(source, &mut config);
     Some(config)
 }
 

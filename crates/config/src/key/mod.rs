@@ -18,7 +18,7 @@ pub(crate) use contract::{KEYS as CONTRACTS, MAX};
 pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
 pub(crate) use guest::{COSTS, GUEST};
 pub(crate) use listen::{LIMITS, LISTEN};
-pub(crate) use policy::{BUDGET, COST, DERIVED, KNOBS, LOW, POLICY};
+pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER, TEST};
 pub(crate) use scenario::{
     CLIENT, EXPECT, GROUP, HOST, PATH, PUBLISHED, SCENARIO, SCENARIOS, VARIED,

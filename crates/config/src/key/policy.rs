@@ -2,8 +2,8 @@
 
 use super::{Absent, Key, Kind, Shape};
 use weir_core::Span;
-use weir_core::control::low;
-use weir_core::tunable::Unit;
+use weir_core::control::{low, slices};
+use weir_core::tunable::{Tunable, Unit};
 
 pub(crate) const POLICY: Shape = Shape {
     name: "a policy",
@@ -33,10 +33,12 @@ pub(crate) const POLICY: Shape = Shape {
         },
         Key {
             name: "controllers",
-            kind: Kind::List("names: `\"io.max\"`, `\"io.low\"`, `\"io.latency\"`, `\"io.cost\"`"),
+            kind: Kind::List(
+                "names: `\"max\"` or `\"io.max\"`, `\"io.low\"`, `\"io.latency\"`, `\"io.cost\"`",
+            ),
             default: Absent::Value("[]"),
-            about: "What holds requests back before the elevator sees them.",
-            example: "[\"io.max\"]",
+            about: "What holds requests back before the elevator sees them. `\"max\"` keeps limits exactly, `\"io.max\"` as Linux does, in slices.",
+            example: "[\"max\"]",
         },
         Key {
             name: "knobs",
@@ -44,6 +46,13 @@ pub(crate) const POLICY: Shape = Shape {
             default: Absent::Words("everything that elevator and controllers can keep"),
             about: "What becomes of each part of a contract.",
             example: "{ min = \"weight\" }",
+        },
+        Key {
+            name: "max",
+            kind: Kind::Table("`[max]`"),
+            default: Absent::Words("Linux's defaults"),
+            about: "The slices in which controller `\"io.max\"` counts.",
+            example: "{ throttle_sample_time = \"100ms\" }",
         },
         Key {
             name: "low",
@@ -96,8 +105,8 @@ pub(crate) const KNOBS: Shape = Shape {
         Key {
             name: "max",
             kind: Kind::Word(&["limit", "ignored"]),
-            default: Absent::Words("`\"limit\"` with controller `\"io.max\"`"),
-            about: "`\"limit\"`: io.max keeps it.",
+            default: Absent::Words("`\"limit\"` with controller `\"max\"` or `\"io.max\"`"),
+            about: "`\"limit\"`: the controller keeps it.",
             example: "\"limit\"",
         },
         Key {
@@ -117,9 +126,8 @@ pub(crate) const KNOBS: Shape = Shape {
     ]],
 };
 
-/// Tunables of io.low, from the core's table.
-const fn low(place: usize, default: &'static str, example: &'static str) -> Key {
-    let tunable = &low::Config::TUNABLES[place];
+/// A tunable of a controller, from the core's table.
+const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'static str) -> Key {
     let (least, most) = tunable.bounds;
     Key {
         name: tunable.name,
@@ -132,6 +140,20 @@ const fn low(place: usize, default: &'static str, example: &'static str) -> Key 
         example,
     }
 }
+
+/// One of io.low.
+const fn low(place: usize, default: &'static str, example: &'static str) -> Key {
+    tunable(&low::Config::TUNABLES[place], default, example)
+}
+
+pub(crate) const IO_MAX: Shape = Shape {
+    name: "[max]",
+    about: "The tunables of `io.max`. `max` has none.",
+    keys: &[&[
+        tunable(&slices::Config::TUNABLES[0], "\"0s\"", "\"100ms\""),
+        tunable(&slices::Config::TUNABLES[1], "\"4ms\"", "\"1ms\""),
+    ]],
+};
 
 pub(crate) const LOW: Shape = Shape {
     name: "[low]",

@@ -73,14 +73,20 @@ const EVERYTHING: &[(&str, &str)] = &[
     ("name", "\"x\""),
     ("about", "\"x\""),
     ("elevator", "\"contract\""),
-    ("controllers", "[\"io.max\", \"io.low\", \"io.latency\"]"),
+    ("controllers", "[\"max\", \"io.low\", \"io.latency\"]"),
 ];
 
 const BFQ_WITH_BOTH: &[(&str, &str)] = &[
     ("name", "\"x\""),
     ("about", "\"x\""),
     ("elevator", "\"bfq\""),
-    ("controllers", "[\"io.low\", \"io.cost\"]"),
+    ("controllers", "[\"io.max\", \"io.low\", \"io.cost\"]"),
+];
+const SLICED: &[(&str, &str)] = &[
+    ("name", "\"x\""),
+    ("about", "\"x\""),
+    ("elevator", "\"none\""),
+    ("controllers", "[\"io.max\"]"),
 ];
 const LOWERED: &[(&str, &str)] = &[
     ("name", "\"x\""),
@@ -122,6 +128,7 @@ const PLACES: &[Place] = &[
     server(&TEST, "test", &[SOCKET, DISK]),
     policy_file(&POLICY, "", BFQ_WITH_BOTH),
     policy_file(&KNOBS, "knobs", EVERYTHING),
+    policy_file(&IO_MAX, "max", SLICED),
     policy_file(&LOW, "low", LOWERED),
     policy_file(&COST, "cost", COSTED),
     policy_file(&DERIVED, "derived", BFQ),

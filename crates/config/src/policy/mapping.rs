@@ -30,7 +30,7 @@ pub enum Share {
 /// What becomes of a contract's max.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// io.max keeps it.
+    /// A controller keeps it: `max` exactly, `io.max` as Linux does.
     Limit,
     /// Nothing.
     Ignored,
@@ -141,7 +141,7 @@ impl Mapping {
     /// Gives a controller that part of contracts that it is there for.
     pub(crate) fn serve(&mut self, controller: Controller) {
         match controller {
-            Controller::Max => self.max = Limit::Limit,
+            Controller::Max | Controller::Slices => self.max = Limit::Limit,
             Controller::Low => self.min = Min::Low,
             Controller::Latency => self.latency = Target::Target,
             Controller::Cost => self.share = Share::Weight,
@@ -181,16 +181,15 @@ impl Policy {
         contracts: impl IntoIterator<Item = &'a Contract, IntoIter: Clone>,
     ) -> Setup {
         let contracts = contracts.into_iter();
+        let has = |controller| self.controllers.contains(&controller);
         let mut setup = Setup {
             elevator: self.elevator.clone(),
             controllers: control::Config {
-                max: self.controllers.contains(&Controller::Max),
+                max: has(Controller::Max) || has(Controller::Slices),
+                slices: has(Controller::Slices).then_some(self.slices),
                 low: (self.mapping.min == Min::Low).then_some(self.low),
-                latency: self.controllers.contains(&Controller::Latency),
-                cost: self
-                    .controllers
-                    .contains(&Controller::Cost)
-                    .then_some(self.cost),
+                latency: has(Controller::Latency),
+                cost: has(Controller::Cost).then_some(self.cost),
             },
             mapping: self.mapping,
             weight_max: self.elevator.share_max(),

@@ -40,6 +40,8 @@ pub struct Policy {
     pub elevator: elevator::Config,
     /// The controllers before it, each once, in the order of [`Controller::ALL`].
     pub controllers: Vec<Controller>,
+    /// The tunables of io.max, if it is among them.
+    pub slices: control::slices::Config,
     /// The tunables of io.low, if it is among them.
     pub low: control::low::Config,
     /// The tunables of io.cost, if it is among them.
@@ -53,8 +55,10 @@ pub struct Policy {
 /// A controller: it holds requests back before the elevator sees them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Controller {
-    /// `io.max`: nobody gets more than its max.
+    /// `max`: nobody gets more than its max, exactly.
     Max,
+    /// `io.max`: the same as Linux counts it, in slices; in the place of `max`.
+    Slices,
     /// `io.low`: while somebody who is not idle gets less than its min, all are held to theirs.
     Low,
     /// `io.latency`: who is beside a group that misses its latency target is held back.
@@ -65,16 +69,35 @@ pub enum Controller {
 
 impl Controller {
     /// All of them, in the order in which requests meet them.
-    pub const ALL: [Self; 4] = [Self::Max, Self::Low, Self::Latency, Self::Cost];
+    pub const ALL: [Self; 5] = [
+        Self::Max,
+        Self::Slices,
+        Self::Low,
+        Self::Latency,
+        Self::Cost,
+    ];
 
-    /// Its name, as the file of a cgroup is called.
+    /// Its name: as the file of a cgroup is called, where Linux has the controller.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Max => "io.max",
+            Self::Max => "max",
+            Self::Slices => "io.max",
             Self::Low => "io.low",
             Self::Latency => "io.latency",
             Self::Cost => "io.cost",
         }
+    }
+}
+
+impl Controller {
+    /// Controllers in the place of which it is: one of them serves the same part of contracts.
+    pub(crate) fn is_instead_of(self) -> impl Iterator<Item = Self> {
+        let same = match self {
+            Self::Max => Some(Self::Slices),
+            Self::Slices => Some(Self::Max),
+            Self::Low | Self::Latency | Self::Cost => None,
+        };
+        same.into_iter()
     }
 }
 
@@ -162,6 +185,7 @@ built_in! { "policy" in "policies":
     "kyber"
     "cfq"
     "contract"
+    "io.max"
     "io.low"
     "io.latency"
     "io.cost"

@@ -30,6 +30,10 @@ pub fn print(policy: &Policy) -> String {
             policy.budget.is_some() && tunable.name == Budget::TUNABLE
         });
     }
+    if policy.controllers.contains(&Controller::Slices) {
+        text += "\n[max]\n";
+        tunables(&mut text, &policy.slices, |_| false);
+    }
     if policy.controllers.contains(&Controller::Low) {
         text += "\n[low]\n";
         tunables(&mut text, &policy.low, |_| false);

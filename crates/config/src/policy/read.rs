@@ -5,18 +5,15 @@ use super::cost;
 use super::{Budget, Controller, Limit, Mapping, Min};
 use super::{Policy, Share, Target, Words, named};
 use crate::document::{Document, Entry, Table};
-use crate::key::{BUDGET, COST, DERIVED, KNOBS, LOW, POLICY};
+use crate::key::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY, Shape};
 use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use crate::value;
 use weir_core::Span;
 use weir_core::control::cost::Config as CostConfig;
-use weir_core::control::low::Config as LowConfig;
 use weir_core::elevator::{self, Kind};
-
-/// The table of the tunables of io.low.
-const LOW_KEY: &str = "low";
+use weir_core::tunable::Tuned;
 
 /// The table of the tunables of io.cost.
 const COST_KEY: &str = "cost";
@@ -40,7 +37,9 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
     let mapping = mapping(doc, table, kind, &controllers);
     let elevator = tunables(doc, table, kind);
     let budget = derived(doc, table, kind);
-    let low = low_tunables(doc, table, &controllers);
+    let own = |controller| controllers.contains(&controller);
+    let slices = controller_tunables(doc, table, ("max", &IO_MAX), own(Controller::Slices));
+    let low = controller_tunables(doc, table, ("low", &LOW), own(Controller::Low));
     let cost = cost_tunables(doc, table, &controllers);
     Some(Policy {
         word: name.clone().unwrap_or_default(),
@@ -48,6 +47,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
         about: about?,
         elevator,
         controllers,
+        slices,
         low,
         cost,
         mapping,
@@ -63,7 +63,7 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &P
     let same = |other: &Policy| {
         (&other.elevator, &other.controllers) == (&policy.elevator, &policy.controllers)
             && (other.mapping, other.budget) == (policy.mapping, policy.budget)
-            && (other.low, &other.cost) == (policy.low, &policy.cost)
+            && (other.slices, other.low, &other.cost) == (policy.slices, policy.low, &policy.cost)
     };
     if named(&policy.name).is_some_and(|other| !same(&other)) {
         let what = format!(
@@ -117,8 +117,8 @@ fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Ki
 fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<Controller>> {
     let before = doc.found();
     let mut controllers = Vec::new();
-    for entry in entry.array(doc, "[\"io.max\"]")? {
-        let Some(name) = entry.text(doc, "a controller", "\"io.max\"") else {
+    for entry in entry.array(doc, "[\"max\"]")? {
+        let Some(name) = entry.text(doc, "a controller", "\"max\"") else {
             continue;
         };
         let found = Controller::ALL.into_iter().find(|c| c.name() == name);
@@ -126,6 +126,10 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
             Some(controller) if controllers.contains(&controller) => {
                 let what = format!("{} is there twice", quoted(name));
                 doc.report(&entry, what, "remove one of the two");
+            }
+            Some(controller) if controller.is_instead_of().any(|c| controllers.contains(&c)) => {
+                let what = "\"max\" and \"io.max\" keep the same limits";
+                doc.report(&entry, what.to_owned(), "remove one of the two");
             }
             Some(controller) => controllers.push(controller),
             None => {
@@ -154,11 +158,12 @@ fn mapping<'a>(
     let has = |controller| controllers.contains(&controller);
     let weights = kind.share_max.is_some() || has(Controller::Cost);
     let elevator = |what: &str| format!("elevator \"{}\" {what}", kind.name);
-    let io_max = || "io.max is not among the controllers".to_owned();
+    let limits = has(Controller::Max) || has(Controller::Slices);
+    let no_limits = || "neither max nor io.max is among the controllers".to_owned();
     knob(doc, &table, "min", &mut mapping.min, |min| match min {
         Min::Kept if !kind.keeps_min => Some(elevator("keeps none")),
         Min::Weight if !weights => Some(elevator("has no weights")),
-        Min::Limit if !has(Controller::Max) => Some(io_max()),
+        Min::Limit if !limits => Some(no_limits()),
         Min::Low if !has(Controller::Low) => Some("io.low is not among the controllers".to_owned()),
         _ => None,
     });
@@ -166,7 +171,7 @@ fn mapping<'a>(
         (share == Share::Weight && !weights).then(|| elevator("has no weights"))
     });
     knob(doc, &table, "max", &mut mapping.max, |max| {
-        (max == Limit::Limit && !has(Controller::Max)).then(io_max)
+        (max == Limit::Limit && !limits).then(no_limits)
     });
     knob(doc, &table, "class", &mut mapping.class, |class| {
         (class == ClassKnob::Kept && !kind.keeps_class).then(|| elevator("has no classes"))
@@ -224,23 +229,24 @@ fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> eleva
     config
 }
 
-/// The tunables of io.low.
-fn low_tunables<'a>(
+/// The tunables of a controller, which has a table of this name; `is_there`: it is among the policy's.
+fn controller_tunables<'a, T: Tuned + Default>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
-    controllers: &[Controller],
-) -> LowConfig {
-    let mut config = LowConfig::default();
-    let Some(entry) = table.entry(LOW_KEY) else {
+    (key, shape): (&str, &'static Shape),
+    is_there: bool,
+) -> T {
+    let mut config = T::default();
+    let Some(entry) = table.entry(key) else {
         return config;
     };
-    let Some(table) = entry.table(doc, &LOW) else {
+    let Some(table) = entry.table(doc, shape) else {
         return config;
     };
-    if !controllers.contains(&Controller::Low) {
-        let what = "has no effect: io.low is not among the controllers";
-        let help = "remove it, or add \"io.low\" to the controllers";
-        doc.report(&entry, what, help);
+    if !is_there {
+        let what = format!("has no effect: io.{key} is not among the controllers");
+        let help = format!("remove it, or add \"io.{key}\" to the controllers");
+        doc.report(&entry, what, &help);
     }
     value::tunables(doc, &table, &mut config);
     config

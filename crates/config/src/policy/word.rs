@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 use weir_core::control::cost::Config as CostConfig;
 use weir_core::control::low::Config as LowConfig;
+use weir_core::control::slices::Config as SlicesConfig;
 use weir_core::elevator;
 
 /// A word that chooses no policy.
@@ -58,7 +59,7 @@ pub fn choose(word: &str, folder: &Path) -> Result<Policy, Refused> {
 }
 
 /// The policy of a name, or composed of a name and controllers. A controller serves the part of contracts that it is
-/// there for, and io.low has the tunables of the policy of that name.
+/// there for, io.max in the place of max, and io.low has the tunables of the policy of that name.
 ///
 /// # Errors
 /// It is not known, or names no elevator or several.
@@ -95,6 +96,8 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
     };
     for controller in parts.iter().filter_map(|part| controller(part)) {
         if !policy.controllers.contains(&controller) {
+            let others = |c: &Controller| controller.is_instead_of().all(|other| *c != other);
+            policy.controllers.retain(others);
             policy.controllers.push(controller);
             policy.mapping.serve(controller);
             if let (Controller::Low, Some(own)) = (controller, named(controller.name())) {
@@ -108,7 +111,7 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
     Ok(policy)
 }
 
-/// The policy of that name, or what an elevator of that name keeps of contracts with io.max before it.
+/// The policy of that name, or what an elevator of that name keeps of contracts with max before it.
 fn base(name: &str) -> Option<Policy> {
     named(name).or_else(|| {
         let kind = elevator::find(name)?;
@@ -120,6 +123,7 @@ fn base(name: &str) -> Option<Policy> {
             elevator: (kind.default)(),
             mapping: Mapping::all(kind, &controllers),
             controllers,
+            slices: SlicesConfig::default(),
             low: LowConfig::default(),
             cost: CostConfig::default(),
             budget: None,
@@ -169,8 +173,9 @@ mod tests {
         for name in names() {
             let policy = find(name).unwrap();
             assert_eq!((policy.name.as_str(), policy.word()), (name, name));
-            assert_eq!(find(&format!("{name} + io.max")), Ok(policy.clone()));
-            assert_eq!(find(&format!("io.max+ {name}")), Ok(policy));
+            let has = policy.controllers[0].name();
+            assert_eq!(find(&format!("{name} + {has}")), Ok(policy.clone()));
+            assert_eq!(find(&format!("{has}+ {name}")), Ok(policy));
         }
     }
 
@@ -204,7 +209,7 @@ mod tests {
             )
         );
         assert!(said("bfq + io.mx").contains("did you mean \"io.max\"?"));
-        assert!(said("io.max").starts_with("\"io.max\" must name one elevator, and names 0; "));
+        assert!(said("max").starts_with("\"max\" must name one elevator, and names 0; "));
         assert!(said("bfq + none").contains("names 2"));
         assert!(said("").starts_with("there is no policy \"\"; there are "));
         assert!(said("bfq +").starts_with("there is no policy \"\"; "));

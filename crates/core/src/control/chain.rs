@@ -11,6 +11,7 @@ use super::cost::Cost;
 use super::latency::Latency;
 use super::low::Low;
 use super::max::Throttle;
+use super::slices::Slices;
 use crate::cx::Cx;
 use crate::id::GroupId;
 use crate::sample::Take;
@@ -36,8 +37,10 @@ impl Chain {
     /// The controllers that `config` names: the closed set of them. `has_elevator`: requests behind them have scheduler tags.
     pub(crate) fn new(config: &Config, table: &Table, has_elevator: bool) -> Self {
         let mut controllers: Vec<Box<dyn Controller>> = Vec::new();
-        if config.max {
-            controllers.push(Box::new(Throttle::new(table)));
+        match &config.slices {
+            _ if !config.max => {}
+            None => controllers.push(Box::new(Throttle::new(table))),
+            Some(slices) => controllers.push(Box::new(Slices::new(slices, table))),
         }
         if let Some(low) = &config.low {
             controllers.push(Box::new(Low::new(low, table)));

@@ -1,6 +1,6 @@
 //! Which controllers a layer has.
 
-use super::{cost, low};
+use super::{cost, low, slices};
 use crate::ConfigError;
 use crate::contract::Contract;
 use crate::id::GroupId;
@@ -11,8 +11,10 @@ use crate::time::Span;
 /// The controllers of a layer. Their order is always that of the fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// `io.max`: keeps the max of contracts. Without it a contract with a max is refused.
+    /// Keeps the max of contracts. Without it a contract with a max is refused.
     pub max: bool,
+    /// `io.max`: a max is kept as Linux keeps it, in slices; without it exactly. Has no effect without `max`.
+    pub slices: Option<slices::Config>,
     /// `io.low`: while a group gets less than the min of its contract, all are held to theirs. Without it a min is for the elevator,
     /// and [`Knobs::low`] is refused.
     pub low: Option<low::Config>,
@@ -28,6 +30,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max: true,
+            slices: None,
             low: None,
             latency: true,
             cost: None,
@@ -39,6 +42,7 @@ impl Config {
     /// No controller.
     pub const NONE: Self = Self {
         max: false,
+        slices: None,
         low: None,
         latency: false,
         cost: None,
@@ -46,6 +50,7 @@ impl Config {
 
     /// Checks the tunables of the controllers.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.slices.map_or(Ok(()), |slices| slices.validate())?;
         self.low.map_or(Ok(()), |low| low.validate())?;
         self.cost.map_or(Ok(()), |cost| cost.validate())
     }

@@ -1,4 +1,4 @@
-//! `io.max` and a contract's max: limits at every level of the tree.
+//! A contract's max, exact: limits at every level of the tree.
 //!
 //! A request waits in its group's queue (reads and writes apart) until *all* limits on its path are ready at the same instant,
 //! and is charged to all of them then: so each limit's envelope holds in what leaves, not only in what enters. A queue waits at
@@ -7,9 +7,9 @@
 
 use super::bucket::Bucket;
 use super::controller::{Controller, Verdict};
+use super::held::{Streams, released};
 use crate::contract::Max;
 use crate::cx::Cx;
-use crate::event::Event;
 use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
 use crate::knobs::Kind;
@@ -18,7 +18,7 @@ use crate::mutant;
 use crate::request::Request;
 use crate::sample::{Sample, Take};
 use crate::table::{Live, Table};
-use crate::time::{Instant, Span, mul_div_ceil};
+use crate::time::{Instant, Span};
 use crate::wake::{Reason, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,13 +46,6 @@ impl Node {
     };
 }
 
-/// What a stream has here, of one direction.
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    requests: u32,
-    bytes: u64,
-}
-
 /// The controller: the limits of all groups and the requests they hold back. Numbers are slots of live requests.
 #[derive(Debug)]
 pub(super) struct Throttle {
@@ -60,8 +53,8 @@ pub(super) struct Throttle {
     /// Held requests of each queue: a group and a direction.
     queues: Vec<List>,
     held: Links,
-    /// What each stream has here, read and written.
-    streams: Vec<[Held; 2]>,
+    /// What each stream has here.
+    streams: Streams,
     /// Requests that were held, have been charged, and are to go on.
     passed: List,
     /// Queues that wait at each level (a group and a direction), and the level each waits at.
@@ -94,7 +87,7 @@ impl Throttle {
             nodes: vec![Node::NONE; groups as usize],
             queues: vec![List::EMPTY; queues],
             held: Links::new(requests),
-            streams: vec![<[Held; 2]>::default(); table.streams.capacity() as usize],
+            streams: Streams::new(table),
             passed: List::EMPTY,
             waiting: vec![List::EMPTY; queues],
             waiters: Links::new(groups * 2),
@@ -131,9 +124,7 @@ impl Controller for Throttle {
             cx.events.publish(cx.now, || released(live));
             return Verdict::Pass;
         }
-        let held = self.held_of(&live.request);
-        held.requests += 1;
-        held.bytes += u64::from(live.request.charge());
+        self.streams.count(&live.request);
         self.held.push_back(&mut self.queues[queue as usize], id);
         if self.level[queue as usize] == NIL {
             self.place(queue);
@@ -144,7 +135,7 @@ impl Controller for Throttle {
     fn next_passed(&mut self, cx: &mut Cx) -> Option<u32> {
         let id = self.held.pop_front(&mut self.passed)?;
         let live = &cx.table.requests[id];
-        self.count_out(&live.request);
+        self.streams.count_out(&live.request);
         cx.events.publish(cx.now, || released(live));
         Some(id)
     }
@@ -152,7 +143,7 @@ impl Controller for Throttle {
     fn remove(&mut self, cx: &mut Cx, id: u32) {
         debug_assert!(self.passed.is_empty(), "what has passed was taken at once");
         let live = &cx.table.requests[id];
-        self.count_out(&live.request);
+        self.streams.count_out(&live.request);
         let queue = queue_of(live.group, &live.request);
         self.held.remove(&mut self.queues[queue as usize], id);
         if self.queues[queue as usize].is_empty() && self.level[queue as usize] != NIL {
@@ -174,35 +165,8 @@ impl Controller for Throttle {
         })
     }
 
-    /// At the max of each group above the stream, if all streams of its group are alike.
     fn backlog(&self, table: &Table, stream: u32) -> Span {
-        let [reads, writes] = self.streams[stream as usize];
-        if reads.requests + writes.requests == 0 {
-            return Span::ZERO;
-        }
-        let (groups, group) = (&table.groups, table.streams[stream].spec.group);
-        let alike = groups.get(group).map_or(1, |g| u64::from(g.streams.max(1)));
-        let time = |amount: u64, rate: u64| match rate {
-            0 => 0,
-            rate => mul_div_ceil(amount.saturating_mul(alike), 1_000_000_000, rate),
-        };
-        let longest = |max: &Max| {
-            [
-                time(reads.bytes, max.read_bandwidth),
-                time(writes.bytes, max.write_bandwidth),
-                time(reads.bytes + writes.bytes, max.bandwidth),
-                time(reads.requests.into(), max.read_iops),
-                time(writes.requests.into(), max.write_iops),
-                time(
-                    u64::from(reads.requests) + u64::from(writes.requests),
-                    max.iops,
-                ),
-            ]
-            .into_iter()
-            .fold(0, u64::max)
-        };
-        let above = groups.path(group).filter_map(|id| groups.get(id));
-        Span::from_nanos(above.map(|g| longest(&g.contract.max)).fold(0, u64::max))
+        self.streams.backlog(table, stream)
     }
 
     fn sample(&self, _cx: &Cx, take: &mut Take<'_>) {
@@ -217,17 +181,6 @@ impl Controller for Throttle {
                 });
             }
         }
-    }
-}
-
-/// A request has been charged to every limit above it.
-fn released(live: &Live) -> Event {
-    Event::Released {
-        stream: live.request.stream,
-        cookie: live.request.cookie,
-        group: live.group,
-        op: live.request.op,
-        bytes: live.request.charge(),
     }
 }
 
@@ -270,19 +223,6 @@ impl Throttle {
             bucket.set(cx.now, rate, max.burst);
         }
         (node.limited, node.above) = (first, above);
-    }
-
-    /// What the stream of a request has here, of its direction.
-    fn held_of(&mut self, request: &Request) -> &mut Held {
-        let direction = usize::from(!request.op.is_read());
-        &mut self.streams[request.stream.index as usize][direction]
-    }
-
-    fn count_out(&mut self, request: &Request) {
-        let held = self.held_of(request);
-        debug_assert!(held.requests > 0 && held.bytes >= u64::from(request.charge()));
-        held.requests -= 1;
-        held.bytes -= u64::from(request.charge());
     }
 
     /// The next held request that may go on now; it has been charged.

@@ -5,8 +5,10 @@ pub(crate) mod chain;
 mod config;
 pub(crate) mod controller;
 pub mod cost;
+mod held;
 mod latency;
 pub mod low;
 mod max;
+pub mod slices;
 
 pub use config::Config;

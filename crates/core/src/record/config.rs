@@ -39,26 +39,32 @@ impl Code for elevator::Config {
     }
 }
 
-/// As [`settings`] would write it; io.cost comes last and only where it is there, and io.low behind it likewise, so that records from
-/// before there were any are read and written as they were. Where there is io.low, a byte says whether there is io.cost. Tunables are their number and their values.
+/// As [`settings`] would write it, of `max` and `latency`; what else is there comes behind them, so that records from before there was any
+/// are read and written as they were. How many fields there are says what follows: 3, io.cost; 4, a byte that says whether io.cost, and
+/// io.low; 5, such a byte of io.cost and of io.low, and the slices of io.max. Tunables are their number and their values.
 impl Code for control::Config {
     fn put(&self, out: &mut Vec<u8>) {
         let Self {
             max,
+            slices,
             low,
             latency,
             cost,
         } = self;
-        let fields = match (cost, low) {
-            (None, None) => 2_usize,
-            (Some(_), None) => 3,
-            (_, Some(_)) => 4,
+        let fields = match (cost, low, slices) {
+            (None, None, None) => 2_usize,
+            (Some(_), None, None) => 3,
+            (_, Some(_), None) => 4,
+            (_, _, Some(_)) => 5,
         };
         fields.put(out);
         max.put(out);
         latency.put(out);
-        if low.is_some() {
+        if fields >= 4 {
             cost.is_some().put(out);
+        }
+        if fields >= 5 {
+            low.is_some().put(out);
         }
         if let Some(cost) = cost {
             put_tunables(cost, out);
@@ -66,38 +72,43 @@ impl Code for control::Config {
         if let Some(low) = low {
             put_tunables(low, out);
         }
+        if let Some(slices) = slices {
+            put_tunables(slices, out);
+        }
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
         let fields = usize::take(input)?;
-        if !(2..=4).contains(&fields) {
+        if !(2..=5).contains(&fields) {
             return input.malformed("as many fields of control::Config as this build of weir has");
         }
         let (max, latency) = (Code::take(input)?, Code::take(input)?);
-        let has_cost = fields == 3 || fields == 4 && bool::take(input)?;
-        let mut cost = has_cost.then(control::cost::Config::default);
-        if let Some(cost) = &mut cost {
-            take_tunables(
-                cost,
-                input,
-                "as many tunables of io.cost as this build of weir has",
-            )?;
-        }
-        let mut low = (fields == 4).then(control::low::Config::default);
-        if let Some(low) = &mut low {
-            take_tunables(
-                low,
-                input,
-                "as many tunables of io.low as this build of weir has",
-            )?;
-        }
+        let has_cost = fields == 3 || fields >= 4 && bool::take(input)?;
+        let has_low = fields == 4 || fields == 5 && bool::take(input)?;
+        let cost = "as many tunables of io.cost as this build of weir has";
+        let low = "as many tunables of io.low as this build of weir has";
+        let slices = "as many tunables of io.max as this build of weir has";
         Ok(Self {
             max,
-            low,
             latency,
-            cost,
+            cost: take_tuned(has_cost, input, cost)?,
+            low: take_tuned(has_low, input, low)?,
+            slices: take_tuned(fields == 5, input, slices)?,
         })
     }
+}
+
+/// The tunables of a controller, if it is there.
+fn take_tuned<T: Tuned + Default>(
+    is_there: bool,
+    input: &mut Input<'_>,
+    expected: &'static str,
+) -> Result<Option<T>, Malformed> {
+    let mut tuned = is_there.then(T::default);
+    if let Some(tuned) = &mut tuned {
+        take_tunables(tuned, input, expected)?;
+    }
+    Ok(tuned)
 }
 
 fn put_tunables(tuned: &dyn Tuned, out: &mut Vec<u8>) {

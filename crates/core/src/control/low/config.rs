@@ -2,7 +2,8 @@
 
 use crate::ConfigError;
 use crate::Span;
-use crate::tunable::{Allowed, MS, SECOND, Unit, tunables, words};
+use crate::control::slices;
+use crate::tunable::{MS, SECOND, Unit, tunables, words};
 
 words! {
     /// Which requests a low limit counts.
@@ -39,18 +40,10 @@ tunables! {
     }
 
     fn validate_together(&self) -> Result<(), ConfigError> {
-        if self.throttle_sample_time > Span::ZERO && self.throttle_sample_time < self.tick {
-            return Err(ConfigError {
-                field: "throttle_sample_time",
-                allowed: Allowed::Words("zero, or at least a tick"),
-            });
-        }
-        Ok(())
+        slices::check(self.throttle_sample_time, self.tick)
     }
 
     fn bound_together(&mut self) {
-        if self.throttle_sample_time > Span::ZERO {
-            self.throttle_sample_time = self.throttle_sample_time.max(self.tick);
-        }
+        self.throttle_sample_time = slices::bounded(self.throttle_sample_time, self.tick);
     }
 }

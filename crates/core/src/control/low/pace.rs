@@ -2,7 +2,7 @@
 //! `throtl_downgrade_check`, `throtl_adjusted_limit`).
 
 use super::Low;
-use super::slice::Rate;
+use crate::control::slices::Rate;
 use crate::cx::Cx;
 use crate::list::NIL;
 use crate::mutant;
@@ -75,25 +75,25 @@ impl Pace {
 impl Low {
     /// What is due when a request comes to a group: has the group fallen below its low limit, or may the limits end?
     pub(super) fn look_at_group(&mut self, cx: &Cx, group: u32, direction: usize) {
-        let tick = self.tick(cx.now);
-        let overflowed = &mut self.nodes[group as usize].overflowed[direction];
+        let tick = self.levels.tick(cx.now);
+        let overflowed = &mut self.limits.nodes[group as usize].overflowed[direction];
         if *overflowed == 0 {
             *overflowed = tick;
         }
-        if self.pace.is_low() {
+        if self.limits.pace.is_low() {
             self.check_upgrade(cx, tick, group);
         } else {
             self.check_downgrade(cx.now, tick, group);
-            if self.pace.is_low() {
+            if self.limits.pace.is_low() {
                 self.check_upgrade(cx, tick, group);
             }
         }
     }
 
     fn check_upgrade(&mut self, cx: &Cx, tick: u64, group: u32) {
-        let slice = self.clock.slice;
+        let slice = self.limits.slice;
         let overflowed = self.overflowed(tick, group);
-        let node = &mut self.nodes[group as usize];
+        let node = &mut self.limits.nodes[group as usize];
         if node.checked + slice > tick {
             return;
         }
@@ -104,9 +104,9 @@ impl Low {
     }
 
     fn check_downgrade(&mut self, now: Instant, tick: u64, group: u32) {
-        let slice = self.clock.slice;
+        let slice = self.limits.slice;
         let last = self.overflowed_above(tick, group);
-        let node = &mut self.nodes[group as usize];
+        let node = &mut self.limits.nodes[group as usize];
         if !node.is_leaf || node.checked + slice > tick {
             return;
         }
@@ -117,7 +117,7 @@ impl Low {
         }
         for direction in 0..2 {
             let (low, (bytes, requests)) = (node.low[direction], node.passed[direction]);
-            let of = |amount: u64| amount.saturating_mul(self.clock.hz) / elapsed;
+            let of = |amount: u64| amount.saturating_mul(self.levels.clock().hz) / elapsed;
             if low.bytes > 0 && of(bytes) >= low.bytes
                 || low.requests > 0 && of(requests) >= low.requests
             {
@@ -125,37 +125,37 @@ impl Low {
             }
         }
         if self.is_below(now, tick, group) && !mutant::is(mutant::LOW_NEVER_DOWN) {
-            self.pace.downgrade(tick, slice);
+            self.limits.pace.downgrade(tick, slice);
         }
-        self.nodes[group as usize].passed = [(0, 0); 2];
+        self.limits.nodes[group as usize].passed = [(0, 0); 2];
     }
 
     /// Whether a group and all above it are below their low limits.
     fn is_below(&self, now: Instant, tick: u64, group: u32) -> bool {
-        let slice = self.clock.slice;
+        let slice = self.limits.slice;
         let mut at = group;
         while at != NIL {
-            let node = &self.nodes[at as usize];
-            let below = tick >= self.pace.upgraded + slice
+            let node = &self.limits.nodes[at as usize];
+            let below = tick >= self.limits.pace.upgraded + slice
                 && tick >= self.overflowed_above(tick, at) + slice
                 && (!node.is_leaf || !self.is_idle(now, at));
             if !below {
                 return false;
             }
-            at = node.parent;
+            at = self.levels.parent(at);
         }
         true
     }
 
     fn is_idle(&self, now: Instant, group: u32) -> bool {
-        let node = &self.nodes[group as usize];
+        let node = &self.limits.nodes[group as usize];
         !node.is_limited()
             || !mutant::is(mutant::LOW_NEVER_IDLE) && node.habit.is_idle(now, node.idle)
     }
 
     /// When a group last had more to do than its low limit lets through, in both directions if both are limited; now, if it has no limit.
     fn overflowed(&self, tick: u64, group: u32) -> u64 {
-        let node = &self.nodes[group as usize];
+        let node = &self.limits.nodes[group as usize];
         let limited = node.low.iter().zip(node.overflowed);
         let of = limited.filter(|(low, _)| **low != Rate::NONE);
         of.map(|(_, at)| at).min().unwrap_or(tick)
@@ -164,25 +164,25 @@ impl Low {
     /// Likewise, or when one above it last had.
     fn overflowed_above(&self, tick: u64, group: u32) -> u64 {
         let mut last = self.overflowed(tick, group);
-        let mut at = self.nodes[group as usize].parent;
+        let mut at = self.levels.parent(group);
         while at != NIL {
-            let node = &self.nodes[at as usize];
+            let node = &self.limits.nodes[at as usize];
             if node.is_limited() {
                 last = last.max(self.overflowed(tick, at));
             }
-            at = node.parent;
+            at = self.levels.parent(at);
         }
         last
     }
 
     /// Whether every group with a low limit reaches it or is idle; `except` is known to.
     pub(super) fn may_upgrade(&self, now: Instant, except: Option<u32>) -> bool {
-        let tick = self.tick(now);
-        if !self.pace.is_low() || tick < self.pace.downgraded + self.clock.slice {
+        let tick = self.levels.tick(now);
+        if !self.limits.pace.is_low() || tick < self.limits.pace.downgraded + self.limits.slice {
             return false;
         }
-        (0..self.nodes.len() as u32).all(|group| {
-            let node = &self.nodes[group as usize];
+        (0..self.limits.nodes.len() as u32).all(|group| {
+            let node = &self.limits.nodes[group as usize];
             let counts = node.exists && node.is_leaf && Some(group) != except;
             !counts || self.lets_upgrade(now, tick, group)
         })
@@ -192,24 +192,24 @@ impl Low {
     fn lets_upgrade(&self, now: Instant, tick: u64, group: u32) -> bool {
         let mut at = group;
         while at != NIL {
-            let node = &self.nodes[at as usize];
-            let of = node.low.iter().zip(node.waiting);
+            let node = &self.limits.nodes[at as usize];
+            let of = node.low.iter().zip(self.levels.waiting(at));
             let reached = of
                 .into_iter()
                 .all(|(low, waiting)| *low == Rate::NONE || waiting > 0);
-            let rests = tick >= self.overflowed_above(tick, at) + self.clock.slice;
+            let rests = tick >= self.overflowed_above(tick, at) + self.limits.slice;
             if reached || rests && self.is_idle(now, at) {
                 return true;
             }
-            at = node.parent;
+            at = self.levels.parent(at);
         }
         false
     }
 
     /// Nobody is held to its low limit any more.
     pub(super) fn upgrade(&mut self, cx: &Cx) {
-        let tick = self.tick(cx.now);
-        self.pace.upgrade(tick);
-        self.set_timers(cx);
+        let tick = self.levels.tick(cx.now);
+        self.limits.pace.upgrade(tick);
+        self.levels.set_timers(&mut self.limits, cx);
     }
 }

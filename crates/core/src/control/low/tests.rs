@@ -173,11 +173,7 @@ impl Host {
     }
 
     fn held(&self) -> u32 {
-        self.low
-            .nodes
-            .iter()
-            .map(|n| n.waiting[0] + n.waiting[1])
-            .sum()
+        (0..8).flat_map(|g| self.low.levels.waiting(g)).sum()
     }
 }
 
@@ -200,7 +196,7 @@ fn when_all_reach_their_low_limits_the_drive_is_used_whole() {
     host.add(B, 16, 0);
     host.run(SECOND);
     let served = host.run(SECOND);
-    assert!(!host.low.pace.is_low());
+    assert!(!host.low.limits.pace.is_low());
     assert!(served[1] + served[2] > CAPACITY * 98 / 100, "{served:?}");
     assert_eq!(host.held(), 0, "the scale is past what the drive can do");
 }
@@ -342,12 +338,15 @@ fn limits_rise_by_half_in_each_slice() {
     let mut before = 0;
     for _ in 0..8 {
         host.run(SECOND / 50);
-        let scale = host.low.pace.scale();
+        let scale = host.low.limits.pace.scale();
         assert!(scale <= before + 1, "{before} to {scale}");
         before = scale;
     }
     assert!(before >= 5, "{before}");
-    assert_eq!(host.low.pace.scaled(1_000), 1_000 + 500 * u64::from(before));
+    assert_eq!(
+        host.low.limits.pace.scaled(1_000),
+        1_000 + 500 * u64::from(before)
+    );
 }
 
 #[test]
@@ -380,16 +379,14 @@ fn what_is_held_can_be_given_up() {
     host.add(A, 1, 0);
     host.add(B, 32, 0);
     host.run(SECOND);
-    let held: Vec<u32> = (0..512)
-        .filter(|&id| host.low.waits_in[id as usize] != NIL)
-        .collect();
+    let held: Vec<u32> = (0..512).filter(|&id| host.low.levels.holds(id)).collect();
     assert_eq!(held.len() as u32, host.held());
     assert!(held.len() > 20);
     for id in held {
         host.low.remove(&mut host.cx, id);
     }
     assert_eq!(host.held(), 0);
-    assert!(host.low.timers.first().is_none());
+    assert!(host.low.levels.is_idle());
 }
 
 #[test]
@@ -420,10 +417,10 @@ fn who_waits_for_long_is_looked_at_every_eight_slices() {
     host.add(A, 1, 0);
     host.add(B, 4, 0);
     host.run(SECOND);
-    let most = (LOOK_SLICES + 1) * host.low.clock.slice * host.low.config.tick.as_nanos();
+    let most = (LOOK_SLICES + 1) * host.low.limits.slice * host.low.config.tick.as_nanos();
     for _ in 0..10 {
         assert!(host.held() > 0);
-        assert!(host.low.timers.next().since(host.cx.now).as_nanos() > most);
+        assert!(host.low.levels.next().since(host.cx.now).as_nanos() > most);
         let wake = host.low.wake().expect("somebody waits");
         assert!(wake.at.since(host.cx.now).as_nanos() <= most, "{wake:?}");
         host.run(SECOND / 20);
@@ -486,11 +483,11 @@ fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
         host.add(4, 1 + draw(32) as u32, 0);
         let clients = host.future.len();
         host.run(SECOND);
-        let was_low = host.low.pace.is_low();
+        let was_low = host.low.limits.pace.is_low();
         let served = host.run(2 * SECOND);
         let under_way = host.future.len() + host.waiting.len() + host.held() as usize;
         assert_eq!(under_way, clients, "nothing is lost");
-        if was_low && host.low.pace.is_low() && config.limits != Directions::Writes {
+        if was_low && host.low.limits.pace.is_low() && config.limits != Directions::Writes {
             let slice = lows[3] / 10 + 1;
             assert!(
                 served[4] <= 2 * lows[3] + 2 * slice,

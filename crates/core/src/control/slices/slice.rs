@@ -8,18 +8,18 @@ use crate::time::mul_div_floor;
 
 /// What may go in a second; [`u64::MAX`]: any number. Of a low limit, zero is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Rate {
-    pub(super) bytes: u64,
-    pub(super) requests: u64,
+pub(in crate::control) struct Rate {
+    pub(in crate::control) bytes: u64,
+    pub(in crate::control) requests: u64,
 }
 
 impl Rate {
     /// No limit, as a low limit.
-    pub(super) const NONE: Self = Self {
+    pub(in crate::control) const NONE: Self = Self {
         bytes: 0,
         requests: 0,
     };
-    pub(super) const UNLIMITED: Self = Self {
+    pub(in crate::control) const UNLIMITED: Self = Self {
         bytes: u64::MAX,
         requests: u64::MAX,
     };
@@ -27,9 +27,9 @@ impl Rate {
 
 /// The clock: ticks in a second, ticks in a slice.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
-    pub(super) hz: u64,
-    pub(super) slice: u64,
+pub(in crate::control) struct Clock {
+    pub(in crate::control) hz: u64,
+    pub(in crate::control) slice: u64,
 }
 
 impl Clock {
@@ -40,8 +40,8 @@ impl Clock {
 
 /// One slice of one direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Slice {
-    pub(super) start: u64,
+pub(in crate::control) struct Slice {
+    pub(in crate::control) start: u64,
     end: u64,
     bytes: u64,
     requests: u64,
@@ -49,7 +49,7 @@ pub(super) struct Slice {
 
 impl Slice {
     /// A new one begins, at `start` or now.
-    pub(super) fn begin(&mut self, clock: Clock, now: u64) {
+    pub(in crate::control) fn begin(&mut self, clock: Clock, now: u64) {
         *self = Self {
             start: now,
             end: now + clock.slice,
@@ -59,18 +59,18 @@ impl Slice {
     }
 
     /// A parent's begins when that of the child began whose request comes up, so that what the child was allowed is allowed here.
-    pub(super) fn begin_with_credit(&mut self, clock: Clock, now: u64, childs: u64) {
+    pub(in crate::control) fn begin_with_credit(&mut self, clock: Clock, now: u64, childs: u64) {
         let start = self.start.max(childs);
         self.begin(clock, now);
         self.start = start;
     }
 
-    pub(super) fn is_over(&self, now: u64) -> bool {
+    pub(in crate::control) fn is_over(&self, now: u64) -> bool {
         !(self.start..=self.end).contains(&now)
     }
 
     /// How many ticks a request waits for its group's rate; zero: it may go. `queued`: others wait before it.
-    pub(super) fn wait(
+    pub(in crate::control) fn wait(
         &mut self,
         clock: Clock,
         now: u64,
@@ -131,7 +131,7 @@ impl Slice {
     }
 
     /// A request goes.
-    pub(super) fn charge(&mut self, bytes: u64) {
+    pub(in crate::control) fn charge(&mut self, bytes: u64) {
         if mutant::is(mutant::LOW_NOT_CHARGED) {
             return;
         }
@@ -140,7 +140,7 @@ impl Slice {
     }
 
     /// Takes whole slices that have passed out of the account.
-    pub(super) fn trim(&mut self, clock: Clock, now: u64, rate: Rate) {
+    pub(in crate::control) fn trim(&mut self, clock: Clock, now: u64, rate: Rate) {
         if self.is_over(now) {
             return;
         }
@@ -154,8 +154,8 @@ impl Slice {
         if bytes == 0 && requests == 0 {
             return;
         }
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.requests = self.requests.saturating_sub(requests);
+        self.bytes = mutant::kept(self.bytes.saturating_sub(bytes));
+        self.requests = mutant::kept(self.requests.saturating_sub(requests));
         self.start += passed;
     }
 }

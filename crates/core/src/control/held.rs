@@ -1,0 +1,93 @@
+//! What streams have at the limits of their max, and how long that will take to pass.
+
+use crate::contract::Max;
+use crate::event::Event;
+use crate::request::Request;
+use crate::table::{Live, Table};
+use crate::time::{Span, mul_div_ceil};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a stream has, of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    requests: u32,
+    bytes: u64,
+}
+
+/// What each stream has, read and written.
+#[derive(Debug)]
+pub(super) struct Streams {
+    held: Vec<[Held; 2]>,
+}
+
+impl Streams {
+    pub(super) fn new(table: &Table) -> Self {
+        Self {
+            held: vec![<[Held; 2]>::default(); table.streams.capacity() as usize],
+        }
+    }
+
+    /// A request is held from now on.
+    pub(super) fn count(&mut self, request: &Request) {
+        let held = self.of(request);
+        held.requests += 1;
+        held.bytes += u64::from(request.charge());
+    }
+
+    /// A request is held no longer.
+    pub(super) fn count_out(&mut self, request: &Request) {
+        let held = self.of(request);
+        debug_assert!(held.requests > 0 && held.bytes >= u64::from(request.charge()));
+        held.requests -= 1;
+        held.bytes -= u64::from(request.charge());
+    }
+
+    /// How long what a stream has will take to pass, at the max of each group above it, if all streams of its group are alike.
+    pub(super) fn backlog(&self, table: &Table, stream: u32) -> Span {
+        let [reads, writes] = self.held[stream as usize];
+        if reads.requests + writes.requests == 0 {
+            return Span::ZERO;
+        }
+        let (groups, group) = (&table.groups, table.streams[stream].spec.group);
+        let alike = groups.get(group).map_or(1, |g| u64::from(g.streams.max(1)));
+        let time = |amount: u64, rate: u64| match rate {
+            0 => 0,
+            rate => mul_div_ceil(amount.saturating_mul(alike), 1_000_000_000, rate),
+        };
+        let longest = |max: &Max| {
+            [
+                time(reads.bytes, max.read_bandwidth),
+                time(writes.bytes, max.write_bandwidth),
+                time(reads.bytes + writes.bytes, max.bandwidth),
+                time(reads.requests.into(), max.read_iops),
+                time(writes.requests.into(), max.write_iops),
+                time(
+                    u64::from(reads.requests) + u64::from(writes.requests),
+                    max.iops,
+                ),
+            ]
+            .into_iter()
+            .fold(0, u64::max)
+        };
+        let above = groups.path(group).filter_map(|id| groups.get(id));
+        Span::from_nanos(above.map(|g| longest(&g.contract.max)).fold(0, u64::max))
+    }
+
+    /// What the stream of a request has, of its direction.
+    fn of(&mut self, request: &Request) -> &mut Held {
+        let direction = usize::from(!request.op.is_read());
+        &mut self.held[request.stream.index as usize][direction]
+    }
+}
+
+/// A request has been charged to every limit above it.
+pub(super) fn released(live: &Live) -> Event {
+    Event::Released {
+        stream: live.request.stream,
+        cookie: live.request.cookie,
+        group: live.group,
+        op: live.request.op,
+        bytes: live.request.charge(),
+    }
+}

@@ -1,0 +1,45 @@
+//! The tunables of `io.max`.
+
+use crate::ConfigError;
+use crate::Span;
+use crate::tunable::{Allowed, MS, SECOND, Unit, tunables};
+
+tunables! {
+    /// Tunables of `io.max` in slices. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
+    pub struct Config {
+        throttle_sample_time: Span, Unit::Time, [0, SECOND], 0,
+            "How long a slice is; rounded up to whole ticks. Zero: 20 ms on flash, 100 ms on disks.",
+            "block/blk-throttle.c: throtl_slice, DFL_THROTL_SLICE_SSD, DFL_THROTL_SLICE_HD";
+        tick: Span, Unit::Time, [MS, 10 * MS], 4 * MS,
+            "What time is counted in: a tick of a kernel with 250 a second.",
+            "CONFIG_HZ";
+    }
+
+    fn validate_together(&self) -> Result<(), ConfigError> {
+        check(self.throttle_sample_time, self.tick)
+    }
+
+    fn bound_together(&mut self) {
+        self.throttle_sample_time = bounded(self.throttle_sample_time, self.tick);
+    }
+}
+
+/// A slice is as long as the drive has it, or at least a tick.
+pub(in crate::control) fn check(slice: Span, tick: Span) -> Result<(), ConfigError> {
+    if bounded(slice, tick) == slice {
+        return Ok(());
+    }
+    Err(ConfigError {
+        field: "throttle_sample_time",
+        allowed: Allowed::Words("zero, or at least a tick"),
+    })
+}
+
+/// Likewise, made so.
+pub(in crate::control) fn bounded(slice: Span, tick: Span) -> Span {
+    if slice == Span::ZERO {
+        slice
+    } else {
+        slice.max(tick)
+    }
+}

@@ -1,0 +1,383 @@
+//! Requests that wait at the limits of a tree of groups, limits that count in slices (Linux: `struct throtl_service_queue`).
+//!
+//! A request passes its group's limit first, then that of each group above, and waits at one of them at a time. Those that come to a group
+//! from different groups below it take turns there, and so do a group's own. What every group may have is for the controller to
+//! say ([`Rates`]); when the first that waits may go on, and how many go in a turn, is told here.
+
+use super::slice::{Clock, Rate, Slice};
+use crate::cx::Cx;
+use crate::group::Groups;
+use crate::heap::Heap;
+use crate::id::{GroupId, ROOT};
+use crate::knobs::Kind;
+use crate::list::{Links, List, NIL};
+use crate::mutant;
+use crate::sample::{Sample, Take};
+use crate::table::Table;
+use crate::time::{Instant, Span};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Requests of a group that go in one turn, reads and writes (Linux: `THROTL_GRP_QUANTUM`, three quarters of it for reads).
+const QUANTUM: [u32; 2] = [6, 2];
+
+/// What groups may have.
+pub(in crate::control) trait Rates {
+    /// What a group may have in a direction at this tick.
+    fn rate(&mut self, tick: u64, group: u32, direction: usize) -> Rate;
+    /// A request of so many bytes went past a group's limit.
+    fn passed(&mut self, _group: u32, _direction: usize, _bytes: u64) {}
+}
+
+/// What waits at the limit of one group, reads and writes apart.
+#[derive(Clone, Debug)]
+struct Level {
+    /// Above it, or [`NIL`]: the root, which has no limit.
+    parent: u32,
+    /// Groups above it.
+    depth: u8,
+    slices: [Slice; 2],
+    /// Who waits here, by whence: lists of requests that take turns.
+    queued: [List; 2],
+    waiting: [u32; 2],
+}
+
+/// All levels. Numbers are slots of groups and of live requests.
+#[derive(Debug)]
+pub(in crate::control) struct Levels {
+    tick: Span,
+    clock: Clock,
+    levels: Vec<Level>,
+    /// Requests that wait at a group, by whence they came: two lists (own, and of groups below by which) of each direction.
+    sources: Vec<List>,
+    requests: Links,
+    turns: Links,
+    /// The source in which a request waits, or [`NIL`].
+    waits_in: Vec<u32>,
+    passed: List,
+    /// When the first request of each group that waits may go.
+    timers: Heap,
+}
+
+/// The source of a group's requests: its own, or those that go up from it to the group above.
+fn source_of(group: u32, direction: usize, goes_up: bool) -> u32 {
+    group * 4 + direction as u32 * 2 + u32::from(goes_up)
+}
+
+impl Levels {
+    /// `slice`: how long one is, rounded up to whole ticks; zero: as long as Linux's on such a drive.
+    pub(in crate::control) fn new(table: &Table, tick: Span, slice: Span) -> Self {
+        let (live, groups) = (table.requests.capacity(), table.groups.capacity());
+        let slice = match slice {
+            Span::ZERO if table.shape.rotational => Span::from_millis(100),
+            Span::ZERO => Span::from_millis(20),
+            stated => stated,
+        };
+        let level = Level {
+            parent: NIL,
+            depth: 0,
+            slices: [Slice::default(); 2],
+            queued: [List::EMPTY; 2],
+            waiting: [0; 2],
+        };
+        Self {
+            tick,
+            clock: Clock {
+                hz: 1_000_000_000 / tick.as_nanos(),
+                slice: slice.as_nanos().div_ceil(tick.as_nanos()),
+            },
+            levels: vec![level; groups as usize],
+            sources: vec![List::EMPTY; groups as usize * 4],
+            requests: Links::new(live),
+            turns: Links::new(groups * 4),
+            waits_in: vec![NIL; live as usize],
+            passed: List::EMPTY,
+            timers: Heap::new(groups),
+        }
+    }
+
+    /// Ticks of a slice, and ticks in a second.
+    pub(in crate::control) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Now in ticks; never zero.
+    pub(in crate::control) fn tick(&self, now: Instant) -> u64 {
+        now.as_nanos() / self.tick.as_nanos() + 1
+    }
+
+    /// When a tick begins.
+    pub(in crate::control) fn instant(&self, tick: u64) -> Instant {
+        Instant::from_nanos((tick - 1).saturating_mul(self.tick.as_nanos()))
+    }
+
+    /// The group above a group, or [`NIL`].
+    pub(in crate::control) fn parent(&self, group: u32) -> u32 {
+        self.levels[group as usize].parent
+    }
+
+    /// Reads and writes that wait at a group.
+    pub(in crate::control) fn waiting(&self, group: u32) -> [u32; 2] {
+        self.levels[group as usize].waiting
+    }
+
+    /// True if nobody waits.
+    pub(in crate::control) fn is_idle(&self) -> bool {
+        self.timers.first().is_none()
+    }
+
+    /// When the first request that waits may go; [`Instant::MAX`]: none waits.
+    pub(in crate::control) fn next(&self) -> Instant {
+        self.timers.next()
+    }
+
+    /// Takes anew where a group is. One that is not there has no past.
+    pub(in crate::control) fn place(&mut self, groups: &Groups, id: GroupId) {
+        let level = &mut self.levels[id.0 as usize];
+        let Some(group) = groups.get(id).filter(|_| id != ROOT) else {
+            debug_assert!(
+                level.waiting == [0, 0],
+                "requests of a group that is not there"
+            );
+            level.slices = [Slice::default(); 2];
+            return;
+        };
+        level.parent = match group.parent {
+            ROOT => NIL,
+            parent => parent.0,
+        };
+        level.depth = group.depth;
+    }
+
+    /// Of each group how many requests wait at its limit.
+    pub(in crate::control) fn sample(&self, by: Kind, take: &mut Take<'_>) {
+        for (group, level) in (0..).map(GroupId).zip(&self.levels) {
+            let requests = level.waiting[0] + level.waiting[1];
+            if requests > 0 {
+                take(Sample::Held {
+                    by,
+                    group,
+                    requests,
+                });
+            }
+        }
+    }
+
+    /// True if a request waits.
+    #[cfg(test)]
+    pub(in crate::control) fn holds(&self, id: u32) -> bool {
+        self.waits_in[id as usize] != NIL
+    }
+
+    /// Slices of a group begin now.
+    pub(in crate::control) fn begin(&mut self, group: u32, now: Instant) {
+        let tick = self.tick(now);
+        for slice in &mut self.levels[group as usize].slices {
+            slice.begin(self.clock, tick);
+        }
+    }
+
+    /// Lets a request past a group's limit, if nobody waits there before it and the limit lets it.
+    pub(in crate::control) fn pass(
+        &mut self,
+        rates: &mut impl Rates,
+        tick: u64,
+        (group, direction): (u32, usize),
+        bytes: u64,
+    ) -> bool {
+        let waits = self.levels[group as usize].waiting[direction] > 0;
+        if waits || self.wait(rates, tick, group, direction, bytes) > 0 {
+            return false;
+        }
+        self.charge(rates, tick, group, direction, bytes);
+        true
+    }
+
+    /// How many ticks a request waits at a group; zero: it may go.
+    fn wait(
+        &mut self,
+        rates: &mut impl Rates,
+        tick: u64,
+        group: u32,
+        direction: usize,
+        bytes: u64,
+    ) -> u64 {
+        let rate = rates.rate(tick, group, direction);
+        let level = &mut self.levels[group as usize];
+        let queued = level.waiting[direction] > 0;
+        level.slices[direction].wait(self.clock, tick, rate, bytes, queued)
+    }
+
+    /// A request goes past a group's limit.
+    fn charge(
+        &mut self,
+        rates: &mut impl Rates,
+        tick: u64,
+        group: u32,
+        direction: usize,
+        bytes: u64,
+    ) {
+        self.levels[group as usize].slices[direction].charge(bytes);
+        rates.passed(group, direction, bytes);
+        self.trim(rates, tick, group, direction);
+    }
+
+    fn trim(&mut self, rates: &mut impl Rates, tick: u64, group: u32, direction: usize) {
+        let rate = rates.rate(tick, group, direction);
+        self.levels[group as usize].slices[direction].trim(self.clock, tick, rate);
+    }
+
+    /// A request waits at a group from now on: one of its own, or one that comes up from the group `below`.
+    pub(in crate::control) fn hold(
+        &mut self,
+        rates: &mut impl Rates,
+        cx: &Cx,
+        (group, direction): (u32, usize),
+        below: Option<u32>,
+        id: u32,
+    ) {
+        debug_assert!(self.waits_in[id as usize] == NIL, "it waits already");
+        let source = source_of(below.unwrap_or(group), direction, below.is_some());
+        let list = &mut self.sources[source as usize];
+        let level = &mut self.levels[group as usize];
+        if list.is_empty() {
+            self.turns.push_back(&mut level.queued[direction], source);
+        }
+        self.requests.push_back(list, id);
+        self.waits_in[id as usize] = source;
+        level.waiting[direction] += 1;
+        if level.waiting[direction] == 1 {
+            self.set_timer(rates, cx, group);
+        }
+    }
+
+    /// The first request that waits at a group in a direction.
+    fn first(&self, group: u32, direction: usize) -> Option<u32> {
+        let source = self.levels[group as usize].queued[direction].first()?;
+        self.sources[source as usize].first()
+    }
+
+    /// Takes the first request out; its source has the last turn then.
+    fn pop(&mut self, group: u32, direction: usize) {
+        let level = &mut self.levels[group as usize];
+        let queued = &mut level.queued[direction];
+        let Some(source) = self.turns.pop_front(queued) else {
+            return;
+        };
+        let list = &mut self.sources[source as usize];
+        debug_assert!(!list.is_empty(), "a source without requests has a turn");
+        if let Some(id) = self.requests.pop_front(list) {
+            self.waits_in[id as usize] = NIL;
+            level.waiting[direction] -= 1;
+        }
+        if !list.is_empty() {
+            self.turns.push_back(queued, source);
+        }
+    }
+
+    /// Takes anew when the first request of a group may go.
+    fn set_timer(&mut self, rates: &mut impl Rates, cx: &Cx, group: u32) {
+        let tick = self.tick(cx.now);
+        let mut least = None;
+        for direction in 0..2 {
+            if let Some(id) = self.first(group, direction) {
+                let bytes = u64::from(cx.table.requests[id].request.charge());
+                let wait = self.wait(rates, tick, group, direction, bytes);
+                least = Some(least.map_or(wait, |least: u64| least.min(wait)));
+            }
+        }
+        let Some(wait) = least else {
+            self.timers.clear(group);
+            return;
+        };
+        let at = if wait == 0 {
+            cx.now
+        } else {
+            self.instant(tick.saturating_add(wait))
+        };
+        // Of those who may go at one instant the deepest go first: what they send up takes turns above.
+        let rank = u64::from(u8::MAX - self.levels[group as usize].depth);
+        let ticket = rank << 56 | self.timers.ticket();
+        self.timers.set(group, at, ticket);
+    }
+
+    /// Lets go whoever may by now.
+    pub(in crate::control) fn run(&mut self, rates: &mut impl Rates, cx: &Cx) {
+        while let Some((at, group)) = self.timers.first() {
+            if at > cx.now {
+                break;
+            }
+            self.dispatch(rates, cx, group);
+        }
+    }
+
+    /// Lets go what may of a group, as much as makes a turn.
+    fn dispatch(&mut self, rates: &mut impl Rates, cx: &Cx, group: u32) {
+        let tick = self.tick(cx.now);
+        let parent = self.levels[group as usize].parent;
+        for (direction, most) in QUANTUM.into_iter().enumerate() {
+            for _ in 0..most {
+                let Some(id) = self.first(group, direction) else {
+                    break;
+                };
+                let bytes = u64::from(cx.table.requests[id].request.charge());
+                if self.wait(rates, tick, group, direction, bytes) > 0 {
+                    break;
+                }
+                self.pop(group, direction);
+                let begun = self.levels[group as usize].slices[direction].start;
+                if !mutant::is(mutant::SLICES_UNCHARGED) {
+                    self.charge(rates, tick, group, direction, bytes);
+                }
+                if parent == NIL {
+                    self.requests.push_back(&mut self.passed, id);
+                    continue;
+                }
+                let slice = &mut self.levels[parent as usize].slices[direction];
+                if slice.is_over(tick) {
+                    slice.begin_with_credit(self.clock, tick, begun);
+                }
+                self.hold(rates, cx, (parent, direction), Some(group), id);
+            }
+        }
+        self.set_timer(rates, cx, group);
+    }
+
+    /// Limits have changed: everyone who waits is looked at again.
+    pub(in crate::control) fn set_timers(&mut self, rates: &mut impl Rates, cx: &Cx) {
+        for group in 0..self.levels.len() as u32 {
+            if self.waiting(group) != [0, 0] {
+                self.set_timer(rates, cx, group);
+            }
+        }
+    }
+
+    /// The next request that has passed every limit and is to go on.
+    pub(in crate::control) fn next_passed(&mut self) -> Option<u32> {
+        self.requests.pop_front(&mut self.passed)
+    }
+
+    /// A request that waits is given up.
+    pub(in crate::control) fn remove(&mut self, rates: &mut impl Rates, cx: &Cx, id: u32) {
+        let source = core::mem::replace(&mut self.waits_in[id as usize], NIL);
+        if source == NIL {
+            self.requests.remove(&mut self.passed, id);
+            return;
+        }
+        let (from, direction) = (source / 4, (source as usize % 4) / 2);
+        let group = if source.is_multiple_of(2) {
+            from
+        } else {
+            self.levels[from as usize].parent
+        };
+        let list = &mut self.sources[source as usize];
+        self.requests.remove(list, id);
+        let level = &mut self.levels[group as usize];
+        debug_assert!(level.waiting[direction] > 0, "more leave than wait");
+        level.waiting[direction] -= 1;
+        if list.is_empty() {
+            self.turns.remove(&mut level.queued[direction], source);
+        }
+        self.set_timer(rates, cx, group);
+    }
+}

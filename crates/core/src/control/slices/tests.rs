@@ -1,0 +1,268 @@
+use super::*;
+use crate::event::Events;
+use crate::shape::{self, DriveShape};
+use crate::{Contract, Edit, Flags, Op, Request, SpaceId, StreamId};
+use std::vec::Vec;
+
+const A: u32 = 1;
+const B: u32 = 2;
+const C: u32 = 3;
+const MS: u64 = 1_000_000;
+/// Of flash.
+const SLICE: u64 = 20 * MS;
+
+/// The controller with requests that come when a test says so, and when each went on.
+struct Host {
+    slices: Slices,
+    cx: Cx,
+    free: Vec<u32>,
+    /// When, of which group, of which direction.
+    gone: Vec<(u64, u32, Op)>,
+}
+
+impl Host {
+    /// Groups with these limits, each below the root or below one that came before.
+    fn new(groups: &[(u32, GroupId, Max)]) -> Self {
+        let sizes = shape::Sizes {
+            requests: 512,
+            groups: 8,
+            ..shape::Sizes::default()
+        };
+        let mut table = Table::new(&sizes, DriveShape::default(), &crate::merge::Config::OFF);
+        for &(id, parent, max) in groups {
+            let contract = Contract {
+                max,
+                ..Contract::DEFAULT
+            };
+            let id = GroupId(id);
+            let add = Edit::AddGroup {
+                id,
+                parent,
+                contract,
+            };
+            table.groups.apply(&add, 10_000).unwrap();
+        }
+        let free = core::iter::from_fn(|| table.requests.take().map(|(id, _)| id)).collect();
+        let mut slices = Slices::new(&Config::default(), &table);
+        let mut cx = Cx {
+            now: Instant::ZERO,
+            table,
+            events: Events::new(0),
+        };
+        slices.set(&mut cx);
+        Self {
+            slices,
+            cx,
+            free,
+            gone: Vec::new(),
+        }
+    }
+
+    /// A request comes; gives its number if it waits.
+    fn comes(&mut self, group: u32, op: Op, length: u32) -> Option<u32> {
+        let id = self.free.pop().expect("a request is free");
+        let request = Request {
+            stream: StreamId::from_bits(0),
+            space: SpaceId(0),
+            op,
+            flags: Flags::NONE,
+            offset: 0,
+            length,
+            cookie: 0,
+        };
+        let now = self.cx.now;
+        self.cx.table.requests[id].accept(&request, 0, GroupId(group), now);
+        if self.slices.enter(&mut self.cx, id) == Verdict::Hold {
+            return Some(id);
+        }
+        self.went(id);
+        None
+    }
+
+    fn went(&mut self, id: u32) {
+        let live = &self.cx.table.requests[id];
+        let at = self.cx.now.as_nanos();
+        self.gone.push((at, live.group.0, live.request.op));
+        self.free.push(id);
+    }
+
+    /// Time passes until then.
+    fn run_to(&mut self, end: u64) {
+        let end = Instant::from_nanos(end);
+        while let Some(wake) = self.slices.wake().filter(|wake| wake.at <= end) {
+            self.cx.now = self.cx.now.max(wake.at);
+            self.slices.run(&mut self.cx);
+            while let Some(id) = self.slices.next_passed(&mut self.cx) {
+                self.went(id);
+            }
+        }
+        self.cx.now = end;
+    }
+
+    /// How many of a group went on in each slice of so many.
+    fn of_each_slice(&self, group: u32, slices: u64) -> Vec<usize> {
+        let in_slice = |slice| {
+            let of_group = self.gone.iter().filter(|gone| gone.1 == group);
+            of_group.filter(|gone| gone.0 / SLICE == slice).count()
+        };
+        (0..slices).map(in_slice).collect()
+    }
+}
+
+fn iops(iops: u64) -> Max {
+    Max { iops, ..Max::NONE }
+}
+
+#[test]
+fn requests_go_in_bursts_of_a_slice() {
+    let mut host = Host::new(&[(A, ROOT, iops(250))]);
+    for _ in 0..20 {
+        host.comes(A, Op::Read, 4096);
+    }
+    assert_eq!(host.gone.len(), 5, "a slice's worth goes at once");
+    host.run_to(4 * SLICE);
+    assert_eq!(host.of_each_slice(A, 4), [5, 5, 5, 5]);
+    assert!(
+        host.gone.iter().all(|gone| gone.0 % SLICE == 0),
+        "{:?}",
+        host.gone
+    );
+    assert!(host.slices.wake().is_none());
+}
+
+#[test]
+fn reads_and_writes_are_counted_apart() {
+    let mut host = Host::new(&[(A, ROOT, iops(100))]);
+    for op in [Op::Read, Op::Write] {
+        for _ in 0..4 {
+            host.comes(A, op, 4096);
+        }
+    }
+    host.run_to(2 * SLICE - 1);
+    let reads = host.gone.iter().filter(|gone| gone.2 == Op::Read).count();
+    assert_eq!((reads, host.gone.len()), (4, 8));
+}
+
+#[test]
+fn who_has_no_limit_and_none_above_is_not_held() {
+    let mut host = Host::new(&[
+        (A, ROOT, iops(50)),
+        (B, GroupId(A), Max::NONE),
+        (C, ROOT, Max::NONE),
+    ]);
+    let covered = [A, B, C].map(|group| host.slices.covers(GroupId(group)));
+    assert_eq!(covered, [true, true, false]);
+    for _ in 0..100 {
+        assert_eq!(host.comes(C, Op::Read, 1 << 20), None);
+    }
+}
+
+#[test]
+fn groups_below_a_limit_take_turns() {
+    let groups = [
+        (A, ROOT, iops(500)),
+        (B, GroupId(A), Max::NONE),
+        (C, GroupId(A), Max::NONE),
+    ];
+    let mut host = Host::new(&groups);
+    for group in [B, C] {
+        for _ in 0..40 {
+            host.comes(group, Op::Read, 4096);
+        }
+    }
+    host.run_to(5 * SLICE);
+    // The first to come have the first slice.
+    assert_eq!(host.of_each_slice(B, 5), [10, 5, 5, 5, 5]);
+    assert_eq!(host.of_each_slice(C, 5), [0, 5, 5, 5, 5]);
+}
+
+#[test]
+fn a_request_waits_at_its_own_limit_and_then_at_that_above() {
+    let mut host = Host::new(&[(A, ROOT, iops(50)), (B, GroupId(A), iops(100))]);
+    for _ in 0..6 {
+        host.comes(B, Op::Read, 4096);
+    }
+    let waiting = |host: &Host| [A, B].map(|g| host.slices.levels.waiting(g)[0]);
+    assert_eq!(
+        waiting(&host),
+        [1, 4],
+        "two may go a slice, and one of them above"
+    );
+    host.run_to(SLICE);
+    assert_eq!(waiting(&host), [2, 2]);
+    host.run_to(5 * SLICE);
+    assert_eq!(host.of_each_slice(B, 6), [1, 1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn what_waits_can_be_given_up_wherever_it_waits() {
+    let mut host = Host::new(&[(A, ROOT, iops(50)), (B, GroupId(A), iops(100))]);
+    let waiting: Vec<u32> = (0..6)
+        .filter_map(|_| host.comes(B, Op::Write, 4096))
+        .collect();
+    assert_eq!(waiting.len(), 5);
+    host.run_to(SLICE);
+    for id in waiting {
+        if host.slices.levels.holds(id) {
+            host.slices.remove(&mut host.cx, id);
+        }
+    }
+    assert!(host.slices.levels.is_idle());
+    assert_eq!(host.slices.backlog(&host.cx.table, 0), Span::ZERO);
+    host.run_to(10 * SLICE);
+    assert_eq!(host.gone.len(), 2);
+}
+
+#[test]
+fn slices_begin_with_limits_that_change() {
+    let mut host = Host::new(&[(A, ROOT, iops(50))]);
+    for _ in 0..200 {
+        host.comes(A, Op::Read, 4096);
+    }
+    host.run_to(SLICE);
+    assert_eq!(host.gone.len(), 2);
+    let contract = Contract {
+        max: iops(1_000),
+        ..Contract::DEFAULT
+    };
+    let id = GroupId(A);
+    let change = Edit::SetContract { id, contract };
+    host.cx.table.groups.apply(&change, 10_000).unwrap();
+    host.slices.set(&mut host.cx);
+    host.run_to(2 * SLICE);
+    assert_eq!(host.gone.len(), 2 + 40, "a slice from now and another");
+    // Set to what they are, nothing begins.
+    host.slices.set(&mut host.cx);
+    host.run_to(2 * SLICE + MS);
+    assert_eq!(host.gone.len(), 2 + 40);
+}
+
+#[test]
+fn a_limit_of_both_is_one_of_each_and_the_least_counts() {
+    let max = Max {
+        bandwidth: 9,
+        read_bandwidth: 5,
+        write_bandwidth: 20,
+        ..iops(7)
+    };
+    let [reads, writes] = rates(&max);
+    assert_eq!((reads.bytes, reads.requests), (5, 7));
+    assert_eq!((writes.bytes, writes.requests), (9, 7));
+    assert_eq!(rates(&Max::NONE), [Rate::UNLIMITED; 2]);
+}
+
+/// In a turn a group's reads get three of four (Linux: `throtl_dispatch_tg`), and the turn is over before time moves.
+#[test]
+fn a_turn_ends_and_another_begins_at_once() {
+    let mut host = Host::new(&[(A, ROOT, iops(1_000))]);
+    for op in [Op::Read, Op::Write] {
+        for _ in 0..40 {
+            host.comes(A, op, 4096);
+        }
+    }
+    assert_eq!(host.gone.len(), 40);
+    host.run_to(SLICE);
+    let ops: Vec<Op> = host.gone[40..48].iter().map(|gone| gone.2).collect();
+    let reads = ops.iter().filter(|&&op| op == Op::Read).count();
+    assert_eq!((reads, host.gone.len()), (6, 80), "{ops:?}");
+}
