@@ -68,9 +68,14 @@ pub(crate) trait Schedule: core::fmt::Debug {
     /// A request has its scheduler tag and is about to be inserted, or merged.
     fn arrive(&mut self, _cx: &mut Cx, _request: u32) {}
     /// A command inside that a request that has come may join (Linux: `elv_merge`); only asked where requests are merged, as are the
-    /// next three.
+    /// next four.
     fn find_join(&mut self, _cx: &mut Cx, _request: u32) -> Option<Join> {
         None
+    }
+    /// Whether a command that is about to come in, or is inside as well, may join one inside that ends where it begins (Linux:
+    /// `elv_attempt_insert_merge`).
+    fn may_join(&self, _cx: &Cx, _leader: u32, _request: u32, _inside: bool) -> bool {
+        true
     }
     /// A command inside has grown.
     fn grown(&mut self, _cx: &mut Cx, _leader: u32, _side: Side) {}

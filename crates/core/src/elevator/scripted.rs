@@ -247,6 +247,11 @@ impl Merging {
         self.layer.submit(at(ms), &[request]).unwrap();
     }
 
+    /// What is asked from now on is asked by another.
+    pub(crate) fn open(&mut self) {
+        self.stream = open(&mut self.layer, PriorityClass::BestEffort);
+    }
+
     fn next(&mut self, ms: u64) -> Option<Dispatch> {
         let mut out = Vec::new();
         self.layer.poll(at(ms), &mut out);

@@ -168,10 +168,13 @@ impl Layer {
     fn merge_inserted(&mut self, request: u32) -> bool {
         let mut at = request;
         while let Some(leader) = self.cx.table.find_join(at) {
-            if !self.cx.table.join(leader, at, Side::Back) {
+            let inside = at != request;
+            let elevator = self.elevator.other();
+            if !elevator.is_none_or(|e| e.may_join(&self.cx, leader, at, inside))
+                || !self.cx.table.join(leader, at, Side::Back)
+            {
                 break;
             }
-            let inside = at != request;
             if inside {
                 self.tell_absorbed(leader, at);
             }

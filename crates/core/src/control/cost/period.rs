@@ -445,4 +445,18 @@ mod tests {
             (500_000, 0)
         );
     }
+
+    #[test]
+    fn parts_of_a_million_are_rounded_to_the_nearest() {
+        let of = |met, missed| {
+            let latencies = Latencies {
+                met: [met, 0],
+                missed: [missed, 0],
+                ..Latencies::default()
+            };
+            latencies.missed_ppm(0)
+        };
+        assert_eq!([of(0, 0), of(9, 0), of(0, 9)], [0, 0, 1_000_000]);
+        assert_eq!([of(5, 1), of(2, 1), of(1, 5)], [166_667, 333_333, 833_333]);
+    }
 }

@@ -251,6 +251,35 @@ fn what_is_set_of_a_group_counts_before_its_min_and_the_tunables() {
     assert!(under_knobs(LowKnobs { write_iops, ..none })[2] <= 1_050);
 }
 
+/// Who has a low limit in bytes alone is below it as one with a limit in requests is.
+#[test]
+fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
+    let read_bandwidth = 30_000 * 4096;
+    let low = LowKnobs {
+        read_bandwidth,
+        ..LowKnobs::NONE
+    };
+    assert!((950..=1_050).contains(&under_knobs(low)[2]));
+}
+
+#[test]
+fn a_group_above_others_need_not_reach_its_limit_for_limits_to_end() {
+    let groups = [
+        (A, ROOT, 2_000),
+        (B, ROOT, 35_000),
+        (3, GroupId(B), 1_000),
+        (4, GroupId(B), 1_000),
+    ];
+    let mut host = Host::new(reads(), &groups);
+    for group in [A, 3, 4] {
+        host.add(group, 16, 0);
+    }
+    host.run(SECOND);
+    let served: u64 = host.run(SECOND).iter().sum();
+    assert!(!host.low.limits.pace.is_low());
+    assert!(served > CAPACITY * 98 / 100, "{served}");
+}
+
 #[test]
 fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
     let of = |limits| {

@@ -167,9 +167,8 @@ impl Order {
 
     /// A request has come before others: it is the queue's next if it is better than what was.
     pub(super) fn reconsider(&self, queue: &mut Queue, request: u32, head: Place) {
-        if queue.next != request && queue.next != NIL {
-            queue.next = self.nearer(queue.next, request, head);
-        }
+        debug_assert!(queue.next != NIL, "a queue with requests has no next one");
+        queue.next = self.nearer(queue.next, request, head);
     }
 
     /// The one behind a request, or before it, in the order of their places.

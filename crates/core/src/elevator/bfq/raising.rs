@@ -490,6 +490,16 @@ mod tests {
     }
 
     #[test]
+    fn it_was_quiet_for_long_if_more_than_that_has_passed_or_it_never_was_busy() {
+        let (mut raising, length) = (Raising::NEW, Span::from_millis(2_000));
+        assert!(raising.was_quiet_for(ms(1), length));
+        raising.quiet_since = Some(ms(500));
+        for (now, quiet) in [(600, false), (2_500, false), (2_501, true), (9_000, true)] {
+            assert_eq!(raising.was_quiet_for(ms(now), length), quiet, "{now}");
+        }
+    }
+
+    #[test]
     fn the_time_it_waits_for_its_turn_does_not_count() {
         let drive = Peak::new(false);
         let mut raising = Raising::NEW;

@@ -290,6 +290,16 @@ impl Schedule for Cfq {
         self.find_command(cx, request)
     }
 
+    /// Linux: `cfq_allow_rq_merge`.
+    fn may_join(&self, cx: &Cx, leader: u32, request: u32, inside: bool) -> bool {
+        let queue = if inside {
+            self.order.item(request).queue
+        } else {
+            self.queue_of(request, &cx.table)
+        };
+        self.order.item(leader).queue == queue
+    }
+
     fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
         self.command_grown(cx, leader, side);
     }

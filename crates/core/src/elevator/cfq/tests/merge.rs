@@ -14,3 +14,18 @@ fn requests_join_commands_at_the_back_and_in_front() {
     sent.sort_unstable();
     assert_eq!(sent, [(5, 2), (8, 4), (30, 2), (60, 2)]);
 }
+
+/// Neither when it comes nor when it has its tag and is inserted.
+#[test]
+fn a_request_joins_no_command_of_another_stream_than_its_own() {
+    let mut host = Merging::new(elevator::Config::Cfq(Config::default()));
+    for blocks in [&[10][..], &[11, 12, 9], &[30, 31, 29]] {
+        host.open();
+        for &block in blocks {
+            host.ask(1, block);
+        }
+    }
+    let mut sent = host.drain(2);
+    sent.sort_unstable();
+    assert_eq!(sent, [(9, 1), (10, 1), (11, 2), (29, 3)]);
+}

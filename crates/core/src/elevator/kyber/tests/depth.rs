@@ -170,3 +170,23 @@ fn any_target_will_do() {
         assert_eq!(bench.period(), [256, depth]);
     }
 }
+
+/// What ends at the very instant at which the depths are looked at counts with what ended before.
+#[test]
+fn what_is_due_now_waits_for_what_ends_now() {
+    let mut bench = Bench::new();
+    bench.end(500, READ, 8_000, 8_000);
+    bench.now += Span::from_millis(100);
+    bench.latency.run_before(bench.now);
+    bench.end(500, WRITE, 10_000, 5_000);
+    bench.latency.run(bench.now);
+    assert_eq!(bench.latency.depths[WRITE], 32);
+    // A nanosecond later it would have been too late.
+    let mut bench = Bench::new();
+    bench.end(500, READ, 8_000, 8_000);
+    bench.now += Span::from_nanos(100_000_001);
+    bench.latency.run_before(bench.now);
+    bench.end(500, WRITE, 10_000, 5_000);
+    bench.latency.run(bench.now);
+    assert_eq!(bench.latency.depths[WRITE], DEPTHS[WRITE]);
+}
