@@ -81,7 +81,7 @@ impl Node {
 
 /// What every group may have.
 #[derive(Debug)]
-struct Limits {
+struct LowRates {
     nodes: Vec<Node>,
     pace: Pace,
     /// Ticks of a slice.
@@ -92,13 +92,13 @@ struct Limits {
 #[derive(Debug)]
 pub(super) struct Low {
     config: Config,
-    limits: Limits,
+    limits: LowRates,
     levels: Levels,
     baseline: Baseline,
     look_at: Instant,
 }
 
-impl Rates for Limits {
+impl Rates for LowRates {
     fn rate(&mut self, tick: u64, group: u32, direction: usize) -> Rate {
         let Node { low, is_leaf, .. } = self.nodes[group as usize];
         let low = low[direction];
@@ -139,7 +139,7 @@ impl Low {
         let levels = Levels::new(table, config.tick, config.throttle_sample_time);
         Self {
             config: *config,
-            limits: Limits {
+            limits: LowRates {
                 nodes: vec![Node::none(); table.groups.capacity() as usize],
                 pace: Pace::default(),
                 slice: levels.clock().slice,

@@ -33,11 +33,11 @@ use alloc::vec::Vec;
 
 /// What groups may have at most, reads and writes.
 #[derive(Debug)]
-struct Limits {
+struct MaxRates {
     rates: Vec<[Rate; 2]>,
 }
 
-impl Rates for Limits {
+impl Rates for MaxRates {
     fn rate(&mut self, _tick: u64, group: u32, direction: usize) -> Rate {
         self.rates[group as usize][direction]
     }
@@ -46,7 +46,7 @@ impl Rates for Limits {
 /// The controller. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
 pub(super) struct Slices {
-    limits: Limits,
+    limits: MaxRates,
     levels: Levels,
     /// Groups that are limited, or below one that is.
     covered: Vec<bool>,
@@ -57,7 +57,7 @@ impl Slices {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let groups = table.groups.capacity() as usize;
         Self {
-            limits: Limits {
+            limits: MaxRates {
                 rates: vec![[Rate::UNLIMITED; 2]; groups],
             },
             levels: Levels::new(table, config.tick, config.throttle_sample_time),
