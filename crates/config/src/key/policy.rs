@@ -2,7 +2,7 @@
 
 use super::{Absent, Key, Kind, Shape};
 use weir_core::Span;
-use weir_core::control::{low, slices};
+use weir_core::control::{cost, low, slices};
 use weir_core::tunable::{Tunable, Unit};
 
 pub(crate) const POLICY: Shape = Shape {
@@ -188,6 +188,11 @@ pub(crate) const COST: Shape = Shape {
             about: "What the drive can do. `model` is linear.",
             example: "\"ctrl=user model=linear rbps=488636629 rseqiops=8932 rrandiops=8518 wbps=427891549 wseqiops=28755 wrandiops=21940\"",
         },
+        tunable(
+            &cost::Config::TUNABLES[cost::Config::TUNABLES.len() - 1],
+            "\"tree\"",
+            "\"flat\"",
+        ),
     ]],
 };
 

@@ -3,8 +3,9 @@
 use crate::document::{Document, Entry};
 use crate::nearest;
 use crate::text::quoted;
+use crate::tunable;
 use std::fmt::Write as _;
-use weir_core::control::cost::{Config, MODEL};
+use weir_core::control::cost::{Config, DONATION, DonationRule, MODEL};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
 /// One of the two files.
@@ -25,6 +26,7 @@ impl File {
         let split = Config::TUNABLES.iter().position(|t| t.name == MODEL);
         let split = split.unwrap_or(Config::TUNABLES.len());
         let all = Config::TUNABLES.iter().enumerate();
+        let all = all.filter(|(_, tunable)| tunable.name != DONATION);
         all.filter(move |(place, _)| (*place < split) == (self == Self::Qos))
     }
 
@@ -171,6 +173,25 @@ pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, con
         doc.report(entry, "min is above max", "write min=50.00 max=150.00");
         config.min = config.max;
     }
+}
+
+/// The tunable that no file of Linux has: a key of its own.
+pub(super) fn set_donation<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, config: &mut Config) {
+    let rules = [DonationRule::Tree, DonationRule::Flat];
+    let words = DonationRule::WORDS.iter().copied();
+    let words: Vec<(&str, DonationRule)> = words.zip(rules).collect();
+    if let Some(rule) = entry.choice(doc, &words) {
+        config.donation = rule;
+    }
+}
+
+/// Its line for a configuration, and what it is.
+pub(crate) fn donation(config: &Config) -> (String, &'static Tunable) {
+    let all = Config::TUNABLES.iter().enumerate();
+    let mut all = all.filter(|(_, tunable)| tunable.name == DONATION);
+    let (place, tunable) = all.next().expect("it is one of the tunables");
+    let value = tunable::toml(tunable, config.get(place));
+    (format!("{DONATION} = {value}"), tunable)
 }
 
 /// The tunables of a file with the words for them.

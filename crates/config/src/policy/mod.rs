@@ -181,6 +181,7 @@ built_in! { "policy" in "policies":
     "none"
     "bfq-linux"
     "bfq"
+    "bfq-4.18"
     "mq-deadline"
     "kyber"
     "cfq"
@@ -189,6 +190,7 @@ built_in! { "policy" in "policies":
     "io.low"
     "io.latency"
     "io.cost"
+    "io.cost-5.5"
     "max-limits"
 }
 

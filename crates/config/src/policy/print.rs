@@ -94,6 +94,13 @@ fn cost_lines(text: &mut String, policy: &Policy) {
         }
         let _ = writeln!(text, "{key} = {}", Quoted(&file.line(&policy.cost)));
     }
+    let (line, tunable) = cost::donation(&policy.cost);
+    comment(text, tunable.about);
+    comment(
+        text,
+        &format!("{}; {}.", tunable::bounds(tunable), tunable.source),
+    );
+    let _ = writeln!(text, "{line}");
 }
 
 fn about(text: &mut String, about: &str) {

@@ -11,7 +11,7 @@ use crate::text::quoted;
 use crate::tunable;
 use crate::value;
 use weir_core::Span;
-use weir_core::control::cost::Config as CostConfig;
+use weir_core::control::cost::{Config as CostConfig, DONATION};
 use weir_core::elevator::{self, Kind};
 use weir_core::tunable::Tuned;
 
@@ -277,6 +277,9 @@ fn cost_tunables<'a>(
         if let Some(entry) = table.entry(key) {
             cost::set(doc, &entry, file, &mut config);
         }
+    }
+    if let Some(entry) = table.entry(DONATION) {
+        cost::set_donation(doc, &entry, &mut config);
     }
     config
 }

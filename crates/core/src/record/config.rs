@@ -32,7 +32,7 @@ impl Code for elevator::Config {
         };
         let mut config = (kind.default)();
         if let Some(tuned) = config.tuned_mut() {
-            let expected = "as many tunables of the elevator as this build of weir has";
+            let expected = "no more tunables of the elevator than this build of weir has";
             take_tunables(tuned, input, expected)?;
         }
         Ok(config)
@@ -85,9 +85,9 @@ impl Code for control::Config {
         let (max, latency) = (Code::take(input)?, Code::take(input)?);
         let has_cost = fields == 3 || fields >= 4 && bool::take(input)?;
         let has_low = fields == 4 || fields == 5 && bool::take(input)?;
-        let cost = "as many tunables of io.cost as this build of weir has";
-        let low = "as many tunables of io.low as this build of weir has";
-        let slices = "as many tunables of io.max as this build of weir has";
+        let cost = "no more tunables of io.cost than this build of weir has";
+        let low = "no more tunables of io.low than this build of weir has";
+        let slices = "no more tunables of io.max than this build of weir has";
         Ok(Self {
             max,
             latency,
@@ -117,16 +117,17 @@ fn put_tunables(tuned: &dyn Tuned, out: &mut Vec<u8>) {
     (0..count).for_each(|place| tuned.get(place).put(out));
 }
 
-/// `expected` says what their number must be.
+/// `expected` says how many there may be.
 fn take_tunables(
     tuned: &mut dyn Tuned,
     input: &mut Input<'_>,
     expected: &'static str,
 ) -> Result<(), Malformed> {
-    let count = tuned.tunables().len();
-    if usize::take(input)? != count {
+    let count = usize::take(input)?;
+    if count > tuned.tunables().len() {
         return input.malformed(expected);
     }
+    // A record from before there were the last ones has their defaults.
     for place in 0..count {
         let value = u64::take(input)?;
         tuned.set(place, value);

@@ -328,6 +328,7 @@ pub(crate) const SCARCE: cost::Config = cost::Config {
     wbps: 50_000_000,
     wseqiops: 3_000,
     wrandiops: 1_000,
+    donation: cost::DonationRule::Tree,
 };
 
 pub(crate) fn cfq_disk() -> Scene {

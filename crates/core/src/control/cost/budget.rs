@@ -58,7 +58,7 @@ impl Cost {
     fn wait(&mut self, id: u32, group: u32, now: &Now) -> Verdict {
         let &Node { active, inuse, .. } = self.weights.node(group);
         let in_debt = self.account(group).debt > 0;
-        if !in_debt && inuse != active {
+        if !in_debt && inuse != active && !self.is_flat() {
             self.propagate(group, active, active, true, now);
         }
         let slot = &mut self.slots[id as usize];
@@ -119,6 +119,11 @@ impl Cost {
     /// What a request costs its group. A group that gave of its weight away takes back what it needs (Linux:
     /// `adjust_inuse_and_calc_cost`).
     pub(super) fn price(&mut self, group: u32, cost: u64, now: &Now) -> u64 {
+        if self.is_flat() {
+            self.take_back_all(group, now);
+            let (_, hwi) = self.weights.parts(group);
+            return relative(cost, hwi);
+        }
         let (_, hwi) = self.weights.parts(group);
         let mut price = relative(cost, hwi);
         let &Node { active, inuse, .. } = self.weights.node(group);

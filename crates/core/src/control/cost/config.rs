@@ -13,6 +13,18 @@ words! {
     }
 }
 
+words! {
+    /// How weight that groups do not use goes to others.
+    pub enum DonationRule {
+        /// All who give are settled together, over the tree (Linux 5.10 and later).
+        Tree = "tree",
+        /// Each gives by itself, by what it used in its last periods (Linux 5.4 to 5.9).
+        Flat = "flat",
+    }
+}
+
+/// This tunable is in neither of Linux's files.
+pub const DONATION: &str = "donation";
 /// The tunables behind this one belong to `io.cost.model`, those before it to `io.cost.qos`.
 pub const MODEL: &str = "model";
 
@@ -61,6 +73,9 @@ tunables! {
         wrandiops: u64, Unit::Count, [0, 1_000_000_000], 21_940,
             "Random writes of 4 KiB in a second.",
             "block/blk-iocost.c: calc_lcoefs";
+        donation: DonationRule, Unit::Word(DonationRule::WORDS), [0, 1], 0,
+            "How weight that groups do not use goes to others. `\"tree\"`: as in Linux since 5.10. `\"flat\"`: as in 5.4 to 5.9, each by itself.",
+            "block/blk-iocost.c: transfer_surpluses, and before 5.10 surplus_adjusted_hweight_inuse";
     }
 
     fn validate_together(&self) -> Result<(), ConfigError> {

@@ -18,10 +18,11 @@ mod model;
 mod period;
 mod profiles;
 mod rest;
+mod surplus;
 mod vtime;
 mod weights;
 
-pub use config::{Config, Control, MODEL};
+pub use config::{Config, Control, DONATION, DonationRule, MODEL};
 
 use super::controller::{Controller, Verdict};
 use crate::cx::Cx;
@@ -45,6 +46,7 @@ use model::Place;
 use period::Latencies;
 use profiles::{Auto, Params};
 use rest::Rests;
+use surplus::Surplus;
 use vtime::{Clock, Now, PER_USEC, ahead};
 use weights::{ONE, Weights};
 
@@ -183,6 +185,7 @@ pub(super) struct Cost {
     lagging: u32,
     forgiving: Forgiving,
     donation: Donation,
+    surplus: Surplus,
     /// Room to list groups in.
     scratch: Vec<u32>,
     /// A scheduler tag is one of the drive's.
@@ -218,10 +221,16 @@ impl Cost {
             lagging: 0,
             forgiving: Forgiving::default(),
             donation: Donation::new(groups),
+            surplus: Surplus::new(groups),
             scratch: Vec::with_capacity(groups as usize),
             tags_are_drives,
             due: Instant::MAX,
         }
+    }
+
+    /// Each group gives weight away by itself.
+    fn is_flat(&self) -> bool {
+        self.config.donation == DonationRule::Flat
     }
 
     fn account(&self, group: u32) -> &Account {
@@ -480,7 +489,7 @@ impl Cost {
         let now = self.clock.now(at);
         let number = self.number;
         let target = self.clock.margins.target;
-        let account = self.account_mut(group);
+        let account = &mut self.accounts[group as usize];
         account.came = number;
         if account.is_active {
             return now;
@@ -489,6 +498,7 @@ impl Cost {
         account.move_by(ahead(begin, account.vtime));
         account.is_active = true;
         account.activated_at = now.us;
+        self.surplus.begin(group, account.vtime);
         self.active_links.push_back(&mut self.active, group);
         self.weights.forget_part(group);
         let &weights::Node {

@@ -75,12 +75,12 @@ impl Latencies {
 
 /// What a period showed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+pub(super) struct Found {
     /// Groups that could use more, and groups whose requests are in the drive for longer than a period.
-    shortages: u32,
-    lagging: u32,
+    pub(super) shortages: u32,
+    pub(super) lagging: u32,
     /// Microseconds of the drive's time.
-    usage: u64,
+    pub(super) usage: u64,
 }
 
 impl Cost {
@@ -89,7 +89,11 @@ impl Cost {
         let latencies = core::mem::take(&mut self.latencies);
         let passed = ahead(now.v, self.clock.period_at_v);
         let (resting, debtors) = self.check_groups(now);
-        let found = self.look_at_usage(resting, now, passed);
+        let found = if self.is_flat() {
+            self.look_at_surplus(now, passed)
+        } else {
+            self.look_at_usage(resting, now, passed)
+        };
         if found.shortages > 0 && !self.donation.donors.is_empty() {
             self.transfer(now);
         }
@@ -203,7 +207,7 @@ impl Cost {
     }
 
     /// It has requests in the drive that came before the period, so that the drive's latency is not yet known.
-    fn is_lagging(&self, account: &Account, now: &Now, passed: i64) -> bool {
+    pub(super) fn is_lagging(&self, account: &Account, now: &Now, passed: i64) -> bool {
         let targets = self.params.may_miss.iter().any(|&m| m != 1_000_000);
         targets
             && account.delay == 0

@@ -1,0 +1,220 @@
+//! Who gives weight away, and how much, as Linux did before 5.10: each group by itself, by what it used in its last periods
+//! (Linux 5.4 to 5.9: `ioc_timer_fn`, `surplus_adjusted_hweight_inuse`).
+//!
+//! Who is behind the drive by more than the target loses that, and gives away what is beyond its usage with some to spare, if others
+//! have too little. It takes some back at the end of a period in which it used more, and all at once when one of its requests comes
+//! with little budget left.
+
+use super::period::Found;
+use super::vtime::{Now, ahead};
+use super::weights::ONE;
+use super::{Account, Cost};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Periods with usage that count, and how many there must have been.
+const PERIODS: usize = 3;
+const PERIODS_MIN: usize = 2;
+/// What a group keeps: so many hundredths of its usage, and so much more.
+const KEEPS_PERCENT: u32 = 125;
+const KEEPS_MORE: u32 = ONE / 50;
+/// It gives nothing away if that were less than this.
+const GIVES_MIN: u32 = ONE / 33;
+
+/// What is known of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct History {
+    /// What it used of the drive in its last periods, in turn.
+    usages: [u32; PERIODS],
+    at: usize,
+    /// Up to where its usage has been taken, in its vtime.
+    taken: u64,
+    has_surplus: bool,
+}
+
+/// What is known of each group.
+#[derive(Debug)]
+pub(super) struct Surplus {
+    groups: Vec<History>,
+}
+
+impl Surplus {
+    pub(super) fn new(groups: u32) -> Self {
+        Self {
+            groups: vec![History::default(); groups as usize],
+        }
+    }
+
+    /// A group has become active.
+    pub(super) fn begin(&mut self, group: u32, vtime: u64) {
+        self.groups[group as usize].taken = vtime;
+    }
+}
+
+impl History {
+    /// What it used in this period, as a part of the drive.
+    fn use_of(&mut self, account: &Account, hwi: u32, now: &Now, passed: i64) -> u32 {
+        let until = if account.waiters.is_empty() {
+            account.vtime
+        } else {
+            now.v
+        };
+        let new = ahead(until, self.taken).max(0);
+        self.taken = self.taken.wrapping_add(new.cast_unsigned());
+        // What is in the drive for long has not been idle.
+        let used = new.max(ahead(account.vtime, account.done)).cast_unsigned();
+        if used == 0 {
+            return 0;
+        }
+        let period = passed.max(1).cast_unsigned();
+        let part = used.saturating_mul(hwi.into()).div_ceil(period);
+        let part = part.min(ONE.into()) as u32;
+        self.at = (self.at + 1) % PERIODS;
+        self.usages[self.at] = part;
+        part
+    }
+
+    /// The most it used in its last periods, if enough is known.
+    fn most_used(&self) -> Option<u32> {
+        let known = self.usages.iter().filter(|&&used| used > 0).count();
+        let most = self.usages.iter().copied().max();
+        most.filter(|_| known >= PERIODS_MIN)
+    }
+}
+
+/// What a group that used so much keeps; none if it is hardly less than what it has.
+fn keeps(used: u32, hwi: u32) -> Option<u32> {
+    let keeps = with_spare(used);
+    (keeps + GIVES_MIN <= hwi).then_some(keeps)
+}
+
+fn with_spare(used: u32) -> u32 {
+    (u64::from(used) * u64::from(KEEPS_PERCENT) / 100) as u32 + KEEPS_MORE
+}
+
+impl Cost {
+    /// Who has too little, and who has more than it uses.
+    pub(super) fn look_at_surplus(&mut self, now: &Now, passed: i64) -> Found {
+        let mut found = Found::default();
+        let mut donors = 0_u32;
+        for at in 0..self.scratch.len() {
+            let group = self.scratch[at];
+            let (hwa, hwi) = self.weights.parts(group);
+            let account = &mut self.accounts[group as usize];
+            found.usage += core::mem::take(&mut account.usage) / self.clock.base_rate;
+            let account = self.account(group);
+            found.lagging += u32::from(self.is_lagging(account, now, passed));
+            let history = &mut self.surplus.groups[group as usize];
+            let used = history.use_of(&self.accounts[group as usize], hwi, now, passed);
+            history.has_surplus = false;
+            let account = &mut self.accounts[group as usize];
+            let excess = ahead(now.v, account.vtime) - self.clock.margins.target;
+            if account.waiters.is_empty() && excess > 0 {
+                account.move_by(excess);
+                history.taken = history.taken.wrapping_add(excess.cast_unsigned());
+                history.has_surplus = keeps(used, hwi).is_some();
+                donors += u32::from(history.has_surplus);
+            } else if hwi < hwa {
+                self.take_back(group, used, now);
+            } else {
+                found.shortages += 1;
+            }
+        }
+        if found.shortages > 0 && donors > 0 {
+            self.give_surplus(now);
+        }
+        found
+    }
+
+    /// A group that gave weight away is not behind by much: it takes back what it used, and all of it if its requests wait.
+    fn take_back(&mut self, group: u32, used: u32, now: &Now) {
+        let (hwa, hwi) = self.weights.parts(group);
+        let wants = if self.account(group).waiters.is_empty() {
+            hwi.max(with_spare(used))
+        } else {
+            hwa
+        };
+        let node = self.weights.node(group);
+        let (active, before) = (node.active, node.inuse);
+        let inuse = (u64::from(before) * u64::from(wants) / u64::from(hwi.max(1))) as u32;
+        let inuse = inuse.clamp(1, active);
+        if inuse > before {
+            self.propagate(group, active, inuse, true, now);
+        }
+    }
+
+    /// Those that have more than they use give it away.
+    fn give_surplus(&mut self, now: &Now) {
+        for at in 0..self.scratch.len() {
+            let group = self.scratch[at];
+            let history = &self.surplus.groups[group as usize];
+            if !history.has_surplus {
+                continue;
+            }
+            let Some(used) = history.most_used() else {
+                continue;
+            };
+            let (_, hwi) = self.weights.parts(group);
+            let Some(keeps) = keeps(used, hwi) else {
+                continue;
+            };
+            let node = self.weights.node(group);
+            let (active, before) = (node.active, node.inuse);
+            let inuse = (u64::from(before) * u64::from(keeps)).div_ceil(hwi.into()) as u32;
+            if inuse < before {
+                self.propagate(group, active, inuse.max(1), true, now);
+            }
+        }
+    }
+
+    /// A request comes with little budget left: what was given away is taken back at once (Linux 5.4 to 5.9: in
+    /// `ioc_rqos_throttle`).
+    pub(super) fn take_back_all(&mut self, group: u32, now: &Now) {
+        let node = self.weights.node(group);
+        let (active, inuse) = (node.active, node.inuse);
+        let account = self.account(group);
+        if inuse < active && account.lead(now) + self.clock.margins.min >= 0 {
+            self.propagate(group, active, active, true, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_keeps_a_quarter_and_a_fiftieth_more_than_it_used() {
+        assert_eq!(keeps(8_000, ONE / 2), Some(10_000 + ONE / 50));
+        assert_eq!(keeps(0, ONE / 2), Some(ONE / 50));
+        // Of 65536 it gives away 1985 or nothing.
+        assert_eq!(keeps(0, KEEPS_MORE + GIVES_MIN), Some(KEEPS_MORE));
+        assert_eq!(keeps(0, KEEPS_MORE + GIVES_MIN - 1), None);
+    }
+
+    #[test]
+    fn the_most_of_three_periods_counts_once_two_are_known() {
+        let mut history = History::default();
+        assert_eq!(history.most_used(), None);
+        let now = |v| Now {
+            at: crate::Instant::ZERO,
+            us: 0,
+            v,
+        };
+        let mut account = Account::NEW;
+        let mut used = |vtime, history: &mut History| {
+            account.vtime = vtime;
+            account.done = vtime;
+            history.use_of(&account, ONE / 2, &now(vtime + 500), 1_000)
+        };
+        assert_eq!(used(400, &mut history), (ONE / 2 * 4).div_ceil(10));
+        assert_eq!(history.most_used(), None);
+        assert_eq!(used(400, &mut history), 0, "nothing was used");
+        assert_eq!(used(1_000, &mut history), (ONE / 2 * 6).div_ceil(10));
+        assert_eq!(history.most_used(), Some((ONE / 2 * 6).div_ceil(10)));
+        for vtime in [1_100, 1_200, 1_300] {
+            used(vtime, &mut history);
+        }
+        assert_eq!(history.most_used(), Some((ONE / 2).div_ceil(10)));
+    }
+}
