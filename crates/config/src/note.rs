@@ -171,6 +171,23 @@ mod tests {
     use super::*;
     use crate::profile;
 
+    #[test]
+    fn nothing_is_said_of_requests_where_none_are_promised() {
+        let text = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\", iops = 1000 }";
+        let server = crate::parse("", text, &crate::Options::default()).unwrap();
+        let of = |bytes, iops| {
+            let promised = Promised {
+                bytes,
+                iops,
+                millionths: 0,
+            };
+            in_requests(promised, &server.drives[0]).is_some()
+        };
+        assert!(of(50_000_000, 400));
+        assert!(!of(50_000_000, 0));
+        assert!(!of(100_000_001, 0), "more than the drive does");
+    }
+
     /// What the drive itself does says which lengths come to a promise, and those just below do not.
     #[test]
     fn a_modelled_drive_is_asked_how_long_requests_must_be() {

@@ -263,3 +263,24 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
         }
     }
 }
+
+/// What is longer than what is read of a file is refused, and what is as long is not.
+#[test]
+fn files_have_a_most_length() {
+    let padded = |text: &str, length: usize| format!("{text}{}", " ".repeat(length - text.len()));
+    let server = "[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\n";
+    let read_server = |length| parse("", &padded(server, length), &Options::default()).is_ok();
+    assert!(read_server(16 << 20) && !read_server((16 << 20) + 1));
+    let script = |text: &str, name: &str, length| {
+        let read = weir_config::scenario::parse(&padded(text, length), name);
+        read.map_err(|problems| println!("{}", problems[0])).is_ok()
+    };
+    let toml = "about = \"a\"\nduration = \"1s\"\ndrives = [\"demo\"]\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\nrw = \"read\"\n";
+    let fio = "[a]\nrw=read\nsize=1m\nruntime=1\n";
+    for (text, name) in [(toml, "a.toml"), (fio, "a.fio")] {
+        assert!(script(text, name, 1 << 20), "{name}");
+        for length in [(1 << 20) + 1, 3 << 20] {
+            assert!(!script(text, name, length), "{name}, {length}");
+        }
+    }
+}

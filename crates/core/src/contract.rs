@@ -172,3 +172,35 @@ pub(crate) struct Rates {
     pub(crate) bytes: u64,
     pub(crate) iops: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_max_is_one_if_any_of_its_rates_is_set() {
+        assert!(!Max::NONE.is_limited());
+        let (bandwidth, iops) = (5, 5);
+        assert!(
+            Max {
+                bandwidth,
+                ..Max::NONE
+            }
+            .is_limited()
+        );
+        assert!(Max { iops, ..Max::NONE }.is_limited());
+        // Two that are alike are two.
+        let (read_bandwidth, write_iops) = (bandwidth, iops);
+        let bytes = Max {
+            bandwidth,
+            read_bandwidth,
+            ..Max::NONE
+        };
+        let requests = Max {
+            iops,
+            write_iops,
+            ..Max::NONE
+        };
+        assert!(bytes.is_limited() && requests.is_limited());
+    }
+}

@@ -95,6 +95,17 @@ mod tests {
         assert_eq!(now, at(999_666_666_667));
     }
 
+    /// No nanosecond is saved up: a bucket that was full before now is full from now on.
+    #[test]
+    fn a_nanosecond_in_which_nothing_was_taken_is_lost() {
+        let mut bucket = Bucket::NONE;
+        bucket.set(at(0), 1_000_000_000, Span::ZERO);
+        bucket.take(at(10), 1);
+        assert_eq!(bucket.ready(), at(11));
+        bucket.take(at(12), 1);
+        assert_eq!(bucket.ready(), at(13));
+    }
+
     #[test]
     fn what_is_larger_than_the_bucket_passes_and_leaves_a_debt() {
         let mut bucket = Bucket::NONE;

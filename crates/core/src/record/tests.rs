@@ -1,5 +1,6 @@
 //! Records are read as they were written, and replayed to the byte.
 
+use super::code::{Code, Input};
 use super::*;
 use crate::{
     Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
@@ -304,4 +305,61 @@ fn a_call_that_fits_no_frame_is_counted_and_stops_the_reader() {
         replay(recorder.bytes()),
         Err(ReplayError::Malformed(_))
     ));
+}
+
+/// Which controllers there are, and whether requests are merged, is read as it was written.
+#[test]
+fn every_set_of_controllers_is_read_as_it_was_written() {
+    for bits in 0..64_u32 {
+        let has = |bit: u32| bits >> bit & 1 > 0;
+        let controllers = crate::control::Config {
+            max: has(0),
+            latency: has(1),
+            cost: has(2).then(Default::default),
+            low: has(3).then(Default::default),
+            slices: has(4).then(Default::default),
+        };
+        let merge = if has(5) {
+            crate::merge::Config::LINUX
+        } else {
+            crate::merge::Config::OFF
+        };
+        let written = Config {
+            controllers,
+            merge,
+            ..config()
+        };
+        let mut bytes = Vec::new();
+        written.put(&mut bytes);
+        assert_eq!(Config::take(&mut Input::new(&bytes, 0)).unwrap(), written);
+    }
+}
+
+/// A record from before a controller had its last tunable has the default of that; one with more than there are is refused.
+#[test]
+fn tunables_that_a_record_does_not_have_are_the_defaults() {
+    use crate::control::slices;
+    let slices = slices::Config {
+        tick: Span::from_millis(1),
+        ..slices::Config::default()
+    };
+    let controllers = crate::control::Config {
+        slices: Some(slices),
+        ..crate::control::Config::default()
+    };
+    let mut bytes = Vec::new();
+    controllers.put(&mut bytes);
+    let read = |bytes: &[u8]| crate::control::Config::take(&mut Input::new(bytes, 0));
+    assert_eq!(read(&bytes).unwrap(), controllers);
+    // The last are the number of tunables, the first of them, and the tick.
+    let mut tick = Vec::new();
+    slices.tick.as_nanos().put(&mut tick);
+    let count = bytes.len() - tick.len() - 2;
+    assert_eq!(bytes[count..count + 2], [2, 0]);
+    let mut fewer = bytes[..count + 2].to_vec();
+    fewer[count] = 1;
+    let default = slices::Config::default();
+    assert_eq!(read(&fewer).unwrap().slices, Some(default));
+    bytes[count] = 3;
+    assert!(read(&bytes).is_err());
 }

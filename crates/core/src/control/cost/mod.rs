@@ -543,3 +543,65 @@ impl Cost {
         self.weights.propagate(group, active, inuse);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Events;
+    use crate::shape::{DriveShape, Sizes};
+    use crate::{Contract, Edit, Flags, Op, StreamId};
+
+    const GROUP: u32 = 1;
+
+    /// A group, and two reads of 4 KiB, the second behind the first.
+    fn with_two_reads() -> (Cost, Cx, [u32; 2]) {
+        let merging = crate::merge::Config::LINUX;
+        let mut table = Table::new(&Sizes::default(), DriveShape::default(), &merging);
+        let add = Edit::AddGroup {
+            id: GroupId(GROUP),
+            parent: ROOT,
+            contract: Contract::DEFAULT,
+        };
+        table.groups.apply(&add, 10_000).unwrap();
+        let reads = [0, 4096].map(|offset| {
+            let request = Request {
+                stream: StreamId::from_bits(0),
+                space: SpaceId(0),
+                op: Op::Read,
+                flags: Flags::NONE,
+                offset,
+                length: 4096,
+                cookie: 0,
+            };
+            let (id, _) = table.requests.take().unwrap();
+            table.requests[id].accept(&request, 0, GroupId(GROUP), Instant::ZERO);
+            id
+        });
+        let mut cost = Cost::new(&Config::default(), &table, true);
+        let mut cx = Cx {
+            now: Instant::ZERO,
+            table,
+            events: Events::new(0),
+        };
+        cost.set(&mut cx);
+        (cost, cx, reads)
+    }
+
+    #[test]
+    fn what_joins_a_command_is_charged_and_counts_as_used() {
+        let (mut cost, mut cx, [leader, second]) = with_two_reads();
+        assert!(cost.enter(&mut cx, leader) == Verdict::Pass);
+        let before = cost.account(GROUP).clone();
+        cost.merged(&mut cx, second, leader);
+        let joins = (cost.params.model).cost(Op::Read, 4096, Place::Merged);
+        let account = cost.account(GROUP).clone();
+        assert!(joins > 0);
+        assert_eq!(account.usage - before.usage, joins);
+        // It is the only group, so a price is what it costs.
+        assert_eq!(account.vtime - before.vtime, joins);
+        // Nothing was served: both come back.
+        cost.ended(&mut cx, second, None);
+        assert_eq!(cost.account(GROUP).usage, before.usage);
+        assert_eq!(cost.account(GROUP).vtime, before.vtime);
+    }
+}

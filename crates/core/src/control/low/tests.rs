@@ -262,6 +262,18 @@ fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
     assert!((950..=1_050).contains(&under_knobs(low)[2]));
 }
 
+/// A group without a limit always reaches it, so nobody is held for the sake of one in it (Linux: `throtl_hierarchy_can_downgrade`).
+#[test]
+fn nobody_is_held_for_the_sake_of_one_in_a_group_without_limits() {
+    let groups = [(A, ROOT, 0), (3, GroupId(A), 30_000), (B, ROOT, 1_000)];
+    let mut host = Host::new(reads(), &groups);
+    host.add(3, 1, 0);
+    host.add(B, 32, 0);
+    host.run(SECOND);
+    let served = host.run(SECOND);
+    assert!(served[2] > CAPACITY * 8 / 10, "{served:?}");
+}
+
 #[test]
 fn a_group_above_others_need_not_reach_its_limit_for_limits_to_end() {
     let groups = [
