@@ -71,7 +71,8 @@ pub use policy::Policy;
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
 pub use server::{
-    Cache, Drive, DriveLimits, Notify, Server, Storage, Tenant, Test, ThreadPriority, Volume, Wakes,
+    Cache, CallRule, Drive, DriveLimits, Notify, Server, Storage, Tenant, Test, ThreadPriority,
+    Volume, Wakes,
 };
 
 /// What a process permits a file to say.

@@ -4,7 +4,7 @@ use crate::listen::{Id, Owner};
 use crate::low;
 use crate::policy::{Budget, Policy};
 use crate::profile;
-use crate::server::{Cache, Drive, Notify, Server, Storage, Volume, Wakes};
+use crate::server::{Cache, CallRule, Drive, Notify, Server, Storage, Volume, Wakes};
 use crate::text::Quoted;
 use crate::tunable;
 use crate::units::{Rate, Size, Time};
@@ -200,6 +200,9 @@ fn print_attach(f: &mut Formatter<'_>, path: &Path, notify: &Notify) -> fmt::Res
         Wakes::AtOnce => {}
         Wakes::Spin(span) => write!(f, ", spin = \"{}\"", Time(span))?,
         Wakes::Sleep(span) => write!(f, ", sleep = \"{}\"", Time(span))?,
+    }
+    if notify.calls != CallRule::Gather {
+        write!(f, ", calls = \"{}\"", notify.calls.word())?;
     }
     if notify.call_count > 1 {
         write!(f, ", call_count = {}", notify.call_count)?;

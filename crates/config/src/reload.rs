@@ -270,6 +270,7 @@ fn volume_values(volume: &Volume) -> Vec<Value> {
         ("listen.vhost", text(volume.vhost.as_deref(), path)),
         ("listen.spin", text(spin, |s| Time(s).to_string())),
         ("listen.sleep", text(sleep, |s| Time(s).to_string())),
+        ("listen.calls", quoted(volume.notify.calls.word())),
         ("listen.call_count", volume.notify.call_count.to_string()),
         (
             "listen.call_delay",

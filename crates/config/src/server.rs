@@ -150,10 +150,40 @@ pub struct Volume {
 pub struct Notify {
     /// When queues are looked at.
     pub wakes: Wakes,
-    /// Calls the guest when so many requests are answered; at most 1 is "for each".
+    /// By which rule guests are called.
+    pub calls: CallRule,
+    /// Calls the guest when so many requests are answered; at most 1 is "for each". Under a rule that decides by itself no more are
+    /// answered before a call; at most 1 is as many as that likes.
     pub call_count: u32,
-    /// Or when the first of them was answered so long ago; none is "at once".
+    /// Or when the first of them was answered so long ago; none is "at once". Under [`CallRule::Vic`] none is as long as that likes;
+    /// under [`CallRule::Spdk`] the time between calls at twice the rate from which it delays.
     pub call_delay: Span,
+}
+
+/// By which rule guests are called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CallRule {
+    /// By number and time.
+    #[default]
+    Gather,
+    /// By commands in flight, as vIC does.
+    Vic,
+    /// By the rate of answers, as SPDK does.
+    Spdk,
+}
+
+impl CallRule {
+    /// All there are, by their words in a file.
+    pub const WORDS: [(&'static str, Self); 3] = [
+        ("gather", Self::Gather),
+        ("vic", Self::Vic),
+        ("spdk", Self::Spdk),
+    ];
+
+    /// Its word in a file.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize].0
+    }
 }
 
 impl Default for Notify {
@@ -161,6 +191,7 @@ impl Default for Notify {
     fn default() -> Self {
         Self {
             wakes: Wakes::AtOnce,
+            calls: CallRule::Gather,
             call_count: 1,
             call_delay: Span::ZERO,
         }

@@ -510,6 +510,50 @@ fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
     assert!((1..=8).contains(&calls), "{calls} calls for 32 requests");
 }
 
+/// Who has one request at a time waits for the whole delay where answers are gathered, and not at all under the rules that go by how much
+/// there is to do.
+#[test]
+fn rules_for_calls_are_a_volumes_own() {
+    let _one = tools::alone();
+    let volume = |name: &str, calls: &str| {
+        format!(
+            "[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n\
+             listen = {{ vhost = \"{{files}}/{name}\", calls = \"{calls}\", call_count = 16, call_delay = \"10ms\" }}\n"
+        )
+    };
+    let rules = [("a", "gather"), ("b", "vic"), ("c", "spdk")];
+    let volumes: String = rules
+        .iter()
+        .map(|(name, calls)| volume(name, calls))
+        .collect();
+    let site = Site::start(&format!("[drive.d]\n{volumes}"));
+    let answered = rules.map(|(name, _)| {
+        let mut guest = Guest::start(&at(&site, name), 1);
+        let begun = std::time::Instant::now();
+        let mut answered = 0;
+        while begun.elapsed() < Duration::from_millis(300) {
+            guest.read(0, 512);
+            answered += 1;
+        }
+        // Many at a time are all answered, too.
+        for _ in 0..200 {
+            for n in 0..32 {
+                let place = DATA + n * 0x2000;
+                let buffers = guest.frame(place, IN, n, &[(place + 0x1000, 512)]);
+                guest.submit(0, &buffers);
+            }
+            for _ in 0..32 {
+                guest.next(0);
+            }
+        }
+        answered
+    });
+    let [gather, vic, spdk] = answered;
+    // A guest that happens to look in time needs no call.
+    println!("{answered:?} in thirty times the delay");
+    assert!(vic > 3 * gather && spdk > 3 * gather, "{answered:?}");
+}
+
 /// An event that is full: who writes to it waits until it is read.
 fn full_event() -> OwnedFd {
     let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();

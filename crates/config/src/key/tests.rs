@@ -47,6 +47,7 @@ const ATTACH_LINES: &[(&str, &str)] = &[
         "\"/run/weir/alpha.vhost.sock\"",
     ),
     ("volume.alpha.listen.call_count", "1"),
+    ("volume.alpha.listen.call_delay", "\"100us\""),
 ];
 const MODEL: &[(&str, &str)] = &[
     ("name", "\"x\""),

@@ -116,6 +116,15 @@ pub(crate) const ATTACH: Shape = Shape {
             example: "\"200us\"",
         },
         Key {
+            name: "calls",
+            kind: Kind::Word(&["gather", "vic", "spdk"]),
+            default: Absent::Value("\"gather\""),
+            about: "When a virtual machine is called. `\"gather\"`: by `call_count` and `call_delay`. `\"vic\"`: by how many requests it has under \
+                    way; with few for each. `\"spdk\"`: by the rate of answers; `call_delay` is the time between calls at 120,000 a second, \
+                    and below 60,000 there is one for each. Under the latter two `call_count`, and under `\"vic\"` `call_delay`, are the most that wait.",
+            example: "\"vic\"",
+        },
+        Key {
             name: "call_count",
             kind: Kind::Count(1, 256),
             default: Absent::Value("1"),

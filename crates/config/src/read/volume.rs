@@ -5,7 +5,7 @@ use crate::document::{Document, Entry, Table};
 use crate::key::{ATTACH, TENANT, VOLUME};
 use crate::listen::Address;
 use crate::profile;
-use crate::server::{Cache, Notify, Server, Storage, Tenant, Volume, Wakes, block};
+use crate::server::{Cache, CallRule, Notify, Server, Storage, Tenant, Volume, Wakes, block};
 use crate::text::{path, quoted};
 use std::path::PathBuf;
 use weir_core::{Contract, Knobs, Span};
@@ -202,8 +202,15 @@ fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
     let count = table.entry("call_count");
     let count = count.and_then(|e| e.integer(doc, 1..=256));
     let wakes = spin.map(Wakes::Spin).or_else(|| sleep.map(Wakes::Sleep));
+    let calls = table.entry("calls");
+    let rule = calls.as_ref().and_then(|e| e.choice(doc, &CallRule::WORDS));
+    if let (Some(CallRule::Spdk), Span::ZERO, Some(entry)) = (rule, call_delay, &calls) {
+        let help = "write call_delay = \"100us\": what the rule sets the time between calls by";
+        doc.report(entry, "\"spdk\" needs a call_delay", help);
+    }
     Notify {
         wakes: wakes.unwrap_or_default(),
+        calls: rule.unwrap_or_default(),
         call_count: count.map_or(1, |n| n as u32),
         call_delay,
     }

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use weir_config::Wakes;
+use weir_config::{CallRule, Wakes};
 use weir_core::{Instant, Span};
 use weir_uring::{GuestMemory, Handle, OpId, Part};
-use weir_wire::notify::{CallBounds, CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan};
+use weir_wire::notify::{
+    CallBounds, CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic,
+};
 use weir_wire::ring::split::{Areas, Device, LayoutError, Settings, lengths};
 use weir_wire::ring::{Load, Shared};
 use weir_wire::vhost::RingAddresses;
@@ -80,15 +82,30 @@ impl Notify {
             count: notify.call_count,
             delay: notify.call_delay,
         };
-        let calls = if gather.count > 1 && gather.delay > Span::ZERO {
-            CallPolicy::Gather(gather)
-        } else {
-            CallPolicy::AtOnce
+        let mut limits = CallBounds::default();
+        if notify.calls != CallRule::Gather && gather.count > 1 {
+            limits.most.count = gather.count;
+        }
+        let calls = match notify.calls {
+            CallRule::Gather if gather.count > 1 && gather.delay > Span::ZERO => {
+                CallPolicy::Gather(gather)
+            }
+            CallRule::Gather => CallPolicy::AtOnce,
+            CallRule::Vic => {
+                if gather.delay > Span::ZERO {
+                    limits.most.delay = gather.delay;
+                }
+                CallPolicy::Vic(Vic::default())
+            }
+            CallRule::Spdk => CallPolicy::Spdk(Spdk {
+                base: gather.delay,
+                ..Spdk::default()
+            }),
         };
         Self {
             kicks,
             calls,
-            limits: CallBounds::default(),
+            limits,
         }
     }
 }
