@@ -500,6 +500,25 @@ mod tests {
     }
 
     #[test]
+    fn a_saved_period_goes_on_unless_it_is_over_or_part_of_a_large_burst() {
+        let drive = Peak::new(false);
+        let mut saved = Raising::NEW;
+        assert!(saved.update(ms(0), &INTERACTIVE_ONE, &drive));
+        let coefficient = |now, in_large_burst| {
+            let saved = Raising {
+                in_large_burst,
+                ..saved
+            };
+            let mut raising = Raising::NEW;
+            raising.resume(now, &saved, &drive);
+            raising.coefficient
+        };
+        assert_eq!(coefficient(ms(3_750), false), 30);
+        assert_eq!(coefficient(ms(3_751), false), 1);
+        assert_eq!(coefficient(ms(1), true), 1);
+    }
+
+    #[test]
     fn the_time_it_waits_for_its_turn_does_not_count() {
         let drive = Peak::new(false);
         let mut raising = Raising::NEW;
