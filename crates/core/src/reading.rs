@@ -1,6 +1,6 @@
 //! The numbers of a sample, with what they are called: for plots and traces, which need to know no controller or elevator.
 
-use crate::id::{GroupId, StreamId};
+use crate::id::{GroupId, ROOT, StreamId};
 use crate::sample::{Domain, Sample};
 use crate::time::Span;
 
@@ -54,16 +54,19 @@ impl Sample {
             | Self::Weight { stream, .. } => {
                 self.of_elevator(&mut To(tell, Subject::Stream(stream)));
             }
-            Self::Drive { .. } | Self::Tokens { .. } => {
+            Self::Drive { .. } | Self::Peak { .. } | Self::Tokens { .. } => {
                 self.of_elevator(&mut To(tell, Subject::Drive));
             }
             Self::Used { group, .. } => {
                 self.of_elevator(&mut To(tell, Subject::Group(group)));
             }
-            Self::Low { .. } | Self::Rate { .. } => {
+            Self::Low { .. } | Self::Rate { .. } | Self::Cookie { group: ROOT, .. } => {
                 self.of_controller(&mut To(tell, Subject::Drive));
             }
-            Self::Held { group, .. } | Self::Depth { group, .. } | Self::Spends { group, .. } => {
+            Self::Held { group, .. }
+            | Self::Depth { group, .. }
+            | Self::Cookie { group, .. }
+            | Self::Spends { group, .. } => {
                 self.of_controller(&mut To(tell, Subject::Group(group)));
             }
         }
@@ -105,6 +108,7 @@ impl Sample {
                 to.time("delay", delay);
                 to.time("hidden work", hidden);
             }
+            Self::Peak { rate } => to.bytes("peak rate, a second", rate),
             Self::Weight { weight, raised, .. } => {
                 to.number("weight", weight);
                 to.number("raised by", raised);
@@ -125,6 +129,7 @@ impl Sample {
             }
             Self::Held { .. }
             | Self::Depth { .. }
+            | Self::Cookie { .. }
             | Self::Low { .. }
             | Self::Rate { .. }
             | Self::Spends { .. } => {}
@@ -142,6 +147,7 @@ impl Sample {
                 }
                 to.number("in flight", in_flight);
             }
+            Self::Cookie { lowered, .. } => to.number("cookie lowered by", lowered),
             Self::Low { limited, scale } => {
                 to.number("held to low limits", u8::from(limited));
                 to.number("scale of low limits", scale);
@@ -173,6 +179,7 @@ impl Sample {
             | Self::Used { .. }
             | Self::Idling { .. }
             | Self::Drive { .. }
+            | Self::Peak { .. }
             | Self::Tokens { .. }
             | Self::Weight { .. } => {}
         }
@@ -229,6 +236,18 @@ mod tests {
         assert!(names(Some(2)).eq([("depth", 2), ("in flight", 3)]));
         let whose = |r: &Reading| r.of == Subject::Group(GroupId(7));
         assert!(readings(of(Some(2))).iter().all(whose));
+    }
+
+    #[test]
+    fn the_roots_cookie_is_the_drives() {
+        let of = |group| Sample::Cookie {
+            group: GroupId(group),
+            lowered: 5,
+        };
+        let subjects = [0, 3].map(|group| readings(of(group))[0].of);
+        assert_eq!(subjects, [Subject::Drive, Subject::Group(GroupId(3))]);
+        let peak = readings(Sample::Peak { rate: 7 });
+        assert_eq!((peak[0].of, peak[0].unit), (Subject::Drive, Unit::Bytes));
     }
 
     #[test]

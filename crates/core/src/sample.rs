@@ -13,9 +13,9 @@ pub struct Wanted(u8);
 impl Wanted {
     /// [`Sample::Serving`], [`Sample::Slice`] and [`Sample::Idling`]: found at once, so that a driver may look after each poll.
     pub const SERVICE: Self = Self(1);
-    /// [`Sample::Drive`] and [`Sample::Tokens`]: found at once.
+    /// [`Sample::Drive`], [`Sample::Peak`] and [`Sample::Tokens`]: found at once.
     pub const DRIVE: Self = Self(2);
-    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Low`], [`Sample::Rate`], [`Sample::Spends`], [`Sample::Used`] and
+    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Cookie`], [`Sample::Low`], [`Sample::Rate`], [`Sample::Spends`], [`Sample::Used`] and
     /// [`Sample::Weight`]: every group or stream is looked at.
     pub const GROUPS: Self = Self(4);
     /// Everything.
@@ -89,6 +89,11 @@ pub enum Sample {
         /// What it still has to do for requests that it has answered.
         hidden: Span,
     },
+    /// `bfq` has measured how fast the drive is at its best.
+    Peak {
+        /// Bytes a second.
+        rate: u64,
+    },
     /// `kyber` counts the pieces of a domain in the drive.
     Tokens {
         /// Which domain.
@@ -127,6 +132,13 @@ pub enum Sample {
         depth: Option<u32>,
         /// Requests that it has in flight.
         in_flight: u32,
+    },
+    /// `io.latency`: how hard the groups below one are held back for the sake of those that miss their targets.
+    Cookie {
+        /// Which group; the root's groups stand below it.
+        group: GroupId,
+        /// How far its cookie is below that of a group that holds nobody back.
+        lowered: u32,
     },
     /// `io.low`: which limits hold.
     Low {

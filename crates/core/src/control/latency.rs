@@ -324,6 +324,11 @@ impl Controller for Latency {
         if !self.counts() {
             return;
         }
+        let lowered = UNTHROTTLED - self.nodes[ROOT.0 as usize].cookie;
+        take(Sample::Cookie {
+            group: ROOT,
+            lowered,
+        });
         for (group, _) in cx.table.groups.iter().filter(|(id, _)| *id != ROOT) {
             let node = &self.nodes[group.0 as usize];
             take(Sample::Depth {
@@ -331,6 +336,10 @@ impl Controller for Latency {
                 depth: (node.depth != u32::MAX).then_some(node.depth),
                 in_flight: node.in_flight,
             });
+            if node.cookie != UNTHROTTLED {
+                let lowered = UNTHROTTLED - node.cookie;
+                take(Sample::Cookie { group, lowered });
+            }
             if !node.waiters.is_empty() {
                 take(Sample::Held {
                     by: Kind::Latency,

@@ -655,7 +655,11 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
         depth: None,
         in_flight,
     };
-    let expected = [held, depth(limited, 0), depth(target, 1)];
+    let cookie = Sample::Cookie {
+        group: ROOT,
+        lowered: 0,
+    };
+    let expected = [held, cookie, depth(limited, 0), depth(target, 1)];
     assert_eq!(samples(&b.layer, Wanted::ALL), expected);
 }
 

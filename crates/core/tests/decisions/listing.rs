@@ -146,6 +146,8 @@ pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
             delay,
             hidden,
         } => numbers.extend([read, write, away, delay, hidden].map(Span::as_nanos)),
+        // What came after the tables, so that they stand.
+        Sample::Peak { .. } | Sample::Cookie { .. } => {}
         Sample::Tokens {
             depth, in_flight, ..
         } => numbers.extend([depth, in_flight].map(u64::from)),

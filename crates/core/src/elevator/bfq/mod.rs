@@ -299,6 +299,10 @@ impl Schedule for Bfq {
                 take(Sample::Idling { stream });
             }
         }
+        if wanted.has(Wanted::DRIVE) {
+            let rate = self.peak.bytes_a_second();
+            take(Sample::Peak { rate });
+        }
         if wanted.has(Wanted::GROUPS) {
             for queue in self.queues.iter().filter(|queue| queue.busy) {
                 take(Sample::Weight {

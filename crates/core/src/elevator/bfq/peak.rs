@@ -55,6 +55,11 @@ impl Peak {
         (self.rate * 1_000 * ms) >> RATE_SHIFT
     }
 
+    /// What the drive serves at its best.
+    pub(super) fn bytes_a_second(&self) -> u64 {
+        ((self.rate * 1_000_000) >> RATE_SHIFT) * 512
+    }
+
     /// How long a queue is raised that starts something: the faster the drive, the shorter (Linux: `bfq_wr_duration`).
     pub(super) fn raising_time(&self) -> Span {
         let work = REFERENCE_RAISING[self.reference].times(REFERENCE_RATE[self.reference]);

@@ -327,7 +327,7 @@ fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
             ..STREAMER.of(group)
         })
     });
-    let (mut served, mut idled) = (0, 0);
+    let (mut served, mut idled, mut peak) = (0, 0, 0);
     for step in 1..200 {
         host.run(step * SECOND / 1_000);
         let mut serving = None;
@@ -347,10 +347,13 @@ fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
                 idled += 1;
             }
             Sample::Weight { weight, raised, .. } => assert_eq!((weight, raised), (40, 1)),
+            Sample::Peak { rate } => peak = rate,
             other => panic!("{other:?}"),
         });
         served += u32::from(serving.is_some());
     }
     assert!(served > 100, "{served}");
     assert!(idled > 0, "one request at a time is waited for");
+    // What is assumed of flash, until more is known: two thirds of 33,000 sectors in 65,536 us.
+    assert_eq!(peak / 1_000_000, 171);
 }
