@@ -23,7 +23,9 @@ pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>, other_sockets
         socket_mode: 0o600,
         socket_owner: Owner::default(),
     };
-    let help = format!("[listen] says where clients connect: nbd = {EXAMPLE}");
+    let help = format!(
+        "[listen] says where clients connect: nbd = {EXAMPLE}; virtual machines find a volume by its own listen = {{ vhost = \"/run/weir/alpha.vhost.sock\" }}"
+    );
     let entry = listed(doc, root, "listen", (&help, other_sockets));
     let Some(table) = entry.and_then(|e| e.table(doc, &LISTEN)) else {
         return listen;
