@@ -235,11 +235,16 @@ impl Merging {
 
     /// A read of a block, at so many milliseconds.
     pub(crate) fn ask(&mut self, ms: u64, block: u64) {
+        self.ask_with(Flags::NONE, ms, block);
+    }
+
+    /// Likewise, with flags.
+    pub(crate) fn ask_with(&mut self, flags: Flags, ms: u64, block: u64) {
         let request = Request {
             stream: self.stream,
             space: SpaceId(0),
             op: Op::Read,
-            flags: Flags::NONE,
+            flags,
             offset: block * u64::from(BLOCK),
             length: BLOCK,
             cookie: block,

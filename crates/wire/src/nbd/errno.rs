@@ -107,6 +107,13 @@ mod tests {
     #[test]
     fn os_errors_map_as_the_protocol_asks() {
         for (number, errno) in [
+            (1, Errno::Perm),
+            (13, Errno::Perm),
+            (12, Errno::NoMem),
+            (22, Errno::Inval),
+            (75, Errno::Overflow),
+            (95, Errno::NotSup),
+            (108, Errno::Shutdown),
             (30, Errno::Perm),
             (27, Errno::NoSpc),
             (122, Errno::NoSpc),

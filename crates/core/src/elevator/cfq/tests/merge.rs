@@ -1,6 +1,7 @@
 //! Which commands that wait a request joins.
 
 use super::super::Config;
+use crate::Flags;
 use crate::elevator::{self, scripted::Merging};
 
 #[test]
@@ -28,4 +29,15 @@ fn a_request_joins_no_command_of_another_stream_than_its_own() {
     let mut sent = host.drain(2);
     sent.sort_unstable();
     assert_eq!(sent, [(9, 1), (10, 1), (11, 2), (29, 3)]);
+}
+
+/// What others grow to takes nothing from a request that is preferred.
+#[test]
+fn metadata_goes_first_whatever_else_has_grown() {
+    let mut host = Merging::new(elevator::Config::Cfq(Config::default()));
+    host.ask_with(Flags::META, 1, 500);
+    for block in [1010, 1011, 1012] {
+        host.ask(1, block);
+    }
+    assert_eq!(host.drain(2), [(500, 1), (1010, 3)]);
 }
