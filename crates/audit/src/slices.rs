@@ -4,7 +4,8 @@
 //! pass, two slices and a tick may be in a window, and the largest request, for which it may have been saved up.
 //!
 //! Of groups above and below others that are limited only a weaker rule is visible. What has passed one limit may gather at that above; and a
-//! group's slice may begin when that of a member began, whose request had to wait since. So a window may be longer by as much as requests wait.
+//! group's slice may begin when that of a member began, whose request had to wait since. So a window may be longer by as much as requests wait,
+//! those that were given up among them. What waited when limits changed was perhaps held against those of before, and is not counted.
 
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
@@ -98,6 +99,8 @@ struct Node {
 pub struct Slices {
     clock: Option<Clock>,
     nodes: Vec<Node>,
+    /// When limits changed last.
+    changed: Instant,
 }
 
 /// The limit of one direction.
@@ -120,6 +123,7 @@ impl Slices {
         Self {
             clock: slices.map(|config_of| Clock::new(config_of, config.drive.rotational)),
             nodes: vec![Node::default(); config.sizes.groups as usize],
+            changed: Instant::ZERO,
         }
     }
 
@@ -136,6 +140,7 @@ impl Slices {
                 ]
             };
             if rates(&max) != rates(&node.max) {
+                self.changed = model.now;
                 let buckets = node.limits.iter_mut().flatten();
                 for (bucket, rate) in buckets.zip(rates(&max).into_iter().flatten()) {
                     bucket.set(rate);
@@ -151,6 +156,9 @@ impl Slices {
     }
 
     fn released(&mut self, clock: Clock, model: &Model, live: &Live, found: &mut Found) {
+        if live.submitted <= self.changed {
+            return;
+        }
         let direction = usize::from(!live.request.op.is_read());
         let waited = model.now.since(live.submitted);
         let bytes = u64::from(live.request.charge());
@@ -184,6 +192,18 @@ impl Slices {
                         ),
                     );
                 }
+            }
+        }
+    }
+
+    /// Who waits may be given up, and leave the slice that began for it to others.
+    fn note_waits(&mut self, model: &Model) {
+        for (_, live) in model.live_requests().filter(|(_, live)| waits(live)) {
+            let waited = model.now.since(live.submitted);
+            for i in 0..self.nodes[live.group.0 as usize].path.len() {
+                let above = self.nodes[live.group.0 as usize].path[i];
+                let node = &mut self.nodes[above as usize];
+                node.waited = node.waited.max(waited);
             }
         }
     }
@@ -227,7 +247,10 @@ impl Auditor for Slices {
             Fact::Released(Some(slot), _) => {
                 self.released(clock, model, model.request(slot), found);
             }
-            Fact::Polled(_, wake) => self.polled(clock, model, wake, found),
+            Fact::Polled(_, wake) => {
+                self.note_waits(model);
+                self.polled(clock, model, wake, found);
+            }
             _ => {}
         }
     }

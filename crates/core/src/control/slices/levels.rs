@@ -370,6 +370,7 @@ impl Levels {
         } else {
             self.levels[from as usize].parent
         };
+        let was_first = self.first(group, direction) == Some(id);
         let list = &mut self.sources[source as usize];
         self.requests.remove(list, id);
         let level = &mut self.levels[group as usize];
@@ -377,6 +378,11 @@ impl Levels {
         level.waiting[direction] -= 1;
         if list.is_empty() {
             self.turns.remove(&mut level.queued[direction], source);
+        }
+        if was_first {
+            // Its slice was as long as it would have waited: what had gathered for it is nobody else's.
+            let tick = self.tick(cx.now);
+            self.trim(rates, tick, group, direction);
         }
         self.set_timer(rates, cx, group);
     }

@@ -2,7 +2,7 @@
 //!
 //! What a limit allows is rounded up to whole slices, so requests leave in bursts; what is left when a slice is over is lost in part.
 //! A request passes its group's limit first, then that of each group above. `slice` says how much may go, `levels` who waits
-//! where and when that may go; `io.low` is the same with limits that change. What [`max`](super::max) promises exactly, this promises as Linux
+//! where and when that may go; `io.low` is the same with limits that change. What `max` promises exactly, this promises as Linux
 //! does.
 
 mod config;

@@ -213,6 +213,29 @@ fn what_waits_can_be_given_up_wherever_it_waits() {
     assert_eq!(host.gone.len(), 2);
 }
 
+/// What gathers for a request that waits for long is not left to the next when it is given up.
+#[test]
+fn who_is_given_up_leaves_nothing_that_was_saved_for_it() {
+    let bandwidth = 4096 * 10;
+    let mut host = Host::new(&[(
+        A,
+        ROOT,
+        Max {
+            bandwidth,
+            ..Max::NONE
+        },
+    )]);
+    let large = host.comes(A, Op::Read, 1 << 20).expect("it waits");
+    host.run_to(500 * SLICE);
+    host.slices.remove(&mut host.cx, large);
+    // Ten seconds have passed, in which a hundred could have gone.
+    for _ in 0..100 {
+        host.comes(A, Op::Read, 4096);
+    }
+    host.run_to(510 * SLICE);
+    assert!(host.gone.len() <= 3, "{}", host.gone.len());
+}
+
 #[test]
 fn slices_begin_with_limits_that_change() {
     let mut host = Host::new(&[(A, ROOT, iops(50))]);
