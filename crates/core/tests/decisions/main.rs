@@ -83,6 +83,7 @@ tables! {
     contract_flash_overpromised
     contract_disk_streams
     contract_disk_promises
+    contract_disk_changes
     contract_disk_late
     contract_tenants
     contract_unbounded

@@ -1364,6 +1364,44 @@ pub(crate) fn contract_disk_promises() -> Scene {
     }
 }
 
+/// Whoever is served goes on although another promise would have to wait: each change of hands costs the disk a seek.
+pub(crate) fn contract_disk_changes() -> Scene {
+    Scene {
+        drive: Kind::Disk,
+        shape: disk(Some(60_000_000)),
+        groups: vec![
+            group(1, min(20_000_000)),
+            group(2, min(15_000_000)),
+            group(
+                3,
+                Contract {
+                    min_iops: 20,
+                    ..FREE
+                },
+            ),
+        ],
+        clients: vec![
+            Client {
+                depth: 2,
+                ..READER.of(G1, 0)
+            },
+            Client {
+                depth: 2,
+                ..READER.of(G2, 4)
+            },
+            Client {
+                think: 5_000,
+                ..RANDOM.of(G3, 9)
+            },
+        ],
+        millis: 2_000,
+        ..contract(
+            "contract on a disk: two streams that are promised 20 and 15 MB/s take turns beside 20 random reads/s",
+            "contract-disk-changes",
+        )
+    }
+}
+
 pub(crate) fn contract_disk_late() -> Scene {
     let realtime = Contract {
         class: Class::Realtime,
