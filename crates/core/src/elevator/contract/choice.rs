@@ -292,7 +292,8 @@ impl Contracts {
             return Ok(self.reserved(now, group, table));
         }
         let expected = self.reservations.expected(group).filter(|&at| at > now);
-        if self.flight == 0 && expected.is_none() {
+        // A flush keeps the drive busy without anything in flight.
+        if self.flight == 0 && expected.is_none() && self.pace.running() == 0 {
             return Ok(offer);
         }
         let mut until = expected;

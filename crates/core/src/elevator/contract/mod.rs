@@ -349,6 +349,10 @@ impl Schedule for Contracts {
             }
             self.model.spoil();
             self.pace.begun();
+            for flush in flushes.iter() {
+                let group = table.requests[flush].group;
+                self.reservations.flush_begins(now, group);
+            }
         }
         at.map(|at| Wake {
             at,
@@ -373,6 +377,7 @@ impl Schedule for Contracts {
             self.reservations.flushed(now, live.group);
             self.model.spoil();
             if self.pace.running() == 0 {
+                self.reservations.flushes_over();
                 let waited = self.pace.shows(now.since(piece.dispatched));
                 self.afterwork.flush_ends(now, waited);
             }

@@ -233,6 +233,30 @@ impl Reservations {
         })
     }
 
+    /// A flush of a group begins, or one that it may have to wait for: until no flush runs any longer the drive has something to do
+    /// for it.
+    pub(in super::super) fn flush_begins(&mut self, now: Instant, group: GroupId) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let r = &mut self.table[at as usize];
+            (r.flushes, r.seen) = (self.flushes, now);
+            let above = r.above;
+            self.update_bound(at);
+            at = above;
+        }
+    }
+
+    /// No flush runs any longer.
+    pub(in super::super) fn flushes_over(&mut self) {
+        self.flushes = self.flushes.wrapping_add(1).max(1);
+    }
+
+    /// True if the drive has something to do for a reservation: a request, or a flush.
+    #[inline]
+    pub(super) fn is_waited_for(&self, r: &Reservation) -> bool {
+        r.requests > 0 || r.flushes == self.flushes
+    }
+
     /// A flush of a group has ended: its client waited for it, and did not think.
     pub(in super::super) fn flushed(&mut self, now: Instant, group: GroupId) {
         let mut at = self.nearest[group.0 as usize];

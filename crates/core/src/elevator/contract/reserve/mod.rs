@@ -55,6 +55,8 @@ struct Reservation {
     cycle: u64,
     /// When it had nothing outstanding last, and the average time until it had again.
     idle_since: Instant,
+    /// It waits for these flushes, if they still run.
+    flushes: u32,
     think: u64,
     /// Its last sign of life.
     seen: Instant,
@@ -92,6 +94,7 @@ const NOTHING: Reservation = Reservation {
     period: 0,
     cycle: 0,
     idle_since: Instant::ZERO,
+    flushes: 0,
     think: 0,
     seen: Instant::ZERO,
     flight: 0,
@@ -149,6 +152,8 @@ pub(super) struct Reservations {
     ahead: Span,
     /// Next to nothing is known of the drive.
     learning: bool,
+    /// So many times flushes have run, and none any longer; counted from one.
+    flushes: u32,
     catch_up: Span,
     forget: Span,
 }
@@ -167,6 +172,7 @@ impl Reservations {
             late: Span::ZERO,
             ahead: Span::ZERO,
             learning: true,
+            flushes: 1,
             catch_up,
             forget,
         }

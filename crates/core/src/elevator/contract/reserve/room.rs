@@ -129,8 +129,8 @@ impl Reservation {
         hidden
     }
 
-    /// True if others may have `others` and a piece of `way` in the drive.
-    fn leaves_room(&self, now: Instant, late: Span, others: u64, way: &Way) -> bool {
+    /// True if others may have `others` and a piece of `way` in the drive while this one waits for the drive (`waits`) or will ask it.
+    fn leaves_room(&self, now: Instant, late: Span, others: u64, way: &Way, waits: bool) -> bool {
         if self.realtime {
             let others = way.flight.saturating_sub(self.flight);
             // Others have as much again as it has itself, and what keeps the drive busy, unless it could not have its max beside that.
@@ -153,7 +153,7 @@ impl Reservation {
         let front = (others + way.cost).saturating_mul(delayed) / WHOLLY;
         let allowed = self.allowed();
         let due = now.back(late);
-        if self.requests == 0 && now > self.expected() {
+        if !waits && now > self.expected() {
             return others == 0 || front <= allowed.saturating_sub(self.own);
         }
         if way.new {
@@ -169,7 +169,7 @@ impl Reservation {
             return others + way.cost <= least.max(self.period / 8 * 7);
         }
         let mut begin = self.start();
-        if self.requests == 0 {
+        if !waits {
             begin = begin.max(self.idle_since.back(late) + Span::from_nanos(self.think));
         }
         let room = begin.since(due).as_nanos();
@@ -221,7 +221,8 @@ impl Reservations {
         realtime.chain(starts).find(|&g| {
             let r = &self.table[g as usize];
             let others = way.flight.saturating_sub(r.flight) + way.hidden;
-            !r.leaves_room(now, self.late, others, way) && !self.is_within(way.group, g)
+            !r.leaves_room(now, self.late, others, way, self.is_waited_for(r))
+                && !self.is_within(way.group, g)
         })
     }
 
@@ -258,7 +259,7 @@ impl Reservations {
     pub(in super::super) fn expected(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
         let learning = self.learning && self.late == Span::ZERO;
-        (r.requests == 0 && !r.realtime && (r.reachable || r.fills || learning))
+        (!self.is_waited_for(r) && !r.realtime && (r.reachable || r.fills || learning))
             .then(|| r.expected() + Span::from_nanos(1))
     }
 
@@ -274,7 +275,7 @@ impl Reservations {
             let tree = |s: &Self| if realtime { s.realtime } else { s.starts };
             while let Some(g) = self.forest.first(&tree(self)) {
                 let r = &self.table[g as usize];
-                if r.requests > 0 || now.since(r.seen) <= r.linger() {
+                if self.is_waited_for(r) || now.since(r.seen) <= r.linger() {
                     break;
                 }
                 self.remove_bound(g);

@@ -34,6 +34,8 @@ struct Syncing {
     drive: BinaryHeap<Reverse<(u64, Tag)>>,
     free: u64,
     flush: u64,
+    /// Flushes that run now, on a drive that does everything else first.
+    last: Option<Vec<Tag>>,
     /// Reads of each client, and syncs.
     done: Vec<u64>,
     flushes: Flushes,
@@ -78,6 +80,7 @@ impl Syncing {
             drive: BinaryHeap::new(),
             free: 0,
             flush,
+            last: None,
             done: std::vec![0; clients.len()],
             flushes: Flushes::default(),
         }
@@ -120,6 +123,9 @@ impl Syncing {
             now = wake.into_iter().chain(ends).min().expect("nothing stands");
             if ends == Some(now) {
                 let Reverse((_, tag)) = self.drive.pop().unwrap();
+                if let Some(flushes) = &mut self.last {
+                    flushes.retain(|&other| other != tag);
+                }
                 let at = Instant::from_nanos(now);
                 self.layer.complete(at, &[Completion::ok(tag)]);
             }
@@ -149,8 +155,7 @@ impl Syncing {
                     Op::Read => READ,
                     _ => WRITE,
                 };
-                self.free = self.free.max(now) + time;
-                self.drive.push(Reverse((self.free, d.tag)));
+                self.works(now, d.tag, d.op, time);
                 if d.op == Op::Flush {
                     let flushes = &mut self.flushes;
                     flushes.begun += 1;
@@ -173,6 +178,26 @@ impl Syncing {
             }
             Output::Pause(_) | Output::Resume(_) => {}
         }
+    }
+
+    /// The drive does what it was given after the rest; if flushes come last, they take longer by that.
+    fn works(&mut self, now: u64, tag: Tag, op: Op, time: u64) {
+        let Some(flushes) = &mut self.last else {
+            self.free = self.free.max(now) + time;
+            self.drive.push(Reverse((self.free, tag)));
+            return;
+        };
+        if op == Op::Flush {
+            flushes.push(tag);
+            self.drive.push(Reverse((self.free.max(now) + time, tag)));
+            return;
+        }
+        self.free = self.free.max(now) + time;
+        let all = self.drive.drain().map(|Reverse((end, other))| {
+            let later = if flushes.contains(&other) { time } else { 0 };
+            Reverse((end + later, other))
+        });
+        self.drive = all.chain([Reverse((self.free, tag))]).collect();
     }
 
     /// Bytes a second that a client read.
@@ -246,4 +271,19 @@ fn who_syncs_does_not_wait_for_its_own_promise() {
     let none = Syncing::new(elevator::Config::None, FLUSH, &promised).run(2);
     let kept = Syncing::new(keeping(), FLUSH, &promised).run(2);
     assert_eq!(kept.done[0], none.done[0]);
+}
+
+#[test]
+fn a_flush_of_who_is_behind_is_not_put_off_by_those_who_read() {
+    // Ten syncs a second of the fifty that the drive does while it is given nothing else.
+    let mut clients = std::vec![(Habit::Syncs, min(40_960))];
+    clients.resize(4, (Habit::Reads(16), Contract::DEFAULT));
+    let mut drive = Syncing::new(keeping(), 20 * FLUSH, &clients);
+    drive.last = Some(Vec::new());
+    let kept = drive.run(4);
+    assert!(kept.done[0] >= 4 * 10, "{} syncs", kept.done[0]);
+    // What that leaves is the readers'.
+    let reads: u64 = kept.done[1..].iter().sum();
+    let busy = kept.done[0] * (20 * FLUSH + WRITE) + reads * READ;
+    assert!(busy >= 4 * SECOND * 95 / 100, "{busy}");
 }
