@@ -1,16 +1,18 @@
 //! Searches for contracts that are not kept:
 //! `cargo run --release -p weir-search --example promises -- --runs 5000 --seed 1`.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _, stderr, stdout};
 use std::process::ExitCode;
 use weir_search::case::{Case, KINDS};
 use weir_search::search::{Plan, drawn, search};
 use weir_search::shrink::shrink;
 use weir_search::tally::Failure;
-use weir_search::{show, tally, trial};
+use weir_search::trial::Outcome;
+use weir_search::{show, tally, trial, why};
 
 const USAGE: &str =
-    "usage: promises [--runs N] [--seed N] [--jobs N] [--kind null|ssd|hdd] [--first N] [--list]
+    "usage: promises [--runs N] [--seed N] [--jobs N] [--kind null|ssd|hdd] [--first N] [--list] [--why]
        promises --case SEED|TEXT [--kind null|ssd|hdd] [--seconds]
        promises --shrink SEED|TEXT [--kind null|ssd|hdd] [--failure promise|bfq-keeps|total|latency|share|idle|finding|panic]";
 
@@ -20,6 +22,7 @@ struct Asked {
     plan: Plan,
     first: usize,
     list: bool,
+    why: bool,
     case: Option<String>,
     seconds: bool,
     shrink: Option<String>,
@@ -65,6 +68,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
         },
         first: 10,
         list: false,
+        why: false,
         case: None,
         seconds: false,
         shrink: None,
@@ -92,6 +96,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
                 asked.failure = Some(failure.ok_or_else(|| format!("{name:?} is no failure"))?);
             }
             "--list" => asked.list = true,
+            "--why" => asked.why = true,
             "--seconds" => asked.seconds = true,
             _ => return Err(format!("{word} is unknown")),
         }
@@ -118,7 +123,34 @@ fn find(asked: &Asked) -> String {
     };
     let kind = asked.plan.kind.map(|k| format!(" --kind {}", KINDS[k]));
     let worst = tally::worst(&outcomes, asked.first, &kind.unwrap_or_default());
-    list + &tally::table(&outcomes) + &worst
+    let causes = if asked.why {
+        causes(&outcomes, asked)
+    } else {
+        String::new()
+    };
+    list + &tally::table(&outcomes) + &worst + &causes
+}
+
+/// What the drive's time went to where a feasible promise was broken, the worst first.
+fn causes(outcomes: &[Outcome], asked: &Asked) -> String {
+    let badness = |o: &Outcome| Failure::Broken.badness(o);
+    let mut broken: Vec<_> = outcomes.iter().filter(|o| badness(o).is_some()).collect();
+    broken.sort_by(|a, b| a.worst.total_cmp(&b.worst));
+    let mut text = String::from("\nwhy promises were broken, each in its worst second\n");
+    let mut all = Vec::new();
+    for outcome in broken {
+        let seed = outcome.seed;
+        let line = match drawn(seed, asked.plan.kind).and_then(|case| why::why(&case)) {
+            Ok(Some(why)) => {
+                all.push(why);
+                format!("{}: {why}", outcome.title)
+            }
+            Ok(None) => "kept when it was run again".into(),
+            Err(what) => what,
+        };
+        let _ = writeln!(text, "  {seed} {line}");
+    }
+    text + "\n" + &why::table(&all)
 }
 
 /// The case of a seed, or of a line of text.

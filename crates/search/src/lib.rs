@@ -16,10 +16,12 @@ pub mod judge;
 pub mod search;
 pub mod show;
 pub mod shrink;
+pub mod spent;
 pub mod tally;
 pub mod text;
 pub mod trial;
 mod watch;
+pub mod why;
 
 pub use draw::draw;
 pub use watch::{Node, Second, Watch};

@@ -116,18 +116,48 @@ pub type Broken = String;
 /// # Errors
 /// Why the case cannot be run, in words.
 pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broken> {
+    if !audited {
+        return observed(case, policy, None, None);
+    }
+    let mut auditors = Auditors::new();
+    let played = observed(case, policy, Some(EVENTS), Some(&mut auditors))?;
+    let found = auditors.end(false);
+    let first = found.kept().first().map(ToString::to_string);
+    Ok(Played {
+        findings: (found.total(), first.unwrap_or_default()),
+        ..played
+    })
+}
+
+/// Runs a case under a policy, and somebody watches.
+///
+/// # Errors
+/// Why the case cannot be run, in words.
+pub fn play_with(
+    case: &Case,
+    policy: &Policy,
+    observer: &mut dyn Observer,
+) -> Result<Played, Broken> {
+    observed(case, policy, None, Some(observer))
+}
+
+fn observed(
+    case: &Case,
+    policy: &Policy,
+    events: Option<u32>,
+    observer: Option<&mut dyn Observer>,
+) -> Result<Played, Broken> {
     let mut scenario = case.scenario(policy);
-    if audited {
+    if let Some(events) = events {
         scenario.sizes = Some(Sizes {
-            events: EVENTS,
+            events,
             ..scenario.sizes()
         });
     }
     let mut watch = Watch::new(case);
-    let mut auditors = audited.then(Auditors::new);
     let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
-    if let Some(auditors) = &mut auditors {
-        observers.push(auditors);
+    if let Some(observer) = observer {
+        observers.push(observer);
     }
     let run = Run::observed(&scenario, policy, 0, observers)
         .map_err(|e| format!("{}: {e}", policy.name))?;
@@ -135,12 +165,10 @@ pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broke
         .run(|_| {})
         .map_err(|e| format!("{}: {e}", policy.name))?;
     watch.end(Instant::ZERO + Span::from_secs(case.seconds));
-    let found = auditors.map(|a| a.end(false)).unwrap_or_default();
-    let first = found.kept().first().map(ToString::to_string);
     Ok(Played {
         clients: got(&results),
         watch,
-        findings: (found.total(), first.unwrap_or_default()),
+        findings: (0, String::new()),
         refusals: results.refusals.len(),
     })
 }

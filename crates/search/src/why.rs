@@ -1,0 +1,241 @@
+//! Why a promise was broken: what the drive did instead, in the worst second of a case.
+//!
+//! What a group lacks would have taken the drive as long as what it got took, in proportion. The cause is the first of those below
+//! whose time, with that of the ones before it, would have been enough.
+
+use crate::case::Case;
+use crate::judge::{self, Judged};
+use crate::spent::{Ledger, Spent};
+use crate::trial::{self, Broken};
+use std::fmt::{self, Display, Formatter, Write as _};
+use weir_core::{Class, GroupId};
+use weir_sim::Policy;
+
+/// Whose the time was that would have been enough.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cause {
+    /// Requests of clients without a promise, or nobody.
+    Unpromised,
+    /// Their flushes.
+    Flushes,
+    /// Realtime clients.
+    Realtime,
+    /// Others that were promised something.
+    Promised,
+    /// Nobody: at what its requests cost then, the second was too short for it.
+    Cost,
+    /// Nothing of it was served, so that it is not known what it would have cost.
+    Unserved,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Unpromised,
+        Self::Flushes,
+        Self::Realtime,
+        Self::Promised,
+        Self::Cost,
+        Self::Unserved,
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unpromised => "unpromised",
+            Self::Flushes => "flushes",
+            Self::Realtime => "realtime",
+            Self::Promised => "promised",
+            Self::Cost => "cost",
+            Self::Unserved => "unserved",
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Unpromised => "what clients without a promise had would have been enough",
+            Self::Flushes => "with their flushes it would have been",
+            Self::Realtime => "with what realtime clients had it would have been",
+            Self::Promised => {
+                "with what others had that were promised something it would have been"
+            }
+            Self::Cost => "a whole second was too short at what its requests cost",
+            Self::Unserved => "nothing of it was served",
+        }
+    }
+}
+
+/// What the drive's time went to in the worst second of a case, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Why {
+    /// The promise.
+    pub missed: Judged,
+    /// What it lacks would have taken so long; zero if nothing was served.
+    pub lacks: u64,
+    /// The group's own time, flushes included.
+    pub own: u64,
+    /// Time of those without a promise.
+    pub unpromised: u64,
+    /// Of their flushes.
+    pub flushes: u64,
+    /// Of realtime clients, flushes included.
+    pub realtime: u64,
+    /// Of others that were promised something, flushes included.
+    pub promised: u64,
+    /// Nothing was in flight.
+    pub idle: u64,
+}
+
+impl Why {
+    fn new(case: &Case, missed: &Judged, spent: &Spent) -> Self {
+        let mut why = Self {
+            missed: *missed,
+            lacks: 0,
+            own: 0,
+            unpromised: 0,
+            flushes: 0,
+            realtime: 0,
+            promised: 0,
+            idle: spent.idle,
+        };
+        for group in (1..=case.groups.len() as u32).map(GroupId) {
+            let at = group.0 as usize;
+            let both = spent.requests[at] + spent.flushes[at];
+            if case.path(group).any(|g| g == missed.group) {
+                why.own += both;
+            } else if case.group(group).class == Class::Realtime {
+                why.realtime += both;
+            } else if case.path(group).any(|g| case.is_promised(g)) {
+                why.promised += both;
+            } else {
+                why.unpromised += spent.requests[at];
+                why.flushes += spent.flushes[at];
+            }
+        }
+        let lacks = missed.required.saturating_sub(missed.served);
+        let lacks = u128::from(why.own) * u128::from(lacks) / u128::from(missed.served.max(1));
+        if missed.served > 0 {
+            why.lacks = lacks as u64;
+        }
+        why
+    }
+
+    /// Whose the time was.
+    pub fn cause(&self) -> Cause {
+        if self.missed.served == 0 {
+            return Cause::Unserved;
+        }
+        let parts = [
+            (Cause::Unpromised, self.unpromised + self.idle),
+            (Cause::Flushes, self.flushes),
+            (Cause::Realtime, self.realtime),
+            (Cause::Promised, self.promised),
+        ];
+        let mut time = 0;
+        for (cause, part) in parts {
+            time += part;
+            if self.lacks <= time {
+                return cause;
+            }
+        }
+        Cause::Cost
+    }
+}
+
+impl Display for Why {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let ms = |ns: u64| ns / 1_000_000;
+        write!(
+            f,
+            "group {} got {:.3} of what it had to in second {}: {}; ms: lacks {}, own {}, unpromised {}, their flushes {}, realtime {}, promised {}, idle {}",
+            self.missed.group.0,
+            self.missed.ratio(),
+            self.missed.second,
+            self.cause().name(),
+            ms(self.lacks),
+            ms(self.own),
+            ms(self.unpromised),
+            ms(self.flushes),
+            ms(self.realtime),
+            ms(self.promised),
+            ms(self.idle),
+        )
+    }
+}
+
+/// The worst second of a case under `contract`; `None` if every promise is kept in every second.
+///
+/// # Errors
+/// Why the case cannot be run, in words.
+pub fn why(case: &Case) -> Result<Option<Why>, Broken> {
+    let mut ledger = Ledger::new(case);
+    let played = trial::play_with(case, &Policy::contract(), &mut ledger)?;
+    let judged = judge::judge(case, &played.watch, judge::KEPT);
+    let worst = judge::worst(&judged).filter(|worst| !worst.is_kept());
+    let second = |missed: &Judged| &ledger.seconds()[missed.second as usize];
+    Ok(worst.map(|missed| Why::new(case, missed, second(missed))))
+}
+
+/// How many have which cause.
+pub fn table(all: &[Why]) -> String {
+    let mut text = String::new();
+    for cause in Cause::ALL {
+        let count = all.iter().filter(|why| why.cause() == cause).count();
+        let _ = writeln!(text, "{count:>6} {:<10} {}", cause.name(), cause.words());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CASE: &str = "case name=why seconds=2 drive=seagate-no-ncq capacity=100MB/s,100MB/s,0; \
+         group min=50MB/s; group; group class=realtime max=1MB/s; group min=1MB/s; \
+         client group=1 at=sequential writes=0 size=64KiB depth=1 space=1GiB; \
+         client group=2 at=random writes=0 size=4KiB depth=4 space=1GiB; \
+         client group=3 at=random writes=0 size=4KiB depth=1 space=1GiB; \
+         client group=4 at=random writes=0 size=4KiB depth=1 space=1GiB";
+
+    /// Half of a promise was served, for which the drive took as long as the first says; it did the other things in what is left.
+    fn cause(own: u64, unpromised: u64, flushes: u64, realtime: u64, promised: u64) -> Cause {
+        let case: Case = CASE.parse().unwrap();
+        let missed = Judged {
+            group: GroupId(1),
+            second: 0,
+            served: 50,
+            required: 100,
+            waited: 1000,
+        };
+        let spent = Spent {
+            requests: vec![0, own, unpromised, realtime, promised],
+            flushes: vec![0, 0, flushes, 0, 0],
+            idle: 0,
+        };
+        let why = Why::new(&case, &missed, &spent);
+        assert_eq!(why.lacks, own, "as much again");
+        why.cause()
+    }
+
+    #[test]
+    fn the_cause_is_whose_time_would_have_been_enough() {
+        assert_eq!(cause(300, 300, 200, 100, 100), Cause::Unpromised);
+        assert_eq!(cause(300, 200, 100, 300, 100), Cause::Flushes);
+        assert_eq!(cause(300, 100, 100, 100, 400), Cause::Realtime);
+        assert_eq!(cause(450, 100, 100, 100, 250), Cause::Promised);
+        assert_eq!(cause(600, 100, 100, 100, 100), Cause::Cost);
+    }
+
+    #[test]
+    fn all_of_the_second_is_accounted_for() {
+        let case: Case = CASE.parse().unwrap();
+        let why = why(&case)
+            .unwrap()
+            .expect("no such drive reads so fast beside others");
+        let parts = [why.own, why.unpromised, why.flushes, why.realtime];
+        let all: u64 = parts.iter().sum::<u64>() + why.promised + why.idle;
+        assert!(all.abs_diff(1_000_000_000) < 50_000_000, "{why}");
+        assert!(why.own > 0 && why.promised > 0, "{why}");
+    }
+}
