@@ -359,6 +359,19 @@ mod tests {
     }
 
     #[test]
+    fn shares_that_are_ignored_are_equal_where_something_divides_by_them() {
+        let told = |policy: &str| {
+            let mut setup = find(policy).unwrap().set_up(None, &[share(700)]);
+            setup.mapping.share = Share::Ignored;
+            setup.contract(share(700)).share
+        };
+        let equal = Contract::DEFAULT.share;
+        assert_eq!(told("bfq"), equal, "an elevator divides");
+        assert_eq!(told("io.cost"), equal, "a controller divides");
+        assert_eq!(told("none"), 700, "nobody asks");
+    }
+
+    #[test]
     fn a_budget_is_a_twentieth_of_the_smallest_share_of_a_second() {
         let budget = |policy: &str, capacity, contracts: &[Contract]| {
             let setup = find(policy).unwrap().set_up(capacity, contracts);

@@ -220,3 +220,23 @@ impl fmt::Display for Value {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_relative_to_another_policy_or_another_case() {
+        let bounds = |beside: Option<&str>, case: Option<&str>| Bounds {
+            figure: Figure::Bandwidth,
+            whose: Whose::Target,
+            at_least: None,
+            at_most: None,
+            beside: beside.map(String::from),
+            beside_case: case.map(String::from),
+        };
+        assert!(!bounds(None, None).is_relative());
+        assert!(bounds(Some("bfq"), None).is_relative());
+        assert!(bounds(None, Some("alone")).is_relative());
+    }
+}

@@ -216,6 +216,11 @@ mod tests {
         assert_eq!(buffered.outstanding(&program, 128 << 10), 3 * 8 + others);
         assert_eq!(buffered.outstanding(&program, 130 << 10), 3 * 8 + others);
         assert_eq!(buffered.outstanding(&program, 1), 3 * 256 + others);
+        let reads = Program {
+            writes: 0,
+            ..program
+        };
+        assert_eq!(buffered.outstanding(&reads, 1), others, "nothing to sync");
     }
 
     #[test]

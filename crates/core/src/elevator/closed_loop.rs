@@ -251,6 +251,16 @@ impl Host {
         }
     }
 
+    /// A client that asks for nothing more goes, unless it still waits for an answer.
+    pub(super) fn close(&mut self, client: usize) {
+        let State { stream, out, .. } = self.clients[client];
+        if out > 0 {
+            return;
+        }
+        self.layer.close(self.instant(), stream);
+        self.poll();
+    }
+
     /// Kilobytes (1000 bytes) a second of a client over the whole run.
     pub(super) fn rate(&self, client: usize) -> u64 {
         self.clients[client].bytes * 1_000_000 / self.now

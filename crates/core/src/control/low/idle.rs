@@ -236,6 +236,8 @@ mod tests {
             baseline.buckets[0][8].mean, 1_000,
             "as long as the small ones"
         );
+        baseline.look(at(4_000));
+        assert_eq!(baseline.buckets[0][0].mean, 1_000, "nothing is new");
         assert_eq!(baseline.buckets[1][8].mean, 0, "writes are others");
         assert_eq!(
             Baseline::new(true).is_bad(0, 4096, Span::from_micros(900), MS),

@@ -202,6 +202,7 @@ mod tests {
         let mut slice = Slice::default();
         // 20 ms of 1 MiB/s are 20971 bytes; the other 44565 take 10.6 ticks more.
         assert_eq!(slice.wait(CLOCK, 100, rate, 1 << 16, false), 10 + 5);
+        assert!(!slice.is_over(115), "it lasts as long as the wait");
         assert_eq!(slice.wait(CLOCK, 115, rate, 1 << 16, true), 1);
         assert_eq!(slice.wait(CLOCK, 116, rate, 1 << 16, true), 0);
     }

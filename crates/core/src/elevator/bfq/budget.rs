@@ -123,6 +123,26 @@ mod tests {
     }
 
     #[test]
+    fn no_budget_exceeds_a_maximum_that_is_trusted() {
+        let mut budgets = Budgets::new(0);
+        budgets.estimate(8_000);
+        // It had more than that while the drive seemed faster.
+        let turn = Spent {
+            reason: Expiry::TooIdle,
+            sync: true,
+            raised: false,
+            budget: 16_000,
+            service: 9,
+            dispatched: 0,
+        };
+        assert_eq!(budgets.feedback(&turn), 16_000 - 2_048);
+        for _ in 0..TRUSTED {
+            budgets.assign();
+        }
+        assert_eq!(budgets.feedback(&turn), 8_000);
+    }
+
+    #[test]
     fn each_reason_has_its_feedback() {
         let budgets = Budgets::new(0);
         let turn = |reason, budget, service, dispatched| Spent {

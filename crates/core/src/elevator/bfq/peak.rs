@@ -175,6 +175,18 @@ mod tests {
     }
 
     #[test]
+    fn an_observation_ends_with_a_gap_of_more_than_a_tenth_of_a_second() {
+        let samples = |gap: Span| {
+            let mut peak = Peak::new(false);
+            peak.dispatched(Instant::ZERO, 8, false, 0);
+            peak.dispatched(Instant::ZERO + gap, 8, false, 0);
+            peak.samples
+        };
+        assert_eq!(samples(LONG_GAP), 2);
+        assert_eq!(samples(LONG_GAP + Span::from_nanos(1)), 1);
+    }
+
+    #[test]
     fn random_traffic_never_lowers_the_estimate() {
         let mut peak = Peak::new(false);
         assert_eq!(run(&mut peak, 1_900, 5, true), 0);

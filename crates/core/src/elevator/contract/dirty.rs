@@ -142,6 +142,22 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_that_has_grown_to_its_most_is_none() {
+        let short = Synced {
+            lag: Span::ZERO,
+            cycle: 10_000_000,
+        };
+        let grown = |bound: u64| {
+            let mut dirty = Dirty::new();
+            dirty.bound = bound;
+            dirty.flush_ends(Instant::ZERO, 0, short);
+            dirty.bound
+        };
+        assert_eq!(grown(MOST - 8), MOST - 8 + (MOST - 8) / GROW);
+        assert_eq!(grown(MOST), u64::MAX);
+    }
+
+    #[test]
     fn flushes_that_are_long_for_another_reason_bound_nobody() {
         let mut dirty = Dirty::new();
         let behind = Synced {
