@@ -125,6 +125,23 @@ model = \"demo\"
 ";
 
 #[test]
+fn a_volume_with_a_problem_of_its_own_is_not_added_up() {
+    let problems = |max: &str| {
+        let text = format!(
+            "[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\ncapacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n\
+             [volume.a]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nmin = \"80MB/s\"\nmax = {{ bandwidth = \"{max}\" }}\n\
+             [volume.b]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nmin = \"60MB/s\"\n"
+        );
+        let problems = parse("", &text, &Options::default()).expect_err("that is too much");
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems[0].to_string()
+    };
+    let [both, own] = [problems("90MB/s"), problems("70MB/s")];
+    assert!(both.contains("140"), "the sum: {both}");
+    assert!(!own.contains("140"), "its max is less than its min: {own}");
+}
+
+#[test]
 fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
     let problems = |tenant: &str, volume: &str| {
         let text = format!(

@@ -251,6 +251,13 @@ impl Host {
         }
     }
 
+    /// A client does not read its answers, or does again.
+    pub(super) fn hold(&mut self, client: usize, held: bool) {
+        let stream = self.clients[client].stream;
+        self.layer.hold(self.instant(), stream, held);
+        self.poll();
+    }
+
     /// A client that asks for nothing more goes, unless it still waits for an answer.
     pub(super) fn close(&mut self, client: usize) {
         let State { stream, out, .. } = self.clients[client];

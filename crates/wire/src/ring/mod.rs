@@ -51,14 +51,10 @@ pub enum Store {
 ///
 /// All methods take `&self`, and the other side may write at the same time: an implementation must make that harmless (atomic or
 /// volatile accesses; bytes that are copied while they change may come out mixed).
+#[expect(clippy::len_without_is_empty, reason = "no ring is empty")]
 pub trait Shared {
     /// How long it is in bytes.
     fn len(&self) -> usize;
-
-    /// True if there is nothing.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 
     /// The 16-bit number at `at`.
     fn load16(&self, at: usize, order: Load) -> u16;

@@ -217,4 +217,47 @@ mod tests {
         }
         assert_eq!(history.most_used(), Some((ONE / 2).div_ceil(10)));
     }
+
+    #[test]
+    fn who_has_old_requests_in_the_drive_lags() {
+        use super::super::config::{Config, Control};
+        use crate::control::controller::Controller;
+        use crate::cx::Cx;
+        use crate::shape::{DriveShape, Sizes};
+        use crate::table::Table;
+        use crate::{Contract, Edit, GroupId, ROOT};
+        let config = Config {
+            qos: Control::User,
+            rpct: 8_000,
+            ..Config::default()
+        };
+        let merge = crate::merge::Config::OFF;
+        let mut table = Table::new(&Sizes::default(), DriveShape::default(), &merge);
+        for id in [1, 2, 3].map(GroupId) {
+            let add = Edit::AddGroup {
+                id,
+                parent: ROOT,
+                contract: Contract::DEFAULT,
+            };
+            table.groups.apply(&add, 10_000).unwrap();
+        }
+        let mut cost = Cost::new(&config, &table, false);
+        let now = crate::Instant::ZERO;
+        let events = crate::event::Events::new(0);
+        cost.set(&mut Cx { now, table, events });
+        cost.scratch.extend([1, 2, 3]);
+        // A period of 1000: what came before it is in the drive of the first two, of the second not for a whole one.
+        for (group, done) in [(1, 8_000), (2, 9_200), (3, 9_500)] {
+            let account = cost.account_mut(group);
+            (account.vtime, account.done) = (9_500, done);
+        }
+        let now = Now {
+            at: crate::Instant::ZERO,
+            us: 0,
+            v: 10_000,
+        };
+        assert_eq!(cost.look_at_surplus(&now, 1_000).lagging, 1);
+        cost.account_mut(2).done = 8_999;
+        assert_eq!(cost.look_at_surplus(&now, 1_000).lagging, 2);
+    }
 }

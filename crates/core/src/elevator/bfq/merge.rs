@@ -270,6 +270,10 @@ impl Bfq {
         if !queue.sharing.lingers || has_some {
             return;
         }
+        debug_assert!(
+            !self.cooperation.stable.compares_to(queue.group, q),
+            "others are compared to a queue that goes"
+        );
         let is_shared = queue.sharing.is_shared;
         self.cooperation.remove_place(q, queue.group);
         self.cooperation.shared -= u32::from(is_shared);

@@ -47,6 +47,11 @@ impl Stable {
         self.merged[stream as usize]
     }
 
+    /// The queues of a group are compared to this one as they come.
+    pub(super) fn compares_to(&self, group: u32, q: u32) -> bool {
+        self.last_created[group as usize] == q
+    }
+
     /// A stream goes.
     pub(super) fn forget(&mut self, stream: u32) {
         self.merged[stream as usize] = false;

@@ -166,3 +166,45 @@ fn nobody_is_forgotten_whatever_the_tunables() {
         run(seed);
     }
 }
+
+/// Readers of one file whose requests leave in pieces, each for a while not reading its answers: their queues merge and part meanwhile.
+#[test]
+fn queues_merge_while_streams_are_on_hold() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let shape = DriveShape {
+            rotational: true,
+            tags: 1,
+            max_transfer: 16 * KIB,
+            ..DriveShape::default()
+        };
+        let sizes = Sizes {
+            streams: 16,
+            ..Sizes::default()
+        };
+        let config = elevator::Config::Cfq(Config::default());
+        let mut host = Host::sized(config, &[], sizes, shape);
+        host.seek = ms(1);
+        let size = 64 * KIB;
+        let readers: Vec<_> = (0..4)
+            .map(|n| {
+                host.add(Client {
+                    size,
+                    depth: 2,
+                    strides: Some((n * u64::from(size), 4 * u64::from(size))),
+                    ..STREAMER
+                })
+            })
+            .collect();
+        let mut now = 0;
+        for _ in 0..2_000 {
+            let reader = readers[rng.range(0, 3) as usize];
+            host.hold(reader, true);
+            now += rng.range(10_000, ms(3));
+            host.run(now);
+            host.hold(reader, false);
+            now += rng.range(10_000, ms(3));
+            host.run(now);
+        }
+    }
+}
