@@ -347,7 +347,7 @@ impl Trial {
         most
     }
 
-    /// The relative difference between two clients.
+    /// The relative difference between two clients, less one request of each: no share is kept more finely than that.
     fn apart(&self, case: &Case, a: usize, b: usize) -> Option<f64> {
         const SECONDS: u64 = 10;
         let bytes = |c: usize| -> u64 {
@@ -360,13 +360,15 @@ impl Trial {
         if bytes(more) as f64 >= 0.9 * alone * SECONDS as f64 {
             return None;
         }
-        let [less, more] = [less, more].map(|c| bytes(c) as f64 / share(c));
-        let (low, high) = (less.min(more), less.max(more));
-        Some(if low > 0.0 {
-            high / low - 1.0
+        let each = |c: usize| bytes(c) as f64 / share(c);
+        let (low, high) = if each(less) <= each(more) {
+            (less, more)
         } else {
-            f64::INFINITY
-        })
+            (more, less)
+        };
+        let one = |c: usize| f64::from(case.clients[c].program.size.most()) / share(c);
+        let [low, high] = [each(low) + one(low), each(high) - one(high)];
+        Some((high / low - 1.0).max(0.0))
     }
 }
 
