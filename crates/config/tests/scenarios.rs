@@ -45,6 +45,8 @@ fn what_comes_with_weir_can_be_played_on_every_drive() {
             !script.about().is_empty() && script.about().len() <= 100,
             "{name}"
         );
+        let load = script.load();
+        assert!(load.is_empty() || load.ends_with('.'), "a sentence: {load}");
         let cases: Vec<Option<&str>> = match script.cases() {
             [] => vec![None],
             some => some.iter().map(|c| Some(c.as_str())).collect(),

@@ -463,4 +463,22 @@ mod tests {
         assert_eq!([of(0, 0), of(9, 0), of(0, 9)], [0, 0, 1_000_000]);
         assert_eq!([of(5, 1), of(2, 1), of(1, 5)], [166_667, 333_333, 833_333]);
     }
+
+    #[test]
+    fn who_has_less_than_the_least_margin_gives_nothing_away() {
+        let mut cost = cost();
+        let min = cost.clock.margins.min;
+        let mut keeps = |margin: i64| {
+            let now = Now {
+                at: crate::Instant::ZERO,
+                us: 0,
+                v: 1 << 40,
+            };
+            cost.account_mut(1).vtime = (1 << 40) - margin.cast_unsigned();
+            cost.keeps(1, ONE / 2, ONE / 2, 0, &now, 1 << 30)
+        };
+        assert!(min > 0);
+        assert_eq!(keeps(min - 1), ONE / 2);
+        assert!(keeps(min) < ONE / 2, "it used nothing");
+    }
 }

@@ -440,6 +440,10 @@ impl Schedule for Bfq {
     }
 
     fn next(&mut self, cx: &mut Cx) -> Next {
+        debug_assert!(
+            self.symmetry.busy() > 0 || self.queued == 0,
+            "what is queued is in no queue"
+        );
         self.decide(cx)
     }
 
