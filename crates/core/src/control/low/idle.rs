@@ -202,6 +202,16 @@ mod tests {
     }
 
     #[test]
+    fn who_is_away_for_longer_than_four_times_the_threshold_is_idle() {
+        // Its microseconds are 1024 ns long.
+        let us = |n: u64| Instant::from_nanos(n * 1_024);
+        let mut habit = Habit::default();
+        habit.went(us(1_000), 1, 5, None);
+        assert!(!habit.is_idle(us(5_000), MS));
+        assert!(habit.is_idle(us(5_001), MS));
+    }
+
+    #[test]
     fn whose_requests_take_no_longer_than_they_should_is_idle() {
         let mut habit = Habit::default();
         // The first is halved away: the count was never halved before.
