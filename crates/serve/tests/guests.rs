@@ -254,8 +254,16 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
     let slot = |guest: u64| [vec![0; 8], doubles(&[guest, 4096, 1 << 40 | guest, 0])].concat();
     let guest = Guest::start(&path, 1);
     let file = [guest.file.as_fd()];
+    let both = [guest.file.as_fd(); 2];
+    // Two regions of a page each, so far apart for the guest and for its monitor.
+    let two = |guest: u64, user: u64| {
+        let regions = [0, 4096, 1 << 40, 0, guest, 4096, (1 << 40) + user, 4096];
+        [words(&[2, 0]), doubles(&regions)].concat()
+    };
     for (code, payload, files) in [
         (Code::SET_FEATURES, doubles(&[1 << 63]), &[][..]),
+        (Code::SET_MEM_TABLE, two(4095, 8192), &both[..]),
+        (Code::SET_MEM_TABLE, two(8192, 4095), &both[..]),
         (Code::SET_MEM_TABLE, table(0, 1 << 40), &file[..]),
         (Code::SET_MEM_TABLE, table(0, 0), &file[..]),
         (Code::SET_MEM_TABLE, table(0, 4096), &[][..]),
@@ -277,6 +285,8 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
     ] {
         assert!(!guest.try_tell(code, &payload, files), "{code} {payload:?}");
     }
+    assert!(guest.try_tell(Code::SET_MEM_TABLE, &two(4096, 4096), &both));
+    guest.tell_memory();
     for n in 1..64 {
         assert!(guest.try_tell(Code::ADD_MEM_REG, &slot(n << 30), &file));
     }
