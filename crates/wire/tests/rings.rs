@@ -444,7 +444,7 @@ proptest! {
         let in_table = [buffer(16, false), buffer(1, true)];
         write_table(&guest, TABLES, &in_table).expect("it is there");
         let (mut given, mut in_device, mut back) = (VecDeque::new(), Vec::new(), VecDeque::new());
-        let mut chain = Chain::default();
+        let (mut chain, mut taken) = (Chain::default(), start);
         for (step, drawn) in moves {
             match step {
                 0 => {
@@ -462,6 +462,7 @@ proptest! {
                     prop_assert_eq!(given.pop_front().map(|(head, _)| head), Some(head));
                     prop_assert_eq!(chain.readable, 16);
                     in_device.push(head);
+                    taken = taken.wrapping_add(1);
                 },
                 3 if !in_device.is_empty() => {
                     let head = in_device.swap_remove(usize::from(drawn) % in_device.len());
@@ -475,6 +476,7 @@ proptest! {
                 _ => {}
             }
             prop_assert_eq!(device.in_flight() as usize, in_device.len());
+            prop_assert_eq!(device.base(), taken);
         }
     }
 }
