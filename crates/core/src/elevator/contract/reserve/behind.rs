@@ -263,6 +263,7 @@ impl Reservations {
         while at != NIL {
             let r = &mut self.table[at as usize];
             (r.idle_since, r.seen, r.cycle) = (now, now, 0);
+            r.flushes = 0;
             at = r.above;
         }
     }
