@@ -1,4 +1,4 @@
-//! When a flush may begin: the drive does little else meanwhile, and no elevator can get a read past one.
+//! When a flush may begin: most drives do little else meanwhile, and no elevator can get a read past one there.
 //!
 //! A flush waits until every promised client that has something to be done, or is about to ask, is as far as it was promised, or
 //! until what it may fall behind while the flush runs is within its deadline (`reserve`). It makes up for that while the next
