@@ -133,12 +133,9 @@ fn find(asked: &Asked) -> String {
 
 /// What the drive's time went to where a feasible promise was broken, the worst first.
 fn causes(outcomes: &[Outcome], asked: &Asked) -> String {
-    let badness = |o: &Outcome| Failure::Broken.badness(o);
-    let mut broken: Vec<_> = outcomes.iter().filter(|o| badness(o).is_some()).collect();
-    broken.sort_by(|a, b| a.worst.total_cmp(&b.worst));
     let mut text = String::from("\nwhy promises were broken, each in its worst second\n");
     let mut all = Vec::new();
-    for outcome in broken {
+    for outcome in tally::failing(outcomes, Failure::Broken) {
         let seed = outcome.seed;
         let line = match drawn(seed, asked.plan.kind).and_then(|case| why::why(&case)) {
             Ok(Some(why)) => {

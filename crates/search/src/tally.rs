@@ -260,19 +260,25 @@ pub fn list(outcomes: &[Outcome]) -> String {
     text
 }
 
+/// The outcomes that fail in this way, the worst first.
+pub fn failing(outcomes: &[Outcome], failure: Failure) -> Vec<&Outcome> {
+    let mut found: Vec<(f64, &Outcome)> = (outcomes.iter())
+        .filter_map(|o| Some((failure.badness(o)?, o)))
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
 /// The worst outcomes of each failure, the worst first, at most `most` of each, as arguments that run them again, followed by
 /// `with`.
 pub fn worst(outcomes: &[Outcome], most: usize, with: &str) -> String {
     let mut text = String::new();
     for failure in Failure::ALL {
-        let mut found: Vec<(f64, &Outcome)> = (outcomes.iter())
-            .filter_map(|o| Some((failure.badness(o)?, o)))
-            .collect();
-        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let found = failing(outcomes, failure);
         if !found.is_empty() {
             let _ = writeln!(text, "\n{}: {}", failure.name(), found.len());
         }
-        for (_, outcome) in found.iter().take(most) {
+        for outcome in found.into_iter().take(most) {
             let line = failure.line(outcome);
             let _ = writeln!(text, "  --case {}{with}  {line}", outcome.seed);
         }
