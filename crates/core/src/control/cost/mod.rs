@@ -553,16 +553,31 @@ mod tests {
 
     const GROUP: u32 = 1;
 
-    /// A group, and two reads of 4 KiB, the second behind the first.
-    fn with_two_reads() -> (Cost, Cx, [u32; 2]) {
+    /// Groups of equal weight, from 1 on.
+    pub(super) fn with_groups(config: &Config, groups: u32) -> (Cost, Cx) {
         let merging = crate::merge::Config::LINUX;
         let mut table = Table::new(&Sizes::default(), DriveShape::default(), &merging);
-        let add = Edit::AddGroup {
-            id: GroupId(GROUP),
-            parent: ROOT,
-            contract: Contract::DEFAULT,
+        for id in (1..=groups).map(GroupId) {
+            let add = Edit::AddGroup {
+                id,
+                parent: ROOT,
+                contract: Contract::DEFAULT,
+            };
+            table.groups.apply(&add, 10_000).unwrap();
+        }
+        let mut cost = Cost::new(config, &table, true);
+        let mut cx = Cx {
+            now: Instant::ZERO,
+            table,
+            events: Events::new(0),
         };
-        table.groups.apply(&add, 10_000).unwrap();
+        cost.set(&mut cx);
+        (cost, cx)
+    }
+
+    /// A group, and two reads of 4 KiB, the second behind the first.
+    fn with_two_reads() -> (Cost, Cx, [u32; 2]) {
+        let (cost, mut cx) = with_groups(&Config::default(), GROUP);
         let reads = [0, 4096].map(|offset| {
             let request = Request {
                 stream: StreamId::from_bits(0),
@@ -573,17 +588,10 @@ mod tests {
                 length: 4096,
                 cookie: 0,
             };
-            let (id, _) = table.requests.take().unwrap();
-            table.requests[id].accept(&request, 0, GroupId(GROUP), Instant::ZERO);
+            let (id, _) = cx.table.requests.take().unwrap();
+            cx.table.requests[id].accept(&request, 0, GroupId(GROUP), Instant::ZERO);
             id
         });
-        let mut cost = Cost::new(&Config::default(), &table, true);
-        let mut cx = Cx {
-            now: Instant::ZERO,
-            table,
-            events: Events::new(0),
-        };
-        cost.set(&mut cx);
         (cost, cx, reads)
     }
 

@@ -181,6 +181,8 @@ impl Cost {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::{Config, Control};
+    use super::super::tests::with_groups;
     use super::*;
 
     #[test]
@@ -220,31 +222,12 @@ mod tests {
 
     #[test]
     fn who_has_old_requests_in_the_drive_lags() {
-        use super::super::config::{Config, Control};
-        use crate::control::controller::Controller;
-        use crate::cx::Cx;
-        use crate::shape::{DriveShape, Sizes};
-        use crate::table::Table;
-        use crate::{Contract, Edit, GroupId, ROOT};
         let config = Config {
             qos: Control::User,
             rpct: 8_000,
             ..Config::default()
         };
-        let merge = crate::merge::Config::OFF;
-        let mut table = Table::new(&Sizes::default(), DriveShape::default(), &merge);
-        for id in [1, 2, 3].map(GroupId) {
-            let add = Edit::AddGroup {
-                id,
-                parent: ROOT,
-                contract: Contract::DEFAULT,
-            };
-            table.groups.apply(&add, 10_000).unwrap();
-        }
-        let mut cost = Cost::new(&config, &table, false);
-        let now = crate::Instant::ZERO;
-        let events = crate::event::Events::new(0);
-        cost.set(&mut Cx { now, table, events });
+        let (mut cost, _) = with_groups(&config, 3);
         cost.scratch.extend([1, 2, 3]);
         // A period of 1000: what came before it is in the drive of the first two, of the second not for a whole one.
         for (group, done) in [(1, 8_000), (2, 9_200), (3, 9_500)] {
