@@ -15,7 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::running::{Running, start};
-use common::{Scratch, weir};
+use common::{Scratch, signal, weir};
+use rustix::process::Signal;
 
 /// The modules that a disk of virtio needs, in the order in which they are loaded.
 const MODULES: [&str; 6] = [
@@ -66,6 +67,24 @@ for w in 0 1 2 3; do writer $w & done
 echo "ready"; read line < /dev/ttyS0; touch /stop; wait
 dmesg | grep -i "i/o error"
 echo "over"; poweroff -f
+"#;
+
+/// Says how large the disk is whenever that changes, and writes to its last megabyte and reads it back.
+const GROWS: &str = r#"
+dd if=/dev/urandom of=/data bs=64k count=16 2>/dev/null
+was=0
+for turn in 1 2 3; do
+    while size=$(cat /sys/block/vda/size); [ $size = $was ]; do
+        sleep 0.05
+        dd if=/dev/vda of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null
+    done
+    at=$(($size / 128 - 16))
+    dd if=/data of=/dev/vda bs=64k seek=$at oflag=direct conv=notrunc 2>/dev/null
+    dd if=/dev/vda of=/back bs=64k skip=$at count=16 iflag=direct 2>/dev/null
+    cmp /data /back && echo "sectors=$size"
+    was=$size
+done
+poweroff -f
 "#;
 
 /// Where kernel and modules are; `None`, with a line, if they or a program are not there.
@@ -193,13 +212,17 @@ impl Guest {
     }
 }
 
-fn serve(scratch: &Scratch, storage: &str) -> Running {
+fn configure(scratch: &Scratch, storage: &str, mib: u64) {
     let text = format!(
-        "[drive.fast]\n[listen]\nnbd = [\"unix:{0}/nbd.sock\"]\n[volume.alpha]\ndrive = \"fast\"\n{storage}\nsize = \"64MiB\"\n\
+        "[drive.fast]\n[listen]\nnbd = [\"unix:{0}/nbd.sock\"]\n[volume.alpha]\ndrive = \"fast\"\n{storage}\nsize = \"{mib}MiB\"\n\
          listen = {{ vhost = \"{0}/alpha.sock\" }}\n",
         scratch.path("").display()
     );
     scratch.file("weir.toml", &text);
+}
+
+fn serve(scratch: &Scratch, storage: &str) -> Running {
+    configure(scratch, storage, 64);
     start(&mut weir(scratch, &["serve", "weir.toml"]))
 }
 
@@ -226,6 +249,34 @@ fn linux_finds_a_disk_and_reads_what_it_wrote() {
         }
         server.end();
     }
+}
+
+#[test]
+fn a_guest_sees_its_disk_grow() {
+    let Some(kernel) = kernel() else { return };
+    let scratch = Scratch::new();
+    let image = scratch.path("image");
+    let storage = format!("file = \"{}\"", image.display());
+    let grow = |mib: u64| {
+        let file = fs::File::options().write(true).open(&image).unwrap();
+        file.set_len(mib << 20).unwrap();
+        configure(&scratch, &storage, mib);
+    };
+    let mut server = serve(&scratch, &storage);
+    let initrd = initrd(&scratch, &kernel, GROWS);
+    let mut guest = Guest::boot(&kernel, &initrd, &scratch.path("alpha.sock"), 2);
+    guest.wait_for("sectors=131072");
+    grow(96);
+    signal(&server.child, Signal::HUP);
+    guest.wait_for("sectors=196608");
+    // While there is no server, too.
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    grow(128);
+    server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    guest.wait_for("sectors=262144");
+    guest.end();
+    server.end();
 }
 
 #[test]

@@ -156,8 +156,8 @@ Files are TOML. A number that has a unit is a string and says it:
 Fractions are permitted where they come to a whole number of bytes or nanoseconds. An unknown key is an error, which names the nearest
 known one. `weir check CONFIG` says everything that is wrong with a server's file, with line and column, and starts nothing.
 
-A reload (SIGHUP) puts contracts, capacities, volumes and tenants that came, went or changed in force. Everything else is fixed while the
-server runs, and a reload that would change it is refused.
+A reload (SIGHUP) puts contracts, capacities, volumes and tenants that came, went or changed in force, and volumes that have become
+larger. Everything else is fixed while the server runs, and a reload that would change it is refused.
 
 ## The server's file
 ";

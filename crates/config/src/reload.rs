@@ -24,7 +24,8 @@ pub struct DriveReload {
     /// fresh start.
     pub plan: Plan,
     /// What brings the running layer there: one [`Layer::change`](weir_core::Layer::change). Empty if nothing changes. A volume
-    /// that goes must have no streams left, one that comes without a written size needs its [`Edit::SetSpace`].
+    /// that goes must have no streams left; one that comes without a written size, or has grown without one, needs its
+    /// [`Edit::SetSpace`].
     pub edits: Vec<Edit>,
     /// Volumes that come, by name.
     pub added: Vec<String>,
@@ -37,7 +38,8 @@ pub struct DriveReload {
 /// What it takes to go from `old`, whose drives run by `plans` (one for each, in any order), to `new`.
 ///
 /// Contracts, capacities, volumes and tenants come, go and change while the server runs. Where it listens, what connections may
-/// take, drives with their policies and shapes, and everything of a volume but its contract stay as they are until a restart.
+/// take, drives with their policies and shapes, and everything of a volume but its contract and its size, which may grow, stay as
+/// they are until a restart. Whether a volume can have a larger size is for its storage to say.
 ///
 /// # Errors
 /// Everything in `new` that cannot be put in force while the server runs. Nothing of it is to be then.
@@ -63,6 +65,7 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
         if let Some(was) = old.volume(&volume.name) {
             let at = path("volume", &volume.name);
             fixed.values(&at, &volume_values(was), &volume_values(volume));
+            fixed.size(was, volume);
         } else if volume.vhost.is_some() {
             let at = join(&path("volume", &volume.name), "listen.vhost");
             fixed.refuse(
@@ -148,6 +151,16 @@ impl Fixed<'_> {
             ]
         };
         self.values("test", &test(old), &test(new));
+    }
+
+    /// A volume may grow: clients know of no less than what they were told.
+    fn size(&mut self, was: &Volume, now: &Volume) {
+        if let (Some(was), Some(size)) = (was.size, now.size)
+            && size < was
+        {
+            let what = format!("cannot shrink from {} to {}", Size(was), Size(size));
+            self.refuse(&join(&path("volume", &now.name), "size"), &what, RESTART);
+        }
     }
 
     fn drive(&mut self, was: &Drive, now: &Drive) {
@@ -264,7 +277,6 @@ fn volume_values(volume: &Volume) -> Vec<Value> {
         ("device", text(device, same)),
         ("memory", text(memory, same)),
         ("model", text(model, same)),
-        ("size", text(volume.size, |s| Size(s).to_string())),
         ("read_only", volume.read_only.to_string()),
         ("cache", cache.to_owned()),
         ("listen.vhost", text(volume.vhost.as_deref(), path)),
@@ -337,6 +349,13 @@ fn drive_reload(
                 let terms = (now.contract(volume.contract), now.knobs(volume.knobs));
                 let told = before.and_then(|b| told(b.contract, b.knobs));
                 edits.extend(changed_terms(id, told, terms));
+                let was = before.and_then(|b| b.size);
+                if volume.size.is_some() && volume.size != was {
+                    edits.push(Edit::SetSpace {
+                        id: plan.volumes[&volume.name].space,
+                        size: volume.size,
+                    });
+                }
                 let written = (volume.contract, volume.knobs);
                 if before.is_none_or(|b| (b.contract, b.knobs) != written) {
                     changed.push(volume.name.clone());

@@ -111,6 +111,7 @@ pub(crate) fn changes(
             drive: place.drive,
             added: Vec::new(),
             terms: BTreeMap::new(),
+            sizes: BTreeMap::new(),
             patience: Duration::ZERO,
             reload,
         };
@@ -128,6 +129,8 @@ pub(crate) fn changes(
                 all.exports
                     .push(export(config, volume, storage, place, plan));
                 change.added.push(setup);
+            } else {
+                change.sizes.insert(volume.name.clone(), volume.size);
             }
         }
         all.changes.push((place.shard, change));

@@ -123,6 +123,36 @@ fn call(client: &mut Client, command: Command, offset: u64, length: u32, payload
 }
 
 #[test]
+fn a_device_that_grows_is_a_larger_volume() {
+    let Some(disk) = Loop::new("grows") else {
+        return;
+    };
+    let mut server = disk.start_soon("");
+    let mut before = disk.connect();
+    let image = fs::File::options().write(true).open(disk.image()).unwrap();
+    image.set_len(2 * SIZE as u64).unwrap();
+    server.reload(&server.config().clone()).unwrap();
+    // The device does not know yet.
+    let last = 2 * SIZE as u64 - 4096;
+    assert!(call(&mut before, Command::Write, last, 3, b"abc").is_err());
+    run("losetup", &[Path::new("--set-capacity"), &disk.device]).unwrap();
+    server.reload(&server.config().clone()).unwrap();
+    let mut after = disk.connect();
+    assert!(call(&mut after, Command::Write, last, 3, b"abc").is_ok());
+    assert_eq!(
+        call(&mut after, Command::Read, last, 3, &[]).unwrap(),
+        b"abc"
+    );
+    assert!(call(&mut before, Command::Read, 0, 1, &[]).is_ok());
+    drop((before, after));
+    assert!(server.shutdown());
+    assert_eq!(
+        fs::read(disk.image()).unwrap()[last as usize..][..3],
+        *b"abc"
+    );
+}
+
+#[test]
 fn what_clients_write_is_on_the_device() {
     let Some(disk) = Loop::new("write") else {
         return;

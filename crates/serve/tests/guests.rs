@@ -2,7 +2,9 @@
 
 mod tools;
 
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use tools::guest::{DATA, GUEST, Guest, NO_STATUS, SIZE, doubles, inflight, words
 use tools::{Site, log, pattern};
 use weir_wire::ring::split::Used;
 use weir_wire::vhost::Code;
-use weir_wire::virtio_blk::feature;
+use weir_wire::virtio_blk::{CONFIG_LEN, feature};
 
 const IN: u32 = 0;
 const OUT: u32 = 1;
@@ -140,6 +142,78 @@ fn both_front_ends_of_a_volume_see_the_same() {
     guest.write(8, &bytes);
     assert_eq!(nbd.read(4096, 4096).unwrap(), bytes);
     assert_eq!(second.read(8, 4096), bytes);
+}
+
+/// Sectors of the disk, as its configuration space says.
+fn capacity(guest: &Guest) -> u64 {
+    let all = CONFIG_LEN as u32;
+    let asked = [words(&[0, all, 0]), vec![0; CONFIG_LEN]].concat();
+    guest.send(Code::GET_CONFIG, 0, &asked, &[]);
+    let answer = guest.answer(Code::GET_CONFIG).expect("an answer");
+    u64::from_le_bytes(answer[12..20].try_into().unwrap())
+}
+
+#[test]
+fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
+    let _one = tools::alone();
+    let mut site = Site::start(VOLUMES);
+    let image = at(&site, "image");
+    let sized = |size: &str| VOLUMES.replace("\"16MiB\"", &format!("{size:?}"));
+    for (name, round) in [("alpha", 0), ("file", 1)] {
+        let mut guest = Guest::start(&at(&site, name), 1);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let told = |count: usize| {
+            let mut messages = vec![0; 12 * count];
+            (&ours).read_exact(&mut messages).unwrap();
+            assert_eq!(messages, words(&[2, 1, 0]).repeat(count));
+        };
+        ours.set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        guest.tell(Code::SET_BACKEND_REQ_FD, &[], &[theirs.as_fd()]);
+        let mut before = tools::raw::Raw::open(&site.unix, name).unwrap();
+        let old = 16 + 16 * round;
+        assert_eq!(capacity(&guest), old << 11);
+        assert_eq!(guest.request(0, OUT, old << 11, &[1; 512]), IO_ERROR);
+        // A monitor that comes back may know the size of before.
+        told(1);
+
+        // A file is as large as it is: who wants another size makes it so first.
+        let new = sized(&format!("{}MiB", old + 16));
+        assert!(!site.reload(&new));
+        assert_eq!(capacity(&guest), old << 11);
+        let file = std::fs::File::options().write(true).open(&image).unwrap();
+        file.set_len((old + 16) << 20).unwrap();
+        assert!(site.reload(&new));
+        told(1);
+        assert_eq!(capacity(&guest), (old + 16) << 11);
+        let bytes = pattern(7, 4096);
+        guest.write(((old + 16) << 11) - 8, &bytes);
+        guest.write((old << 11) - 4, &bytes);
+        assert_eq!(guest.read((old << 11) - 4, 4096), bytes);
+        // NBD has no word for it: who is there keeps what it was told, who comes sees what there is.
+        assert!(before.read((old << 20) - 4096, 4096).is_ok());
+        let mut after = tools::raw::Raw::open(&site.unix, name).unwrap();
+        assert_eq!(after.read(((old + 16) << 20) - 4096, 4096).unwrap(), bytes);
+
+        // Nothing has changed, so that nothing is said; and nothing shrinks, whoever says so.
+        assert!(site.reload(&new));
+        assert!(!site.reload(&sized(&format!("{old}MiB"))));
+        file.set_len(old << 20).unwrap();
+        assert!(!site.reload(&new));
+        let unsaid = new.replace(
+            "file = \"{files}/image\"\nsize = ",
+            "file = \"{files}/image\"\n# ",
+        );
+        assert!(!site.reload(&unsaid));
+        assert_eq!(capacity(&guest), (old + 16) << 11);
+        file.set_len((old + 16) << 20).unwrap();
+        assert!(site.reload(&unsaid));
+        // A monitor that has closed its end is not told any more, and its guest is served.
+        ours.set_nonblocking(true).unwrap();
+        assert!((&ours).read(&mut [0; 64]).is_err());
+        drop(ours);
+        assert_eq!(guest.read(0, 512).len(), 512);
+    }
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(crate) const VOLUME: Shape = Shape {
                 name: "size",
                 kind: Kind::Size(512, 4096 << 50, 512),
                 default: Absent::Words("as large as the file or the device is; needed for others"),
-                about: "Its size; a multiple of 4096 bytes for files and devices, unless `cache` is `\"host\"`.",
+                about: "Its size; a multiple of 4096 bytes for files and devices, unless `cache` is `\"host\"`. A reload can make it larger (`docs/guests.md`).",
                 example: "\"8GiB\"",
             },
             Key {

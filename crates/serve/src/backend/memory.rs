@@ -76,6 +76,13 @@ impl Memory {
         }
     }
 
+    /// Has `size` bytes from now on, no fewer than before; what comes reads as zeroes.
+    pub(super) fn grow(&mut self, size: u64) {
+        self.size = size;
+        let count = size.div_ceil(CHUNK as u64) as usize;
+        self.chunks.resize_with(count, || None);
+    }
+
     /// Puts the bytes from `offset` on into `into`. The range must lie within the volume.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         let mut done = 0;
@@ -285,6 +292,16 @@ impl Backend for Served {
                 return cx.defer();
             }
         }
+    }
+
+    fn size(&self, wanted: Option<u64>) -> io::Result<u64> {
+        let size = wanted.unwrap_or(self.memory.size);
+        look(size)?;
+        Ok(size)
+    }
+
+    fn resize(&mut self, size: u64) {
+        self.memory.grow(size);
     }
 
     fn completed(&mut self, _op: u32, _completion: Completion, _cx: &mut Context<'_>) {}

@@ -83,7 +83,7 @@ fn device_options(volume: &Volume, path: &Path) -> DeviceOptions {
 
 /// A storage that is open, before it belongs to a shard.
 pub trait Prepare: Send + fmt::Debug {
-    /// Size of the volume in bytes; fixed from here on.
+    /// Size of the volume in bytes, until [`Backend::resize`].
     fn size(&self) -> u64;
 
     /// What clients are told of it.
@@ -132,6 +132,16 @@ pub trait Backend: fmt::Debug {
 
     /// An operation that the backend queued on the ring with the user value [`Context::token`]`(op)` has ended.
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>);
+
+    /// The size that the volume could have now, bytes: `wanted`, if the configuration says one. Asked when a configuration is loaded
+    /// again; changes nothing.
+    ///
+    /// # Errors
+    /// The storage has not that size, or the system does not say which it has.
+    fn size(&self, wanted: Option<u64>) -> io::Result<u64>;
+
+    /// From now on jobs come for so many bytes: what [`Backend::size`] has answered, and no less than before.
+    fn resize(&mut self, _size: u64) {}
 
     /// Goes on with what was deferred ([`Context::budget`]), in a later turn.
     fn resume_deferred(&mut self, _cx: &mut Context<'_>) {}

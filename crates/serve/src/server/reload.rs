@@ -7,10 +7,11 @@ use weir_config::Plan;
 use super::{ReloadError, Server};
 use crate::acceptor::{Export, Table};
 use crate::setup;
-use crate::shard::{Change, Mail, ShardError};
+use crate::shard::{Change, Grown, Mail, ShardError};
 
 impl Server {
-    /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Connections stay,
+    /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Volumes whose storage
+    /// has become larger grow, and virtual machines are told. Connections stay,
     /// but for those to volumes that go: these get the answers to what they have under way (at most for
     /// [`Options::drain`](crate::Options::drain)) and are closed. Returns when everything is in force.
     ///
@@ -43,7 +44,10 @@ impl Server {
         let places: Vec<(usize, usize)> = changes.iter().map(|(s, c)| (*s, c.drive)).collect();
         let prepared = self.prepare(changes);
         self.decide(&places, prepared.is_ok());
-        if prepared.is_ok() {
+        if let Ok(grown) = &prepared {
+            for export in &mut exports {
+                export.size = grown.get(&export.name).copied().unwrap_or(export.size);
+            }
             for created in created {
                 let _ = created.keep();
             }
@@ -52,12 +56,12 @@ impl Server {
             self.config = config.clone();
         }
         self.acceptor.offer(Table::new(self.exports.clone()));
-        prepared.map_err(ReloadError::Shard)
+        prepared.map(drop).map_err(ReloadError::Shard)
     }
 
-    /// Has every drive prepare its change; why not, if one cannot.
-    fn prepare(&self, changes: Vec<(usize, Change)>) -> Result<(), ShardError> {
-        let asked: Vec<Receiver<Result<(), ShardError>>> = changes
+    /// Has every drive prepare its change: which volumes grow, or why one cannot.
+    fn prepare(&self, changes: Vec<(usize, Change)>) -> Result<Grown, ShardError> {
+        let asked: Vec<Receiver<Result<Grown, ShardError>>> = changes
             .into_iter()
             .map(|(shard, change)| {
                 let (sender, receiver) = channel();
@@ -66,11 +70,16 @@ impl Server {
                 receiver
             })
             .collect();
-        let results = asked
-            .iter()
-            .map(|r| r.recv().unwrap_or(Err(ShardError::Over)));
         // All of them, not only up to the first that refuses: what is still being prepared cannot be thrown away.
-        results.fold(Ok(()), Result::and)
+        let results: Vec<Result<Grown, ShardError>> = asked
+            .iter()
+            .map(|r| r.recv().unwrap_or(Err(ShardError::Over)))
+            .collect();
+        let mut all = Grown::new();
+        for grown in results {
+            all.extend(grown?);
+        }
+        Ok(all)
     }
 
     /// Has every drive put in force what it has prepared, or throw it away.

@@ -51,7 +51,9 @@ impl Shard {
         let volume = volume
             .filter(|v| !v.leaving && v.name == arrival.volume)
             .ok_or(Refused::Volume)?;
-        let front = arrival.front.attach(self.ring.arena())?;
+        let mut front = arrival.front.attach(self.ring.arena())?;
+        // It may have grown since the client chose it.
+        front.resized(volume.size, self.now);
         let spec = StreamSpec {
             group: volume.group,
             priority: weir_core::Priority::default(),

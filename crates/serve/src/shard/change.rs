@@ -13,7 +13,8 @@ use std::time::Duration;
 use weir_config::DriveReload;
 use weir_core::{Edit, Instant, Span};
 
-use super::client::State;
+use super::client::{Attached, State};
+use super::drive::Drive;
 use super::volume::Started;
 use super::{Shard, ShardError, VolumeSetup, VolumeTerms, sized};
 
@@ -26,6 +27,8 @@ pub(crate) struct Change {
     pub(crate) added: Vec<VolumeSetup>,
     /// Each volume's terms from now on.
     pub(crate) terms: BTreeMap<String, VolumeTerms>,
+    /// Of volumes that stay, the size that the configuration says.
+    pub(crate) sizes: BTreeMap<String, Option<u64>>,
     /// How long clients of volumes that go have for what is under way.
     pub(crate) patience: Duration,
 }
@@ -34,7 +37,7 @@ pub(crate) struct Change {
 #[derive(Debug)]
 pub(super) struct Pending {
     change: Change,
-    result: Sender<Result<(), ShardError>>,
+    result: Sender<Result<Grown, ShardError>>,
     pub(super) deadline: Instant,
 }
 
@@ -46,10 +49,18 @@ pub(super) struct Prepared {
     edits: Vec<Edit>,
     started: Vec<Started>,
     terms: BTreeMap<String, VolumeTerms>,
+    grown: Grown,
 }
 
+/// Volumes that get larger, with their new size in bytes.
+pub(crate) type Grown = BTreeMap<String, u64>;
+
 impl Shard {
-    pub(super) fn begin_change(&mut self, change: Change, result: Sender<Result<(), ShardError>>) {
+    pub(super) fn begin_change(
+        &mut self,
+        change: Change,
+        result: Sender<Result<Grown, ShardError>>,
+    ) {
         let drive = &mut self.drives[change.drive];
         for volume in drive.volumes.iter_mut().flatten() {
             volume.leaving = change.reload.removed.contains(&volume.name);
@@ -116,17 +127,21 @@ impl Shard {
         None
     }
 
-    fn prepare(&mut self, change: Change) -> Result<(), ShardError> {
+    fn prepare(&mut self, change: Change) -> Result<Grown, ShardError> {
         let Change {
             drive: number,
             reload,
             added,
             terms,
+            sizes,
             ..
         } = change;
         let drive = &mut self.drives[number];
+        let grown = grown(drive, &sizes)?;
         let mut edits = reload.edits.clone();
-        edits.extend(added.iter().map(|setup| sized(&reload.plan, setup)));
+        let sizes = added.iter().map(|s| (s.name.as_str(), s.storage.size()));
+        let sizes = sizes.chain(grown.iter().map(|(name, size)| (name.as_str(), *size)));
+        edits.extend(sizes.map(|(name, size)| sized(&reload.plan, name, size)));
         if !edits.is_empty() {
             let asked = drive.layer.layer().would_change(&edits);
             asked.map_err(|error| ShardError::Promises {
@@ -144,8 +159,9 @@ impl Shard {
             edits,
             started,
             terms,
+            grown: grown.clone(),
         });
-        Ok(())
+        Ok(grown)
     }
 
     /// Puts what was prepared for a drive in force, or throws it away: what was to go stays then.
@@ -172,9 +188,50 @@ impl Shard {
                 volume.terms = terms;
             }
         }
+        for (name, size) in prepared.grown {
+            drive.resize(drive.plan.volumes[&name].space.0, size);
+        }
         for started in prepared.started {
             drive.add(started);
         }
         drive.put_terms_in_force(self.now);
+        self.tell_sizes(number);
     }
+
+    /// Tells the clients of a drive how large their volumes are.
+    fn tell_sizes(&mut self, number: usize) {
+        for slot in self.clients.slots() {
+            let Attached { client, front } = &mut self.clients[slot];
+            let drive = &self.drives[client.drive];
+            if client.drive == number
+                && let Some(volume) = &drive.volumes[client.space as usize]
+            {
+                front.resized(volume.size, self.now);
+            }
+        }
+    }
+}
+
+/// Which volumes that stay get larger.
+fn grown(drive: &Drive, sizes: &BTreeMap<String, Option<u64>>) -> Result<Grown, ShardError> {
+    let mut grown = Grown::new();
+    for volume in drive.volumes.iter().flatten().filter(|v| !v.leaving) {
+        let Some(&wanted) = sizes.get(&volume.name) else {
+            continue;
+        };
+        let now = volume.backend.size(wanted);
+        let now = now.map_err(|error| ShardError::Volume {
+            volume: volume.name.clone(),
+            error,
+        })?;
+        let was = volume.size;
+        if now < was {
+            let volume = volume.name.clone();
+            return Err(ShardError::Shrunk { volume, was, now });
+        }
+        if now > was {
+            grown.insert(volume.name.clone(), now);
+        }
+    }
+    Ok(grown)
 }

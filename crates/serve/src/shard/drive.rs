@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use weir_config::Plan;
+use weir_config::units::Size;
 use weir_core::record::Recorded;
 use weir_core::{
     Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, StreamId, Tag, Wake,
@@ -208,15 +209,25 @@ impl Drive {
 
     /// Adds a volume.
     pub(crate) fn add(&mut self, started: Started) {
-        let Started {
-            space,
-            size,
-            volume,
-        } = started;
+        let Started { space, volume } = started;
+        if let Some(model) = &mut self.model {
+            model.place(space, volume.size);
+        }
+        self.volumes[space as usize] = Some(volume);
+    }
+
+    /// The volume there has so many bytes from now on: [`Backend::size`] has said that it can.
+    pub(crate) fn resize(&mut self, space: u32, size: u64) {
+        let Some(volume) = self.volumes[space as usize].as_mut() else {
+            return;
+        };
+        let (from, to) = (Size(volume.size), Size(size));
+        tracing::info!(volume = %volume.name, %from, %to, "the volume has grown");
+        volume.backend.resize(size);
+        volume.size = size;
         if let Some(model) = &mut self.model {
             model.place(space, size);
         }
-        self.volumes[space as usize] = Some(volume);
     }
 
     /// Removes the volumes that leave.

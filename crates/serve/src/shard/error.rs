@@ -61,6 +61,20 @@ pub enum ShardError {
         /// What the system answers.
         error: io::Error,
     },
+    /// A volume would get smaller, and clients would not know.
+    #[error(
+        "volume {volume}: its storage has {} now and had {}: a volume cannot shrink while the server runs; make the storage as large as it was, or restart the server",
+        Size(*.now),
+        Size(*.was)
+    )]
+    Shrunk {
+        /// Its name.
+        volume: String,
+        /// Bytes that it has while it is served.
+        was: u64,
+        /// Bytes that its storage has.
+        now: u64,
+    },
     /// There is no plan for a drive that the configuration names.
     #[error("drive {drive} has no plan")]
     NoPlan {

@@ -145,6 +145,10 @@ pub(crate) trait FrontEnd: fmt::Debug {
     /// Why they cannot: the client is to go at once.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str>;
 
+    /// The volume has so many bytes: told to each when it has attached, and again when a volume of its drive has changed. For clients
+    /// whose protocol has no word for it nothing changes.
+    fn resized(&mut self, _size: u64, _now: Instant) {}
+
     /// The client is to go: ends what is under way on the ring and throws away what has not begun to leave, which is returned.
     fn close(&mut self, ring: &mut AnyRing) -> Load;
 

@@ -43,7 +43,7 @@ use drive::{Drive, Notice};
 use front::{Spare, Taken};
 use memory::Pool;
 
-pub(crate) use change::Change;
+pub(crate) use change::{Change, Grown};
 pub(crate) use client::State;
 pub use error::ShardError;
 pub(crate) use front::{
@@ -79,8 +79,8 @@ pub(crate) enum Mail {
     Drain(Duration),
     /// Say how things stand.
     Snapshot(Sender<Vec<DriveSnapshot>>),
-    /// Prepare a changed configuration of a drive, and say whether it can be put in force.
-    Change(Box<Change>, Sender<Result<(), ShardError>>),
+    /// Prepare a changed configuration of a drive, and say whether it can be put in force, and which volumes that stay grow.
+    Change(Box<Change>, Sender<Result<Grown, ShardError>>),
     /// Put what was prepared for a drive in force, or throw it away, and say when that is done.
     Decide {
         drive: usize,
@@ -303,7 +303,8 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
     let recorder = tape.as_ref().map(|_| Recorder::new(&plan.config));
     let mut layer = Recorded::new(layer, recorder);
     let mut edits = plan.edits.clone();
-    edits.extend(volumes.iter().map(|setup| sized(&plan, setup)));
+    let sizes = volumes.iter().map(|s| (&s.name, s.storage.size()));
+    edits.extend(sizes.map(|(name, size)| sized(&plan, name, size)));
     if let Err(error) = layer.change(now, &edits) {
         return Err(ShardError::Promises { drive: name, error });
     }
@@ -322,9 +323,9 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
 }
 
 /// A volume's space with the size that its storage has.
-fn sized(plan: &Plan, setup: &VolumeSetup) -> weir_core::Edit {
+fn sized(plan: &Plan, volume: &str, size: u64) -> weir_core::Edit {
     weir_core::Edit::SetSpace {
-        id: plan.volumes[&setup.name].space,
-        size: Some(setup.storage.size()),
+        id: plan.volumes[volume].space,
+        size: Some(size),
     }
 }

@@ -47,6 +47,8 @@ impl Piece {
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) name: String,
+    /// Bytes.
+    pub(crate) size: u64,
     pub(crate) traits: Traits,
     pub(crate) terms: VolumeTerms,
     /// Which of its drive's tenants it belongs to.
@@ -92,7 +94,6 @@ pub(crate) struct VolumeSetup {
 pub(crate) struct Started {
     /// The number of its space.
     pub(crate) space: u32,
-    pub(crate) size: u64,
     pub(crate) volume: Volume,
 }
 
@@ -102,8 +103,8 @@ impl VolumeSetup {
         let slot = plan.volumes[&self.name];
         Ok(Started {
             space: slot.space.0,
-            size: self.storage.size(),
             volume: Volume {
+                size: self.storage.size(),
                 traits: self.storage.traits(),
                 terms: self.terms,
                 member: None,

@@ -199,9 +199,9 @@ fn a_volume_that_goes_answers_what_is_under_way() {
 fn a_reload_is_in_force_as_a_whole_or_not_at_all() {
     let mut bench = serve(&drive(&volume("a", ", min = \"50MB/s\"")));
     let before = bench.server.config().clone();
-    // Another size cannot be, and so the new volume is not there either.
+    // A volume cannot shrink, and so the new one is not there either.
     let sizes =
-        drive(&volume("c", "")) + "volume.a = { drive = \"d\", memory = true, size = \"8MiB\" }\n";
+        drive(&volume("c", "")) + "volume.a = { drive = \"d\", memory = true, size = \"2MiB\" }\n";
     let refused = bench.server.reload(&config(&bench.directory, &sizes));
     assert!(
         matches!(refused, Err(ReloadError::Refused(_))),

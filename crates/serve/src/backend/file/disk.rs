@@ -10,6 +10,7 @@ use weir_uring::{Buf, Completion, Errno, Handle, MAX_PIECES, Payload, Ring, Sync
 use super::super::rmw::{Mode, Ranges};
 use super::super::workers::Workers;
 use super::super::{Allocation, Backend, Context, Data, Extents, Job};
+use super::error;
 use super::medium::Medium;
 use super::work::{self, CHUNK, Patch, Phase, Step, Work};
 use crate::errno::{EIO, ENOSPC, ENOTSUP, EPERM};
@@ -459,6 +460,12 @@ impl Disk {
 }
 
 impl Backend for Disk {
+    fn size(&self, wanted: Option<u64>) -> io::Result<u64> {
+        let actual = self.medium.size()?;
+        error::resizable(actual, wanted, self.geometry.block)?;
+        Ok(actual)
+    }
+
     fn submit(&mut self, job: Job, cx: &mut Context<'_>) {
         let work = Work::new(job);
         if self.geometry.read_only && work.changes() {

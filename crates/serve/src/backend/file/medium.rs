@@ -1,9 +1,10 @@
 //! What the workers do to a file or a device: everything that may block and that the ring does not do.
 
+use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, SeekFrom, StatxFlags};
 use weir_uring::{Errno, device};
 
 use super::super::{Allocation, Extents};
@@ -34,6 +35,19 @@ pub(in crate::backend) enum Kind {
 }
 
 impl Medium {
+    /// How many bytes it has, as far as the system knows without asking a server of files.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub(super) fn size(&self) -> io::Result<u64> {
+        if matches!(self.kind, Kind::Device { .. }) {
+            return Ok(rustix::fs::seek(&self.fd, SeekFrom::End(0))?);
+        }
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(&self.fd, c"", flags, StatxFlags::SIZE)?;
+        Ok(stat.stx_size)
+    }
+
     /// Gives a range back. What it reads as then is not said.
     ///
     /// # Errors

@@ -50,12 +50,7 @@ impl PowerCut {
     /// # Errors
     /// The size is not a multiple of 512, or not the size of the drive of that name.
     pub fn open(name: &str, size: u64, read_only: bool, seed: u64) -> io::Result<Self> {
-        let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
-        if !size.is_multiple_of(SECTOR) {
-            return Err(invalid(format!(
-                "volume {name} has {size} bytes; a volume for power cuts has a multiple of 512"
-            )));
-        }
+        whole_sectors(size)?;
         let mut drives = DRIVES.lock().unwrap_or_else(PoisonError::into_inner);
         let power = drives
             .entry(name.into())
@@ -63,7 +58,7 @@ impl PowerCut {
         let mut state = power.state();
         if state.size != size {
             return Err(invalid(format!(
-                "volume {name} had {} bytes before and cannot have {size} now",
+                "it had {} bytes before and cannot have {size} now",
                 state.size
             )));
         }
@@ -76,6 +71,19 @@ impl PowerCut {
             read_only,
         })
     }
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+fn whole_sectors(size: u64) -> io::Result<()> {
+    if size.is_multiple_of(SECTOR) {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "a volume for power cuts has a multiple of 512 bytes, not {size}"
+    )))
 }
 
 impl Prepare for PowerCut {
@@ -202,6 +210,14 @@ impl State {
     /// How long an operation takes.
     fn duration(&mut self) -> Span {
         Span::from_nanos(self.below(LONGEST.as_nanos() + 1))
+    }
+
+    /// Has so many bytes from now on, zeroes where there were none.
+    fn grow(&mut self, size: u64) {
+        self.size = size;
+        self.medium.grow(size);
+        self.cache.grow(size);
+        self.versions.resize((size / SECTOR) as usize, 0);
     }
 
     /// Takes a write into the cache; gives its number.
@@ -398,6 +414,16 @@ impl Drive {
 }
 
 impl Backend for Drive {
+    fn size(&self, wanted: Option<u64>) -> io::Result<u64> {
+        let size = wanted.unwrap_or(self.power.state().size);
+        whole_sectors(size)?;
+        Ok(size)
+    }
+
+    fn resize(&mut self, size: u64) {
+        self.power.state().grow(size);
+    }
+
     fn submit(&mut self, mut job: Job, cx: &mut Context<'_>) {
         let (effect, end) = match self.begin(&mut job, cx.now) {
             Ok(begun) => begun,

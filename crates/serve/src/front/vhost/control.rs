@@ -9,12 +9,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
+use weir_core::Instant;
 use weir_uring::{GuestMemory, Handle, MapError, Mapped, Mapping};
 use weir_wire::vhost::{
     Code, DESCRIPTORS_MAX, Inflight, Message, MessageError, PROTOCOL_FEATURES, Region, RegionError,
-    Reply, Request, check_joining, feature,
+    Reply, Request, append_config_changed, check_joining, feature,
 };
 use weir_wire::virtio_blk::Config;
 
@@ -218,6 +219,23 @@ impl Session {
         }
     }
 
+    /// Tells the monitor to read the configuration space again, if it has said where.
+    pub(super) fn say_config_changed(&mut self) {
+        let Some(channel) = &self.backend else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        append_config_changed(&mut bytes);
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match send(channel, &bytes, flags) {
+            Ok(sent) if sent == bytes.len() => {}
+            // It has not read hundreds of these yet, and reads the space after each.
+            Err(Errno::AGAIN) => {}
+            // Without its end it has no use for ours.
+            Ok(_) | Err(_) => self.backend = None,
+        }
+    }
+
     /// Answers `GET_VRING_BASE` once nothing of the queue is in flight.
     pub(super) fn stopped(&mut self) -> Result<(), &'static str> {
         let Some(number) = self.stopping else {
@@ -274,7 +292,11 @@ impl Session {
             Request::SetConfig { offset, data } => self.write_config(offset, &data)?,
             Request::GetInflightFd(asked) => return make_inflight(asked),
             Request::SetInflightFd(inflight, file) => self.set_inflight(inflight, &file)?,
-            Request::SetBackendReqFd(_) => return Err(Refused::Message(MessageError::Unknown)),
+            Request::SetBackendReqFd(channel) => {
+                self.backend = Some(channel);
+                // Who comes back may know the size of before.
+                self.news = Some(Instant::MAX);
+            }
             other => return self.carry_out_ring(other),
         }
         Ok(Answer::Plain)

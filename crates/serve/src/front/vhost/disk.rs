@@ -30,6 +30,7 @@ pub(super) struct Disk {
 pub(super) const PROTOCOL: u64 = protocol::MQ
     | protocol::REPLY_ACK
     | protocol::CONFIG
+    | protocol::BACKEND_REQ
     | protocol::CONFIGURE_MEM_SLOTS
     | protocol::INFLIGHT_SHMFD
     | protocol::RESET_DEVICE;
@@ -77,6 +78,15 @@ impl Disk {
             config,
             notify: Notify::new(&export.notify),
         }
+    }
+
+    /// It has so many bytes; false if it had as many before.
+    pub(super) fn resize(&mut self, size: u64) -> bool {
+        let capacity = size / SECTOR;
+        let changed = self.config.capacity != capacity;
+        self.config.capacity = capacity;
+        self.rules.capacity = capacity;
+        changed
     }
 
     /// The configuration space, with the driver's choice of whether writes may be answered before they are on stable storage.

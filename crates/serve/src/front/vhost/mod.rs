@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_core::Instant;
+use weir_core::{Instant, Span};
 use weir_uring::{AnyRing, Completion, GuestMemory, GuestSlice, Handle, Mapping, OpId, Part, Ring};
 use weir_wire::ring::split::Chain;
 use weir_wire::vhost::Assembler;
@@ -46,6 +46,10 @@ const FIRST_QUEUE: u32 = 1;
 #[derive(Debug)]
 struct Session {
     socket: Handle,
+    /// Where the monitor hears what it has not asked for.
+    backend: Option<OwnedFd>,
+    /// When it is to hear there that the configuration space is another.
+    news: Option<Instant>,
     disk: Disk,
     messages: Assembler<OwnedFd>,
     /// The operation that waits for the monitor to say something.
@@ -123,6 +127,8 @@ impl Session {
         let queues = std::iter::repeat_with(|| Queue::new(false)).take(QUEUES.into());
         Ok(Self {
             socket: Handle::new(agreed.socket).map_err(|_| Unattached::Socket)?,
+            backend: None,
+            news: None,
             disk: Disk::new(&agreed.export),
             messages: Assembler::default(),
             watching: None,
@@ -235,6 +241,9 @@ impl Session {
     }
 }
 
+/// How long a monitor has said nothing when it is told news: it may not expect them while it waits for answers (QEMU 6.0 to 7.2.0 asks
+/// for the configuration space at once, and takes the answer that it waited for as the one to that).
+const QUIET: Span = Span::from_millis(100);
 const NO_PLACE: &str = "the ring has no place for it";
 const LOST: &str = "memory of its guest was taken away";
 
@@ -242,7 +251,11 @@ impl FrontEnd for Session {
     fn completed(&mut self, op: u32, _: Completion, cx: &mut Context<'_>) -> Progress {
         let then = if op == CONTROL {
             self.watching = None;
-            match self.hear() {
+            let heard = self.hear();
+            if let Some(at) = &mut self.news {
+                *at = cx.now + QUIET;
+            }
+            match heard {
                 Heard::All => Then::Take,
                 Heard::End => Then::Gone,
                 Heard::Broken(reason) => {
@@ -331,6 +344,12 @@ impl FrontEnd for Session {
         Ok(std::mem::take(&mut self.next))
     }
 
+    fn resized(&mut self, size: u64, now: Instant) {
+        if self.disk.resize(size) && self.backend.is_some() {
+            self.news = Some(now + QUIET);
+        }
+    }
+
     fn close(&mut self, ring: &mut AnyRing) -> Load {
         // The socket stays until nothing works on the guest's memory any more: who connects again does so after that.
         self.closed = true;
@@ -369,6 +388,9 @@ impl FrontEnd for Session {
             take |= waited && !queue.is_waiting();
         }
         take |= !self.is_held_up() && self.queues.iter_mut().any(Queue::has_more);
+        if self.news.take_if(|at| *at <= now).is_some() {
+            self.say_config_changed();
+        }
         Look {
             take,
             send: self.calls && !self.closed,
@@ -376,8 +398,11 @@ impl FrontEnd for Session {
     }
 
     fn due(&self) -> Option<Instant> {
-        let queues = self.queues.iter().filter(|_| !self.closed);
-        queues.filter_map(Queue::due).min()
+        if self.closed {
+            return None;
+        }
+        let queues = self.queues.iter().filter_map(Queue::due);
+        queues.chain(self.news).min()
     }
 
     fn rest(&mut self) -> bool {
