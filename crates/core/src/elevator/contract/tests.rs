@@ -40,6 +40,8 @@ struct Pipe {
     /// A request takes up to so much longer than that.
     jitter: u64,
     tags: u16,
+    /// From when to when nothing crosses the link.
+    frozen: [u64; 2],
 }
 
 const PIPE: Pipe = Pipe {
@@ -48,6 +50,7 @@ const PIPE: Pipe = Pipe {
     service: SERVICE,
     jitter: 0,
     tags: 64,
+    frozen: [0; 2],
 };
 
 /// A closed-loop client: `depth` requests of `size` outstanding, the next one `think` after an answer.
@@ -231,7 +234,11 @@ impl Host {
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
                 let extra = ((self.random >> 33) * self.pipe.jitter) >> 31;
-                let begin = self.link_free.max(now + self.pipe.service + extra);
+                let mut begin = self.link_free.max(now + self.pipe.service + extra);
+                let [from, until] = self.pipe.frozen;
+                if (from..until).contains(&begin) {
+                    begin = until;
+                }
                 self.link_free = begin + u64::from(d.length) * SECOND / self.pipe.link;
                 self.events
                     .push(Reverse((self.link_free, Event::Complete(d.tag))));

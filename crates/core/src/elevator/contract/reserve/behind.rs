@@ -9,6 +9,7 @@ impl Reservations {
     /// A request of `bytes` was submitted.
     pub(in super::super) fn arrived(&mut self, now: Instant, group: GroupId, bytes: u64) {
         let mut at = self.nearest[group.0 as usize];
+        self.notice_standstill(now);
         while at != NIL {
             let (due, catch_up, forget) = (now.back(self.late), self.catch_up, self.forget);
             let r = &mut self.table[at as usize];
@@ -191,6 +192,19 @@ impl Reservations {
     #[inline]
     pub(in super::super) fn urgent(&self) -> Option<u32> {
         self.urgent.first().map(|(_, g)| g)
+    }
+
+    /// While the drive stands still nobody is chosen, and all who wait fall behind: the promises' time is as late as they are, or who comes
+    /// now would be served after all of them.
+    pub(super) fn notice_standstill(&mut self, now: Instant) {
+        let due = now.back(self.late);
+        let longest = self.waiting.min_start(&self.behind);
+        if longest.is_some_and(|kept| Instant::from_nanos(kept) + self.catch_up.times(2) < due)
+            && let Some(group) = self.waiting.first_eligible(&self.behind, due.as_nanos())
+        {
+            let kept = self.table[group as usize].kept;
+            self.late = self.late.max(now.since(kept + self.catch_up));
+        }
     }
 
     /// Of the reservations that are behind, the one with the earliest deadline.

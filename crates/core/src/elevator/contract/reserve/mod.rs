@@ -180,6 +180,7 @@ impl Reservations {
 
     /// The tree or its contracts changed.
     pub(super) fn set(&mut self, now: Instant, groups: &Groups) {
+        self.notice_standstill(now);
         for slot in 0..groups.capacity() {
             let contract = groups
                 .get(GroupId(slot))

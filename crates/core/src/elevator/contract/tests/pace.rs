@@ -138,6 +138,33 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
     }
 }
 
+/// All of them are behind then, and who asked first is so by most.
+#[test]
+fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_on() {
+    let client = |second: u64| Client {
+        contract: min(100_000_000),
+        depth: 16,
+        from: second * SECOND,
+        ..READER
+    };
+    let pipe = Pipe {
+        tags: 8,
+        frozen: [SECOND, 9 * SECOND],
+        ..PIPE
+    };
+    let kept = Host::new(
+        elevator::Config::Contract(Config::default()),
+        pipe,
+        &[client(0), client(5)],
+        12,
+    )
+    .run(12);
+    for reader in 0..2 {
+        let worst = kept.worst(reader, 90, 120);
+        assert!(worst >= 100_000_000, "reader {reader}: {worst}");
+    }
+}
+
 #[test]
 fn a_drive_slower_than_stated_keeps_what_it_can() {
     let mut clients = clients(10_000_000);
