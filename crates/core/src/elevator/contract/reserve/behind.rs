@@ -1,6 +1,6 @@
 //! Requests come, go to the drive, and end: clocks move, and it is known who is behind.
 
-use super::{Drive, Reservation, Reservations, average};
+use super::{Drive, REQUEST, Reservation, Reservations, average};
 use crate::elevator::contract::dirty::Synced;
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
@@ -50,8 +50,8 @@ impl Reservations {
             let ahead = self.ahead;
             let r = &mut self.table[at as usize];
             if r.mean_outstanding == 0 {
-                (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests);
-                r.period = r.time_for(r.mean_outstanding, r.mean_requests);
+                (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests * REQUEST);
+                r.period = r.time_for_usual();
             }
             // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
             // phase).
@@ -104,10 +104,12 @@ impl Reservations {
         while at != NIL {
             let r = &mut self.table[at as usize];
             if last {
-                r.mean_outstanding = average(r.mean_outstanding, r.outstanding);
-                r.mean_requests = average(r.mean_requests << 3, r.requests << 3) >> 3;
-                r.mean_requests = r.mean_requests.max(1);
-                r.period = r.time_for(r.mean_outstanding, r.mean_requests);
+                if r.ended != now {
+                    (r.ended, r.before) = (now, (r.outstanding, r.requests));
+                }
+                r.mean_outstanding = average(r.mean_outstanding, r.before.0);
+                r.mean_requests = average(r.mean_requests, r.before.1 * REQUEST);
+                r.period = r.time_for_usual();
             }
             hidden |= r.took(drive);
             r.flight = r.flight.saturating_sub(cost);

@@ -46,9 +46,12 @@ struct Reservation {
     /// Bytes and requests submitted and not done.
     outstanding: u64,
     requests: u64,
-    /// Averages of the two just before a request ends.
+    /// Averages of the two just before a request ends; of requests in 256ths.
     mean_outstanding: u64,
     mean_requests: u64,
+    /// When one ended last, and the two before any did then: those that end together were all outstanding.
+    ended: Instant,
+    before: (u64, u64),
     /// The time at the promised rate that these take.
     period: u64,
     /// The time at the promised rate of what went to the drive since its last flush ended.
@@ -78,6 +81,9 @@ struct Reservation {
     bound_realtime: bool,
 }
 
+/// One request, where they are averaged.
+const REQUEST: u64 = 256;
+
 /// What others have in flight delays a client by as much.
 const WHOLLY: u64 = 256;
 
@@ -91,6 +97,8 @@ const NOTHING: Reservation = Reservation {
     requests: 0,
     mean_outstanding: 0,
     mean_requests: 0,
+    ended: Instant::ZERO,
+    before: (0, 0),
     period: 0,
     cycle: 0,
     idle_since: Instant::ZERO,
@@ -128,6 +136,12 @@ impl Reservation {
             }
         };
         at(bytes, self.bytes).max(at(requests, self.iops))
+    }
+
+    /// The time that what it has outstanding as a rule takes at the promised rate.
+    fn time_for_usual(&self) -> u64 {
+        let requests = self.time_for(0, self.mean_requests) / REQUEST;
+        self.time_for(self.mean_outstanding, 0).max(requests)
     }
 }
 

@@ -165,6 +165,39 @@ fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_o
     }
 }
 
+/// Two at a time, which end together: the promise gives two the time that it gives one and then another.
+#[test]
+fn requests_that_end_together_were_outstanding_together() {
+    let pipe = Pipe {
+        stated: Some(Capacity {
+            iops: 100_000,
+            ..CAPACITY
+        }),
+        service: 1_000_000,
+        ..PIPE
+    };
+    let target = Client {
+        size: 512,
+        contract: Contract {
+            min_iops: 1_800,
+            ..Contract::DEFAULT
+        },
+        ..READER
+    };
+    let others = Client {
+        size: 256 * KIB,
+        depth: 7,
+        ..READER
+    };
+    let kept = run_on(
+        pipe,
+        elevator::Config::Contract(Config::default()),
+        &[target, others],
+    );
+    let worst = kept.worst(0, 1, 20) / 512;
+    assert!(worst >= 1_800, "{worst} a second");
+}
+
 #[test]
 fn a_drive_slower_than_stated_keeps_what_it_can() {
     let mut clients = clients(10_000_000);
