@@ -317,6 +317,11 @@ impl Pieces {
         self.slots.len() as u32 - self.left - closed.sum::<u32>()
     }
 
+    /// Tags of all queues.
+    pub(crate) fn all(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// No queue that is open has a free tag.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {

@@ -37,6 +37,8 @@ const DEAR: u64 = 2;
 const ROUND: Span = Span::from_millis(10);
 const ENDS: u32 = 8;
 const LONGEST: Span = Span::from_millis(100);
+/// With so many pieces there for each tag on average, in 16ths, all tags are taken.
+const FULL: u64 = 15;
 /// In so many rounds at the beginning of each kind everything is believed.
 const NEW: u32 = 12;
 /// So many rounds of far reads tell what going elsewhere costs.
@@ -121,6 +123,13 @@ pub(super) struct Round {
     pub(super) reads: bool,
     /// Most of them were somewhere else than the one before.
     pub(super) far: bool,
+}
+
+impl Round {
+    /// Hardly a tag was free: the drive cannot have been given more to do.
+    pub(super) fn fills(&self, tags: u32) -> bool {
+        self.depth >= FULL * u64::from(tags)
+    }
 }
 
 impl Model {

@@ -410,7 +410,7 @@ impl Schedule for Contracts {
             self.turn.answered(now, stream);
         }
         if let Some(round) = round {
-            self.learn(now, round);
+            self.learn(now, round, table.pieces.all());
         }
     }
 
@@ -457,9 +457,9 @@ impl Schedule for Contracts {
 }
 
 impl Contracts {
-    /// A round of learning is over.
-    fn learn(&mut self, now: Instant, round: cost::Round) {
-        let telling = self.window.is_telling(round);
+    /// A round of learning is over, on a drive with so many tags.
+    fn learn(&mut self, now: Instant, round: cost::Round, tags: u32) {
+        let telling = self.window.is_telling(round) || round.fills(tags);
         if let Some(parallel) = self.window.is_parallel(round) {
             self.model.set_parallel(round.reads, parallel);
         }

@@ -29,3 +29,49 @@ fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
     assert!(delay.as_nanos() <= SERVICE + 10_000, "{delay:?}");
     assert_eq!(away.as_nanos() / 200_000, 0, "it does not seek");
 }
+
+/// A drive that takes one command at a time never has pieces that wait for one another in it, and shows what it can do all the same.
+#[test]
+fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
+    let pipe = Pipe {
+        stated: Some(Capacity {
+            read: 700_000_000,
+            write: 700_000_000,
+            ..CAPACITY
+        }),
+        link: 1_000_000_000_000,
+        service: 188_000,
+        tags: 1,
+        ..PIPE
+    };
+    let reader = Client {
+        size: 1024 * KIB,
+        depth: 8,
+        contract: min(200_000_000),
+        ..READER
+    };
+    let small = Client {
+        size: 4 * KIB,
+        depth: 1,
+        contract: Contract {
+            class: Class::Realtime,
+            max: Max {
+                bandwidth: 2_000_000,
+                ..Max::NONE
+            },
+            ..Contract::DEFAULT
+        },
+        ..READER
+    };
+    let kept = Host::new(
+        elevator::Config::Contract(Config::default()),
+        pipe,
+        &[small, reader, reader],
+        3,
+    )
+    .run(3);
+    for reader in 1..3 {
+        let worst = kept.worst(reader, 10, 30);
+        assert!(worst >= 200_000_000, "reader {reader}: {worst}");
+    }
+}
