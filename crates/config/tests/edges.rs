@@ -54,6 +54,21 @@ fn paths_of_sockets_have_107_bytes() {
 }
 
 #[test]
+fn paths_of_files_are_absolute_and_no_longer_than_the_system_takes() {
+    let path = |path: &str| {
+        said(&format!(
+            "listen.nbd = [\"unix:/run/weir.sock\"]\n[volume.alpha]\ndrive = \"one\"\nfile = \"{path}\"\nsize = \"1MiB\"\n"
+        ))
+    };
+    assert!(path("/a").is_ok());
+    assert!(path(&format!("/{}", "a".repeat(4_000))).is_ok());
+    for bad in ["a", "./a", "/a\\u0000b", &format!("/{}", "a".repeat(5_000))] {
+        let refused = path(bad).unwrap_err();
+        assert!(refused.contains("is not an absolute path"), "{refused}");
+    }
+}
+
+#[test]
 fn a_server_listens_at_64_addresses() {
     let many = |count: u32| {
         let mut text = "[listen]\nnbd = [".to_owned();

@@ -258,3 +258,16 @@ pub struct Done {
     /// Where its time went.
     pub waits: Waits,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_the_known_ones_of_their_bits() {
+        for bits in 0..=u8::MAX {
+            assert_eq!(Flags::from_bits(bits).bits(), bits & Flags::KNOWN);
+        }
+        assert!(!Flags::from_bits(Flags::FUA.bits()).has(Flags::SYNC));
+    }
+}

@@ -226,6 +226,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn figures_are_called_what_files_call_them() {
+        for (word, figure) in Figure::ALL {
+            assert_eq!(figure.name(), word);
+        }
+        assert_eq!(Figure::Percentile(123).name(), "percentile");
+    }
+
+    #[test]
     fn bounds_are_relative_to_another_policy_or_another_case() {
         let bounds = |beside: Option<&str>, case: Option<&str>| Bounds {
             figure: Figure::Bandwidth,

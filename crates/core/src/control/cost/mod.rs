@@ -596,6 +596,27 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_with_requests_in_the_drive_does_not_rest() {
+        for (behind, rests) in [(0, true), (1_000, false)] {
+            let (mut cost, mut cx, [first, second]) = with_two_reads();
+            assert!(cost.enter(&mut cx, first) == Verdict::Pass);
+            let now = cost.clock.now(cx.now);
+            let account = cost.account_mut(GROUP);
+            account.vtime = now.v + (1 << 40);
+            account.done = account.vtime - behind;
+            assert!(cost.enter(&mut cx, second) == Verdict::Hold);
+            let glance = cost.rests.glance(&cost.clock, &now);
+            cost.rest(GROUP);
+            let generation = cost.weights.generation();
+            assert_eq!(
+                cost.rests.has(GROUP, generation, &glance),
+                rests,
+                "{behind}"
+            );
+        }
+    }
+
+    #[test]
     fn what_joins_a_command_is_charged_and_counts_as_used() {
         let (mut cost, mut cx, [leader, second]) = with_two_reads();
         assert!(cost.enter(&mut cx, leader) == Verdict::Pass);

@@ -230,5 +230,19 @@ mod tests {
         assert_eq!(period(5_000, 10_000), 100_000, "half of them may miss");
         assert_eq!(period(9_500, 100), 1_000, "the least");
         assert_eq!(period(100, 250_000), 1_000_000, "the most");
+        let alike = Config {
+            qos: Control::User,
+            rpct: 5_000,
+            wpct: 9_500,
+            rlat: Span::from_micros(10_000),
+            wlat: Span::from_micros(10_000),
+            ..Config::default()
+        };
+        let params = Auto::new(&alike, &DriveShape::default()).params(&alike);
+        assert_eq!(
+            params.period(),
+            100_000,
+            "of two that are alike that of reads counts"
+        );
     }
 }

@@ -221,6 +221,26 @@ mod tests {
     }
 
     #[test]
+    fn who_gave_weight_away_takes_back_what_it_uses() {
+        let (mut cost, _) = with_groups(&Config::default(), 2);
+        let now = Now {
+            at: crate::Instant::ZERO,
+            us: 0,
+            v: 10_000,
+        };
+        let active = cost.weights.node(2).weight;
+        for (group, inuse) in [(1, active), (2, active / 4)] {
+            cost.propagate(group, active, inuse, false, &now);
+        }
+        let (hwa, hwi) = cost.weights.parts(2);
+        assert!(hwi < hwa);
+        cost.take_back(2, hwi / 2, &now);
+        assert_eq!(cost.weights.node(2).inuse, active / 4, "it has enough");
+        cost.take_back(2, hwa, &now);
+        assert!(cost.weights.node(2).inuse > active / 4);
+    }
+
+    #[test]
     fn who_has_old_requests_in_the_drive_lags() {
         let config = Config {
             qos: Control::User,

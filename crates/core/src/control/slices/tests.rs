@@ -1,5 +1,6 @@
 use super::*;
 use crate::event::Events;
+use crate::sample::Sample;
 use crate::shape::{self, DriveShape};
 use crate::{Contract, Edit, Flags, Op, Request, SpaceId, StreamId};
 use std::vec::Vec;
@@ -120,6 +121,14 @@ fn requests_go_in_bursts_of_a_slice() {
         host.comes(A, Op::Read, 4096);
     }
     assert_eq!(host.gone.len(), 5, "a slice's worth goes at once");
+    let mut held = Vec::new();
+    (host.slices).sample(&host.cx, &mut |sample| held.push(sample));
+    let all = Sample::Held {
+        by: Kind::Max,
+        group: GroupId(A),
+        requests: 15,
+    };
+    assert_eq!(held, [all]);
     host.run_to(4 * SLICE);
     assert_eq!(host.of_each_slice(A, 4), [5, 5, 5, 5]);
     assert!(
