@@ -82,6 +82,7 @@ impl Device {
         Ok(Self {
             fd,
             medium: Medium {
+                path: path.clone(),
                 fd: worker,
                 kind: Kind::Device { zeroes },
             },

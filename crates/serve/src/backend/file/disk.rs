@@ -461,8 +461,9 @@ impl Disk {
 
 impl Backend for Disk {
     fn size(&self, wanted: Option<u64>) -> io::Result<u64> {
-        let actual = self.medium.size()?;
-        error::resizable(actual, wanted, self.geometry.block)?;
+        let (path, actual) = (&self.medium.path, self.medium.size()?);
+        error::size_as_stated(path, actual, wanted)?;
+        error::whole_blocks(path, actual, self.geometry.block)?;
         Ok(actual)
     }
 

@@ -341,26 +341,6 @@ pub(in crate::backend) fn whole_blocks(
     })
 }
 
-/// What is open and has `actual` bytes now may have them as a volume, too.
-pub(in crate::backend) fn resizable(
-    actual: u64,
-    stated: Option<u64>,
-    block: u32,
-) -> io::Result<()> {
-    let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    if let Some(stated) = stated.filter(|stated| *stated != actual) {
-        return refused(format!(
-            "its storage has {}, and its `size` is {}: resize the storage first, then reload, or leave `size` out",
-            Size(actual),
-            Size(stated)
-        ));
-    }
-    if actual == 0 || !actual.is_multiple_of(block.into()) {
-        return refused(format!("its storage {}", if_partial(actual, block)));
-    }
-    Ok(())
-}
-
 /// Nothing uses it.
 pub(in crate::backend) fn unused(path: &Path, uses: Vec<String>) -> Result<(), OpenError> {
     if uses.is_empty() {

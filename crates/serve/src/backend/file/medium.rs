@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, FallocateFlags, SeekFrom, StatxFlags};
 use weir_uring::{Errno, device};
@@ -12,6 +13,8 @@ use super::super::{Allocation, Extents};
 /// A descriptor for the workers, and what stands behind it.
 #[derive(Debug)]
 pub(in crate::backend) struct Medium {
+    /// What it was opened by.
+    pub(in crate::backend) path: PathBuf,
     pub(in crate::backend) fd: OwnedFd,
     pub(in crate::backend) kind: Kind,
 }

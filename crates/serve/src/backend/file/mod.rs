@@ -85,6 +85,7 @@ impl Image {
             source,
         })?;
         let medium = Medium {
+            path: path.clone(),
             fd: worker,
             kind: Kind::Image {
                 keep: options.preallocate,
