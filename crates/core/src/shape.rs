@@ -61,6 +61,13 @@ pub struct DriveShape {
     pub capacity: Option<Capacity>,
 }
 
+impl DriveShape {
+    /// Requests that all queues together take at a time.
+    pub(crate) fn all_tags(&self) -> u32 {
+        u32::from(self.queues) * u32::from(self.tags)
+    }
+}
+
 impl Default for DriveShape {
     /// A flash drive of unknown capacity with one queue of 32.
     fn default() -> Self {

@@ -304,10 +304,10 @@ impl Pieces {
             },
         };
         Self {
-            slots: (0..queues * tags).map(slot).collect(),
+            slots: (0..shape.all_tags()).map(slot).collect(),
             free: (0..queues).map(|queue| queue * tags).collect(),
             closed: vec![NIL; queues as usize],
-            left: queues * tags,
+            left: shape.all_tags(),
         }
     }
 
@@ -315,11 +315,6 @@ impl Pieces {
         let closed = self.closed.iter();
         let closed = closed.map(|&first| self.run(first).count() as u32);
         self.slots.len() as u32 - self.left - closed.sum::<u32>()
-    }
-
-    /// Tags of all queues.
-    pub(crate) fn all(&self) -> u32 {
-        self.slots.len() as u32
     }
 
     /// No queue that is open has a free tag.

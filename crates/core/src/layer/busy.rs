@@ -34,7 +34,7 @@ impl Busy {
         };
         Self {
             queues: vec![queue; shape.queues.into()],
-            links: Links::new(u32::from(shape.queues) * u32::from(shape.tags)),
+            links: Links::new(shape.all_tags()),
             number: 0,
         }
     }

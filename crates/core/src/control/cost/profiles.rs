@@ -106,7 +106,7 @@ impl Auto {
     pub(super) fn new(config: &Config, shape: &DriveShape) -> Self {
         let profile = if shape.rotational {
             HDD
-        } else if u32::from(shape.queues) * u32::from(shape.tags) == 1 {
+        } else if shape.all_tags() == 1 {
             SSD_QD1
         } else {
             SSD_DFL

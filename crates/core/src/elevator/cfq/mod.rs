@@ -111,7 +111,7 @@ impl Cfq {
             turn: Turn::NONE,
             places: Places::new(queues),
             queueing: if config.known_queueing {
-                Queueing::of(u32::from(table.shape.queues) * u32::from(table.shape.tags))
+                Queueing::of(table.shape.all_tags())
             } else {
                 Queueing::default()
             },

@@ -410,7 +410,7 @@ impl Schedule for Contracts {
             self.turn.answered(now, stream);
         }
         if let Some(round) = round {
-            self.learn(now, round, table.pieces.all());
+            self.learn(now, round, table.shape.all_tags());
         }
     }
 

@@ -263,11 +263,12 @@ fn run(elevator: elevator::Config, clients: &[Client], seconds: u64) -> Run {
 }
 
 fn contract(clients: &[Client], seconds: u64) -> Run {
-    run(
-        elevator::Config::Contract(Config::default()),
-        clients,
-        seconds,
-    )
+    contract_on(PIPE, clients, seconds)
+}
+
+fn contract_on(pipe: Pipe, clients: &[Client], seconds: u64) -> Run {
+    let elevator = elevator::Config::Contract(Config::default());
+    Host::new(elevator, pipe, clients, seconds).run(seconds)
 }
 
 /// One who reads 4 KiB at a time at random and fifteen who stream; everyone was promised 10 MB/s.

@@ -204,9 +204,14 @@ impl Reservations {
         if longest.is_some_and(|kept| Instant::from_nanos(kept) + self.catch_up.times(2) < due)
             && let Some(group) = self.waiting.first_eligible(&self.behind, due.as_nanos())
         {
-            let kept = self.table[group as usize].kept;
-            self.late = self.late.max(now.since(kept + self.catch_up));
+            self.grow_late(now, group);
         }
+    }
+
+    /// The promises' time is late by as much as this one is behind beyond what it is made whole for, if it was not so before.
+    fn grow_late(&mut self, now: Instant, group: u32) {
+        let kept = self.table[group as usize].kept;
+        self.late = self.late.max(now.since(kept + self.catch_up));
     }
 
     /// Of the reservations that are behind, the one with the earliest deadline.
@@ -229,8 +234,7 @@ impl Reservations {
             self.late = Span::ZERO;
             return self.waiting.first_eligible(&self.behind, at(self.late));
         };
-        let kept = self.table[group as usize].kept;
-        self.late = self.late.max(now.since(kept + self.catch_up));
+        self.grow_late(now, group);
         Some(group)
     }
 

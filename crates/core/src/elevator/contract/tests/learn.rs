@@ -63,13 +63,7 @@ fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
         },
         ..READER
     };
-    let kept = Host::new(
-        elevator::Config::Contract(Config::default()),
-        pipe,
-        &[small, reader, reader],
-        3,
-    )
-    .run(3);
+    let kept = contract_on(pipe, &[small, reader, reader], 3);
     for reader in 1..3 {
         let worst = kept.worst(reader, 10, 30);
         assert!(worst >= 200_000_000, "reader {reader}: {worst}");

@@ -49,7 +49,7 @@ fn run_on(pipe: Pipe, elevator: elevator::Config, clients: &[Client]) -> Run {
 }
 
 fn kept_on(pipe: Pipe, clients: &[Client]) -> Run {
-    run_on(pipe, elevator::Config::Contract(Config::default()), clients)
+    contract_on(pipe, clients, 2)
 }
 
 #[test]
@@ -118,13 +118,7 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
                 service: 100_000,
                 ..PIPE
             };
-            let kept = Host::new(
-                elevator::Config::Contract(Config::default()),
-                pipe,
-                &clients,
-                4,
-            )
-            .run(4);
+            let kept = contract_on(pipe, &clients, 4);
             assert!(kept.all() >= 4 * pipe.link * 92 / 100, "{}", kept.all());
             for (i, client) in clients.iter().enumerate() {
                 let part = client.contract.min * pipe.link / promised;
@@ -152,13 +146,7 @@ fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_o
         frozen: [SECOND, 9 * SECOND],
         ..PIPE
     };
-    let kept = Host::new(
-        elevator::Config::Contract(Config::default()),
-        pipe,
-        &[client(0), client(5)],
-        12,
-    )
-    .run(12);
+    let kept = contract_on(pipe, &[client(0), client(5)], 12);
     for reader in 0..2 {
         let worst = kept.worst(reader, 90, 120);
         assert!(worst >= 100_000_000, "reader {reader}: {worst}");
@@ -189,11 +177,7 @@ fn requests_that_end_together_were_outstanding_together() {
         depth: 7,
         ..READER
     };
-    let kept = run_on(
-        pipe,
-        elevator::Config::Contract(Config::default()),
-        &[target, others],
-    );
+    let kept = kept_on(pipe, &[target, others]);
     let worst = kept.worst(0, 1, 20) / 512;
     assert!(worst >= 1_800, "{worst} a second");
 }
@@ -211,13 +195,7 @@ fn a_drive_slower_than_stated_keeps_what_it_can() {
             ..PIPE
         };
         // In the first second it has yet to work off what it took before its speed was known.
-        let kept = Host::new(
-            elevator::Config::Contract(Config::default()),
-            pipe,
-            &clients,
-            3,
-        )
-        .run(3);
+        let kept = contract_on(pipe, &clients, 3);
         assert!(kept.all() >= 3 * pipe.link * 75 / 100, "{}", kept.all());
         for (i, client) in clients.iter().enumerate() {
             let worst = kept.worst(i, 10, 30);
