@@ -141,7 +141,7 @@ pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
 }
 
 /// Each tunable is at times as it is by default, at times the least that it may be, else of any order of magnitude.
-fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
+pub(crate) fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
     let mut below = |n: u64| rng.below(NonZeroU64::new(n).unwrap());
     for (place, tunable) in tuned.tunables().iter().enumerate() {
         let (least, most) = tunable.bounds;

@@ -1,4 +1,4 @@
-//! Two drives, as simple as they can be and still show what elevators react to.
+//! Drives, as simple as they can be and still show what elevators react to.
 
 use weir_core::{Dispatch, Op};
 
@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     SlowFlash,
     /// One arm: up to 8 ms to get somewhere else, then 10 ns a byte. A flush takes 6 ms.
     Disk,
+    /// Four units, and everything takes a millisecond, so that what lasts just as long as a rule says comes up.
+    Even,
 }
 
 /// Its state: when each unit has done what it was given.
@@ -39,6 +41,7 @@ impl Drive {
             Kind::Flash => flash(piece),
             Kind::SlowFlash => 10 * flash(piece),
             Kind::Disk => self.disk(piece),
+            Kind::Even => 1_000_000,
         };
         let unit = (0..self.free_at.len()).min_by_key(|&u| self.free_at[u]);
         let free_at = &mut self.free_at[unit.unwrap()];

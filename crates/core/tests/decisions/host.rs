@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_core::{
     Completion, Config, Contract, Dispatch, Done, DriveShape, Edit, GroupId, Instant, Knobs, Layer,
-    Output, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, control, elevator,
+    Output, Refusal, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
 };
 
 use crate::client::Client;
@@ -19,11 +19,23 @@ pub(crate) struct Scene {
     pub(crate) shape: DriveShape,
     pub(crate) sizes: Sizes,
     pub(crate) controllers: control::Config,
+    pub(crate) merge: merge::Config,
     pub(crate) elevator: elevator::Config,
-    /// Number, parent, contract and target for latency of each group.
-    pub(crate) groups: Vec<(u32, GroupId, Contract, Span)>,
+    /// Number, parent, contract and knobs of each group.
+    pub(crate) groups: Vec<(u32, GroupId, Contract, Knobs)>,
     pub(crate) clients: Vec<Client>,
+    /// What else happens, and after how many milliseconds.
+    pub(crate) changes: Vec<(u64, Change)>,
     pub(crate) millis: u64,
+}
+
+/// Something that happens while clients are at work.
+#[derive(Clone, Copy)]
+pub(crate) enum Change {
+    /// The tree is changed, if that is allowed.
+    Edit(Edit),
+    /// A client leaves, and comes back as another stream.
+    Reconnect(usize),
 }
 
 /// Something that was decided: a piece was sent to the drive, or a request was answered.
@@ -41,6 +53,7 @@ const SAMPLE_EVERY: u64 = 5_000_000;
 enum Due {
     Ended(u32),
     Asks(usize),
+    Changes(usize),
     Called,
 }
 
@@ -48,6 +61,8 @@ struct Host<'a> {
     clients: &'a [Client],
     streams: Vec<StreamId>,
     asked: Vec<u64>,
+    /// Nanoseconds between an answer and the next request, beside what its client thinks.
+    least_pause: u64,
     due: BTreeSet<(u64, u64, Due)>,
     serial: u64,
     decisions: Vec<Decision>,
@@ -55,7 +70,7 @@ struct Host<'a> {
 
 /// Runs the scene.
 pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
-    let mut layer = layer(scene);
+    let mut layer = layer(scene).unwrap();
     let mut drive = Drive::new(scene.drive);
     let mut host = Host::new(scene, &mut layer);
     let mut sample_at = 0;
@@ -65,15 +80,16 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
         }
         let mut ended = Vec::new();
         let mut requests = Vec::new();
+        let at = Instant::from_nanos(now);
         while let Some(&(_, _, due)) = host.due.first().filter(|due| due.0 == now) {
             host.due.pop_first();
             match due {
                 Due::Ended(tag) => ended.push(Completion::ok(Tag(tag))),
                 Due::Asks(client) => requests.extend(host.request(client, now)),
+                Due::Changes(number) => host.change(at, scene.changes[number].1, &mut layer),
                 Due::Called => {}
             }
         }
-        let at = Instant::from_nanos(now);
         if !ended.is_empty() {
             layer.complete(at, &ended);
         }
@@ -96,12 +112,13 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
     host.decisions
 }
 
-fn layer(scene: &Scene) -> Layer {
+/// The scene's layer, or why nobody can promise that.
+pub(crate) fn layer(scene: &Scene) -> Result<Layer, Refusal> {
     let config = Config {
         sizes: scene.sizes,
         drive: scene.shape,
         controllers: scene.controllers,
-        merge: weir_core::merge::Config::OFF,
+        merge: scene.merge,
         elevator: scene.elevator.clone(),
     };
     let mut layer = Layer::new(config).unwrap();
@@ -110,21 +127,17 @@ fn layer(scene: &Scene) -> Layer {
         size: Some(SIZE),
     };
     let mut edits = vec![space];
-    for &(id, parent, contract, latency) in &scene.groups {
+    for &(id, parent, contract, knobs) in &scene.groups {
         let id = GroupId(id);
         edits.push(Edit::AddGroup {
             id,
             parent,
             contract,
         });
-        let knobs = Knobs {
-            latency,
-            ..Knobs::NONE
-        };
         edits.push(Edit::SetKnobs { id, knobs });
     }
-    layer.change(Instant::ZERO, &edits).unwrap();
-    layer
+    layer.change(Instant::ZERO, &edits)?;
+    Ok(layer)
 }
 
 impl<'a> Host<'a> {
@@ -133,6 +146,7 @@ impl<'a> Host<'a> {
             clients: &scene.clients,
             streams: Vec::new(),
             asked: vec![0; scene.clients.len()],
+            least_pause: u64::from(!matches!(scene.drive, Kind::Even)),
             due: BTreeSet::new(),
             serial: 0,
             decisions: Vec::new(),
@@ -147,12 +161,30 @@ impl<'a> Host<'a> {
                 host.add(client.from * 1_000_000, Due::Asks(number));
             }
         }
+        for (number, (after, _)) in scene.changes.iter().enumerate() {
+            host.add(after * 1_000_000, Due::Changes(number));
+        }
         host
     }
 
     fn add(&mut self, at: u64, due: Due) {
         self.serial += 1;
         self.due.insert((at, self.serial, due));
+    }
+
+    fn change(&mut self, now: Instant, change: Change, layer: &mut Layer) {
+        match change {
+            // A promise too many is refused, and nothing is changed.
+            Change::Edit(edit) => drop(layer.change(now, &[edit])),
+            Change::Reconnect(client) => {
+                layer.close(now, self.streams[client]);
+                let spec = StreamSpec {
+                    group: self.clients[client].group,
+                    priority: self.clients[client].priority,
+                };
+                self.streams[client] = layer.open(now, spec).unwrap();
+            }
+        }
     }
 
     fn request(&mut self, client: usize, now: u64) -> Option<Request> {
@@ -182,10 +214,8 @@ impl<'a> Host<'a> {
             }
             Output::Done(done) => {
                 let client = done.cookie as usize;
-                self.add(
-                    now + 1 + 1_000 * self.clients[client].think,
-                    Due::Asks(client),
-                );
+                let pause = self.least_pause + 1_000 * self.clients[client].think;
+                self.add(now + pause, Due::Asks(client));
                 self.decisions.push(Decision::Answered(now, client, done));
             }
             Output::Pause(_) | Output::Resume(_) => {}

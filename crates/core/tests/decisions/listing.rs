@@ -146,8 +146,9 @@ pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
             delay,
             hidden,
         } => numbers.extend([read, write, away, delay, hidden].map(Span::as_nanos)),
-        // What came after the tables, so that they stand.
-        Sample::Peak { .. } | Sample::Cookie { .. } => {}
+        Sample::Peak { rate } => numbers.push(rate),
+        Sample::Cookie { group, lowered } => numbers.extend([group.0, lowered].map(u64::from)),
+        Sample::Low { limited, scale } => numbers.extend([u64::from(limited), scale.into()]),
         Sample::Tokens {
             depth, in_flight, ..
         } => numbers.extend([depth, in_flight].map(u64::from)),
@@ -195,7 +196,8 @@ pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
     numbers
 }
 
-fn digest(window: &[Decision]) -> u32 {
+/// What these decisions come to.
+pub(crate) fn digest(window: &[Decision]) -> u32 {
     let mut digest = Digest::default();
     for decision in window {
         let numbers = match decision {

@@ -5,6 +5,7 @@
 
 mod churn;
 mod client;
+mod drawn;
 mod drive;
 mod host;
 mod listing;
@@ -138,4 +139,40 @@ fn churn_tuned() {
         let name = format!("churn-{}-tuned", elevator.name);
         check(&name, &churn::tuned(&name, &(elevator.default)()));
     }
+}
+
+macro_rules! drawn {
+    ($($test:ident $elevator:literal $with:literal)*) => {
+        $(#[test]
+        fn $test() {
+            let name = format!("drawn-{}-{}", $elevator, $with);
+            let name = name.trim_end_matches('-');
+            check(name, &drawn::of(name, &drawn::policy($elevator, $with)));
+        })*
+
+        #[test]
+        fn loads_are_drawn_for_every_elevator() {
+            let drawn = [$($elevator),*];
+            assert!(KINDS.iter().all(|kind| drawn.contains(&kind.name)));
+        }
+    };
+}
+
+drawn! {
+    drawn_none "none" ""
+    drawn_none_cost "none" "cost"
+    drawn_none_low "none" "low"
+    drawn_none_slices "none" "slices"
+    drawn_none_merge "none" "merge"
+    drawn_bfq "bfq" ""
+    drawn_bfq_cost "bfq" "cost"
+    drawn_bfq_low "bfq" "low"
+    drawn_bfq_merge "bfq" "merge"
+    drawn_contract "contract" ""
+    drawn_mq_deadline "mq-deadline" ""
+    drawn_mq_deadline_merge "mq-deadline" "merge"
+    drawn_cfq "cfq" ""
+    drawn_cfq_merge "cfq" "merge"
+    drawn_kyber "kyber" ""
+    drawn_kyber_merge "kyber" "merge"
 }

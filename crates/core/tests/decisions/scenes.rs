@@ -3,8 +3,8 @@
 use weir_core::control::{self, cost};
 use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
 use weir_core::{
-    Capacity, Class, Contract, DriveShape, Flags, GroupId, Max, Op, Priority, PriorityClass, ROOT,
-    Sizes, Span,
+    Capacity, Class, Contract, DriveShape, Flags, GroupId, Knobs, Max, Op, Priority, PriorityClass,
+    ROOT, Sizes, Span, merge,
 };
 
 use crate::client::{Client, Place, RANDOM, READER, WRITER};
@@ -21,8 +21,15 @@ fn min(min: u64) -> Contract {
     Contract { min, ..FREE }
 }
 
-fn group(id: u32, contract: Contract) -> (u32, GroupId, Contract, Span) {
-    (id, ROOT, contract, Span::ZERO)
+fn latency(latency: Span) -> Knobs {
+    Knobs {
+        latency,
+        ..Knobs::NONE
+    }
+}
+
+fn group(id: u32, contract: Contract) -> (u32, GroupId, Contract, Knobs) {
+    (id, ROOT, contract, Knobs::NONE)
 }
 
 fn flash(capacity: u64) -> DriveShape {
@@ -58,9 +65,11 @@ fn scene(name: &'static str, says: &'static str, elevator: elevator::Config) -> 
         shape: flash(500_000_000),
         sizes: Sizes::default(),
         controllers: control::Config::default(),
+        merge: merge::Config::OFF,
         elevator,
         groups: Vec::new(),
         clients: Vec::new(),
+        changes: Vec::new(),
         millis: 500,
     }
 }
@@ -128,8 +137,8 @@ pub(crate) fn max_levels() -> Scene {
                     ..FREE
                 },
             ),
-            (2, G1, Contract { max: one, ..FREE }, Span::ZERO),
-            (3, G1, FREE, Span::ZERO),
+            (2, G1, Contract { max: one, ..FREE }, Knobs::NONE),
+            (3, G1, FREE, Knobs::NONE),
         ],
         clients: vec![
             RANDOM.of(G2, 0),
@@ -155,8 +164,8 @@ pub(crate) fn max_levels() -> Scene {
 pub(crate) fn latency_target() -> Scene {
     Scene {
         groups: vec![
-            (1, ROOT, FREE, Span::from_micros(400)),
-            (2, ROOT, FREE, Span::from_millis(20)),
+            (1, ROOT, FREE, latency(Span::from_micros(400))),
+            (2, ROOT, FREE, latency(Span::from_millis(20))),
             group(3, FREE),
         ],
         clients: vec![
@@ -201,10 +210,10 @@ pub(crate) fn latency_delays() -> Scene {
         drive: Kind::SlowFlash,
         sizes: few,
         groups: vec![
-            (1, ROOT, FREE, Span::from_micros(900)),
+            (1, ROOT, FREE, latency(Span::from_micros(900))),
             group(2, FREE),
-            (3, G2, FREE, Span::from_millis(30)),
-            (4, G2, FREE, Span::ZERO),
+            (3, G2, FREE, latency(Span::from_millis(30))),
+            (4, G2, FREE, Knobs::NONE),
         ],
         clients: vec![
             Client {
@@ -463,8 +472,8 @@ pub(crate) fn cost_shares() -> Scene {
         groups: vec![
             group(1, share(100)),
             group(2, share(300)),
-            (3, G2, share(100), Span::ZERO),
-            (4, G2, share(50), Span::ZERO),
+            (3, G2, share(100), Knobs::NONE),
+            (4, G2, share(50), Knobs::NONE),
         ],
         clients: vec![
             RANDOM.of(G1, 0),
@@ -514,10 +523,10 @@ pub(crate) fn cost_donation() -> Scene {
         },
         groups: vec![
             group(1, share(500)),
-            (2, G1, share(100), Span::ZERO),
-            (3, G1, share(300), Span::ZERO),
+            (2, G1, share(100), Knobs::NONE),
+            (3, G1, share(300), Knobs::NONE),
             group(4, share(200)),
-            (5, G4, share(10_000), Span::ZERO),
+            (5, G4, share(10_000), Knobs::NONE),
             group(6, share(100)),
         ],
         clients: vec![
@@ -1042,8 +1051,8 @@ pub(crate) fn bfq_flash_groups() -> Scene {
         groups: vec![
             group(1, share(100)),
             group(2, share(300)),
-            (3, G2, share(50), Span::ZERO),
-            (4, G2, share(150), Span::ZERO),
+            (3, G2, share(50), Knobs::NONE),
+            (4, G2, share(150), Knobs::NONE),
         ],
         clients: vec![
             Client {
@@ -1478,8 +1487,8 @@ pub(crate) fn contract_tenants() -> Scene {
                     ..min(80_000_000)
                 },
             ),
-            (2, G1, min(30_000_000), Span::ZERO),
-            (3, G1, share(300), Span::ZERO),
+            (2, G1, min(30_000_000), Knobs::NONE),
+            (3, G1, share(300), Knobs::NONE),
             group(4, share(200)),
         ],
         clients: vec![

@@ -270,6 +270,31 @@ mod tests {
         assert!(rest > ONE / 1000, "{rest}");
     }
 
+    /// What donors keep who have and would keep so much.
+    fn kept<const N: usize>(donors: [(u32, u32); N]) -> Vec<u32> {
+        let mut donation = Donation::new(16);
+        for (group, (has, keeps)) in (1..).zip(donors) {
+            donation.add(group, has, keeps);
+        }
+        donation.leave_something();
+        donation.donors.iter().map(|d| d.keeps).collect()
+    }
+
+    #[test]
+    fn who_would_keep_more_than_it_has_keeps_less_so_that_one_part_is_left() {
+        // All but the least part is kept, which is allowed; with one more, who would keep more than it has gives it back.
+        assert_eq!(kept([(600, ONE - 101), (200, 100)]), [ONE - 101, 100]);
+        assert_eq!(kept([(600, ONE - 100), (200, 100)]), [ONE - 101, 100]);
+        assert_eq!(kept([(600, ONE - 1), (100, 100)]), [ONE - 101, 100]);
+        // Of two, each as much less in proportion: 65,235 of 67,536.
+        assert_eq!(
+            kept([(600, ONE / 2), (600, ONE / 2 + 2_000), (500, 300)]),
+            [31_651, 33_583, 300]
+        );
+        // Who keeps no more than it has gives nothing back, even if that is all there is.
+        assert_eq!(kept([(ONE - 1, ONE - 1), (1, 10)]), [ONE - 1, 10]);
+    }
+
     #[test]
     fn parts_too_small_to_be_divided_are_left() {
         let mut tree = tree(&[0, 0], &[1, 10_000 * ONE]);

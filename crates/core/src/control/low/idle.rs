@@ -254,4 +254,94 @@ mod tests {
             None
         );
     }
+
+    /// Linux's microseconds.
+    fn us(n: u64) -> Instant {
+        Instant::from_nanos(n * 1_024)
+    }
+
+    #[test]
+    fn a_pause_counts_once_and_by_an_eighth() {
+        let mut habit = Habit::default();
+        habit.came(us(900));
+        assert_eq!(habit.think, 0, "nothing has ended yet");
+        habit.went(us(1_000), 1, 5, None);
+        habit.came(us(1_801));
+        assert_eq!(habit.think, 801 / 8);
+        habit.came(us(5_000));
+        assert_eq!(habit.think, 100, "the second request follows no end");
+        habit.went(us(6_000), 1, 5, None);
+        habit.came(us(6_000));
+        assert_eq!(habit.think, 100, "it came before the other had ended");
+        habit.came(us(6_800));
+        assert_eq!(habit.think, (100 * 7 + 800) / 8);
+    }
+
+    #[test]
+    fn counts_are_halved_once_a_slice_and_when_they_are_large() {
+        let mut habit = Habit::default();
+        habit.went(at(1), 10, 5, Some(true));
+        assert_eq!((habit.count, habit.bad, habit.halve_at), (0, 0, 15));
+        for _ in 0..COUNT_MAX {
+            habit.went(at(1), 15, 5, Some(true));
+        }
+        assert_eq!((habit.count, habit.bad), (1_024, 1_024));
+        habit.went(at(1), 15, 5, Some(true));
+        assert_eq!((habit.count, habit.bad, habit.halve_at), (512, 512, 20));
+        habit.went(at(1), 21, 5, Some(false));
+        assert_eq!((habit.count, habit.bad), (256, 256));
+    }
+
+    #[test]
+    fn who_thinks_for_just_as_long_as_the_threshold_is_not_idle() {
+        let mut habit = Habit::default();
+        habit.went(us(1_000), 1, 5, None);
+        habit.think = 1_000;
+        assert!(!habit.is_idle(us(1_000), MS));
+        habit.think = 1_001;
+        assert!(habit.is_idle(us(1_000), MS));
+    }
+
+    #[test]
+    fn means_are_taken_after_a_second_and_never_on_disks() {
+        let learned = |rotational, now| {
+            let mut baseline = Baseline::new(rotational);
+            for _ in 0..SAMPLES_MIN {
+                baseline.add(0, 4096, Span::from_micros(1_024));
+            }
+            baseline.look(now);
+            baseline.buckets[0][0].mean
+        };
+        assert_eq!(learned(false, at(999)), 0);
+        assert_eq!(learned(false, at(1_000)), 1_000);
+        assert_eq!(learned(true, at(2_000)), DISK_BASELINE);
+    }
+
+    #[test]
+    fn a_mean_that_is_not_new_raises_none_of_larger_requests() {
+        let mut baseline = Baseline::new(false);
+        let add = |baseline: &mut Baseline, bytes, took: u64| {
+            for _ in 0..SAMPLES_MIN {
+                baseline.add(0, bytes, Span::from_nanos(1_024 * took));
+            }
+        };
+        add(&mut baseline, 4096, 2_000);
+        baseline.look(at(1_000));
+        add(&mut baseline, 16 << 10, 1_000);
+        baseline.look(at(2_000));
+        assert_eq!([0, 2].map(|b| baseline.buckets[0][b].mean), [2_000, 1_000]);
+    }
+
+    #[test]
+    fn just_as_long_as_it_may_take_is_not_too_long() {
+        let baseline = Baseline::new(true);
+        let is_bad = |took: u64| {
+            let took = Span::from_nanos(took * 1_024);
+            baseline.is_bad(1, 4096, took, Span::from_micros(500))
+        };
+        assert_eq!(is_bad(DISK_LEAST - 1), None);
+        assert_eq!(is_bad(DISK_LEAST), Some(false));
+        assert_eq!(is_bad(DISK_BASELINE + 500), Some(false));
+        assert_eq!(is_bad(DISK_BASELINE + 501), Some(true));
+    }
 }

@@ -1,0 +1,186 @@
+//! What scenarios and job files come to: every number that a run is played by, of those that come with Weir and of those in
+//! `tests/scenarios` that are accepted.
+
+use std::fmt::{Debug, Write as _};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_config::scenario::{self, Asked, Choice, Scenario, Script};
+use weir_config::{policy, profile};
+use weir_core::elevator;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn put(text: &mut String, name: &str, value: impl Debug) {
+    writeln!(text, "  {name}: {value:?}").expect("a String takes anything");
+}
+
+/// What holds of all its cases.
+fn facts(script: &Script) -> String {
+    let mut text = format!("== {}\n", script.name());
+    put(&mut text, "about", script.about());
+    put(&mut text, "load", script.load());
+    put(&mut text, "target", script.target());
+    put(&mut text, "drives", script.drives());
+    put(&mut text, "policies", script.policies());
+    put(&mut text, "repetitions", script.repetitions());
+    put(&mut text, "cases", script.cases());
+    for expect in script.expects() {
+        put(&mut text, "expect", expect);
+        let required = ["none", "bfq", "contract"].map(|policy| expect.is_required(policy));
+        put(&mut text, "  of none, bfq, contract", required);
+        match &expect.asked {
+            Asked::Shares(part) | Asked::Max(part) => {
+                put(&mut text, "  part", (part.to_string(), part.fraction()));
+            }
+            Asked::Figure(bounds) => {
+                put(&mut text, "  whose", bounds.whose.to_string());
+                for value in [bounds.at_least, bounds.at_most].into_iter().flatten() {
+                    put(&mut text, "  bound", value.number());
+                }
+            }
+            Asked::Promise(_) => {}
+        }
+    }
+    for published in script.published() {
+        put(&mut text, "published", published);
+        put(&mut text, "  value", published.value.number());
+    }
+    for note in script.notes() {
+        put(&mut text, "note", note.to_string());
+    }
+    text
+}
+
+/// What one of its cases is on the demo's drive, or on a disk, under a policy.
+fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> String {
+    let mut text = format!("-- {} on {drive} under {policy}\n", case.unwrap_or("all"));
+    let drive = profile::find(drive).expect("built in").drive;
+    let choice = Choice {
+        drive: &drive,
+        capacity: drive.capacity(),
+        case,
+        policy,
+        seconds: None,
+    };
+    match script.scenario(&choice) {
+        Ok(scenario) => text += &told(&scenario),
+        Err(problems) => {
+            for problem in problems {
+                put(&mut text, "problem", problem.to_string());
+            }
+        }
+    }
+    let mut tuned = policy::find(policy).expect("it comes with Weir");
+    if script.tune(&choice, &mut tuned).is_ok() {
+        let before = policy::find(policy).expect("it comes with Weir");
+        if tuned != before {
+            put(&mut text, "tuned", &tuned.elevator);
+        }
+    }
+    text
+}
+
+fn told(scenario: &Scenario) -> String {
+    let mut text = String::new();
+    let s = scenario;
+    put(&mut text, "name, case", (&s.name, &s.case));
+    put(&mut text, "warm_up, duration", (s.warm_up, s.duration));
+    put(&mut text, "ends", s.ends());
+    put(&mut text, "awaits, exits", (s.awaits, s.exits));
+    put(&mut text, "capacity", s.capacity);
+    put(&mut text, "spaces", &s.spaces);
+    put(&mut text, "bases", s.bases());
+    put(
+        &mut text,
+        "adapter, merging",
+        (s.adapter, s.merging.config(&elevator::Config::None)),
+    );
+    put(&mut text, "path, machine", (&s.path, &s.machine));
+    put(&mut text, "sizes", s.sizes());
+    if let Some(guest) = &s.guest {
+        put(&mut text, "guest", guest);
+        put(&mut text, "  kicks", guest.kicks.to_string());
+        put(&mut text, "  calls", guest.calls.to_string());
+        put(&mut text, "  parts of 10 MB", guest.parts(10_000_000));
+    }
+    for action in &s.actions {
+        put(&mut text, "action", action);
+    }
+    // Of many that are alike the first and the last.
+    let groups = s.groups.iter().enumerate();
+    for (_, group) in groups.filter(|(n, _)| *n < 2 || n + 1 == s.groups.len()) {
+        put(&mut text, "group", group);
+    }
+    let clients = s.clients.iter().enumerate();
+    for (_, client) in clients.filter(|(n, _)| *n < 2 || n + 1 == s.clients.len()) {
+        put(&mut text, "client", client);
+        put(&mut text, "  outstanding", s.outstanding(client));
+        if let Some(buffered) = &client.buffered {
+            put(&mut text, "  window", buffered.window());
+        }
+    }
+    text
+}
+
+/// The first case and the last, under policies that scripts tell apart. Of all but the first only what is not as in that one.
+fn all(script: &Script) -> String {
+    let (first, last) = match script.cases() {
+        [] => (None, None),
+        [first, rest @ ..] => (Some(first.as_str()), rest.last().map(String::as_str)),
+    };
+    let whole = played(script, first, "demo", "contract");
+    let mut others = played(script, first, "seagate-st3808110as", "bfq");
+    if last.is_some() {
+        others += &played(script, last, "demo", "contract");
+    }
+    let mut text = facts(script) + &whole;
+    for line in others
+        .lines()
+        .filter(|line| !whole.lines().any(|l| l == *line))
+    {
+        writeln!(text, "{line}").expect("a String takes anything");
+    }
+    text
+}
+
+/// `WEIR_BLESS=1` writes it anew; the difference is for someone to read.
+fn check(name: &str, found: &str) {
+    let golden = folder("tests/plays").join(name);
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        fs::create_dir_all(folder("tests/plays")).expect("writable");
+        fs::write(&golden, found).expect("writable");
+    }
+    let expected = fs::read_to_string(&golden).unwrap_or_default();
+    let differs = (found.lines().zip(expected.lines())).find(|(found, expected)| found != expected);
+    assert!(found == expected, "{}: {differs:#?}", golden.display());
+}
+
+#[test]
+fn what_comes_with_weir() {
+    for name in scenario::names() {
+        let script = scenario::find(name).expect("built in");
+        check(&format!("{name}.txt"), &all(&script));
+    }
+}
+
+#[test]
+fn what_is_accepted_of_others() {
+    let files = fs::read_dir(folder("tests/scenarios")).expect("part of the source");
+    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
+    files.sort();
+    let mut text = String::new();
+    for path in files {
+        let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
+        if name.ends_with(".txt") {
+            continue;
+        }
+        let source = fs::read_to_string(&path).expect("readable");
+        if let Ok(script) = scenario::parse(&source, name) {
+            text += &all(&script);
+        }
+    }
+    check("others.txt", &text);
+}
