@@ -42,3 +42,21 @@ impl Wake {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_at_one_time_the_first_counts() {
+        let wake = |at, reason| {
+            let at = Instant::from_nanos(at);
+            Some(Wake { at, reason })
+        };
+        let first = wake(5, Reason::Limit);
+        assert_eq!(Wake::earlier(first, wake(5, Reason::Idling)), first);
+        let second = wake(4, Reason::Idling);
+        assert_eq!(Wake::earlier(first, second), second);
+        assert_eq!(Wake::earlier(None, first), first);
+    }
+}

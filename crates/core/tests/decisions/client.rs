@@ -9,6 +9,8 @@ pub(crate) enum Place {
     Sequential,
     /// The same, but only every `n`th piece of the file: the others are somebody else's.
     Every(u64),
+    /// One request before the other, from the end of the file.
+    Backwards,
     /// Anywhere in its file.
     Random,
     /// `Every(of)` for `each` requests, then `Random` for as many, and so on.
@@ -94,6 +96,7 @@ impl Client {
         let random = (n + 1).wrapping_mul(6_364_136_223_846_793_005) >> 33;
         let piece = match self.place {
             Place::Sequential => n,
+            Place::Backwards => pieces - 1 - n % pieces,
             Place::Every(of) => n * of,
             Place::Alternately { of, each } if (n / each).is_multiple_of(2) => n * of,
             Place::Alternately { .. } | Place::Random => random,

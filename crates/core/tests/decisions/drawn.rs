@@ -19,7 +19,7 @@ use crate::listing::digest;
 use crate::scenes::SCARCE;
 
 /// Lines in a table.
-const DRAWS: u64 = 80;
+const DRAWS: u64 = 160;
 
 /// A line for each draw: what was asked of which drive, what came of it, and a digest of every decision and sample.
 pub(crate) fn of(name: &str, policy: &Policy) -> String {
@@ -313,8 +313,9 @@ fn knobs(rng: &mut Draw, policy: &Policy) -> Knobs {
 /// `even`: it thinks for whole milliseconds.
 fn client(rng: &mut Draw, even: bool) -> Client {
     let writes = rng.rarely(3);
-    let place = match rng.below(5) {
+    let place = match rng.below(6) {
         0 | 1 => Place::Sequential,
+        4 => Place::Backwards,
         2 => Place::Every(1 + rng.below(4)),
         3 => Place::Alternately {
             of: 1 + rng.below(3),
@@ -369,6 +370,10 @@ pub(crate) fn policy(elevator: &str, with: &str) -> Policy {
         "low" => policy.controllers.low = Some(low::Config::default()),
         "slices" => policy.controllers.slices = Some(slices::Config::default()),
         "merge" => policy.merge = merge::Config::LINUX,
+        "cost-merge" => {
+            policy.controllers.cost = Some(SCARCE);
+            policy.merge = merge::Config::LINUX;
+        }
         _ => panic!("{with}"),
     }
     policy

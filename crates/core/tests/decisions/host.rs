@@ -79,17 +79,20 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
             break;
         }
         let mut ended = Vec::new();
-        let mut requests = Vec::new();
+        let mut asking = Vec::new();
         let at = Instant::from_nanos(now);
         while let Some(&(_, _, due)) = host.due.first().filter(|due| due.0 == now) {
             host.due.pop_first();
             match due {
                 Due::Ended(tag) => ended.push(Completion::ok(Tag(tag))),
-                Due::Asks(client) => requests.extend(host.request(client, now)),
+                Due::Asks(client) => asking.push(client),
                 Due::Changes(number) => host.change(at, scene.changes[number].1, &mut layer),
                 Due::Called => {}
             }
         }
+        let requests: Vec<_> = (asking.into_iter())
+            .filter_map(|client| host.request(client, now))
+            .collect();
         if !ended.is_empty() {
             layer.complete(at, &ended);
         }

@@ -161,6 +161,7 @@ macro_rules! drawn {
 drawn! {
     drawn_none "none" ""
     drawn_none_cost "none" "cost"
+    drawn_none_cost_merge "none" "cost-merge"
     drawn_none_low "none" "low"
     drawn_none_slices "none" "slices"
     drawn_none_merge "none" "merge"

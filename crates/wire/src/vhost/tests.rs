@@ -408,6 +408,7 @@ fn half_a_message_is_none() {
     let whole = message(Code::SET_FEATURES, 1, &[0; 8]);
     for end in 1..whole.len() {
         let mut assembler = Assembler::<u32>::default();
+        assert!(!assembler.is_partial());
         let mut at = 0;
         while at < end {
             let room = assembler.room();
@@ -515,4 +516,50 @@ fn features_are_bits() {
         assert_eq!(mask, 2_u64.pow(bit), "bit {bit}");
     }
     assert_eq!(QUEUE_SIZE_MAX, 32_768);
+}
+
+#[test]
+fn who_wants_no_answer_gets_none() {
+    for (flags, needs_reply) in [(1, false), (9, true)] {
+        let bytes = message(Code::SET_OWNER, flags, &[]);
+        let understood = understand(&bytes, 0).unwrap().unwrap();
+        assert_eq!(understood.needs_reply, needs_reply);
+    }
+}
+
+#[test]
+fn the_longest_message_is_not_too_long() {
+    let header = |length: usize| {
+        let bytes = message(Code::SET_CONFIG, 1, &vec![0; length]);
+        understand(&bytes[..HEADER_LEN], 0)
+    };
+    assert!(matches!(header(PAYLOAD_MAX), Ok(None)));
+    assert!(matches!(
+        header(PAYLOAD_MAX + 1),
+        Err(FrameError::TooLong { .. })
+    ));
+}
+
+#[test]
+fn regions_that_touch_do_not_overlap() {
+    let region = |guest, size, user| Region {
+        guest,
+        size,
+        user,
+        offset: 0,
+    };
+    let here = region(0x4000, 0x2000, 0x9000);
+    for (other, joins) in [
+        (region(0x6000, 0x1000, 0xb000), true),
+        (region(0x3000, 0x1000, 0x8000), true),
+        (region(0x5fff, 0x1000, 0xb000), false),
+        (region(0x3001, 0x1000, 0x8000), false),
+        (region(0x6000, 0x1000, 0xafff), false),
+        (region(0x3000, 0x1000, 0x8001), false),
+    ] {
+        assert_eq!(check_joining(&other, [here], 8).is_ok(), joins, "{other:?}");
+        assert_eq!(check_joining(&here, [other], 8).is_ok(), joins, "{other:?}");
+    }
+    assert_eq!(here.find_user(0xafff, 1), Some(0x1fff));
+    assert_eq!(here.find_user(0xb000, 0), None);
 }

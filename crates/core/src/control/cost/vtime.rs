@@ -179,4 +179,24 @@ mod tests {
         assert_eq!(ahead(later.v, u64::MAX - 5), PER_USEC.cast_signed());
         assert!(later.v < PER_USEC);
     }
+
+    #[test]
+    fn a_hundredth_of_a_period_is_slack() {
+        let mut clock = Clock::new(1_000);
+        assert_eq!(clock.slack, Span::from_micros(10));
+        clock.set_period(40_000);
+        assert_eq!(clock.slack, Span::from_micros(400));
+    }
+
+    #[test]
+    fn the_rate_is_as_it_was_at_first_and_margins_with_it() {
+        let mut clock = Clock::new(1_000);
+        let margins = [clock.margins.min, clock.margins.low, clock.margins.target];
+        clock.set_base_rate(3 * PER_USEC);
+        clock.rate = 2 * PER_USEC;
+        clock.reset_rate();
+        assert_eq!((clock.rate, clock.base_rate), (PER_USEC, PER_USEC));
+        let again = [clock.margins.min, clock.margins.low, clock.margins.target];
+        assert_eq!(margins, again);
+    }
 }

@@ -261,4 +261,12 @@ mod tests {
         assert_eq!(relative(1 << 46, ONE), 1 << 46);
         assert_eq!(relative(1 << 60, 1), 1 << 61);
     }
+
+    #[test]
+    fn a_cost_that_is_too_large_for_64_bits_is_held_at_half_of_what_can_be_apart() {
+        assert_eq!(relative(3, ONE / 2), 6);
+        assert_eq!(relative((1 << 47) - 1, ONE), (1 << 47) - 1);
+        assert_eq!(relative(1 << 47, ONE), 1 << 47);
+        assert_eq!(relative(1 << 47, 1), 1 << 61);
+    }
 }

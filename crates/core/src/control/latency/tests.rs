@@ -315,3 +315,81 @@ fn who_is_given_up_leaves_every_level_that_it_had_passed() {
     assert_eq!(host.in_flight(), none);
     assert_eq!(host.latency.inside, none[0]);
 }
+
+#[test]
+fn a_cookie_goes_down_by_quarters_then_by_ones_and_up_by_sixteenths() {
+    let down = |below: u32| UNTHROTTLED - below - lowered(UNTHROTTLED - below, 64);
+    assert_eq!([0, 64, 65, 127, 128].map(down), [16, 16, 1, 1, 0]);
+    let up = |below: u32| raised(UNTHROTTLED - below, 64) + below - UNTHROTTLED;
+    assert_eq!([100, 65, 64, 2].map(up), [1, 1, 4, 2]);
+}
+
+#[test]
+fn a_step_up_takes_a_step_of_delay_back_before_the_depth_grows() {
+    let mut host = Host::new([1_000, 0, 0], false);
+    let other = OTHER.0;
+    let node = &mut host.latency.nodes[other as usize];
+    (node.depth, node.delays, node.seen) = (1, 2, UNTHROTTLED - 9);
+    for (cookie, expected) in [(8, (1, 1)), (7, (1, 0)), (6, (5, 0)), (0, (u32::MAX, 0))] {
+        host.latency.nodes[0].cookie = UNTHROTTLED - cookie;
+        host.latency.compare(other);
+        let node = &host.latency.nodes[other as usize];
+        assert_eq!((node.depth, node.delays), expected, "{cookie}");
+    }
+}
+
+/// A victim that owns the scaling, with so many samples that were good before, is judged after one more.
+fn cookie_after(samples: u64) -> u32 {
+    let mut host = Host::new([1_000, 0, 0], false);
+    let now = Instant::ZERO + ADJUST;
+    let root = &mut host.latency.nodes[0];
+    (root.cookie, root.scale_owner, root.tightest) = (UNTHROTTLED - 8, VICTIM.0, TARGET);
+    let victim = &mut host.latency.nodes[VICTIM.0 as usize];
+    (victim.since_change.total, victim.samples) = (samples, samples);
+    victim.window.total = 1;
+    host.latency.judge(now, VICTIM.0);
+    host.cookie()
+}
+
+#[test]
+fn five_samples_show_that_a_target_is_met() {
+    assert_eq!((cookie_after(3), cookie_after(4)), (8, 4));
+}
+
+#[test]
+fn who_misses_the_same_target_does_not_take_the_scaling_over() {
+    let owner = |target| {
+        let mut host = Host::new([1_000, target, 0], false);
+        let root = &mut host.latency.nodes[0];
+        (root.cookie, root.scale_owner, root.tightest) = (UNTHROTTLED - 8, VICTIM.0, TARGET);
+        let other = &mut host.latency.nodes[OTHER.0 as usize];
+        (other.window.total, other.window.missed) = (10, 10);
+        host.latency.judge(Instant::ZERO + ADJUST, OTHER.0);
+        host.latency.nodes[0].scale_owner
+    };
+    assert_eq!([1_000, 999].map(owner), [VICTIM.0, OTHER.0]);
+}
+
+#[test]
+fn a_cookie_is_not_raised_at_the_instant_at_which_it_was_changed() {
+    let mut host = Host::new([1_000, 0, 0], false);
+    let root = &mut host.latency.nodes[0];
+    (root.cookie, root.changed) = (UNTHROTTLED - 100, Instant::from_nanos(7));
+    for (now, below) in [(6, 100), (7, 100), (8, 99)] {
+        host.latency.scale_up(Instant::from_nanos(now), 0);
+        assert_eq!(host.cookie(), below, "{now}");
+    }
+}
+
+#[test]
+fn who_waits_goes_on_at_the_end_of_a_pause_and_not_before() {
+    let mut host = Host::new([1_000, 0, 0], false);
+    let other = OTHER.0 as usize;
+    let end = Instant::from_nanos(1_000);
+    host.latency.nodes[other].paused_until = end;
+    assert!(!host.enter(OTHER));
+    host.latency.wake_waiters(Instant::from_nanos(999), OTHER.0);
+    assert_eq!(host.next_passed(), None);
+    host.latency.wake_waiters(end, OTHER.0);
+    assert_eq!(host.next_passed(), Some(1));
+}

@@ -140,6 +140,20 @@ mod tests {
     }
 
     #[test]
+    fn places_are_ordered_by_space_however_far_they_are() {
+        let places = [
+            place(0, 7),
+            place(0, u64::MAX),
+            place(1, 0),
+            place(1, (1 << KEY_BITS) - 2),
+            place(1, (1 << KEY_BITS) - 1),
+            place(2, 0),
+        ];
+        assert!(places.is_sorted_by(|a, b| a.key() < b.key()));
+        assert_eq!(place(1, 1 << KEY_BITS).key(), place(1, u64::MAX).key());
+    }
+
+    #[test]
     fn far_small_requests_are_seeky_on_flash_and_far_ones_on_disks() {
         let last = place(0, 1000);
         for (sector, sectors, flash, disk) in [

@@ -191,6 +191,15 @@ impl Model {
         self.away
     }
 
+    /// A drive on which going elsewhere costs so much.
+    #[cfg(test)]
+    pub(super) fn with_away(away: u64) -> Self {
+        Self {
+            away,
+            ..Self::new(None)
+        }
+    }
+
     fn find_away(&self) -> u64 {
         let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
         if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
@@ -457,5 +466,17 @@ mod tests {
         let each = model.each[1];
         assert!(each[size(65_536)] > 0);
         assert_eq!(each[size(4096)], 0);
+    }
+
+    #[test]
+    fn sizes_have_classes() {
+        let classes = [1, GRAIN, 2 * GRAIN - 1, 2 * GRAIN, 1 << 40].map(size);
+        assert_eq!(classes, [0, 0, 0, 1, SIZES - 1]);
+    }
+
+    #[test]
+    fn what_moving_costs_is_exact_beyond_64_bits() {
+        assert_eq!(moved(3, 1 << SHIFT), 3);
+        assert_eq!(moved(3 << 40, 1 << 30), 3 << (70 - SHIFT));
     }
 }

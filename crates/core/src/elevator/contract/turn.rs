@@ -174,3 +174,47 @@ impl Turn {
         habit.vain = habit.vain.saturating_add(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AWAY: u64 = 5_000_000;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn who_is_soon_back_is_waited_for_and_who_did_not_come_three_times_is_not() {
+        let model = Model::with_away(AWAY);
+        let mut turn = Turn::new(1);
+        turn.habits[0].think = (AWAY - SOON) / 2;
+        assert_eq!(turn.awaited(at(1), 0, &model), Some(at(AWAY)));
+        assert_eq!(turn.awaited(at(AWAY), 0, &model), None);
+        turn.habits[0].think += 1;
+        assert_eq!(turn.awaited(at(1), 0, &model), None, "it takes too long");
+        turn.habits[0] = Habit { live: 1, ..HABIT };
+        assert_eq!(turn.awaited(at(1), 0, &model), None, "it has been served");
+        turn.open(0);
+        for _ in 0..2 {
+            turn.in_vain(0);
+            assert_eq!(turn.awaited(at(1), 0, &model), Some(at(SOON)));
+        }
+        turn.in_vain(0);
+        assert_eq!(turn.awaited(at(1), 0, &model), None);
+    }
+
+    #[test]
+    fn a_turn_lasts_for_nine_times_the_way_or_until_its_stream_goes() {
+        let model = Model::with_away(AWAY);
+        let mut turn = Turn::new(3);
+        turn.stream = Some(2);
+        assert_eq!(turn.last(at(9 * AWAY - 1), &model), Some(2));
+        assert_eq!(turn.last(at(9 * AWAY), &model), None);
+        turn.close(1);
+        assert_eq!(turn.last(at(0), &model), Some(2));
+        turn.close(2);
+        assert_eq!(turn.last(at(0), &model), None);
+    }
+}

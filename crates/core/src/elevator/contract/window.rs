@@ -332,4 +332,21 @@ mod tests {
         assert_eq!(window.is_parallel(round(80_000_000, 8)), Some(false));
         assert_eq!(window.is_parallel(round(3_000_000, 1)), None);
     }
+
+    #[test]
+    fn the_least_is_that_of_the_span_that_runs_and_of_the_one_before() {
+        let mut least = Least::NONE;
+        let half = MEASURE.as_nanos() / 2;
+        let at = |halves| Instant::from_nanos(halves * half);
+        for (now, sample, expected) in [
+            (at(0), 10, 10),
+            (at(1), 5, 5),
+            (at(2), 20, 5),
+            (at(3), 40, 5),
+            (at(4), 30, 20),
+        ] {
+            least.add(now, sample);
+            assert_eq!(least.get(), Some(expected), "{now:?}");
+        }
+    }
 }
