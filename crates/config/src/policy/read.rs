@@ -82,7 +82,7 @@ fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
     if name.len() > 64 || !name.bytes().all(inner) || !first.is_some_and(u8::is_ascii_alphanumeric)
     {
         let what = format!("{} is not a valid name", quoted(name));
-        let help = "a policy's name has 1 to 64 letters, digits, dots and dashes, and begins with a letter or digit";
+        let help = "a policy's name has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
         doc.report(&entry, what, help);
         return None;
     }

@@ -117,7 +117,7 @@ pub(crate) fn profile<'a>(
         && !is_name(name)
     {
         let what = format!("{} is not a valid name", quoted(name));
-        let help = "a drive's name has 1 to 64 letters, digits, dots and dashes, and begins with a letter or digit";
+        let help = "a drive's name has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
         doc.report(entry, what, help);
     }
     if let Some((entry, about)) = &about
