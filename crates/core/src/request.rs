@@ -122,6 +122,11 @@ impl Request {
         self.offset + self.length as u64
     }
 
+    /// True if the drive may answer it before its work is done: what writes, unless it has to be on stable storage first.
+    pub(crate) const fn may_be_cached(&self) -> bool {
+        !self.op.is_read() && !self.flags.has(Flags::FUA)
+    }
+
     /// True if it may be one command with its neighbours (Linux: `bio_mergeable`, `rq_mergeable`).
     pub(crate) const fn is_mergeable(&self) -> bool {
         matches!(self.op, Op::Read | Op::Write | Op::Discard) && !self.flags.has(Flags::FUA)

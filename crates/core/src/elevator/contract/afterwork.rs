@@ -12,9 +12,10 @@ use crate::{Instant, Span};
 /// Once it hides any, writes cost so many 16ths of what they seem to cost, at the least and at the most.
 const PLAIN: u64 = 16;
 const MOST: u64 = 16 << 8;
-/// The factor grows at most once in this time, and falls by an eighth after each of these.
+/// The factor grows at most once in this time, and falls by an eighth after each of these: soon where a drive that hides nothing any more
+/// shows that by answering; where it has turns, or may have, what it does is too uneven to tell.
 const GROW: Span = Span::from_millis(50);
-const FALL: Span = Span::from_millis(1_000);
+const FALL: [Span; 2] = [Span::from_millis(200), Span::from_millis(1_000)];
 /// It is for writes that were sent so short a time ago that a read may still wait.
 const RECENT: Span = Span::from_secs(2);
 /// It is never thought to be more than this.
@@ -89,11 +90,12 @@ impl Afterwork {
         self.until = self.until.min(now + self.work(self.unsynced));
     }
 
-    /// Time has passed. A drive with turns (`turns`) is always taken to hide some.
-    pub(super) fn settle(&mut self, now: Instant, turns: bool) {
+    /// Time has passed. A drive with turns (`turns`) is always taken to hide some; of others it may not yet be known whether they have
+    /// (`may_turn`).
+    pub(super) fn settle(&mut self, now: Instant, turns: bool, may_turn: bool) {
         if turns && self.factor <= PLAIN {
             self.factor = PLAIN;
-        } else if self.factor > 0 && now.since(self.changed) >= FALL {
+        } else if self.factor > 0 && now.since(self.changed) >= FALL[usize::from(may_turn)] {
             self.factor -= self.factor.div_ceil(8);
             self.changed = now;
         }
@@ -108,7 +110,7 @@ mod tests {
     fn after_a_flush_only_what_was_written_since_it_began_is_left() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::new();
-        work.settle(at(0), true);
+        work.settle(at(0), true, true);
         work.sent(at(0), 500_000_000);
         assert_eq!(work.left(at(100), 0), 400_000_000);
         work.flush_begins();
@@ -155,12 +157,18 @@ mod tests {
         assert_eq!(grown, [16, 16, 32, 64]);
         // By an eighth a second.
         let fallen = [3_199, 3_200, 4_199, 4_200, 5_200].map(|ms| {
-            work.settle(at(ms), false);
+            work.settle(at(ms), false, true);
             factor(&work)
         });
         assert_eq!(fallen, [64, 56, 56, 49, 42]);
+        // Five times as fast where it has no turns.
+        let fallen = [5_399, 5_400, 5_599, 5_600].map(|ms| {
+            work.settle(at(ms), false, false);
+            factor(&work)
+        });
+        assert_eq!(fallen, [42, 36, 36, 31]);
         for s in 6..80 {
-            work.settle(at(1_000 * s), false);
+            work.settle(at(1_000 * s), false, true);
         }
         assert_eq!(factor(&work), 0);
         for n in 0..20 {
@@ -174,10 +182,10 @@ mod tests {
     fn a_drive_with_turns_hides_what_it_was_given_at_least_and_never_more_than_a_second() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::new();
-        work.settle(at(0), true);
+        work.settle(at(0), true, true);
         assert_eq!(factor(&work), PLAIN);
         // It stays so, however long nothing shows it.
-        work.settle(at(5_000), true);
+        work.settle(at(5_000), true, true);
         assert_eq!(factor(&work), PLAIN);
         work.sent(at(5_000), 700_000_000);
         work.sent(at(5_000), 700_000_000);

@@ -57,12 +57,15 @@ struct Sent {
     /// Others had so much there when the last one went.
     front: u64,
     place: Place,
+    /// It writes what the drive may still have to work on when it has answered.
+    lingers: bool,
 }
 
 const UNSENT: Sent = Sent {
     cost: 0,
     front: 0,
     place: Place::Far,
+    lingers: false,
 };
 
 /// The elevator.
@@ -82,7 +85,7 @@ pub(super) struct Contracts {
     sent: Vec<Sent>,
     /// Requests in the queues.
     queued: u32,
-    /// Modelled cost of what is in the drive, and of the writes in it.
+    /// Modelled cost of what is in the drive, and of the writes in it that may be answered before they are done.
     flight: u64,
     writes: u64,
     /// Streams whose writes wait for a flush to begin ([`Dirty`]): they are out of the shares meanwhile.
@@ -139,6 +142,11 @@ impl Contracts {
         self.config.bound_in_flight && !mutant::is(mutant::BOUND_IGNORED)
     }
 
+    /// The drive has turns, or may be found to.
+    fn may_turn(&self) -> bool {
+        Turn::pays(&self.model) || !self.model.is_settled()
+    }
+
     /// Accounts for a piece that goes.
     fn take(&mut self, now: Instant, offer: Offer, table: &Table) {
         let live = &table.requests[offer.request];
@@ -156,15 +164,17 @@ impl Contracts {
         let end = request.offset + u64::from(live.issued) + u64::from(offer.bytes);
         self.turn
             .sent(now, offer.stream, request.space, end, offer.place);
+        let lingers = request.may_be_cached() || !request.op.is_read() && self.may_turn();
         let sent = &mut self.sent[offer.request as usize];
         if live.pieces == 0 {
             sent.cost = 0;
+            sent.lingers = lingers;
         }
         sent.cost += offer.cost;
         sent.front = self.reservations.others(group, self.flight);
         sent.place = offer.place;
         self.flight += offer.cost;
-        if !request.op.is_read() {
+        if sent.lingers {
             self.writes += offer.cost;
             self.afterwork.sent(now, self.afterwards(offer));
             self.pace.wrote(offer.stream, offer.cost);
@@ -392,12 +402,17 @@ impl Schedule for Contracts {
         let round = (self.model).ends(now, piece.op, sent.place, bytes, time, self.flight);
         let alone = (self.window).complete(now, piece, sent.place, cost, self.flight, &self.model);
         self.flight = self.flight.saturating_sub(cost);
-        if !piece.op.is_read() {
+        if sent.lingers {
             self.writes = self.writes.saturating_sub(cost);
         }
         let last = live.pieces == 1 && live.issued == live.request.length;
         let drive = Drive {
             time,
+            usual: if self.may_turn() {
+                0
+            } else {
+                self.window.least(piece.op).max(cost)
+            },
             front: sent.front,
             alone,
             serial: Turn::pays(&self.model),
@@ -465,7 +480,8 @@ impl Contracts {
         }
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
-        self.afterwork.settle(now, Turn::pays(&self.model));
+        self.afterwork
+            .settle(now, Turn::pays(&self.model), self.may_turn());
         let away = self.model.away();
         let away = if away >= turn::PAYS { away } else { 0 };
         self.reservations.set_ahead(away, self.window.largest());

@@ -42,6 +42,8 @@ struct Pipe {
     tags: u16,
     /// From when to when nothing crosses the link.
     frozen: [u64; 2],
+    /// A write takes so much longer, beside whatever else the drive does.
+    program: u64,
 }
 
 const PIPE: Pipe = Pipe {
@@ -51,6 +53,7 @@ const PIPE: Pipe = Pipe {
     jitter: 0,
     tags: 64,
     frozen: [0; 2],
+    program: 0,
 };
 
 /// A closed-loop client: `depth` requests of `size` outstanding, the next one `think` after an answer.
@@ -62,6 +65,9 @@ struct Client {
     think: u64,
     from: u64,
     until: u64,
+    /// Every `n`th request is a write; 0: none is. Perhaps it has to be on stable storage when it is answered.
+    writes_every: u64,
+    stable: bool,
 }
 
 const READER: Client = Client {
@@ -71,6 +77,8 @@ const READER: Client = Client {
     think: 0,
     from: 0,
     until: u64::MAX,
+    writes_every: 0,
+    stable: false,
 };
 
 fn min(min: u64) -> Contract {
@@ -128,6 +136,7 @@ struct Host {
     pipe: Pipe,
     link_free: u64,
     random: u64,
+    asked: Vec<u64>,
     run: Run,
 }
 
@@ -186,6 +195,7 @@ impl Host {
             pipe,
             link_free: 0,
             random: 1,
+            asked: Vec::new(),
             run,
         }
     }
@@ -198,20 +208,38 @@ impl Host {
     }
 
     fn play(&mut self, seconds: u64) {
+        self.play_until(seconds * SECOND);
+    }
+
+    fn play_until(&mut self, end: u64) {
+        self.asked.resize(self.clients.len(), 0);
         let mut out = Vec::new();
-        while let Some(Reverse((now, event))) = self.events.pop() {
-            if now >= seconds * SECOND {
+        while self.events.peek().is_some_and(|next| next.0.0 < end) {
+            let Some(Reverse((now, event))) = self.events.pop() else {
                 break;
-            }
+            };
             let at = Instant::from_nanos(now);
             match event {
                 Event::Complete(tag) => self.layer.complete(at, &[Completion::ok(tag)]),
                 Event::Submit(i) => {
+                    self.asked[i] += 1;
+                    let Client {
+                        writes_every: every,
+                        stable,
+                        ..
+                    } = self.clients[i];
+                    let writes = every > 0 && self.asked[i].is_multiple_of(every);
+                    let op = if writes { Op::Write } else { Op::Read };
+                    let flags = if writes && stable {
+                        Flags::SYNC.with(Flags::FUA)
+                    } else {
+                        Flags::SYNC
+                    };
                     let request = Request {
                         stream: self.streams[i],
                         space: SpaceId(0),
-                        op: Op::Read,
-                        flags: Flags::SYNC,
+                        op,
+                        flags,
                         offset: 0,
                         length: self.clients[i].size,
                         cookie: i as u64,
@@ -240,8 +268,13 @@ impl Host {
                     begin = until;
                 }
                 self.link_free = begin + u64::from(d.length) * SECOND / self.pipe.link;
+                let program = if d.op == Op::Write {
+                    self.pipe.program
+                } else {
+                    0
+                };
                 self.events
-                    .push(Reverse((self.link_free, Event::Complete(d.tag))));
+                    .push(Reverse((self.link_free + program, Event::Complete(d.tag))));
             }
             Output::Done(d) => {
                 let i = d.cookie as usize;

@@ -206,6 +206,12 @@ impl Window {
         self.delay
     }
 
+    /// The least time of any piece of late that reads, or that does not, as `op` does; zero if there was none.
+    pub(super) fn least(&self, op: Op) -> u64 {
+        let least = &self.least[usize::from(!op.is_read())];
+        least.get().unwrap_or(0)
+    }
+
     /// The cost of the largest piece of late.
     pub(super) fn largest(&self) -> u64 {
         self.largest.get()

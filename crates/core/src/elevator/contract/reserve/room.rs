@@ -45,6 +45,8 @@ const SOON: Span = Span::from_micros(100);
 pub(in super::super) struct Drive {
     /// How long it was in the drive, in nanoseconds.
     pub(in super::super) time: u64,
+    /// How long such a piece takes at the least, or what it costs, if that is more.
+    pub(in super::super) usual: u64,
     /// The modelled cost that others had in the drive when it went there.
     pub(in super::super) front: u64,
     /// It had the drive to itself all the time.
@@ -102,12 +104,13 @@ impl Reservation {
     pub(super) fn took(&mut self, drive: Drive) -> bool {
         let Drive {
             time,
+            usual,
             front,
             alone,
             serial,
         } = drive;
         let far = if alone { 2 } else { 3 };
-        let hidden = front == 0 && self.own > 0 && time > far * self.own + HIDDEN;
+        let hidden = front == 0 && self.own > 0 && time > far * self.own.max(usual) + HIDDEN;
         if self.own == 0 {
             self.own = time;
         } else if time < self.own {

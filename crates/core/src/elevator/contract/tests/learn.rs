@@ -69,3 +69,71 @@ fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
         assert!(worst >= 200_000_000, "reader {reader}: {worst}");
     }
 }
+
+/// Flash that programs for longer than it reads, and three clients who read and write one at a time; the first was promised something.
+fn programming(stable: bool) -> (Pipe, [Client; 3]) {
+    let pipe = Pipe {
+        stated: Some(Capacity {
+            read: 80_000_000,
+            write: 80_000_000,
+            ..CAPACITY
+        }),
+        service: 200_000,
+        program: 1_500_000,
+        ..PIPE
+    };
+    let target = Client {
+        size: 16 * KIB,
+        depth: 1,
+        writes_every: 20,
+        stable,
+        contract: min(36_000_000),
+        ..READER
+    };
+    let other = Client {
+        think: 400_000,
+        contract: Contract::DEFAULT,
+        ..target
+    };
+    (pipe, [target, other, other])
+}
+
+/// That a client's writes take longer than its reads does not mean that the drive had something else to do.
+#[test]
+fn a_write_that_takes_its_time_does_not_show_hidden_work() {
+    for stable in [false, true] {
+        let (pipe, clients) = programming(stable);
+        let none = Host::new(elevator::Config::None, pipe, &clients, 4).run(4);
+        let kept = contract_on(pipe, &clients, 4);
+        let worst = kept.worst(0, 0, 40);
+        assert!(worst >= 36_000_000, "{worst}");
+        let (all, whole) = (kept.all(), none.all());
+        assert!(all * 100 >= whole * 90, "{stable}: {all} of {whole}");
+    }
+}
+
+/// What has to be on stable storage is there when it is answered, whatever the drive hides otherwise.
+#[test]
+fn of_a_stable_write_nothing_is_left_when_it_is_answered() {
+    let hidden = |stable| {
+        let (pipe, clients) = programming(stable);
+        let pipe = Pipe {
+            frozen: [SECOND / 2, SECOND],
+            ..pipe
+        };
+        let elevator = elevator::Config::Contract(Config::default());
+        let mut host = Host::new(elevator, pipe, &clients[..1], 2);
+        let mut most = 0;
+        for tenth in 5..15 {
+            host.play_until(tenth * SECOND / 10);
+            host.layer.sample(Wanted::DRIVE, &mut |sample| {
+                if let Sample::Drive { hidden, .. } = sample {
+                    most = most.max(hidden.as_nanos());
+                }
+            });
+        }
+        most
+    };
+    assert!(hidden(false) > 0, "it stood still with something to write");
+    assert_eq!(hidden(true), 0);
+}
