@@ -27,6 +27,9 @@ fn what_people_write() {
     assert_eq!(size("1.5MB"), Ok(1_500_000));
     assert_eq!(size("0.5KiB"), Ok(512));
     assert_eq!(size("007.500GB"), Ok(7_500_000_000));
+    // 2^-18 has eighteen digits, and no more are read.
+    assert_eq!(size("0.000003814697265625PiB"), Ok(1 << 32));
+    assert!(size("0.0000019073486328125PiB").is_err());
     assert_eq!(rate("50MB/s"), Ok(50_000_000));
     assert_eq!(rate("1 MiB/s"), Ok(1 << 20));
     assert_eq!(time("2s"), Ok(2_000_000_000));

@@ -168,6 +168,21 @@ mod tests {
     const CLOCK: Clock = Clock { hz: 250, slice: 5 };
 
     #[test]
+    fn a_slice_that_has_just_begun_is_not_extended() {
+        let rate = Rate {
+            bytes: 1_000_000,
+            requests: u64::MAX,
+        };
+        let mut slice = Slice::default();
+        slice.begin(CLOCK, 103);
+        assert_eq!(slice.wait(CLOCK, 103, rate, 1, false), 0);
+        assert!(!slice.is_over(108) && slice.is_over(109));
+        // A tick later it is, to the end of a whole one.
+        assert_eq!(slice.wait(CLOCK, 104, rate, 1, false), 0);
+        assert!(!slice.is_over(110) && slice.is_over(111));
+    }
+
+    #[test]
     fn requests_leave_in_bursts_of_a_slice() {
         let rate = Rate {
             bytes: u64::MAX,
