@@ -68,6 +68,11 @@ const UNSENT: Sent = Sent {
     lingers: false,
 };
 
+/// The drive has turns, or may be found to.
+fn may_turn(model: &Model) -> bool {
+    Turn::pays(model) || !model.is_settled()
+}
+
 /// The elevator.
 #[derive(Debug)]
 pub(super) struct Contracts {
@@ -142,11 +147,6 @@ impl Contracts {
         self.config.bound_in_flight && !mutant::is(mutant::BOUND_IGNORED)
     }
 
-    /// The drive has turns, or may be found to.
-    fn may_turn(&self) -> bool {
-        Turn::pays(&self.model) || !self.model.is_settled()
-    }
-
     /// Accounts for a piece that goes.
     fn take(&mut self, now: Instant, offer: Offer, table: &Table) {
         let live = &table.requests[offer.request];
@@ -164,7 +164,7 @@ impl Contracts {
         let end = request.offset + u64::from(live.issued) + u64::from(offer.bytes);
         self.turn
             .sent(now, offer.stream, request.space, end, offer.place);
-        let lingers = request.may_be_cached() || !request.op.is_read() && self.may_turn();
+        let lingers = !request.op.is_read() && (request.may_be_cached() || may_turn(&self.model));
         let sent = &mut self.sent[offer.request as usize];
         if live.pieces == 0 {
             sent.cost = 0;
@@ -406,13 +406,17 @@ impl Schedule for Contracts {
             self.writes = self.writes.saturating_sub(cost);
         }
         let last = live.pieces == 1 && live.issued == live.request.length;
-        let drive = Drive {
-            time,
-            usual: if self.may_turn() {
+        let (model, window) = (&self.model, &self.window);
+        let usual = || {
+            if may_turn(model) {
                 0
             } else {
-                self.window.least(piece.op).max(cost)
-            },
+                window.least(piece.op).max(cost)
+            }
+        };
+        let drive = Drive {
+            time,
+            usual: &usual,
             front: sent.front,
             alone,
             serial: Turn::pays(&self.model),
@@ -481,7 +485,7 @@ impl Contracts {
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
         self.afterwork
-            .settle(now, Turn::pays(&self.model), self.may_turn());
+            .settle(now, Turn::pays(&self.model), may_turn(&self.model));
         let away = self.model.away();
         let away = if away >= turn::PAYS { away } else { 0 };
         self.reservations.set_ahead(away, self.window.largest());

@@ -97,7 +97,7 @@ impl Reservations {
         bytes: u64,
         cost: u64,
         last: bool,
-        drive: Drive,
+        drive: Drive<'_>,
     ) -> bool {
         let mut hidden = false;
         let mut at = self.nearest[group.0 as usize];

@@ -41,12 +41,12 @@ const SYNC_LOOKED_AT: usize = 32;
 const SOON: Span = Span::from_micros(100);
 
 /// What is known of a piece that came back.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Drive {
+#[derive(Clone, Copy)]
+pub(in super::super) struct Drive<'a> {
     /// How long it was in the drive, in nanoseconds.
     pub(in super::super) time: u64,
-    /// How long such a piece takes at the least, or what it costs, if that is more.
-    pub(in super::super) usual: u64,
+    /// How long such a piece takes at the least, or what it costs, if that is more: asked for by those that seem late.
+    pub(in super::super) usual: &'a dyn Fn() -> u64,
     /// The modelled cost that others had in the drive when it went there.
     pub(in super::super) front: u64,
     /// It had the drive to itself all the time.
@@ -101,7 +101,7 @@ impl Reservation {
 
     /// A piece of it came back. True if it took so much longer than it does alone, with nothing in front of it, that the drive must
     /// have had something else to do.
-    pub(super) fn took(&mut self, drive: Drive) -> bool {
+    pub(super) fn took(&mut self, drive: Drive<'_>) -> bool {
         let Drive {
             time,
             usual,
@@ -110,7 +110,8 @@ impl Reservation {
             serial,
         } = drive;
         let far = if alone { 2 } else { 3 };
-        let hidden = front == 0 && self.own > 0 && time > far * self.own.max(usual) + HIDDEN;
+        let late = |usual: u64| time > far * usual + HIDDEN;
+        let hidden = front == 0 && self.own > 0 && late(self.own) && late(usual());
         if self.own == 0 {
             self.own = time;
         } else if time < self.own {
