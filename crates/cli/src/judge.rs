@@ -2,13 +2,13 @@
 //! decided in [`weir_measure::promise`].
 
 mod figure;
+pub(crate) mod promise;
 
 pub(crate) use figure::{beside, said, value};
 
 use weir_config::scenario::{Asked, Bounds, Figure, Script, Whose};
-use weir_measure::promise::Excuse;
-use weir_measure::{PromiseSeconds, Record, TOTAL};
-use weir_report::Fate;
+use weir_measure::promise::Fate;
+use weir_measure::{Record, TOTAL};
 use weir_report::number::{deviation, figure, percent, plain};
 use weir_sim::Scenario;
 
@@ -40,25 +40,23 @@ pub(crate) struct Finding {
 pub(crate) fn verdict(run: Judged<'_>) -> (Fate, String) {
     let expects = run.script.expects().iter();
     let findings: Vec<Finding> = expects.map(|e| find(run, &e.asked)).collect();
-    let fates = [Fate::Broken, Fate::OutOfReach, Fate::Kept];
-    let worst = fates
-        .into_iter()
-        .find(|f| findings.iter().any(|x| x.fate == *f));
+    let fates = findings.iter().map(|finding| finding.fate);
+    let worst = fates.fold(Fate::NotAsked, Fate::worse);
     let mut texts: Vec<String> = findings.into_iter().map(|f| f.text).collect();
     if texts.is_empty() {
         texts.push("Nothing is asked of it.".into());
     }
     let busy = busy(run.records);
     texts.extend(busy.map(|busy| format!("The drive was busy for {} of the time.", percent(busy))));
-    (worst.unwrap_or(Fate::NotAsked), texts.join(" "))
+    (worst, texts.join(" "))
 }
 
 /// What came of something that was asked of a run.
 pub(crate) fn find(run: Judged<'_>, asked: &Asked) -> Finding {
     let clients: Vec<&Record> = run.records.iter().filter(|r| r.client != TOTAL).collect();
     match asked {
-        Asked::Promise(Some(name)) => Finding::promise(target(&clients, name)),
-        Asked::Promise(None) => Finding::promise(everyone(&clients)),
+        Asked::Promise(Some(name)) => Finding::promise(promise::target(&clients, name)),
+        Asked::Promise(None) => Finding::promise(promise::everyone(&clients)),
         Asked::Shares(within) => shares(run.scenario, &clients, within.fraction()),
         Asked::Max(within) => limits(run.scenario, &clients, within.fraction()),
         Asked::Figure(bounds) => bounded(run, bounds),
@@ -87,106 +85,6 @@ const fn kept(kept: bool) -> Fate {
     if kept { Fate::Kept } else { Fate::Broken }
 }
 
-/// What the client gets with the drive to itself, in MB/s, if that is less than it was promised.
-pub(crate) fn beyond(record: &Record) -> Option<f64> {
-    let promised = record.promised_mbps?;
-    record.alone_mbps.filter(|alone| *alone < promised * 0.99)
-}
-
-/// Whether the target got what it was promised, and then whether the others did.
-fn target(clients: &[&Record], name: &str) -> (Fate, String) {
-    let Some(target) = clients.iter().find(|r| r.client == name) else {
-        return (Fate::Broken, format!("The {name} got nothing."));
-    };
-    let promised = target.promised_mbps.unwrap_or(0.0);
-    let got = target.throughput_mbps;
-    if let Some(alone) = beyond(target) {
-        let (got, promised, alone) = (figure(got), plain(promised), figure(alone));
-        let text = format!(
-            "The {name} got {got} of {promised} MB/s promised; alone it gets {alone} MB/s, and no policy can give it more."
-        );
-        return (Fate::OutOfReach, text);
-    }
-    let seconds = target.promise_seconds.clone().unwrap_or_default();
-    let others = clients.iter().filter(|r| r.client != name);
-    let short = others.filter(|r| lacks(r)).count();
-    let part = percent(got / promised);
-    match (lacks(target), short) {
-        (false, _) if seconds.of(Excuse::Depth.name()) > 0 => (
-            Fate::OutOfReach,
-            format!(
-                "The {name} got {part} of what it was promised; it was limited by itself: by its path to the server and its requests at \
-                 a time."
-            ),
-        ),
-        (false, 0) => (
-            Fate::Kept,
-            "Kept: everyone got what was promised in every second.".into(),
-        ),
-        (false, n) => (
-            Fate::Kept,
-            format!(
-                "The {name}'s promise was kept in every second; {n} of the others fell short of theirs."
-            ),
-        ),
-        (true, _) if got >= promised => (
-            Fate::Broken,
-            format!(
-                "Enough for the {name} on average, but not in every second: the worst had {} MB/s.",
-                figure(target.worst_second_mbps.unwrap_or(0.0))
-            ),
-        ),
-        (true, _) => (
-            Fate::Broken,
-            format!(
-                "The {name} got {part} of what it was promised{}.",
-                because(&seconds)
-            ),
-        ),
-    }
-}
-
-/// What most of the short seconds were short for.
-fn because(seconds: &PromiseSeconds) -> &'static str {
-    use weir_measure::promise::Short;
-    let main = Short::ALL.into_iter().max_by_key(|s| seconds.of(s.name()));
-    match main.filter(|why| seconds.of(why.name()) > 0) {
-        Some(Short::Others) => ": others had the drive",
-        Some(Short::Elevator) => {
-            ": it waited in the elevator, though others did not have the drive"
-        }
-        Some(Short::Drive) => ": the drive itself did not do more",
-        Some(Short::Error) => ": the storage failed its requests",
-        None => "",
-    }
-}
-
-fn everyone(clients: &[&Record]) -> (Fate, String) {
-    if let Some(alone) = clients.iter().find_map(|r| beyond(r)) {
-        let text = format!(
-            "What was promised is out of reach: alone a client gets {} MB/s.",
-            figure(alone)
-        );
-        return (Fate::OutOfReach, text);
-    }
-    let kept = clients.iter().filter(|r| !lacks(r)).count();
-    if kept == clients.len() {
-        let text = "Kept: everyone got what was promised in every second.";
-        return (Fate::Kept, text.into());
-    }
-    let text = format!(
-        "{kept} of {} got what they were promised in every second.",
-        clients.len()
-    );
-    (Fate::Broken, text)
-}
-
-/// True if the promise was short in some second, or was never in force for a whole one.
-fn lacks(record: &Record) -> bool {
-    let seconds = record.promise_seconds.as_ref();
-    seconds.is_none_or(|s| s.short > 0 || s.promised == 0)
-}
-
 /// How far clients were from their shares, over the run and in the worst second. Requests of clients in one group count together as
 /// theirs.
 fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
@@ -207,9 +105,12 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     let first = totals.first().copied().unwrap_or_default().max(1e-9);
     let ratios: Vec<String> = totals.iter().map(|t| figure(t / first)).collect();
     let text = format!(
-        "Bandwidths are {}, {} off over the run and {} in the worst second.",
+        "Bandwidths are {}, {} off over the run{} and {} in the worst second.",
         ratios.join(" : "),
         deviation(whole),
+        farthest(clients, &totals, &due)
+            .filter(|_| whole > within)
+            .unwrap_or_default(),
         deviation(worst)
     );
     let column = |title: &str, value| (title.to_owned(), value);
@@ -223,6 +124,18 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
             column("worst s off", deviation(worst)),
         ],
     }
+}
+
+/// Who is farthest from its share, and by how much.
+fn farthest(clients: &[&Record], bandwidths: &[f64], due: &[f64]) -> Option<String> {
+    let (total, shares): (f64, f64) = (bandwidths.iter().sum(), due.iter().sum());
+    let each = clients.iter().zip(bandwidths.iter().zip(due));
+    let each = each.map(|(record, (got, share))| (record, *got, total * share / shares));
+    let far = |got: f64, due: f64| (got - due).abs() / due;
+    let farthest = each.max_by(|a, b| far(a.1, a.2).total_cmp(&far(b.1, b.2)));
+    let (record, got, due) = farthest.filter(|_| total > 0.0)?;
+    let (got, due) = (figure(got), figure(due));
+    Some(format!(" ({} got {got} of {due} MB/s)", record.client))
 }
 
 /// The largest difference of any bandwidth to what is due of them all, as a part of that.
@@ -258,24 +171,24 @@ fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     let limited = clients.iter().filter_map(|r| {
         let at = scenario.clients.iter().position(|c| c.name == r.client)?;
         let limit = scenario.contract(at).max.bandwidth;
-        (limit > 0).then(|| (limit as f64 / 1e6, r.throughput_mbps))
+        (limit > 0).then(|| (limit as f64 / 1e6, r.throughput_mbps, &r.client))
     });
-    let limited: Vec<(f64, f64)> = limited.collect();
+    let limited: Vec<(f64, f64, &String)> = limited.collect();
     let each = limited
         .iter()
-        .map(|(limit, got)| (got - limit).abs() / limit);
+        .map(|(limit, got, _)| (got - limit).abs() / limit);
     let off = each.fold(0.0, f64::max);
     let each: Vec<String> = limited
         .iter()
-        .map(|(limit, got)| format!("{} of {}", figure(*got), plain(*limit)))
+        .map(|(limit, got, name)| format!("{name} {} of {}", figure(*got), plain(*limit)))
         .collect();
     let text = format!(
         "Got {} MB/s: at most {} off.",
         each.join(", "),
         deviation(off)
     );
-    let got: Vec<String> = limited.iter().map(|(_, got)| figure(*got)).collect();
-    let most: Vec<String> = limited.iter().map(|(limit, _)| plain(*limit)).collect();
+    let got: Vec<String> = limited.iter().map(|(_, got, _)| figure(*got)).collect();
+    let most: Vec<String> = limited.iter().map(|(limit, _, _)| plain(*limit)).collect();
     Finding {
         fate: kept(off <= within),
         text,

@@ -195,6 +195,7 @@ impl Fleet {
     ) -> Outcome {
         let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let mut meter = Meter::new(nanos(self.warm_up), nanos(self.length));
+        meter.tell_apart(client.program().kinds());
         let settings = Settings {
             origin,
             stop,

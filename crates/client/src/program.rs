@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_core::{Flags, Op};
 use weir_load::{Client, Io, Step};
-use weir_measure::Meter;
+use weir_measure::{Kind, Meter};
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request};
 
@@ -281,6 +281,15 @@ impl<'a> Runner<'a> {
             (Op::Flush, false) => self.meter.flushed(due, ns),
             (_, true) => self.meter.failed(ns, moved(&io)),
             (_, false) => self.meter.done(due, ns, moved(&io)),
+        }
+        let kind = match io.op {
+            Op::Read => Some(Kind::Read),
+            Op::Write => Some(Kind::Write),
+            Op::Flush => Some(Kind::Flush),
+            Op::Discard | Op::WriteZeroes | Op::Extents => None,
+        };
+        if let Some(kind) = kind.filter(|_| !failed) {
+            self.meter.kind(kind, due, ns, moved(&io));
         }
         self.client.completed(now);
         Ok(())

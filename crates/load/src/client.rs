@@ -128,9 +128,14 @@ impl Client {
 
     /// Once a program of so many requests has had them all answered: how long that took, from its start on.
     pub fn took(&self) -> Option<Span> {
-        let over = self.program.requests.is_some_and(|n| self.issued >= n);
         let start = Instant::ZERO + self.program.start;
-        (over && self.outstanding == 0).then(|| self.answered.since(start))
+        self.ended().map(|ended| ended.since(start))
+    }
+
+    /// Once a program of so many requests has had them all answered: when that was.
+    pub fn ended(&self) -> Option<Instant> {
+        let over = self.program.requests.is_some_and(|n| self.issued >= n);
+        (over && self.outstanding == 0).then_some(self.answered)
     }
 
     /// How many requests of an open loop were due by `at` and have not been issued. Where the intervals are random, the mean one is

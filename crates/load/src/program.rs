@@ -186,6 +186,12 @@ const HOUR: Span = Span::from_secs(3_600);
 const BETWEEN: &str = "1 ns to an hour (3600000000000 ns)";
 
 impl Program {
+    /// Whether it reads, whether it writes, and whether it flushes.
+    pub fn kinds(&self) -> [bool; 3] {
+        let flushes = self.sync != SyncMode::Never && self.writes > 0;
+        [self.writes < 100, self.writes > 0, flushes]
+    }
+
     /// Random reads of `size` bytes with a queue depth of `depth`, without end.
     pub const fn random_reads(size: u32, depth: u32) -> Self {
         Self {

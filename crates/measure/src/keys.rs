@@ -44,6 +44,7 @@ use When::{Always, Never, Where};
 
 const PROMISED: When = Where("the client has a promise of its own");
 const IN_REQUESTS: When = Where("the client has a promise of requests of its own");
+const WHOLE: When = Where("the measurement has a whole second");
 const FAILED: When = Where("there were any");
 const ANSWERED: When = Where("at least one of its requests was answered");
 const GUESTS: When = Where("the scenario has virtual machines");
@@ -84,7 +85,7 @@ pub const KEYS: &[Key] = &[
     always(
         "latency_us.mean",
         "number, microseconds",
-        "Mean latency of these requests, from sending to reply; exact, as are the next three.",
+        "Mean latency of these requests, from sending to reply; exact, as are the next three. `latency_us` is null where there were none.",
     ),
     always(
         "latency_us.sd",
@@ -142,10 +143,19 @@ pub const KEYS: &[Key] = &[
         "The client's min_iops.",
         IN_REQUESTS,
     ),
+    Key {
+        path: "worst_second_mbps",
+        value: "number, 10^6 bytes per second",
+        about: "Bandwidth in the worst whole second of the measurement, the last of which includes what is left after it; never more than \
+                `throughput_mbps`.",
+        clients: WHOLE,
+        total: WHOLE,
+    },
     of_clients(
-        "worst_second_mbps",
-        "number, 10^6 bytes per second",
-        "Bandwidth in the worst second, over the part of it in which the client had a request waiting.",
+        "promise",
+        "string",
+        "What became of the promise: `kept`, `broken`, `out of reach` (it would be missed with the drive to itself, too), `excused` (it applied in no second) or \
+         `not judged` (there was no whole second).",
         PROMISED,
     ),
     of_clients(
@@ -192,11 +202,34 @@ pub const KEYS: &[Key] = &[
         Where("a second was short of requests"),
     ),
     of_clients(
+        "promise_seconds.short_at",
+        "array of objects",
+        "The short seconds: `second` (from 0), `owed` and `lacking` in it (bytes, or requests for a promise of these), and `why`.",
+        Where("a second was short"),
+    ),
+    of_clients(
         "alone_mbps",
         "number, 10^6 bytes per second",
         "Bandwidth of the client with the drive to itself.",
         Where("the client has a promise, and this was measured"),
     ),
+    of_clients(
+        "starved",
+        "string",
+        "`bandwidth`: it got less than a hundredth of what it gets under `none` in the same run; `wait`: a request of it waited for more than a second. Not where its \
+         own max throttles it.",
+        Where("it starved"),
+    ),
+    Key {
+        path: "unanswered_us",
+        value: "number, microseconds",
+        about: "For how long the oldest request had waited that was not answered at the end.",
+        clients: Where("there was one"),
+        total: Where("there was one"),
+    },
+    of_kind("reads"),
+    of_kind("writes"),
+    of_kind("flushes"),
     of_clients(
         "limited_by",
         "string",
@@ -314,6 +347,15 @@ const fn of_clients(
         clients,
         total: Never,
     }
+}
+
+const fn of_kind(path: &'static str) -> Key {
+    of_clients(
+        path,
+        "object",
+        "These operations alone: `requests`, `bytes`, `throughput_mbps` and `latency_us` as above.",
+        Where("its program has operations of several kinds"),
+    )
 }
 
 const fn of_rings(path: &'static str, value: &'static str, about: &'static str) -> Key {

@@ -15,6 +15,7 @@
 //!
 //! `docs/glossary.md` explains the words.
 
+mod apart;
 mod course;
 mod figures;
 mod histogram;
@@ -31,6 +32,7 @@ mod series;
 mod state;
 mod waits;
 
+pub use apart::{Apart, Kind};
 pub use course::{Course, Level, Spread};
 pub use figures::{jain, median, ratio};
 pub use histogram::Histogram;
@@ -38,7 +40,10 @@ pub use interval::Interval;
 pub use jsonl::{ReadError, read_records, to_line, write_records};
 pub use meter::Meter;
 pub use occupancy::Occupancy;
-pub use record::{Latency, LimitedBy, Place, PromiseSeconds, Record, Run, SplitUs, TOTAL};
+pub use record::{
+    KindRecord, Latency, LimitedBy, Place, PromiseSeconds, Record, Run, ShortRecord, SplitUs,
+    Starved, TOTAL,
+};
 pub use rings::{Rings, RingsPerSecond};
 pub use series::{Series, Window, mbps};
 pub use state::State;

@@ -1,9 +1,10 @@
 //! All measurements of one client in one run.
 
+use crate::apart::{Apart, Kind};
 use crate::late::Late;
 use crate::occupancy::Occupancy;
 use crate::promise::{Judge, Judged, Second, Terms, Watch};
-use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within};
+use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within, mbps};
 
 /// The measurements of one client between two instants.
 ///
@@ -27,6 +28,8 @@ pub struct Meter {
     places: Occupancy,
     course: Option<Box<Course>>,
     late: Option<Box<Late>>,
+    apart: Option<Box<[Option<Apart>; Kind::ALL.len()]>>,
+    unanswered_ns: u64,
 }
 
 impl Meter {
@@ -51,6 +54,8 @@ impl Meter {
             plot: Series::covering(start_ns, Self::PLOT_STEP_NS, length_ns),
             course: None,
             late: None,
+            apart: None,
+            unanswered_ns: 0,
         }
     }
 
@@ -122,7 +127,9 @@ impl Meter {
     #[inline]
     fn answered(&mut self, sent_ns: u64, now_ns: u64, bytes: u64) {
         self.places.give(now_ns.min(self.end_ns));
-        if self.measures(now_ns) {
+        if now_ns >= self.end_ns {
+            self.unanswered(sent_ns);
+        } else if self.measures(now_ns) {
             self.bytes += bytes;
             self.latency.record(now_ns.saturating_sub(sent_ns));
             self.seconds.add(now_ns, bytes);
@@ -187,6 +194,7 @@ impl Meter {
         self.split.merge(&other.split);
         self.seconds.merge(&other.seconds);
         self.plot.merge(&other.plot);
+        self.unanswered_ns = self.unanswered_ns.max(other.unanswered_ns);
         self.end_ns = self.end_ns.min(other.end_ns);
     }
 
@@ -207,11 +215,67 @@ impl Meter {
                 },
                 ..*second
             };
-            judge.second(&second, terms, terms.rate.during(second.waited_ns));
-            judged.add(&second);
+            let owed = terms.rate.during(second.waited_ns);
+            let verdict = judge.second(&second, terms, owed);
+            judged.add(verdict, owed, terms.rate.units);
         }
-        judged.seconds = *judge.seconds();
         judged
+    }
+
+    /// Bandwidth in the worst second, in MB/s: the least of any whole second of the measurement, of which the last includes what is
+    /// left after it. So it is never more than the mean. `None` if there is no whole second.
+    pub fn worst_second_mbps(&self) -> Option<f64> {
+        let (last, whole) = self.seconds.complete(self.end_ns).split_last()?;
+        let before: u64 = whole.iter().map(|w| w.bytes).sum();
+        let rest = self.length_ns() - whole.len() as u64 * SECOND_NS;
+        debug_assert!(
+            last.bytes <= self.bytes - before,
+            "the last is a part of the rest"
+        );
+        let each = whole.iter().map(|w| mbps(w.bytes, SECOND_NS));
+        Some(each.fold(mbps(self.bytes - before, rest), f64::min))
+    }
+
+    /// Measures reads, writes and flushes apart from now on, too, if the client has several of these kinds: those of which `has` says
+    /// that it has them, in the order of [`Kind::ALL`].
+    pub fn tell_apart(&mut self, has: [bool; Kind::ALL.len()]) {
+        if has.iter().filter(|has| **has).count() > 1 {
+            let apart = has.map(|has| has.then(Apart::default));
+            self.apart = Some(Box::new(apart));
+        }
+    }
+
+    /// An operation of this kind, sent at `sent_ns`, completed at `now_ns` and moved `bytes`; beside [`Self::done`] or
+    /// [`Self::flushed`].
+    #[inline]
+    pub fn kind(&mut self, kind: Kind, sent_ns: u64, now_ns: u64, bytes: u64) {
+        if self.apart.is_some() && self.measures(now_ns) {
+            self.count(kind, now_ns.saturating_sub(sent_ns), bytes);
+        }
+    }
+
+    #[inline(never)]
+    fn count(&mut self, kind: Kind, latency_ns: u64, bytes: u64) {
+        let apart = self.apart.as_mut().and_then(|a| a[kind as usize].as_mut());
+        if let Some(apart) = apart {
+            apart.add(latency_ns, bytes);
+        }
+    }
+
+    /// The operations of a kind, if they are [told apart](Self::tell_apart).
+    pub fn of(&self, kind: Kind) -> Option<&Apart> {
+        self.apart.as_ref()?[kind as usize].as_ref()
+    }
+
+    /// A request that was due at `due_ns` is not answered when the measurement ends, which is not cut any more.
+    pub fn unanswered(&mut self, due_ns: u64) {
+        let waited = self.end_ns.saturating_sub(due_ns);
+        self.unanswered_ns = self.unanswered_ns.max(waited);
+    }
+
+    /// For how long the oldest request has waited that is not answered at the end of the measurement, in nanoseconds; 0 if all are.
+    pub fn unanswered_ns(&self) -> u64 {
+        self.unanswered_ns
     }
 
     /// Mean think time per request in microseconds: the time in which the client's `depth` slots for requests were empty.

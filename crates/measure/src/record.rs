@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::promise::{Excuse, Judged, Rate, Short, Terms, Units};
-use crate::{Histogram, Meter, RingsPerSecond, SECOND_NS, Series, mbps};
+use crate::promise::{Excuse, Fate, Judged, Rate, Short, ShortSecond, Terms, Units};
+use crate::{Apart, Histogram, Kind, Meter, RingsPerSecond, SECOND_NS, Series, mbps};
 
 /// The client name of the record of all clients together.
 pub const TOTAL: &str = "total";
@@ -86,10 +86,11 @@ pub struct Latency {
     pub p999: f64,
 }
 
-impl From<&Histogram> for Latency {
-    fn from(h: &Histogram) -> Self {
+impl Latency {
+    /// The latencies of these requests; `None` if there were none.
+    pub fn of(h: &Histogram) -> Option<Self> {
         let us = |ns: u64| ns as f64 / 1e3;
-        Self {
+        (!h.is_empty()).then(|| Self {
             mean: h.mean() / 1e3,
             sd: h.sd() / 1e3,
             min: us(h.min()),
@@ -98,7 +99,7 @@ impl From<&Histogram> for Latency {
             p90: us(h.quantile(9, 10)),
             p99: us(h.quantile(99, 100)),
             p999: us(h.quantile(999, 1000)),
-        }
+        })
     }
 }
 
@@ -161,16 +162,24 @@ impl Run {
             bytes: meter.bytes(),
             seconds: meter.length_ns() as f64 / SECOND_NS as f64,
             throughput_mbps: mbps(meter.bytes(), meter.length_ns()),
-            latency_us: meter.latency().into(),
+            latency_us: Latency::of(meter.latency()),
             place: self.place,
             seed: self.seed,
             errors: Some(meter.failures()).filter(|n| *n > 0),
             promised_mbps: None,
             promised_iops: None,
-            worst_second_mbps: None,
+            worst_second_mbps: meter.worst_second_mbps(),
+            promise: None,
             windows_met: None,
             promise_seconds: None,
             alone_mbps: None,
+            starved: None,
+            unanswered_us: Some(meter.unanswered_ns())
+                .filter(|ns| *ns > 0)
+                .map(|ns| ns as f64 / 1e3),
+            reads: KindRecord::of(meter, Kind::Read),
+            writes: KindRecord::of(meter, Kind::Write),
+            flushes: KindRecord::of(meter, Kind::Flush),
             limited_by: None,
             split_us: (!split.drive.is_empty()).then(|| split.mean_us()),
             series_step_s: None,
@@ -181,6 +190,48 @@ impl Run {
             late: meter.late(),
         }
     }
+}
+
+/// The operations of one kind, of a client that does several.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct KindRecord {
+    /// Operations answered without error.
+    pub requests: u64,
+    /// Bytes transferred by these.
+    pub bytes: u64,
+    /// `bytes` over the length of the measurement, in MB/s.
+    pub throughput_mbps: f64,
+    /// Their latency; `None` if there were none.
+    pub latency_us: Option<Latency>,
+}
+
+impl KindRecord {
+    fn of(meter: &Meter, kind: Kind) -> Option<Self> {
+        let apart: &Apart = meter.of(kind)?;
+        Some(Self {
+            requests: apart.latency().count(),
+            bytes: apart.bytes(),
+            throughput_mbps: mbps(apart.bytes(), meter.length_ns()),
+            latency_us: Latency::of(apart.latency()),
+        })
+    }
+}
+
+/// How a client starves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Starved {
+    /// It gets less than a hundredth of its bandwidth under no control.
+    Bandwidth,
+    /// A request of it waited for more than a second, and not for its own max.
+    Wait,
+}
+
+impl Starved {
+    /// The part of the bandwidth under no control below which a client starves.
+    pub const PART: f64 = 0.01;
+    /// Microseconds that a request may wait.
+    pub const WAIT_US: f64 = 1e6;
 }
 
 /// The verdicts about a promise in the whole seconds of a run: `promised` = `kept` + `short` + `excused`. See
@@ -204,6 +255,38 @@ pub struct PromiseSeconds {
     /// Total shortfall in requests, for a promise of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking_requests: Option<u64>,
+    /// The short seconds, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub short_at: Vec<ShortRecord>,
+}
+
+/// A second in which a promise was not kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShortRecord {
+    /// Which second of the measurement, from 0.
+    pub second: u64,
+    /// What the client was owed in it: bytes, for a promise of bytes, else requests.
+    pub owed: u64,
+    /// What was missing of that.
+    pub lacking: u64,
+    /// The reason.
+    pub why: String,
+}
+
+impl ShortRecord {
+    fn new(short: &ShortSecond) -> Self {
+        Self {
+            second: short.second,
+            owed: short.owed,
+            lacking: short.by,
+            why: short.why.name().to_owned(),
+        }
+    }
+
+    /// The part (0 to 1) of what was owed that the client got.
+    pub fn part(&self) -> f64 {
+        (self.owed.saturating_sub(self.lacking)) as f64 / self.owed.max(1) as f64
+    }
 }
 
 impl PromiseSeconds {
@@ -222,7 +305,21 @@ impl PromiseSeconds {
             why: why.map(|(name, count)| (name.to_owned(), count)).collect(),
             lacking_bytes: lacking.filter(|_| units == Units::Bytes),
             lacking_requests: lacking.filter(|_| units == Units::Requests),
+            short_at: judged.short.iter().map(ShortRecord::new).collect(),
         }
+    }
+
+    /// The short second in which the smallest part was served of what was owed.
+    pub fn worst(&self) -> Option<&ShortRecord> {
+        let all = self.short_at.iter();
+        all.min_by(|a, b| a.part().total_cmp(&b.part()))
+    }
+
+    /// The most frequent reason for short seconds.
+    pub fn main_short(&self) -> Option<Short> {
+        let counts = Short::ALL.into_iter().map(|why| (self.of(why.name()), why));
+        let most = counts.rev().max_by_key(|(count, _)| *count);
+        most.filter(|(count, _)| *count > 0).map(|(_, why)| why)
     }
 
     /// What limited the client in most of the short and excused seconds.
@@ -269,8 +366,8 @@ pub struct Record {
     pub seconds: f64,
     /// `bytes` over `seconds`, in MB/s.
     pub throughput_mbps: f64,
-    /// Latency of these requests.
-    pub latency_us: Latency,
+    /// Latency of these requests; `None`, and null as JSON, if there were none.
+    pub latency_us: Option<Latency>,
     /// Where the run took place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
@@ -286,9 +383,12 @@ pub struct Record {
     /// The client's minimum, in requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_iops: Option<u64>,
-    /// Bandwidth in the worst second in which requests waited for at least a tenth of the time, over that time, in MB/s.
+    /// Bandwidth in the worst second, in MB/s: see [`Meter::worst_second_mbps`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_second_mbps: Option<f64>,
+    /// What became of the promise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Fate>,
     /// Of the seconds in which the promise applied, the fraction (0 to 1) in which it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_met: Option<f64>,
@@ -298,6 +398,21 @@ pub struct Record {
     /// Bandwidth of the client with the drive to itself, in MB/s, if that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_mbps: Option<f64>,
+    /// How it starved, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved: Option<Starved>,
+    /// For how long the oldest request had waited that was not answered at the end, in microseconds, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered_us: Option<f64>,
+    /// Its reads, if it does not only read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<KindRecord>,
+    /// Its writes, if it does not only write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<KindRecord>,
+    /// Its flushes, if it does not only flush.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushes: Option<KindRecord>,
     /// What limited the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<LimitedBy>,
@@ -325,24 +440,79 @@ pub struct Record {
 }
 
 impl Record {
-    /// Adds a promise and its verdicts. `all` is what all clients of the drive were served in each second.
-    pub fn with_promise(mut self, terms: &Terms, meter: &Meter, all: &Series) -> Self {
+    /// Adds a promise and its verdicts. `all` is what all clients of the drive were served in each second; `alone_mbps` what the client
+    /// gets with the drive to itself, if that was measured.
+    pub fn with_promise(
+        mut self,
+        terms: &Terms,
+        alone_mbps: Option<f64>,
+        meter: &Meter,
+        all: &Series,
+    ) -> Self {
         let judged = meter.judge(terms, all);
         let Rate { units, a_second } = terms.rate;
-        match units {
-            Units::Bytes => self.promised_mbps = Some(a_second as f64 / 1e6),
-            Units::Requests => self.promised_iops = Some(a_second),
-        }
-        self.worst_second_mbps = judged.worst_mbps();
+        // In the promise's units.
+        let alone = match units {
+            Units::Bytes => {
+                self.promised_mbps = Some(a_second as f64 / 1e6);
+                alone_mbps.map(|mbps| mbps * 1e6)
+            }
+            Units::Requests => {
+                self.promised_iops = Some(a_second);
+                let bytes = terms.alone.map(|alone| alone.bytes.max(1) as f64);
+                alone_mbps.zip(bytes).map(|(mbps, each)| mbps * 1e6 / each)
+            }
+        };
+        let is_beyond = alone.is_some_and(|alone| terms.rate.exceeds(alone));
+        self.alone_mbps = alone_mbps;
+        self.promise = Some(Fate::new(&judged.seconds, is_beyond));
         self.windows_met = judged.fraction();
         self.promise_seconds = Some(PromiseSeconds::new(&judged, units));
         self
     }
 
+    /// What became of the promise to the client, if anything was promised.
+    pub fn fate(&self) -> Fate {
+        self.promise.unwrap_or_default()
+    }
+
+    /// The longest that a request waited, in microseconds: of those that were answered, and of those that were not by the end.
+    pub fn longest_us(&self) -> Option<f64> {
+        let answered = self.latency_us.map(|latency| latency.max);
+        answered
+            .into_iter()
+            .chain(self.unanswered_us)
+            .reduce(f64::max)
+    }
+
+    /// Whether the client starves, beside what it gets under no control (`None` where that is not known): it gets less than a hundredth
+    /// of that, or a request waited for more than a second. A client that its own max throttles does neither.
+    pub fn starves(&self, none: Option<&Self>) -> Option<Starved> {
+        if self.limited_by == Some(LimitedBy::Limit) {
+            return None;
+        }
+        let before = none.map(|none| none.throughput_mbps);
+        let is_less = |before: f64| self.throughput_mbps < before * Starved::PART;
+        let waits = self.longest_us().is_some_and(|us| us > Starved::WAIT_US);
+        match before {
+            Some(before) if is_less(before) => Some(Starved::Bandwidth),
+            _ if waits => Some(Starved::Wait),
+            _ => None,
+        }
+    }
+
+    /// Its kinds of operations, if it does several, and of those it did.
+    pub fn kinds(&self) -> impl Iterator<Item = (Kind, &KindRecord)> {
+        let all = [&self.reads, &self.writes, &self.flushes];
+        let all = Kind::ALL.into_iter().zip(all);
+        all.filter_map(|(kind, of)| Some((kind, of.as_ref()?)))
+    }
+
     /// Adds what limited the client, as [`LimitedBy::of`] says, unless most seconds of its promise were short or excused for one
     /// reason. That reason is more accurate: a client that waits in the drive's queue behind others is limited by the others.
     pub fn with_limit(mut self, think_us: f64) -> Self {
-        let of = |split| LimitedBy::of(split, self.latency_us.mean, think_us);
+        let mean = self.latency_us.map_or(0.0, |latency| latency.mean);
+        let of = |split| LimitedBy::of(split, mean, think_us);
         let found = self
             .promise_seconds
             .as_ref()
@@ -399,7 +569,7 @@ mod tests {
         };
         let r = run
             .record("target", &meter)
-            .with_promise(&terms, &meter, meter.seconds())
+            .with_promise(&terms, None, &meter, meter.seconds())
             .with_series(meter.plot(), meter.end_ns());
         assert_eq!((r.requests, r.bytes), (1999, 19_990_000));
         assert!((r.throughput_mbps - 9.995).abs() < 1e-9);
@@ -413,12 +583,13 @@ mod tests {
             p99: 400.0,
             p999: 400.0,
         };
-        assert_eq!(r.latency_us, want);
+        assert_eq!(r.latency_us, Some(want));
         assert_eq!(
             (r.promised_mbps, r.worst_second_mbps),
-            (Some(10.0), Some(25.0)),
-            "10 MB in 0.4 s of waiting"
+            (Some(10.0), Some(9.99)),
+            "the last request is answered after the end"
         );
+        assert_eq!(r.promise, Some(Fate::Kept));
         let seconds = r.promise_seconds.as_ref().unwrap();
         assert_eq!((seconds.promised, seconds.kept), (2, 2));
         assert_eq!(r.windows_met, Some(1.0));

@@ -9,6 +9,7 @@
 //!
 //! JSON Lines, the form for machines, are [`weir_measure::write_records`].
 
+mod alike;
 pub mod compare;
 pub mod demo;
 pub mod html;
@@ -18,10 +19,12 @@ pub mod policy;
 pub mod svg;
 mod table;
 
+pub use alike::alike;
 pub use compare::{
-    CompareReport, ComparedCell, ComparedDrive, ComparedFigure, ComparedOverTime, ComparedRings,
-    ComparedState, SuiteReport, compare_page, compare_table, suite_page,
+    CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
+    ComparedRings, ComparedRow, ComparedState, SuiteReport, compare_page, compare_table,
+    suite_page,
 };
-pub use demo::{BestFigure, DemoReport, Fate, PolicyResult, demo_page, demo_table, demo_table_all};
+pub use demo::{BestFigure, DemoReport, PolicyResult, demo_page, demo_table, demo_table_all};
 pub use plan::{PlanReport, PlanRow, plan_page, plan_table};
 pub use table::{Column, NO_TERMINAL, Table, terminal_width, wrap};

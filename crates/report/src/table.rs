@@ -1,5 +1,6 @@
 //! Tables for terminals (and, through [`crate::html`], for pages).
 
+use crate::html::Tone;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
     Width,
@@ -15,6 +16,8 @@ pub struct Table {
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) cells: Vec<String>,
+    /// How good they are, by colour and shape on a page; those beyond the last are plain.
+    pub(crate) tones: Vec<Tone>,
     /// Emphasised if the medium can do it.
     pub(crate) strong: bool,
 }
@@ -38,7 +41,7 @@ impl Column {
         }
     }
 
-    /// A column of numbers, aligned right, that always stays.
+    /// A column of numbers, aligned right, that always stays. A line break in a title is kept: what stands below it is the unit.
     pub fn number(title: &str) -> Self {
         Self {
             right: true,
@@ -73,6 +76,15 @@ impl Table {
     /// Adds a row that is stressed on a page; on a terminal it looks like any other.
     pub fn strong_row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.push(cells, true);
+    }
+
+    /// Adds a row whose cells are good or bad, which shows on a page.
+    pub fn toned_row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
+        let (cells, tones): (Vec<String>, Vec<Tone>) = cells.into_iter().unzip();
+        self.push(cells, false);
+        if let Some(row) = self.rows.last_mut() {
+            row.tones = tones;
+        }
     }
 
     /// The table as text of lines at most `width` columns wide, in plain characters without colour.
@@ -115,7 +127,11 @@ impl Table {
     fn push<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>, strong: bool) {
         let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         cells.resize(self.columns.len(), String::new());
-        self.rows.push(Row { cells, strong });
+        self.rows.push(Row {
+            cells,
+            tones: Vec::new(),
+            strong,
+        });
     }
 
     /// Which columns are shown within `width`, in their order.
@@ -145,7 +161,7 @@ impl Table {
         let longest = |i: &usize| {
             let cells = self.rows.iter().map(|row| &row.cells[*i]);
             let words = cells.chain([&self.columns[*i].title]);
-            let words = words.flat_map(|cell| cell.split(' ').map(|w| w.chars().count()));
+            let words = words.flat_map(|cell| cell.split([' ', '\n']).map(|w| w.chars().count()));
             words.max().unwrap_or(0)
         };
         let words: Vec<usize> = shown.iter().map(longest).collect();
@@ -158,7 +174,7 @@ impl Table {
         let cells = self.rows.iter().map(|row| &row.cells[i]);
         let widths = cells
             .chain([&self.columns[i].title])
-            .map(|c| c.chars().count());
+            .flat_map(|c| c.split('\n').map(|line| line.chars().count()));
         widths.max().unwrap_or(0)
     }
 }

@@ -30,8 +30,8 @@ fn print(results: &Results) {
             record
                 .worst_second_mbps
                 .map_or_else(String::new, |worst| format!("{worst:.2}")),
-            record.latency_us.mean,
-            record.latency_us.p99,
+            record.latency_us.unwrap_or_default().mean,
+            record.latency_us.unwrap_or_default().p99,
             record.limited_by.map_or("", |by| by.name()),
         );
     }

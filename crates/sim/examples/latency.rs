@@ -32,6 +32,7 @@ fn play(scenario: &weir_sim::Scenario, control: &str, repetition: u32) -> Result
     let records = results.records(&[]);
     let (target, total) = (&records[0], &records[records.len() - 1]);
     let split = target.split_us.as_ref();
+    let latency = target.latency_us.unwrap_or_default();
     println!(
         "{:<17} {:<6} {:<8} {:<10} {:>6} {:>8.0} {:>8.0} {:>8.0} {:>7.0} {:>9.0} {:>7.0} {:>11.1}",
         target.scenario,
@@ -39,9 +40,9 @@ fn play(scenario: &weir_sim::Scenario, control: &str, repetition: u32) -> Result
         target.case,
         target.policy,
         target.requests,
-        target.latency_us.mean,
-        target.latency_us.sd,
-        target.latency_us.p99,
+        latency.mean,
+        latency.sd,
+        latency.p99,
         split.map_or(0.0, |s| s.limit),
         split.map_or(0.0, |s| s.elevator),
         split.map_or(0.0, |s| s.drive),

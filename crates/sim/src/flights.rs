@@ -68,6 +68,13 @@ impl Flights {
         self.slots.get_mut(cookie as usize)?.as_mut()
     }
 
+    /// When each request of a client was due.
+    pub(crate) fn of(&self, client: u32) -> impl Iterator<Item = Instant> + '_ {
+        let all = self.slots.iter().flatten();
+        let of_client = all.filter(move |flight| flight.client == client);
+        of_client.map(|flight| flight.due)
+    }
+
     /// The oldest request of a client.
     pub(crate) fn oldest(&self, client: u32) -> Option<Cookie> {
         let of_client = |slot: &Option<Flight>| slot.filter(|flight| flight.client == client);

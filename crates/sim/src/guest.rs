@@ -6,7 +6,7 @@ use crate::{ClientSpec, Error, Path, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, Span, StreamId};
 use weir_load::{Client, Io};
-use weir_measure::Meter;
+use weir_measure::{Kind, Meter};
 
 /// A client: its program, its connection, its measurements.
 #[derive(Debug)]
@@ -57,6 +57,7 @@ impl Guest {
                 if let Some(deadline) = spec.deadline {
                     meter.deadline(deadline.as_nanos());
                 }
+                meter.tell_apart(spec.program.kinds());
                 meter
             },
             process,
@@ -82,6 +83,16 @@ impl Guest {
         if let Some(last) = last {
             self.meter
                 .missed(self.program.overdue(Instant::from_nanos(last)));
+        }
+    }
+
+    /// What is measured of a program that has come to its end ends there: its bandwidth is that of the time in which it ran.
+    pub(crate) fn leave(&mut self) {
+        let ended = self.program.ended().map(Instant::as_nanos);
+        let measured = self.meter.end_ns() - self.meter.length_ns();
+        if let Some(ended) = ended.filter(|ended| *ended > measured) {
+            // The last answer is measured, too.
+            self.meter.cut(ended + 1);
         }
     }
 
@@ -133,6 +144,9 @@ impl Guest {
             (_, false) => self.meter.failed(now_ns, flight.bytes.into()),
         }
         if ok {
+            if let Some(kind) = kind(done.op) {
+                self.meter.kind(kind, due, now_ns, flight.bytes.into());
+            }
             let (waits, within) = flight.parts(done).measured();
             self.meter.waited(now_ns, waits);
             self.meter.waited_within(now_ns, within);
@@ -146,6 +160,16 @@ pub(crate) fn meter(scenario: &Scenario) -> Meter {
     let start = Instant::ZERO + scenario.warm_up;
     let length = scenario.ends().0.since(start);
     Meter::new(start.as_nanos(), length.as_nanos())
+}
+
+/// Which kind of operation it is for those who tell them apart.
+pub(crate) const fn kind(op: Op) -> Option<Kind> {
+    match op {
+        Op::Read => Some(Kind::Read),
+        Op::Write => Some(Kind::Write),
+        Op::Flush => Some(Kind::Flush),
+        Op::Discard | Op::WriteZeroes | Op::Extents => None,
+    }
 }
 
 /// Bytes that an operation moves for its client.

@@ -104,7 +104,7 @@ fn records_name_promise_limit_and_split() {
     );
     let split = target.split_us.as_ref().unwrap();
     assert!(
-        (split.total() - target.latency_us.mean).abs() < 0.01,
+        (split.total() - target.latency_us.unwrap().mean).abs() < 0.01,
         "nothing lies between client and layer"
     );
     assert_eq!(target.series_mbps.as_ref().map(Vec::len), Some(20));

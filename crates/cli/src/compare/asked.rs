@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
 use weir_config::scenario::{Asked, Expect, Figure, Script, Whose};
 use weir_measure::Record;
-use weir_report::{ComparedDrive, ComparedFigure, Fate};
+use weir_measure::promise::Fate;
+use weir_report::{ComparedDrive, ComparedFigure};
 
 type Played = (Cell, Vec<Outcome>);
 
@@ -62,7 +63,7 @@ pub(super) fn show(plan: &Plan, cells: &[&Played], drive: &mut ComparedDrive) {
             continue;
         }
         for ((cell, outcomes), shown) in cells.iter().zip(&mut drive.cells) {
-            let finding = found(plan, cells, *cell, outcomes, expect);
+            let (finding, _) = found(plan, cells, *cell, outcomes, expect);
             let line = format!("{}{}", head(plan, *cell), finding.text);
             shown.asked.extend(finding.columns);
             drive.why.push(line);
@@ -87,10 +88,18 @@ pub(super) fn check(plan: &Plan, cells: &[Played]) -> Result<(), Failure> {
         let name = &plan.policy(*cell).name;
         for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
             required += 1;
-            let finding = found(plan, &here, *cell, outcomes, expect);
-            if finding.fate != Fate::Kept {
+            let (finding, run) = found(plan, &here, *cell, outcomes, expect);
+            if !matches!(finding.fate, Fate::Kept | Fate::Excused) {
                 let drive = &plan.drives[cell.drive].name;
-                failed.push(format!("{drive}, {}{}", head(plan, *cell), finding.text));
+                let of = match outcomes.len() {
+                    1 => String::new(),
+                    all => format!("run {} of {all}: ", run + 1),
+                };
+                failed.push(format!(
+                    "{drive}, {}{of}{}",
+                    head(plan, *cell),
+                    finding.text
+                ));
             }
         }
     }
@@ -115,19 +124,14 @@ fn head(plan: &Plan, cell: Cell) -> String {
     format!("{case}{}: ", plan.policy(cell).name)
 }
 
-/// The worst of all repetitions.
+/// The worst of all repetitions, and which it is of.
 fn found(
     plan: &Plan,
     cells: &[&Played],
     cell: Cell,
     outcomes: &[Outcome],
     expect: &Expect,
-) -> Finding {
-    let rank = |f: &Finding| match f.fate {
-        Fate::Broken => 2,
-        Fate::OutOfReach => 1,
-        _ => 0,
-    };
+) -> (Finding, usize) {
     let all = (0..outcomes.len()).map(|at| {
         let same = cells.iter().filter(|(c, _)| c.case == cell.case);
         let others: Vec<(&str, &[Record])> = same
@@ -144,11 +148,18 @@ fn found(
             others: &others,
             cases: &cases,
         };
-        judge::find(run, &expect.asked)
+        (judge::find(run, &expect.asked), at)
     });
-    let worse = |a: Finding, b: Finding| {
-        let later = (rank(&b), b.off) > (rank(&a), a.off);
-        if later { b } else { a }
+    let worse = |a: (Finding, usize), b: (Finding, usize)| {
+        let (one, other) = (&a.0, &b.0);
+        let is_worse = match (
+            one.fate == other.fate,
+            one.fate.worse(other.fate) == other.fate,
+        ) {
+            (true, _) => other.off > one.off,
+            (false, is_worse) => is_worse,
+        };
+        if is_worse { b } else { a }
     };
     all.reduce(worse).expect("there is one repetition at least")
 }

@@ -1,6 +1,7 @@
 //! `weir compare`: policies beside each other, on drives and in cases, in virtual time.
 
 mod asked;
+mod clients;
 mod pooled;
 mod report;
 mod why;
@@ -89,7 +90,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let (json, trace) = (open(&options.json)?, open(&options.trace)?);
     let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
     let page = page.transpose()?;
-    let all = play(&plans, options.jobs.count())?;
+    let mut all = play(&plans, options.jobs.count())?;
+    for (plan, cells) in plans.iter().zip(&mut all) {
+        clients::find_starved(plan, cells);
+    }
     let both = || plans.iter().zip(&all);
     let reports = both().map(|(plan, cells)| report::report(plan, cells));
     let reports = reports.collect::<Result<Vec<_>, _>>()?;

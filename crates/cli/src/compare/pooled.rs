@@ -2,6 +2,7 @@
 
 use super::work::Outcome;
 use crate::judge;
+use weir_measure::promise::Fate;
 use weir_measure::{Histogram, Record, RingsPerSecond, SplitUs, TOTAL};
 use weir_report::ComparedRings;
 
@@ -35,8 +36,8 @@ pub(super) struct Promise {
     pub(super) alone_mbps: Option<f64>,
     /// The worst second of all, if there was one that counts.
     pub(super) worst_mbps: Option<f64>,
-    /// The promise was kept in every second that counts.
-    pub(super) kept: bool,
+    /// What became of the promise in the worst run.
+    pub(super) fate: Fate,
 }
 
 /// Where the time of a mean request went, in microseconds: parts that add up to its latency.
@@ -97,7 +98,8 @@ impl Split {
             };
             let n = record.requests as f64;
             requests += n;
-            sum.add(&split, record.latency_us.mean, n);
+            let mean = record.latency_us.map_or(0.0, |latency| latency.mean);
+            sum.add(&split, mean, n);
         }
         sum.divided(f64::max(requests, 1.0))
     }
@@ -190,10 +192,7 @@ impl Promise {
             mbps,
             alone_mbps: records.iter().find_map(|r| r.alone_mbps),
             worst_mbps: worst.reduce(f64::min),
-            kept: records.iter().all(|r| {
-                let seconds = r.promise_seconds.as_ref();
-                seconds.is_some_and(|s| s.short == 0 && s.promised > 0)
-            }),
+            fate: (records.iter().map(|r| r.fate())).fold(Fate::NotAsked, Fate::worse),
         })
     }
 }

@@ -1,13 +1,14 @@
 //! From what was measured to what is shown.
 
 use super::asked;
+use super::clients;
 use super::pooled::{Pooled, Split};
 use super::why::{self, Beside};
 use super::work::{Cell, Outcome, OverTime, Plan};
 use crate::failure::Failure;
 use crate::modelled::Drive;
 use crate::policies::is_none;
-use weir_measure::{Record, State, TOTAL};
+use weir_measure::{Latency, Record, State, TOTAL};
 use weir_report::number::figure;
 use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, ComparedState};
 
@@ -32,6 +33,10 @@ pub(super) fn report(
         let over_time = first.map(|(_, outcomes)| over_time(outcomes.first()?, target));
         let mut shown = one(plan, drive, &mine, over_time)?;
         let here: Vec<_> = cells.iter().filter(|(cell, _)| here(cell)).collect();
+        for ((cell, outcomes), shown) in here.iter().zip(&mut shown.cells) {
+            let none = clients::none(plan, cells, *cell).map(|none| &cells[none].1[..]);
+            (shown.clients, shown.trouble) = clients::clients(outcomes, none);
+        }
         asked::show(plan, &here, &mut shown);
         drives.push(shown);
     }
@@ -41,6 +46,7 @@ pub(super) fn report(
         target: target.into(),
         parts: Split::NAMES.map(str::to_owned).to_vec(),
         drives,
+        clients: plan.script.shows_clients(),
         latency: asked::shows_latency(&plan.script),
         minimum_mbps: asked::minimum_mbps(&plan.script),
         notes: notes(plan, pooled.iter().any(|(_, p)| p.rings.is_some())),
@@ -60,7 +66,7 @@ fn one(
         .map(|((cell, pooled), over_time)| {
             let beside = beside(plan, cells, *cell);
             let none = beside.none.and_then(Pooled::mean_us);
-            let latency = (!pooled.latency.is_empty()).then(|| (&pooled.latency).into());
+            let latency = Latency::of(&pooled.latency);
             ComparedCell {
                 case: plan.case(*cell).unwrap_or_default().to_owned(),
                 policy: plan.policy(*cell).name.clone(),
@@ -72,6 +78,8 @@ fn one(
                 busy: pooled.busy,
                 parts_us: pooled.split.parts().to_vec(),
                 why: why::sentence(&plan.script, plan.policy(*cell), pooled, &beside),
+                clients: Vec::new(),
+                trouble: Vec::new(),
                 asked: Vec::new(),
                 figures: Vec::new(),
                 rings: pooled.rings,
@@ -118,7 +126,10 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
         let verdict = why::verdict(&plan.script, plan.policy(*cell), pooled, &beside);
         verdicts.extend(verdict.map(|v| format!("{head}{v}")));
     }
-    let mut lines = vec![format!("{head}{}.", each.join("; "))];
+    let whose = plan.script.shows_clients();
+    let whose = whose.then(|| format!("{}'s requests: ", plan.script.target()));
+    let whose = whose.unwrap_or_default();
+    let mut lines = vec![format!("{head}{whose}{}.", each.join("; "))];
     lines.extend(verdicts);
     lines
 }
@@ -177,15 +188,27 @@ const RINGS: &str = "Virtual machines: back end is the mean latency of the targe
                      is said to pass in the host passes in the guest and its ring. kicks: notifications from guests; calls: to guests; wakes: of the back \
                      end's threads. cpu: time of all guests' processors for this, and of the back end's threads, of one processor's time.";
 
+/// How to read the tables of clients.
+const CLIENTS: &str = "A promise is kept in a second in which its client got 99% of what it was owed for the time in which it had a request waiting, less the \
+                       one request under way at the second's end. A client starves if it gets less than 1% of what it gets under none, or waits for more than a \
+                       second, unless its own max throttles it. got: mean of {runs}; worst s: the worst second of all; mean latency: of all requests; p99: of the run \
+                       in which it was highest; longest: of all, and of requests that were not answered. A client whose program ended is measured until then. In \
+                       virtual time; drives are models.";
+
 fn notes(plan: &Plan, rings: bool) -> Vec<String> {
     let repetitions = match plan.repetitions {
         1 => "one run".to_owned(),
         n => format!("{n} runs"),
     };
-    let mut notes = vec![format!(
-        "Latency: mean and standard deviation of all requests of the target in {repetitions} taken together, so that a run with few of \
-         them weighs by their number (n). In virtual time; drives are models."
-    )];
+    let shows_clients = plan.script.shows_clients();
+    let mut notes = vec![if shows_clients {
+        CLIENTS.replace("{runs}", &repetitions)
+    } else {
+        format!(
+            "Latency: mean and standard deviation of all requests of the target in {repetitions} taken together, so that a run with few of \
+             them weighs by their number (n). In virtual time; drives are models."
+        )
+    }];
     if plan.policies.iter().any(is_none) {
         let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";
         notes.push(beside.into());
@@ -197,7 +220,7 @@ fn notes(plan: &Plan, rings: bool) -> Vec<String> {
     );
     notes.extend(rings.then(|| RINGS.to_owned()));
     notes.push(
-        "MB/s: all clients together, mean of the runs; busy: the part of the time in which at least one command was in the drive."
+        "total MB/s: all clients together, mean of the runs; busy: the part of the time in which at least one command was in the drive."
             .into(),
     );
     notes

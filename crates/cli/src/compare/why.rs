@@ -4,6 +4,7 @@ use super::pooled::{Pooled, Split};
 use crate::policies::is_none;
 use weir_config::Policy;
 use weir_config::scenario::{Asked, Script};
+use weir_measure::promise::Fate;
 use weir_report::number::{duration, figure, percent, plain, short as digits};
 
 /// What the cell of a policy is seen beside: cells of the same case, and what the drive can do.
@@ -25,7 +26,7 @@ pub(super) fn short(policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> St
         return format!("{name} no request was answered");
     };
     let share = percent(pooled.split.fraction(part));
-    let fate = Fate::new(pooled, beside);
+    let fate = Rest::new(pooled, beside);
     let parts = [
         fate.held.map(|p| format!("{} held back", percent(p))),
         fate.idling
@@ -61,7 +62,7 @@ pub(super) fn sentence(
         duration(whole),
         percent(part / whole),
     )];
-    let fate = Fate::new(pooled, beside);
+    let fate = Rest::new(pooled, beside);
     let parts = [
         (fate.held).map(|p| format!("are held back for {} of their time", percent(p))),
         (fate.idling).map(|p| {
@@ -88,7 +89,7 @@ pub(super) fn sentence(
 }
 
 /// What becomes of the others, as parts (0 to 1); what is not worth a word is left out.
-struct Fate {
+struct Rest {
     /// Of their time: held back by a controller, waiting while the drive is kept for somebody's next request.
     held: Option<f64>,
     idling: Option<f64>,
@@ -96,7 +97,7 @@ struct Fate {
     left: Option<f64>,
 }
 
-impl Fate {
+impl Rest {
     fn new(pooled: &Pooled, beside: &Beside<'_>) -> Self {
         let split = &pooled.others;
         let noticed = |part: f64| Some(split.fraction(part)).filter(|p| *p >= NOTICEABLE);
@@ -129,13 +130,12 @@ pub(super) fn verdict(
     let worst = promise.worst_mbps.map_or_else(String::new, |worst| {
         format!(" ({} in the worst second)", figure(worst))
     });
-    let alone = promise
-        .alone_mbps
-        .filter(|alone| *alone < promise.mbps * 0.99);
-    let kept = match (alone, promise.kept) {
-        (Some(alone), _) => format!("out of reach: {got}; alone it gets {} MB/s", figure(alone)),
-        (None, true) => format!("kept: {got}{worst}"),
-        (None, false) => format!("not kept: {got}{worst}"),
+    let kept = match (promise.fate, promise.alone_mbps) {
+        (Fate::OutOfReach, Some(alone)) => {
+            format!("out of reach: {got}; alone it gets {} MB/s", figure(alone))
+        }
+        (Fate::Broken, _) => format!("not kept: {got}{worst}"),
+        (fate, _) => format!("{}: {got}{worst}", fate.name()),
     };
     let rest = |p: &Pooled| figure(p.total_mbps - p.target_mbps);
     let bfq = beside.bfq.filter(|_| policy.name != "bfq");
@@ -254,23 +254,23 @@ mod tests {
             verdict(&latency(), &named("contract"), &contract, &beside),
             None
         );
-        let promise = |kept, alone| Promise {
+        let promise = |fate, alone| Promise {
             mbps: 10.0,
             alone_mbps: Some(alone),
             worst_mbps: Some(9.9),
-            kept,
+            fate,
         };
         let rest = "; the others get 500.0 MB/s, and 4.00 under bfq.";
         let got = "11.00 of 10 MB/s promised";
         let said =
             |contract: &Pooled| verdict(&latency(), &named("contract"), contract, &beside).unwrap();
-        contract.promise = Some(promise(true, 23.0));
+        contract.promise = Some(promise(Fate::Kept, 23.0));
         let kept = format!("contract: kept: {got} (9.90 in the worst second){rest}");
         assert_eq!(said(&contract), kept);
-        contract.promise = Some(promise(false, 23.0));
+        contract.promise = Some(promise(Fate::Broken, 23.0));
         let broken = format!("contract: not kept: {got} (9.90 in the worst second){rest}");
         assert_eq!(said(&contract), broken);
-        contract.promise = Some(promise(false, 0.71));
+        contract.promise = Some(promise(Fate::OutOfReach, 0.71));
         let limited = format!("contract: out of reach: {got}; alone it gets 0.71 MB/s{rest}");
         assert_eq!(said(&contract), limited);
         assert_eq!(verdict(&latency(), &named("bfq"), &contract, &beside), None);

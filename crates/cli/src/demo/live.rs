@@ -255,9 +255,10 @@ impl Live {
             record.split_us = self.waits.of(&spec.name);
             let contract = scenario.contract(client);
             if let Some(rate) = Rate::new(contract.min, contract.min_iops) {
-                record.alone_mbps = alone.get(client).copied().flatten().map(|a| a.mbps);
+                let mbps = alone.get(client).copied().flatten().map(|a| a.mbps);
                 let alone = unloaded[client];
-                record = record.with_promise(&Terms { rate, alone }, meter, total.seconds());
+                let terms = Terms { rate, alone };
+                record = record.with_promise(&terms, mbps, meter, total.seconds());
             }
             records.push(record.with_limit(meter.think_us(spec.program.depth)));
         }

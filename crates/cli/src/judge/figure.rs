@@ -1,6 +1,6 @@
 //! Figures of a run.
 
-use super::{busy, by_second};
+use super::busy;
 use weir_config::scenario::{Figure, Value, Whose};
 use weir_measure::{Record, TOTAL};
 use weir_report::number::{deviation, duration, figure, percent, short};
@@ -43,15 +43,12 @@ fn of_rings(what: Figure, records: &[Record]) -> Option<f64> {
 
 /// Of a client, or of all of them.
 fn one(what: Figure, record: &Record) -> Option<f64> {
-    let latency = (record.requests > 0).then_some(record.latency_us);
+    let latency = record.latency_us;
     let ns = |us: f64| us * 1e3;
     match what {
         Figure::Bandwidth => Some(record.throughput_mbps * 1e6),
         Figure::Iops => Some(record.requests as f64 / record.seconds.max(1e-9)),
-        Figure::WorstSecond => {
-            let seconds = by_second(record).into_iter().reduce(f64::min);
-            record.worst_second_mbps.or(seconds).map(|mbps| mbps * 1e6)
-        }
+        Figure::WorstSecond => record.worst_second_mbps.map(|mbps| mbps * 1e6),
         Figure::Mean => latency.map(|l| ns(l.mean)),
         Figure::Percentile(500) => latency.map(|l| ns(l.p50)),
         Figure::Percentile(900) => latency.map(|l| ns(l.p90)),

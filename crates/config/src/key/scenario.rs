@@ -46,6 +46,14 @@ pub(crate) const SCENARIO: Shape = Shape {
                 example: "\"database\"",
             },
             Key {
+                name: "table",
+                kind: Kind::Word(&["clients", "target"]),
+                default: Absent::Value("\"clients\""),
+                about: "`\"clients\"`: a line for each policy and below it a row for each client. `\"target\"`: the target's latency, and all clients' bandwidth \
+                        together.",
+                example: "\"target\"",
+            },
+            Key {
                 name: "drives",
                 kind: Kind::List("drives, by name or profile"),
                 default: Absent::Value("[\"demo\"]"),

@@ -32,6 +32,8 @@ pub(super) struct Draft {
 pub(super) struct Facts {
     pub(super) load: String,
     pub(super) target: String,
+    /// Each client is shown, not the target alone.
+    pub(super) shows_clients: bool,
     pub(super) drives: Vec<String>,
     pub(super) policies: Vec<String>,
     pub(super) repetitions: u32,

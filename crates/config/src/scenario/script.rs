@@ -321,6 +321,11 @@ impl Script {
         &self.facts.target
     }
 
+    /// Whether each client is shown, not the target alone.
+    pub fn shows_clients(&self) -> bool {
+        self.facts.shows_clients
+    }
+
     /// The drives it is played on unless others are chosen: names, or profiles' files.
     pub fn drives(&self) -> &[String] {
         &self.facts.drives

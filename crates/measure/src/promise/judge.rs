@@ -1,7 +1,7 @@
 //! The verdict about a second: kept, short or excused.
 
 use super::{Rate, Second, Units};
-use crate::{SECOND_NS, Window};
+use crate::Window;
 
 /// Why a second was short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +140,9 @@ impl Seconds {
         most.filter(|(_, count)| *count > 0).map(|(why, _)| why)
     }
 
-    fn add(&mut self, verdict: Verdict, units: Units) {
+    /// Counts the verdict about one more second.
+    fn count(&mut self, verdict: Verdict, units: Units) {
+        self.promised += 1;
         match verdict {
             Verdict::Kept => self.kept += 1,
             Verdict::Short { by, why } => {
@@ -165,7 +167,7 @@ pub struct Judge {
 }
 
 /// The reciprocal of the part of the min that a second may lack.
-const LACKING: u64 = 100;
+pub(super) const LACKING: u64 = 100;
 
 impl Judge {
     /// The verdicts so far.
@@ -177,8 +179,7 @@ impl Judge {
     /// the min changed meanwhile.
     pub fn second(&mut self, second: &Second, terms: &Terms, owed: u64) -> Verdict {
         let verdict = self.verdict(second, terms, owed);
-        self.seconds.promised += 1;
-        self.seconds.add(verdict, terms.rate.units);
+        self.seconds.count(verdict, terms.rate.units);
         verdict
     }
 
@@ -190,6 +191,12 @@ impl Judge {
     fn verdict(&mut self, second: &Second, terms: &Terms, owed: u64) -> Verdict {
         let units = terms.rate.units;
         let before = std::mem::take(&mut self.advanced);
+        let got = units.of(second.done);
+        let enough = terms.rate.a_second - terms.rate.a_second / LACKING;
+        // Pages that are there already are read without waiting: a client that got its whole min has it, whatever was owed.
+        if got > 0 && got >= enough.saturating_add(before) {
+            return Verdict::Kept;
+        }
         if second.waited_ns == 0 {
             return Verdict::Excused(if second.suspended_ns > 0 {
                 Excuse::Suspended
@@ -197,7 +204,6 @@ impl Judge {
                 Excuse::Idle
             });
         }
-        let got = units.of(second.done);
         let required = owed.saturating_sub(terms.rate.a_second / LACKING);
         let under_way = match units {
             _ if second.live == 0 => 0,
@@ -263,14 +269,26 @@ fn why(second: &Second, units: Units, by: u64) -> Short {
     }
 }
 
-/// The verdicts about a run, and its worst second.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The verdicts about a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judged {
     /// The verdicts.
     pub seconds: Seconds,
-    /// The lowest bandwidth of a second in which requests waited for at least a tenth of the time, in bytes per second of that
-    /// time.
-    pub worst: Option<u64>,
+    /// The short seconds, in their order.
+    pub short: Vec<ShortSecond>,
+}
+
+/// A second in which a promise was not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortSecond {
+    /// Which second of the measurement, from 0.
+    pub second: u64,
+    /// What the client was owed in it, in the promise's units.
+    pub owed: u64,
+    /// What is missing of that, in the promise's units.
+    pub by: u64,
+    /// The reason.
+    pub why: Short,
 }
 
 impl Judged {
@@ -280,18 +298,16 @@ impl Judged {
         (owed > 0).then(|| self.seconds.kept as f64 / owed as f64)
     }
 
-    /// The worst second, in MB/s.
-    pub fn worst_mbps(&self) -> Option<f64> {
-        self.worst.map(|bytes| bytes as f64 / 1e6)
-    }
-
-    /// Updates the worst second.
-    pub(crate) fn add(&mut self, second: &Second) {
-        if second.waited_ns < SECOND_NS / 10 {
-            return;
+    /// Adds the verdict about the next second, in which the client was owed `owed`.
+    pub(crate) fn add(&mut self, verdict: Verdict, owed: u64, units: Units) {
+        if let Verdict::Short { by, why } = verdict {
+            self.short.push(ShortSecond {
+                second: self.seconds.promised,
+                owed,
+                by,
+                why,
+            });
         }
-        let bytes = u128::from(second.done.bytes) * u128::from(SECOND_NS);
-        let rate = (bytes / u128::from(second.waited_ns)) as u64;
-        self.worst = Some(self.worst.map_or(rate, |worst| worst.min(rate)));
+        self.seconds.count(verdict, units);
     }
 }

@@ -8,22 +8,26 @@
 //! - *excused*: the promise did not apply, [for this reason](Excuse).
 //!
 //! The client is owed the min for the time in which it had a request waiting. A gap without one reduces the second by the gap's own
-//! length and no more. Two things may be missing from a second: a hundredth of the min (of the whole min, however short the time in
-//! which the client waited), and the one request that is in flight when the second ends. That request then counts for this second,
-//! not for the next.
+//! length and no more; a client that got the whole min is not owed more. Two things may be missing from a second: a hundredth of the
+//! min (of the whole min, however short the time in which the client waited), and the one request that is in flight when the second
+//! ends. That request then counts for this second, not for the next.
 //!
 //! A second that is not kept is excused if the client's requests were throttled by its max for more than half of their time. It is
 //! also excused if the queue depth was so low that the client would have missed its min with the drive to itself, provided that it
 //! got at least half of what it would have got then. Otherwise the second is short.
 //!
+//! What became of a promise over a whole run is its [`Fate`].
+//!
 //! [`Watch`] turns events into [`Second`]s, [`Judge`] gives each a verdict, [`Seconds`] adds the verdicts up, and [`Promise`]
 //! combines the three for a promise that is watched while it is in force. Discards count as 512 bytes; flushes neither count nor
 //! wait.
 
+mod fate;
 mod judge;
 mod watch;
 
-pub use judge::{Alone, Excuse, Judge, Judged, Seconds, Short, Terms, Verdict};
+pub use fate::Fate;
+pub use judge::{Alone, Excuse, Judge, Judged, Seconds, Short, ShortSecond, Terms, Verdict};
 pub use watch::{Second, Watch};
 
 use crate::{SECOND_NS, Waits, Window};
@@ -65,6 +69,12 @@ impl Rate {
             (bytes, _) => (Units::Bytes, bytes),
         };
         Some(Self { units, a_second })
+    }
+
+    /// Whether `amount` units per second are less than the rate by more than a second may lack.
+    pub fn exceeds(&self, amount: f64) -> bool {
+        let tolerated = self.a_second as f64 / judge::LACKING as f64;
+        amount < self.a_second as f64 - tolerated
     }
 
     /// The amount owed in `ns` nanoseconds, rounded down.

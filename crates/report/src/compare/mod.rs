@@ -2,6 +2,7 @@
 
 use weir_measure::Latency;
 
+mod clients;
 mod page;
 mod plots;
 mod rows;
@@ -9,6 +10,7 @@ mod states;
 mod suite;
 mod table;
 
+pub use clients::{ComparedClient, ComparedRow};
 pub use page::compare_page;
 pub use suite::{SuiteReport, suite_page};
 pub use table::compare_table;
@@ -26,6 +28,8 @@ pub struct CompareReport {
     pub parts: Vec<String>,
     /// The results on each drive.
     pub drives: Vec<ComparedDrive>,
+    /// Whether each client is shown, not the target alone.
+    pub clients: bool,
     /// Whether the tables show the target's latency.
     pub latency: bool,
     /// What the target is to get at least, in MB/s, if that is asked.
@@ -42,6 +46,7 @@ impl Default for CompareReport {
             target: String::new(),
             parts: Vec::new(),
             drives: Vec::new(),
+            clients: false,
             latency: true,
             minimum_mbps: None,
             notes: Vec::new(),
@@ -83,6 +88,10 @@ pub struct ComparedCell {
     pub busy: Option<f64>,
     /// Where the target's mean request spent its time, in microseconds: a value for each of [`CompareReport::parts`].
     pub parts_us: Vec<f64>,
+    /// Every client.
+    pub clients: Vec<ComparedClient>,
+    /// Who falls short of a promise or starves, and by how much: a phrase each.
+    pub trouble: Vec<String>,
     /// An explanation in a sentence or two.
     pub why: String,
     /// What was asked of it: titles of columns, and what stands there.

@@ -1,8 +1,9 @@
 //! A comparison as one self-contained page.
 
-use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows, states};
+use super::{CompareReport, ComparedCell, ComparedDrive, clients, plots, rows, states};
 use crate::html::{Block, Page, Section};
 use crate::number::duration;
+use crate::policy;
 use crate::table::named;
 
 /// A comparison as one self-contained HTML page: the target's latency under each policy, and the reasons.
@@ -92,10 +93,11 @@ fn figures(report: &CompareReport) -> Section {
 }
 
 fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
-    let mut blocks = vec![
-        Block::Text(drive.about.clone()),
-        Block::Table(rows::drive(drive, report.latency)),
-    ];
+    let mut blocks = vec![Block::Text(drive.about.clone())];
+    if report.clients {
+        blocks.extend(every_client(drive));
+    }
+    blocks.push(Block::Table(rows::drive(drive, report.latency)));
     let figures = plots::figures(report, drive);
     if !figures.is_empty() {
         blocks.push(Block::Plots(figures, FIGURES.into()));
@@ -126,6 +128,29 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
         heading: drive.name.clone(),
         blocks,
     }
+}
+
+/// What became of every client: at a glance, and then in figures.
+fn every_client(drive: &ComparedDrive) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for case in drive.cases() {
+        let cells: Vec<&ComparedCell> = drive.of(case).collect();
+        if !case.is_empty() {
+            blocks.push(Block::Heading(format!("Case {case}: every client"), None));
+        }
+        blocks.push(Block::Table(clients::matrix(&cells)));
+        blocks.push(Block::Table(clients::policies(&cells)));
+        let each = cells.iter().flat_map(|cell| {
+            let ink = Some(policy::ink(&cell.policy));
+            let heading = Block::Heading(cell.policy.clone(), ink);
+            [heading, Block::Table(clients::clients(cell))]
+        });
+        blocks.push(Block::Details(
+            "Every client's figures, by policy".into(),
+            each.collect(),
+        ));
+    }
+    blocks
 }
 
 fn reading(report: &CompareReport) -> Section {

@@ -9,8 +9,7 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     let cases = drive.cells.iter().any(|c| !c.case.is_empty());
     let case = cases.then(|| Column::text("case"));
     let policy = Column::text("policy");
-    let asked = drive.cells.first().map(|c| &c.asked);
-    let asked = asked.into_iter().flatten();
+    let asked = asked(drive).iter();
     let asked = asked.map(|(title, _)| Column::number(title));
     let times = [
         Column::number("mean"),
@@ -23,7 +22,10 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     let times = times.into_iter().enumerate();
     let times = times.filter(|(at, _)| latency && (*at != OF_NONE || beside));
     let times = times.map(|(_, column)| column);
-    let all = [Column::number("MB/s"), Column::number("busy").dropped(2)];
+    let all = [
+        Column::number("total MB/s"),
+        Column::number("busy").dropped(2),
+    ];
     let has_rings = drive.cells.iter().any(|c| c.rings.is_some());
     let rings = [
         Column::number("back end"),
@@ -47,6 +49,11 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
         );
     }
     table
+}
+
+/// What was asked for, with a column each.
+pub(super) fn asked(drive: &ComparedDrive) -> &[(String, String)] {
+    drive.cells.first().map_or(&[], |cell| &cell.asked)
 }
 
 /// The place of the column that says what a policy makes of the latency.
@@ -91,12 +98,12 @@ fn row(cell: &ComparedCell, latency: bool, beside: bool, has_rings: bool) -> Vec
     row
 }
 
-/// A factor: `1.46x`, and below one half `1/53`.
+/// A factor with three digits: `1.46x`, `0.062x`, `0.0046x`.
 pub(super) fn factor(value: f64) -> String {
-    if value > 0.0 && value < 0.5 {
-        format!("1/{}", short(1.0 / value))
-    } else {
-        format!("{}x", short(value))
+    match value {
+        v if v > 0.0 && v < 0.00995 => format!("{v:.4}x"),
+        v if v > 0.0 && v < 0.0995 => format!("{v:.3}x"),
+        v => format!("{}x", short(v)),
     }
 }
 
@@ -105,11 +112,13 @@ mod tests {
     use super::factor;
 
     #[test]
-    fn factors_are_said_as_people_do() {
-        let factors = [1.0, 1.464, 0.82, 0.25, 1.0 / 53.2, 1.0 / 420.0].map(factor);
+    fn factors_are_said_in_one_way() {
+        let factors = [1.0, 1.464, 0.82, 0.25, 1.0 / 53.2, 1.0 / 420.0, 217.0].map(factor);
         assert_eq!(
             factors,
-            ["1.00x", "1.46x", "0.82x", "1/4.00", "1/53.2", "1/420"]
+            [
+                "1.00x", "1.46x", "0.82x", "0.25x", "0.019x", "0.0024x", "217x"
+            ]
         );
     }
 }

@@ -1,6 +1,6 @@
 //! A comparison as tables on a terminal.
 
-use super::{CompareReport, rows};
+use super::{CompareReport, clients, rows};
 use crate::table::wrap;
 
 /// A comparison as tables at most `width` columns wide, one for each drive, with the reasons below it.
@@ -10,8 +10,12 @@ pub fn compare_table(report: &CompareReport, width: usize) -> String {
         let about = format!("{}: {}", drive.name, drive.about);
         out += &wrap(&about, width);
         out.push('\n');
-        out += &rows::drive(drive, report.latency).text(width);
-        out.push('\n');
+        if report.clients {
+            out += &clients::text(report, drive, width);
+        } else {
+            out += &rows::drive(drive, report.latency).text(width);
+            out.push('\n');
+        }
         for why in &drive.why {
             out += &wrap(why, width);
         }

@@ -1,5 +1,6 @@
 //! The demo's report: the same clients under several policies, before and after.
 
+use weir_measure::promise::Fate;
 use weir_measure::{Record, TOTAL};
 
 mod page;
@@ -40,32 +41,6 @@ pub struct BestFigure {
     pub what: String,
     /// The figure with its unit.
     pub value: String,
-}
-
-/// The verdict about a promise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Fate {
-    /// It was kept.
-    Kept,
-    /// It was not.
-    #[default]
-    Broken,
-    /// The client would miss it with the drive to itself, too.
-    OutOfReach,
-    /// Nothing was asked for.
-    NotAsked,
-}
-
-impl Fate {
-    /// As a word or three.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kept => "kept",
-            Self::Broken => "broken",
-            Self::OutOfReach => "out of reach",
-            Self::NotAsked => "not asked for",
-        }
-    }
 }
 
 /// The results under one policy.

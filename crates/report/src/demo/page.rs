@@ -1,8 +1,9 @@
 //! The demo as one self-contained page.
 
-use weir_measure::{Record, median};
+use weir_measure::promise::Fate;
+use weir_measure::{Latency, Record, median};
 
-use super::{DemoReport, Fate, PolicyResult, plots, rows};
+use super::{DemoReport, PolicyResult, plots, rows};
 use crate::html::{Block, Card, Gauge, Page, Section, Tone};
 use crate::number::{duration, figure, percent, plain};
 use crate::policy;
@@ -80,7 +81,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         tone: match result.fate {
             Fate::Kept => Tone::Good,
             Fate::Broken => Tone::Bad,
-            Fate::OutOfReach | Fate::NotAsked => Tone::Plain,
+            _ => Tone::Plain,
         },
         badge: format!("promise {}", result.fate.name()),
         text: result.verdict.clone(),
@@ -94,10 +95,11 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         card.rows.extend(worst.map(|w| ("worst second".into(), w)));
         let met = record.windows_met.map(percent);
         card.rows.extend(met.map(|m| ("seconds kept".into(), m)));
-        card.rows
-            .push(("mean latency".into(), duration(record.latency_us.mean)));
-        card.rows
-            .push(("p99 latency".into(), duration(record.latency_us.p99)));
+        let time = |of: fn(&Latency) -> f64| {
+            (record.latency_us.as_ref()).map_or_else(|| "-".into(), |l| duration(of(l)))
+        };
+        card.rows.push(("mean latency".into(), time(|l| l.mean)));
+        card.rows.push(("p99 latency".into(), time(|l| l.p99)));
     }
     card.gauges.extend(result.drive_busy.map(|busy| Gauge {
         name: "drive busy".into(),

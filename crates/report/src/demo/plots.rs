@@ -113,12 +113,13 @@ pub(super) fn time_split(report: &DemoReport) -> Option<String> {
     let rows = report.policies.iter().filter_map(|result| {
         let record = result.client(&report.target)?;
         let split = record.split_us?;
-        let rest = (record.latency_us.mean - split.total()).max(0.0);
+        let mean = record.latency_us?.mean;
+        let rest = (mean - split.total()).max(0.0);
         let parts = [split.limit, split.elevator, split.drive, rest];
         let all: f64 = parts.iter().sum();
         Some(StackRow {
             name: result.policy.clone(),
-            sum: duration(record.latency_us.mean),
+            sum: duration(mean),
             values: parts.map(|part| part * 100.0 / all).to_vec(),
         })
     });
@@ -143,7 +144,7 @@ pub(super) fn time_split(report: &DemoReport) -> Option<String> {
 /// Mean and p99 latency of the target under each policy.
 pub(super) fn latency(report: &DemoReport) -> String {
     let groups = report.policies.iter().map(|result| {
-        let latency = result.client(&report.target).map(|r| r.latency_us);
+        let latency = result.client(&report.target).and_then(|r| r.latency_us);
         BarGroup {
             name: result.policy.clone(),
             bars: vec![

@@ -1,10 +1,10 @@
 //! The demo's tables, for both terminal and page.
 
-use weir_measure::{LimitedBy, Record};
+use weir_measure::{Latency, LimitedBy, Record};
 
 use super::{DemoReport, PolicyResult};
 use crate::number::{figure, percent, short};
-use crate::{Column, Table};
+use crate::{Column, Table, alike};
 
 /// Clients that differ only in the number at the end of their name.
 pub(super) struct Fold<'a> {
@@ -16,52 +16,28 @@ pub(super) struct Fold<'a> {
 /// Groups adjacent clients that differ only in their number; the target is always alone.
 pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fold<'a>> {
     let target = &report.target;
-    let mut folds: Vec<(&str, Vec<&Record>)> = Vec::new();
-    for record in result.clients() {
-        let stem = stem(&record.client);
-        match folds.last_mut() {
-            Some((last, records))
-                if *last == stem
-                    && stem != record.client
-                    && record.client != *target
-                    && records[0].client != *target
-                    && records[0].promised_mbps == record.promised_mbps
-                    && report.contract(&records[0].client) == report.contract(&record.client) =>
-            {
-                records.push(record);
-            }
-            _ => folds.push((stem, vec![record])),
-        }
-    }
-    let folds = folds.into_iter().map(|(stem, records)| {
-        let (first, last) = (&records[0].client, &records[records.len() - 1].client);
-        let label = if records.len() == 1 {
-            first.clone()
-        } else {
-            let stem_end = stem.trim_end_matches(['-', '_', ' ', '.']);
-            format!(
-                "{stem_end} {}-{}",
-                &first[stem.len()..],
-                &last[stem.len()..]
-            )
-        };
-        Fold { label, records }
+    let records: Vec<&Record> = result.clients().collect();
+    let same = |a: &&Record, b: &&Record| {
+        a.client != *target
+            && b.client != *target
+            && a.promised_mbps == b.promised_mbps
+            && report.contract(&a.client) == report.contract(&b.client)
+    };
+    let alike = alike(&records, |r| &r.client, same).into_iter();
+    let folds = alike.map(|(label, of)| Fold {
+        label,
+        records: records[of].to_vec(),
     });
     folds.collect()
-}
-
-/// A name without the digits at its end.
-fn stem(name: &str) -> &str {
-    name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
 /// The clients of one policy, and their total. Unless `all` is set, similar clients share two rows.
 pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> Table {
     let mut table = Table::new([
         Column::text("client"),
-        Column::number("promised").dropped(3),
-        Column::number("got"),
-        Column::number("worst s").dropped(1),
+        Column::number("promised MB/s").dropped(3),
+        Column::number("got MB/s"),
+        Column::number("worst s MB/s").dropped(1),
         Column::number("mean us").dropped(4),
         Column::number("p99 us"),
         Column::number("met").dropped(2),
@@ -94,26 +70,27 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
 pub(super) fn policies(report: &DemoReport) -> Table {
     let mut table = Table::new([
         Column::text("policy"),
-        Column::number("target"),
-        Column::number("worst s").dropped(2),
+        Column::number("target MB/s"),
+        Column::number("worst s MB/s").dropped(2),
         Column::number("mean us").dropped(3),
         Column::number("p99 us").dropped(1),
-        Column::number("total"),
-        Column::number("drive busy").dropped(4),
+        Column::number("total MB/s"),
+        Column::number("busy").dropped(4),
         Column::text("promise"),
     ]);
     for result in &report.policies {
         let target = result.client(&report.target);
-        let of = |get: fn(&Record) -> f64, text: fn(f64) -> String| {
-            target.map(|r| text(get(r))).unwrap_or_default()
+        let of = |get: fn(&Record) -> Option<f64>, text: fn(f64) -> String| {
+            let value = target.and_then(get);
+            value.map_or_else(|| "-".to_owned(), text)
         };
         let worst = target.and_then(|r| r.worst_second_mbps);
         let row = [
             result.policy.clone(),
-            of(|r| r.throughput_mbps, figure),
+            of(|r| Some(r.throughput_mbps), figure),
             worst.map(figure).unwrap_or_default(),
-            of(|r| r.latency_us.mean, short),
-            of(|r| r.latency_us.p99, short),
+            of(|r| r.latency_us.map(|l| l.mean), short),
+            of(|r| r.latency_us.map(|l| l.p99), short),
             result
                 .total()
                 .map(|r| figure(r.throughput_mbps))
@@ -132,13 +109,19 @@ fn row(label: &str, records: &[&Record], pick: fn(f64, f64) -> f64, limited: &st
         let values = records.iter().filter_map(|r| get(r));
         values.reduce(pick).map(text).unwrap_or_default()
     };
+    let time = |get: fn(&Latency) -> f64| {
+        let values = records
+            .iter()
+            .filter_map(|r| r.latency_us.as_ref().map(get));
+        values.reduce(pick).map_or_else(|| "-".to_owned(), short)
+    };
     [
         label.to_owned(),
         of(|r| r.promised_mbps, figure),
         of(|r| Some(r.throughput_mbps), figure),
         of(|r| r.worst_second_mbps, figure),
-        of(|r| Some(r.latency_us.mean), short),
-        of(|r| Some(r.latency_us.p99), short),
+        time(|l| l.mean),
+        time(|l| l.p99),
         of(|r| r.windows_met, percent),
         limited.to_owned(),
     ]
@@ -157,10 +140,6 @@ fn limit(records: &[&Record]) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn labels(names: &[&str]) -> Vec<String> {
-        labels_of(names, |_| "the same")
-    }
 
     fn labels_of(names: &[&str], contract: impl Fn(&str) -> &'static str) -> Vec<String> {
         let report = DemoReport {
@@ -183,17 +162,6 @@ mod tests {
             .into_iter()
             .map(|f| f.label)
             .collect()
-    }
-
-    #[test]
-    fn only_neighbours_alike_but_for_a_number_are_folded() {
-        let names = [
-            "reader-1", "reader-2", "reader-3", "reader-4", "reader-5", "total",
-        ];
-        assert_eq!(labels(&names), ["reader 1-2", "reader-3", "reader 4-5"]);
-        assert_eq!(labels(&["a", "a", "b2", "b 3"]), ["a", "a", "b2", "b 3"]);
-        assert_eq!(labels(&["1", "2"]), [" 1-2"]);
-        assert_eq!(labels(&[]), [] as [&str; 0]);
     }
 
     /// `share-2` and `share-4` differ only in their number, and it matters.

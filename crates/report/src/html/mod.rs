@@ -205,8 +205,12 @@ fn write_table(out: &mut String, table: &Table) {
             "<tr>"
         });
         for &i in &shown {
-            let cell = &row.cells[i];
-            put(out, format_args!("<td{}>{}</td>", class(i), escape(cell)));
+            let cell = escape(&row.cells[i]);
+            match row.tones.get(i).copied().unwrap_or_default() {
+                Tone::Plain => put(out, format_args!("<td{}>{cell}</td>", class(i))),
+                Tone::Good => put(out, format_args!("<td class=\"good\">\u{2713} {cell}</td>")),
+                Tone::Bad => put(out, format_args!("<td class=\"bad\">\u{2717} {cell}</td>")),
+            }
         }
         out.push_str("</tr>\n");
     }

@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, Fetch, Page};
 use super::read_ahead::{Need, PAGE, ReadAhead, Window};
+use crate::guest::kind;
 use crate::parts::Parts;
 use crate::{Advice, Buffered, ClientSpec, Error};
 use std::collections::BTreeSet;
@@ -153,6 +154,11 @@ impl Process {
         }
     }
 
+    /// When the call was due that it is in.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.call.map(|call| call.io.due)
+    }
+
     /// A fetch of any process of the file is over; `parts` are where it spent its time. True if this one has waited for it and runs on.
     pub(crate) fn fetched(&mut self, now: Instant, over: Fetch, parts: Parts, well: bool) -> bool {
         let Some(call) = &mut self.call else {
@@ -221,6 +227,9 @@ impl Process {
             (_, false) => meter.done(due, ns, bytes),
         }
         if !call.failed {
+            if let Some(kind) = kind(call.io.op) {
+                meter.kind(kind, due, ns, bytes);
+            }
             let (waits, within) = call.parts.measured();
             meter.waited(ns, waits);
             meter.waited_within(ns, within);

@@ -301,7 +301,16 @@ impl<'a> Run<'a> {
         for (i, mut guest) in self.guests.into_iter().enumerate() {
             let spec = &scenario.clients[i];
             guest.cut(until, spec.deadline);
+            // Pages that are read ahead keep nobody waiting.
+            let waits = match &guest.process {
+                Some(process) => process.due().into_iter().min(),
+                None => self.flights.of(i as u32).min(),
+            };
+            if let Some(due) = waits {
+                guest.meter.unanswered(due.as_nanos());
+            }
             total.merge(&guest.meter);
+            guest.leave();
             if guest.stream.is_some() {
                 unanswered += u64::from(guest.program.outstanding());
             }

@@ -97,6 +97,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
         .map(|j| j.client.program.start + j.client.program.start_spread + j.runtime);
     let target = jobs.first().and_then(|j| j.client.names.first());
     let facts = Facts {
+        shows_clients: true,
         load: String::new(),
         target: target.cloned().unwrap_or_default(),
         drives: vec!["demo".to_owned()],

@@ -99,6 +99,13 @@ pub(super) fn facts<'a>(
     Facts {
         load: line(doc, root, "load"),
         target: target.unwrap_or_else(first),
+        shows_clients: word(
+            doc,
+            root,
+            "table",
+            &[("clients", true), ("target", false)],
+            true,
+        ),
         drives: drives.unwrap_or_else(|| vec!["demo".to_owned()]),
         policies: policies.unwrap_or(default),
         repetitions: repetitions.unwrap_or(10) as u32,

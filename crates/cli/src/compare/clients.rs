@@ -1,0 +1,281 @@
+//! Every client under every policy: what it got, whether its promise was kept, whether it starves.
+
+use super::work::{Cell, Outcome, Plan};
+use crate::judge;
+use weir_measure::promise::Fate;
+use weir_measure::{KindRecord, Latency, Record, Starved};
+use weir_report::number::{deviation, duration, figure, plain};
+use weir_report::{ComparedClient, ComparedRow, alike};
+use weir_sim::ClientSpec;
+
+type Played = (Cell, Vec<Outcome>);
+
+/// Says in every record whether its client starves, beside the same run under `none` if that was played.
+pub(super) fn find_starved(plan: &Plan, cells: &mut [Played]) {
+    for at in 0..cells.len() {
+        let cell = cells[at].0;
+        let none = none(plan, cells, cell).filter(|none| *none != at);
+        for run in 0..cells[at].1.len() {
+            let of = none.map(|none| {
+                cells[none].1[run.min(cells[none].1.len() - 1)]
+                    .records
+                    .clone()
+            });
+            for (client, record) in cells[at].1[run].records.iter_mut().enumerate() {
+                // The total is no client.
+                let before = of.as_ref().and_then(|of| of.get(client));
+                let is_client = record.client != weir_measure::TOTAL;
+                record.starved = record.starves(before).filter(|_| is_client);
+            }
+        }
+    }
+}
+
+/// The place of the cell of the same drive and case under `none`, if there is one with a run.
+pub(super) fn none(plan: &Plan, cells: &[Played], cell: Cell) -> Option<usize> {
+    cells.iter().position(|(c, runs)| {
+        (c.drive, c.case) == (cell.drive, cell.case)
+            && crate::policies::is_none(plan.policy(*c))
+            && !runs.is_empty()
+    })
+}
+
+/// The clients of a cell, alike ones together, and who falls short or starves. `none`: the same under no control.
+pub(super) fn clients(
+    outcomes: &[Outcome],
+    none: Option<&[Outcome]>,
+) -> (Vec<ComparedClient>, Vec<String>) {
+    let scenario = &outcomes[0].scenario;
+    let specs: Vec<(usize, &ClientSpec)> = scenario.clients.iter().enumerate().collect();
+    let same = |(a, one): &(usize, &ClientSpec), (b, other): &(usize, &ClientSpec)| {
+        scenario.contract(*a) == scenario.contract(*b)
+            && one.program == other.program
+            && one.buffered == other.buffered
+    };
+    let groups = alike(&specs, |(_, spec)| &spec.name, same);
+    let (mut clients, mut trouble) = (Vec::new(), Vec::new());
+    for (name, of) in groups {
+        let members: Vec<Client<'_>> = of.map(|at| Client::new(outcomes, none, at)).collect();
+        trouble.extend(troubles(&name, &members));
+        clients.push(shown(name, &members));
+    }
+    (clients, trouble)
+}
+
+/// A client's records in all repetitions.
+struct Client<'a> {
+    runs: Vec<&'a Record>,
+    /// Its mean bandwidth under no control, in MB/s.
+    none_mbps: Option<f64>,
+}
+
+impl<'a> Client<'a> {
+    fn new(outcomes: &'a [Outcome], none: Option<&[Outcome]>, at: usize) -> Self {
+        let of = |outcomes: &[Outcome]| {
+            let all = outcomes.iter().map(|o| o.records[at].throughput_mbps);
+            all.sum::<f64>() / outcomes.len() as f64
+        };
+        Self {
+            runs: outcomes.iter().map(|o| &o.records[at]).collect(),
+            none_mbps: none.filter(|none| !none.is_empty()).map(of),
+        }
+    }
+
+    fn fate(&self) -> Fate {
+        let fates = self.runs.iter().map(|r| r.fate());
+        fates.fold(Fate::NotAsked, Fate::worse)
+    }
+
+    fn starved(&self) -> Option<Starved> {
+        self.runs.iter().find_map(|r| r.starved)
+    }
+
+    /// Seconds in which its promise was short, and those in which it applied.
+    fn short(&self) -> (u64, u64) {
+        let all = self.runs.iter().filter_map(|r| r.promise_seconds.as_ref());
+        all.fold((0, 0), |(short, all), s| {
+            (short + s.short, all + s.short + s.kept)
+        })
+    }
+
+    fn row(&self) -> ComparedRow {
+        let worst = self.runs.iter().filter_map(|r| r.worst_second_mbps);
+        ComparedRow {
+            worst_mbps: worst.reduce(f64::min),
+            longest_us: self
+                .runs
+                .iter()
+                .filter_map(|r| r.longest_us())
+                .reduce(f64::max),
+            ..figures(self.runs.iter().map(|r| Figures::of(r)))
+        }
+    }
+
+    /// What is behind its name, and its figures, of each kind of operations it has.
+    fn kinds(&self) -> Vec<(&'static str, ComparedRow)> {
+        let kinds = self.runs[0].kinds().map(|(kind, _)| kind);
+        let row = |kind: weir_measure::Kind| {
+            let of = self.runs.iter().flat_map(|r| r.kinds());
+            let of = of
+                .filter(|(k, _)| *k == kind)
+                .map(|(_, of)| Figures::of_kind(of));
+            (kind.name(), figures(of))
+        };
+        kinds.map(row).collect()
+    }
+}
+
+/// Figures of a run.
+struct Figures {
+    mbps: f64,
+    requests: u64,
+    latency: Option<Latency>,
+}
+
+impl Figures {
+    fn of(record: &Record) -> Self {
+        Self {
+            mbps: record.throughput_mbps,
+            requests: record.requests,
+            latency: record.latency_us,
+        }
+    }
+
+    fn of_kind(record: &KindRecord) -> Self {
+        Self {
+            mbps: record.throughput_mbps,
+            requests: record.requests,
+            latency: record.latency_us,
+        }
+    }
+}
+
+/// Of all repetitions: the mean bandwidth, the mean latency of all requests, the highest percentile.
+fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
+    let (mut mbps, mut count, mut requests, mut sum) = (0.0, 0.0, 0.0, 0.0);
+    let (mut p99, mut longest) = (None::<f64>, None::<f64>);
+    for run in runs {
+        mbps += run.mbps;
+        count += 1.0;
+        let Some(latency) = run.latency else { continue };
+        requests += run.requests as f64;
+        sum += latency.mean * run.requests as f64;
+        p99 = Some(p99.map_or(latency.p99, |p| p.max(latency.p99)));
+        longest = Some(longest.map_or(latency.max, |l| l.max(latency.max)));
+    }
+    ComparedRow {
+        label: String::new(),
+        got_mbps: mbps / f64::max(count, 1.0),
+        worst_mbps: None,
+        mean_us: (requests > 0.0).then(|| sum / requests),
+        p99_us: p99,
+        longest_us: longest,
+    }
+}
+
+fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
+    let fates = members.iter().map(Client::fate);
+    let record = members[0].runs[0];
+    let iops = record.promised_iops.map(|n| format!("{n} IOPS"));
+    let short = members.iter().map(Client::short);
+    ComparedClient {
+        name,
+        count: members.len(),
+        promised: record.promised_mbps.map(plain).or(iops),
+        fate: fates.fold(Fate::NotAsked, Fate::worse),
+        kept: members.iter().filter(|m| m.fate() == Fate::Kept).count(),
+        short: short.max().unwrap_or_default(),
+        starved: members.iter().filter(|m| m.starved().is_some()).count(),
+        rows: rows(members),
+    }
+}
+
+/// The rows of a client; of several alike ones the worst and the best of each figure.
+fn rows(members: &[Client<'_>]) -> Vec<ComparedRow> {
+    let kinds: Vec<_> = members.iter().map(Client::kinds).collect();
+    let mut rows = spread("", members.iter().map(Client::row).collect());
+    for (at, (kind, _)) in kinds[0].iter().enumerate() {
+        let each = kinds.iter().filter_map(|of| Some(of.get(at)?.1.clone()));
+        rows.extend(spread(kind, each.collect()));
+    }
+    rows
+}
+
+fn spread(what: &str, all: Vec<ComparedRow>) -> Vec<ComparedRow> {
+    let label = |end: &str| {
+        let parts = [what, end].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    if let [one] = &all[..] {
+        return vec![ComparedRow {
+            label: label(""),
+            ..one.clone()
+        }];
+    }
+    let less: fn(f64, f64) -> f64 = f64::min;
+    let more: fn(f64, f64) -> f64 = f64::max;
+    let row = |end: &str, rate: fn(f64, f64) -> f64, time: fn(f64, f64) -> f64| {
+        let of = |get: fn(&ComparedRow) -> Option<f64>, pick: fn(f64, f64) -> f64| {
+            all.iter().filter_map(get).reduce(pick)
+        };
+        ComparedRow {
+            label: label(end),
+            got_mbps: of(|r| Some(r.got_mbps), rate).unwrap_or(0.0),
+            worst_mbps: of(|r| r.worst_mbps, rate),
+            mean_us: of(|r| r.mean_us, time),
+            p99_us: of(|r| r.p99_us, time),
+            longest_us: of(|r| r.longest_us, time),
+        }
+    };
+    vec![row("worst", less, more), row("best", more, less)]
+}
+
+/// Who of them falls short of a promise, and who starves: by how much, and how often.
+fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
+    let (mut troubles, all) = (Vec::new(), members.len());
+    let of = |some: usize| match all {
+        1 => name.to_owned(),
+        all => format!("{some} of {all} {name}"),
+    };
+    let failed = |m: &&Client<'_>| m.fate().is_failure();
+    let failed: Vec<&Client<'_>> = members.iter().filter(failed).collect();
+    let worst = failed.iter().max_by_key(|m| m.short());
+    if let Some(worst) = worst {
+        let runs = worst.runs.iter().filter(|r| r.fate().is_failure());
+        let record = runs.max_by_key(|r| r.promise_seconds.as_ref().map_or(0, |s| s.short));
+        let record = record.copied().unwrap_or(worst.runs[0]);
+        let (short, promised) = worst.short();
+        let how = judge::promise::how(record, (short, promised));
+        troubles.push(format!("{} {how}", of(failed.len())));
+    }
+    let starved: Vec<&Client<'_>> = members.iter().filter(|m| m.starved().is_some()).collect();
+    if let Some(worst) = starved.iter().max_by(|a, b| waits(a).total_cmp(&waits(b))) {
+        let how = match (worst.starved(), worst.none_mbps) {
+            (Some(Starved::Bandwidth), Some(none)) => {
+                let got = worst.row().got_mbps;
+                let part = deviation(got / none);
+                let verb = if starved.len() > 1 {
+                    "starve"
+                } else {
+                    "starves"
+                };
+                format!(
+                    "{verb} at {} MB/s, {part} of {} under none",
+                    figure(got),
+                    figure(none)
+                )
+            }
+            _ => {
+                let verb = if starved.len() > 1 { "wait" } else { "waits" };
+                format!("{verb} up to {} for a request", duration(waits(worst)))
+            }
+        };
+        troubles.push(format!("{} {how}", of(starved.len())));
+    }
+    troubles
+}
+
+/// The longest that a request of it waited, in microseconds.
+fn waits(client: &Client<'_>) -> f64 {
+    client.row().longest_us.unwrap_or(0.0)
+}

@@ -1,0 +1,151 @@
+//! What became of promises, in words. Whether one was kept is decided in [`weir_measure::promise`].
+
+use weir_measure::Record;
+use weir_measure::promise::{Excuse, Fate, Short};
+use weir_report::number::{figure, percent, plain};
+
+/// Whether the target got what it was promised, and then whether the others did.
+pub(super) fn target(clients: &[&Record], name: &str) -> (Fate, String) {
+    let Some(target) = clients.iter().find(|r| r.client == name) else {
+        return (Fate::Broken, format!("The {name} got nothing."));
+    };
+    let others: Vec<&Record> = failed(clients).filter(|r| r.client != name).collect();
+    let (fate, rest) = (target.fate(), named(&others));
+    let text = match fate {
+        Fate::NotAsked => format!("Nothing is promised to the {name}."),
+        Fate::Kept if others.is_empty() => {
+            "Kept: everyone got what was promised in every second.".to_owned()
+        }
+        Fate::Kept => format!("The {name}'s promise was kept in every second. {rest}"),
+        _ => format!("The {name} {}. {rest}", of(target)),
+    };
+    (fate, text.trim_end().to_owned())
+}
+
+/// Whether everyone got what they were promised that were promised something.
+pub(super) fn everyone(clients: &[&Record]) -> (Fate, String) {
+    let promised = || clients.iter().filter(|r| r.fate() != Fate::NotAsked);
+    let fate = promised()
+        .map(|r| r.fate())
+        .fold(Fate::NotAsked, Fate::worse);
+    let broken: Vec<&Record> = failed(clients).collect();
+    let (all, short) = (promised().count(), broken.len());
+    let text = match (all, short) {
+        (0, _) => "Nothing is promised to anyone.".to_owned(),
+        (_, 0) => "Kept: everyone got what was promised in every second.".to_owned(),
+        _ => format!(
+            "{} of {all} promises were kept. {}",
+            all - short,
+            named(&broken)
+        ),
+    };
+    (fate, text)
+}
+
+/// Those whose promise was not kept.
+fn failed<'a>(clients: &[&'a Record]) -> impl Iterator<Item = &'a Record> {
+    clients.iter().copied().filter(|r| r.fate().is_failure())
+}
+
+/// The most that are named.
+const NAMED: usize = 4;
+
+/// What became of each of them, a sentence each.
+fn named(clients: &[&Record]) -> String {
+    let sentences = clients.iter().take(NAMED);
+    let sentences = sentences.map(|r| format!("{} {}.", r.client, of(r)));
+    let rest = clients.len().saturating_sub(NAMED);
+    let rest = (rest > 0).then(|| format!("So did {rest} more."));
+    sentences.chain(rest).collect::<Vec<_>>().join(" ")
+}
+
+/// What became of a client's promise that was not kept.
+fn of(record: &Record) -> String {
+    let seconds = record.promise_seconds.as_ref();
+    how(
+        record,
+        seconds.map_or((0, 0), |s| (s.short, s.short + s.kept)),
+    )
+}
+
+/// What became of a promise that was not kept: when, by how much, and why. `seconds`: those in which it was short, and those in which it
+/// applied, in this run or in several of which this is the worst.
+pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
+    let seconds = record.promise_seconds.clone().unwrap_or_default();
+    if record.fate() == Fate::NotJudged {
+        return "was not judged: the run has no whole second".to_owned();
+    }
+    let depth = seconds.of(Excuse::Depth.name());
+    if seconds.short == 0 && depth > 0 {
+        return format!(
+            "got {} of what it was promised; it was limited by itself: by its path to the server and its requests at a time",
+            percent(got(record))
+        );
+    }
+    let beyond = record
+        .alone_mbps
+        .filter(|_| record.fate() == Fate::OutOfReach);
+    if let Some(alone) = beyond {
+        return format!(
+            "got {} of {} promised; alone it gets {} MB/s, and no policy can give it more",
+            figure(record.throughput_mbps),
+            promised(record),
+            figure(alone)
+        );
+    }
+    let worst = seconds.worst().map_or_else(String::new, |worst| {
+        format!(
+            ", at worst {} of what it was owed (second {})",
+            percent(worst.part()),
+            worst.second + 1
+        )
+    });
+    let why = because(seconds.main_short());
+    format!(
+        "got {} of {} promised and fell short in {short} of {applied} s{worst}{why}",
+        amount(record),
+        promised(record)
+    )
+}
+
+/// The part of its promise that a client got.
+fn got(record: &Record) -> f64 {
+    match (record.promised_mbps, record.promised_iops) {
+        (Some(mbps), _) if mbps > 0.0 => record.throughput_mbps / mbps,
+        (_, Some(iops)) if iops > 0 => iops_of(record) / iops as f64,
+        _ => 1.0,
+    }
+}
+
+/// What a client got, in the units of its promise.
+fn amount(record: &Record) -> String {
+    match record.promised_iops {
+        Some(_) => format!("{:.0}", iops_of(record)),
+        None => figure(record.throughput_mbps),
+    }
+}
+
+fn iops_of(record: &Record) -> f64 {
+    record.requests as f64 / record.seconds.max(1e-9)
+}
+
+/// What a client was promised, with its unit.
+fn promised(record: &Record) -> String {
+    match (record.promised_mbps, record.promised_iops) {
+        (_, Some(iops)) => format!("{iops} requests/s"),
+        (mbps, None) => format!("{} MB/s", plain(mbps.unwrap_or(0.0))),
+    }
+}
+
+/// What most of the short seconds were short for.
+const fn because(main: Option<Short>) -> &'static str {
+    match main {
+        Some(Short::Others) => ": others had the drive",
+        Some(Short::Elevator) => {
+            ": it waited in the elevator, though others did not have the drive"
+        }
+        Some(Short::Drive) => ": the drive itself did not do more",
+        Some(Short::Error) => ": the storage failed its requests",
+        None => "",
+    }
+}

@@ -1,0 +1,106 @@
+//! What became of a promise, or of something else that was asked of a run.
+
+use super::{Excuse, Seconds};
+use serde::{Deserialize, Serialize};
+
+/// What became of a promise over a whole run, or of something else that was asked of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fate {
+    /// It was kept in every second in which it applied.
+    #[serde(rename = "kept")]
+    Kept,
+    /// It was not.
+    #[serde(rename = "broken")]
+    Broken,
+    /// It was not, and the client would miss it with the drive to itself, too.
+    #[serde(rename = "out of reach")]
+    OutOfReach,
+    /// It applied in no second: the client asked for nothing, or for so little at a time that its own max limited it.
+    #[serde(rename = "excused")]
+    Excused,
+    /// There was no whole second to judge.
+    #[serde(rename = "not judged")]
+    NotJudged,
+    /// Nothing was promised, or asked for.
+    #[default]
+    #[serde(rename = "not asked for")]
+    NotAsked,
+}
+
+impl Fate {
+    /// The fate of a promise with these verdicts. `is_beyond`: the client does not get as much with the drive to itself.
+    pub fn new(seconds: &Seconds, is_beyond: bool) -> Self {
+        let depth = seconds.excused[Excuse::Depth as usize];
+        match (seconds.all_short(), seconds.kept) {
+            _ if seconds.promised == 0 => Self::NotJudged,
+            (0, kept) if depth > kept => Self::OutOfReach,
+            (0, 0) => Self::Excused,
+            (0, _) => Self::Kept,
+            _ if is_beyond => Self::OutOfReach,
+            _ => Self::Broken,
+        }
+    }
+
+    /// As a word or three.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Broken => "broken",
+            Self::OutOfReach => "out of reach",
+            Self::Excused => "excused",
+            Self::NotJudged => "not judged",
+            Self::NotAsked => "not asked for",
+        }
+    }
+
+    /// Whether it fails an expectation: the promise was not kept, or nobody can say so.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Broken | Self::OutOfReach | Self::NotJudged)
+    }
+
+    /// The worse of the two: of several runs, or of several promises.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        let rank = |fate| match fate {
+            Self::NotAsked => 0,
+            Self::Excused => 1,
+            Self::Kept => 2,
+            Self::NotJudged => 3,
+            Self::OutOfReach => 4,
+            Self::Broken => 5,
+        };
+        if rank(other) > rank(self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(kept: u64, short: u64, depth: u64, idle: u64) -> Seconds {
+        Seconds {
+            promised: kept + short + depth + idle,
+            kept,
+            short: [short, 0, 0, 0],
+            excused: [idle, 0, 0, depth],
+            ..Seconds::default()
+        }
+    }
+
+    #[test]
+    fn a_promise_is_broken_by_one_second_and_excused_only_where_it_never_applied() {
+        let fate = |seconds, is_beyond| Fate::new(&seconds, is_beyond);
+        assert_eq!(fate(seconds(0, 0, 0, 0), false), Fate::NotJudged);
+        assert_eq!(fate(seconds(9, 0, 0, 1), false), Fate::Kept);
+        assert_eq!(fate(seconds(9, 1, 0, 0), false), Fate::Broken);
+        assert_eq!(fate(seconds(0, 0, 0, 9), false), Fate::Excused);
+        assert_eq!(fate(seconds(2, 0, 8, 0), false), Fate::OutOfReach);
+        assert_eq!(fate(seconds(8, 0, 2, 0), false), Fate::Kept);
+        assert_eq!(fate(seconds(0, 9, 0, 0), true), Fate::OutOfReach);
+        assert_eq!(fate(seconds(9, 0, 0, 0), true), Fate::Kept, "it got it");
+    }
+}
