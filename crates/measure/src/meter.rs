@@ -441,6 +441,74 @@ mod tests {
         assert_eq!(a.split().drive.count(), 1);
     }
 
+    /// Pages that are there already are read without waiting: a client that gets its min so has it.
+    #[test]
+    fn a_client_that_got_its_min_kept_it_whatever_it_waited() {
+        let mut m = Meter::new(0, 3 * SECOND_NS);
+        for second in 0..3 {
+            m.sent(second * SECOND_NS + 5);
+            m.done(second * SECOND_NS + 5, second * SECOND_NS + 5, 14_000_000);
+        }
+        let seconds = judged(&m, 1_000_000).seconds;
+        assert_eq!((seconds.kept, seconds.all_excused()), (3, 0));
+        let seconds = judged(&m, 15_000_000).seconds;
+        assert_eq!(
+            (seconds.kept, seconds.all_excused()),
+            (0, 3),
+            "idle for the rest"
+        );
+    }
+
+    #[test]
+    fn the_worst_second_is_never_above_the_mean() {
+        let mut m = Meter::new(0, 2_500 * MS);
+        for (at, bytes) in [(100, 30), (1_100, 30), (2_100, 10)] {
+            m.sent(at * MS);
+            m.done(at * MS, at * MS + 1, bytes * 1_000_000);
+        }
+        let mean = mbps(m.bytes(), m.length_ns());
+        let worst = m.worst_second_mbps().unwrap();
+        assert!(
+            (worst - 40.0 / 1.5).abs() < 1e-9 && worst <= mean,
+            "{worst} of {mean}"
+        );
+        m.cut(900 * MS);
+        assert_eq!(m.worst_second_mbps(), None, "there is no whole second");
+    }
+
+    #[test]
+    fn kinds_are_measured_apart_where_there_are_several() {
+        let mut m = Meter::new(0, SECOND_NS);
+        m.tell_apart([true, true, false]);
+        for (kind, ms, bytes) in [
+            (Kind::Read, 1, 10),
+            (Kind::Write, 2, 20),
+            (Kind::Read, 3, 30),
+        ] {
+            m.sent(0);
+            m.done(0, ms * MS, bytes);
+            m.kind(kind, 0, ms * MS, bytes);
+        }
+        let of = |kind| {
+            m.of(kind)
+                .map(|apart| (apart.bytes(), apart.latency().count()))
+        };
+        assert_eq!(of(Kind::Read), Some((40, 2)));
+        assert_eq!(of(Kind::Write), Some((20, 1)));
+        assert_eq!(of(Kind::Flush), None, "it has none");
+        let mut one = Meter::new(0, SECOND_NS);
+        one.tell_apart([false, true, false]);
+        assert_eq!(one.of(Kind::Write), None, "one kind is the whole");
+    }
+
+    #[test]
+    fn a_request_without_an_answer_has_waited_until_the_end() {
+        let mut m = Meter::new(0, 5 * SECOND_NS);
+        m.sent(SECOND_NS);
+        m.done(SECOND_NS, 6 * SECOND_NS, 4096);
+        assert_eq!((m.requests(), m.unanswered_ns()), (0, 4 * SECOND_NS));
+    }
+
     #[test]
     fn an_unfinished_request_is_no_think_time() {
         let mut m = Meter::new(SECOND_NS, SECOND_NS);

@@ -553,6 +553,35 @@ mod tests {
     }
 
     #[test]
+    fn who_gets_a_hundredth_or_waits_a_second_starves_but_for_its_own_max() {
+        let record = |mbps: f64, longest: f64| Record {
+            throughput_mbps: mbps,
+            latency_us: Some(Latency {
+                max: longest,
+                ..Latency::default()
+            }),
+            ..Record::default()
+        };
+        let none = record(1000.0, 5e3);
+        let starves = |r: &Record| r.starves(Some(&none));
+        assert_eq!(starves(&record(10.1, 1e6)), None);
+        assert_eq!(starves(&record(9.9, 1e3)), Some(Starved::Bandwidth));
+        assert_eq!(starves(&record(500.0, 1.1e6)), Some(Starved::Wait));
+        assert_eq!(record(9.9, 1e3).starves(None), None, "beside nothing");
+        let waits = Record {
+            latency_us: None,
+            unanswered_us: Some(2e6),
+            ..record(0.0, 0.0)
+        };
+        assert_eq!(waits.starves(None), Some(Starved::Wait));
+        let limited = Record {
+            limited_by: Some(LimitedBy::Limit),
+            ..record(0.1, 8e6)
+        };
+        assert_eq!(starves(&limited), None);
+    }
+
+    #[test]
     fn a_record_says_what_the_meter_saw() {
         let mut meter = Meter::new(0, 2 * SECOND_NS);
         for ms in 0..1999 {

@@ -17,7 +17,7 @@ fn plain() -> Record {
         bytes: 99_999_744,
         seconds: 10.0,
         throughput_mbps: 9.999_974_4,
-        latency_us: Latency {
+        latency_us: Some(Latency {
             mean: 409.6,
             sd: 12.345_678,
             min: 30.0,
@@ -26,7 +26,7 @@ fn plain() -> Record {
             p90: 500.0,
             p99: 900.0,
             p999: 1500.0,
-        },
+        }),
         ..Record::default()
     }
 }
@@ -131,7 +131,7 @@ proptest! {
             scenario, drive, case, policy, client, repeat, requests, bytes, seed, place,
             seconds: f(0),
             throughput_mbps: f(1),
-            latency_us: Latency { mean: f(2), p99: f(3), ..Latency::default() },
+            latency_us: (f(3) > 1.0).then(|| Latency { mean: f(2), p99: f(3), ..Latency::default() }),
             promised_mbps: Some(f(4)),
             series_mbps: Some(vec![f(5); 3]),
             ..Record::default()

@@ -4,9 +4,10 @@ mod common;
 
 use common::{golden, well_formed};
 use weir_measure::Latency;
+use weir_measure::promise::Fate;
 use weir_report::{
-    CompareReport, ComparedCell, ComparedDrive, ComparedFigure, ComparedOverTime, ComparedState,
-    SuiteReport, compare_page, compare_table, suite_page,
+    CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
+    ComparedRow, ComparedState, SuiteReport, compare_page, compare_table, suite_page,
 };
 
 /// A cell with invented figures.
@@ -34,6 +35,8 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
         busy: Some(0.97),
         parts_us: vec![0.0, mean * 0.1, 0.0, mean * 0.7, mean * 0.2],
         why: format!("It is so under {policy} <beside {case}>."),
+        clients: clients(policy == "bfq"),
+        trouble: vec![format!("log got 2.10 of 4 MB/s promised under {policy}")],
         rings: None,
         over_time: Some(ComparedOverTime {
             latency_us: points(mean),
@@ -43,6 +46,53 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
             states: states(policy),
         }),
     }
+}
+
+/// One that does both, one that falls short, alike ones of which some starve, and one that got nothing.
+fn clients(kept: bool) -> Vec<ComparedClient> {
+    let row = |label: &str, got: f64| ComparedRow {
+        label: label.into(),
+        got_mbps: got,
+        worst_mbps: Some(got / 2.0),
+        mean_us: (got > 0.0).then(|| 4096.0 / got),
+        p99_us: (got > 0.0).then(|| 8192.0 / got),
+        longest_us: Some(2_300_000.0),
+    };
+    let client = |name: &str, rows: Vec<ComparedRow>| ComparedClient {
+        name: name.into(),
+        count: 1,
+        rows,
+        ..ComparedClient::default()
+    };
+    let fate = if kept { Fate::Kept } else { Fate::Broken };
+    vec![
+        ComparedClient {
+            promised: Some("20".into()),
+            fate: Fate::Kept,
+            kept: 1,
+            ..client(
+                "database",
+                vec![row("", 400.0), row("reads", 300.0), row("writes", 100.0)],
+            )
+        },
+        ComparedClient {
+            promised: Some("500 IOPS".into()),
+            fate,
+            kept: usize::from(kept),
+            short: (12, 30),
+            ..client("log", vec![row("", 2.1)])
+        },
+        ComparedClient {
+            count: 15,
+            starved: 3,
+            ..client("reader 1-15", vec![row("worst", 0.2), row("best", 9.0)])
+        },
+        ComparedClient {
+            starved: 1,
+            took_s: Some(1.5),
+            ..client("<scan>", vec![row("", 0.0)])
+        },
+    ]
 }
 
 /// What `bfq` was doing: a number that changes, with a gap where there was nothing to say, and one that does not. `none` has nothing to say.
@@ -80,6 +130,7 @@ fn report() -> CompareReport {
         drive.cells.push(cell(case, "bfq", 740.0, 39_000.0));
     }
     CompareReport {
+        clients: false,
         latency: true,
         scenario: "latency".into(),
         load: "Some read.".into(),
@@ -117,6 +168,33 @@ fn the_page_has_every_plot_and_asks_for_nothing() {
     assert!(page.contains("Throughout the same: served 3.00 kB."));
     assert!(page.contains("takes 39.0 ms under none, and 740 us under bfq"));
     assert!(page.contains("under bfq &lt;beside readers&gt;") && !page.contains("<nobody>"));
+}
+
+#[test]
+fn every_client_has_a_row_under_every_policy_and_a_verdict() {
+    let report = CompareReport {
+        clients: true,
+        ..report()
+    };
+    golden("clients.txt", &compare_table(&report, 80));
+    for width in [60, 80, 120] {
+        let table = compare_table(&report, width);
+        assert!(table.lines().all(|l| l.chars().count() <= width), "{table}");
+        assert!(!table.contains("NaN"), "{table}");
+    }
+    let page = compare_page(&report);
+    assert_eq!(well_formed(&page), Ok(()));
+    let cell = |class: &str, text: &str| format!("<td class=\"{class}\">{text}");
+    for case in [
+        cell("good", "\u{2713} kept (400.0 MB/s, 10.2 us)"),
+        cell("bad", "\u{2717} short 12 of 30 s (2.10 MB/s, 1.95 ms)"),
+        cell("bad", "\u{2717} 3 of 15 starve (0.20 MB/s, 20.5 ms)"),
+        cell("bad", "\u{2717} starves, done in 1.50 s (0.00 MB/s)"),
+        cell("bad", "\u{2717} 1 of 2"),
+        cell("good", "\u{2713} 2 of 2"),
+    ] {
+        assert!(page.contains(&case), "{case}");
+    }
 }
 
 #[test]

@@ -178,6 +178,8 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
     let record = members[0].runs[0];
     let iops = record.promised_iops.map(|n| format!("{n} IOPS"));
     let short = members.iter().map(Client::short);
+    let took = members.iter().flat_map(|m| &m.runs);
+    let took = took.filter_map(|r| r.runtime_s);
     ComparedClient {
         name,
         count: members.len(),
@@ -186,6 +188,7 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
         kept: members.iter().filter(|m| m.fate() == Fate::Kept).count(),
         short: short.max().unwrap_or_default(),
         starved: members.iter().filter(|m| m.starved().is_some()).count(),
+        took_s: took.reduce(f64::max),
         rows: rows(members),
     }
 }

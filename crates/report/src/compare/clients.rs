@@ -23,6 +23,8 @@ pub struct ComparedClient {
     pub short: (u64, u64),
     /// The number of alike ones that starve.
     pub starved: usize,
+    /// How long its program took, the longest of all, if it came to its end.
+    pub took_s: Option<f64>,
     /// Its figures; the worst and the best of alike ones; then those of reads, writes and flushes, if it has several kinds.
     pub rows: Vec<ComparedRow>,
 }
@@ -68,7 +70,8 @@ impl ComparedClient {
             (Fate::Kept, None) => Tone::Good,
             _ => Tone::Plain,
         };
-        let parts: Vec<String> = promise.into_iter().chain(starves).collect();
+        let took = (self.took_s).map(|s| format!("done in {}", duration(s * 1e6)));
+        let parts: Vec<String> = promise.into_iter().chain(starves).chain(took).collect();
         match parts.is_empty() {
             true => ("-".to_owned(), tone),
             false => (parts.join(", "), tone),

@@ -1,7 +1,8 @@
 //! A demo's report with invented figures, the same every time.
 
+use weir_measure::promise::Fate;
 use weir_measure::{Latency, LimitedBy, Place, Record, SplitUs, TOTAL};
-use weir_report::{BestFigure, DemoReport, Fate, PolicyResult};
+use weir_report::{BestFigure, DemoReport, PolicyResult};
 
 /// A report of `readers` readers beside the target over `seconds`.
 pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
@@ -76,7 +77,7 @@ fn records(policy: &str, readers: usize, seconds: usize, shape: &Shape) -> Vec<R
     };
     let target = &mut all[0];
     target.split_us = Some(split);
-    target.latency_us = latency(split.total() + 64.0);
+    target.latency_us = Some(latency(split.total() + 64.0));
     target.limited_by = Some(if policy == "none" {
         LimitedBy::Drive
     } else {
@@ -119,7 +120,7 @@ fn record(policy: &str, client: &str, series: Vec<f64>) -> Record {
         bytes: (mean * seconds_measured * 1e6) as u64,
         seconds: seconds_measured,
         throughput_mbps: mean,
-        latency_us: latency(262_144.0 / mean),
+        latency_us: Some(latency(262_144.0 / mean)),
         place: Some(Place::Serve),
         promised_mbps: Some(10.0),
         worst_second_mbps: seconds.iter().copied().reduce(f64::min),
