@@ -269,20 +269,29 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_measure::{PromiseSeconds, ShortRecord};
 
     /// A client with ten promised seconds, of which so many were kept.
     fn client(name: &str, got: f64, kept: u64) -> Record {
         let short = 10 - kept;
+        let at = |second| ShortRecord {
+            second: second + 3,
+            owed: 10_000_000,
+            lacking: 1_000_000 * (second + 1),
+            why: "others".into(),
+        };
         Record {
             client: name.into(),
             throughput_mbps: got,
             promised_mbps: Some(10.0),
             worst_second_mbps: Some(got * 0.9),
+            promise: Some(if short > 0 { Fate::Broken } else { Fate::Kept }),
             promise_seconds: Some(PromiseSeconds {
                 promised: 10,
                 kept,
                 short,
                 why: [("others".to_owned(), short)].into(),
+                short_at: (0..short).map(at).collect(),
                 ..PromiseSeconds::default()
             }),
             ..Record::default()
@@ -329,20 +338,24 @@ mod tests {
         assert_eq!(verdict(11.0, 10, 10), (Fate::Kept, format!("{all} {busy}")));
         let (fate, text) = verdict(11.0, 10, 5);
         assert!(
-            fate == Fate::Kept && text.contains("1 of the others"),
+            fate == Fate::Kept
+                && text.contains(
+                    "reader-01 got 12.00 of 10 MB/s promised and fell short in 5 of 10 s, at worst 50% of what it was owed (second 8): \
+                     others had the drive."
+                ),
             "{text}"
         );
         let (fate, text) = verdict(11.0, 5, 10);
         assert!(
-            fate == Fate::Broken && text.contains("not in every second: the worst had 9.90 MB/s"),
+            fate == Fate::Broken
+                && text.starts_with(
+                    "The target got 11.00 of 10 MB/s promised and fell short in 5 of 10 s"
+                ),
             "{text}"
         );
         let (fate, text) = verdict(0.9, 0, 10);
         assert!(
-            fate == Fate::Broken
-                && text.starts_with(
-                    "The target got 9% of what it was promised: others had the drive."
-                ),
+            fate == Fate::Broken && text.contains("(second 13): others had the drive."),
             "{text}"
         );
     }
@@ -351,12 +364,32 @@ mod tests {
     fn what_a_client_does_not_get_alone_is_out_of_reach() {
         let target = Record {
             alone_mbps: Some(0.72),
+            promise: Some(Fate::OutOfReach),
             ..client("target", 0.64, 0)
         };
         let (fate, text) = judged("contract", &[target]);
         assert_eq!(fate, Fate::OutOfReach);
         let said = "The target got 0.64 of 10 MB/s promised; alone it gets 0.72 MB/s";
         assert!(text.starts_with(said), "{text}");
+    }
+
+    #[test]
+    fn who_was_promised_nothing_breaks_nothing_and_who_fell_short_is_named() {
+        let free = Record {
+            client: "scan".into(),
+            ..Record::default()
+        };
+        let (fate, text) = promise::everyone(&[&client("log", 11.0, 10), &free]);
+        assert_eq!(fate, Fate::Kept, "{text}");
+        let (fate, text) = promise::everyone(&[&client("log", 8.0, 4), &free]);
+        let said = "0 of 1 promises were kept. log got 8.00 of 10 MB/s promised and fell short in 6 of 10 s, at worst 40% of what it was \
+                    owed (second 9): others had the drive.";
+        assert_eq!((fate, text.as_str()), (Fate::Broken, said));
+        let (fate, text) = promise::everyone(&[&free]);
+        assert_eq!(
+            (fate, text.as_str()),
+            (Fate::NotAsked, "Nothing is promised to anyone.")
+        );
     }
 
     #[test]
@@ -392,6 +425,7 @@ mod tests {
         ];
         let (fate, text) = judged("max", &records);
         assert_eq!(fate, Fate::Broken);
-        assert_eq!(text, "Got 4.95 of 5, 10.30 of 10 MB/s: at most 3.00% off.");
+        let said = "Got limit-5 4.95 of 5, limit-10 10.30 of 10 MB/s: at most 3.00% off.";
+        assert_eq!(text, said);
     }
 }
