@@ -82,37 +82,25 @@ pub const KEYS: &[Key] = &[
         "number, 10^6 bytes per second",
         "`bytes` over `seconds`.",
     ),
-    always(
+    latency(
         "latency_us.mean",
-        "number, microseconds",
-        "Mean latency of these requests, from sending to reply; exact, as are the next three. `latency_us` is null where there were none.",
+        "Mean latency of these requests, from sending to reply; exact, as are the next three.",
     ),
-    always(
-        "latency_us.sd",
-        "number, microseconds",
-        "The sample standard deviation.",
-    ),
-    always("latency_us.min", "number, microseconds", "The least."),
-    always("latency_us.max", "number, microseconds", "The most."),
-    always(
+    latency("latency_us.sd", "The sample standard deviation."),
+    latency("latency_us.min", "The least."),
+    latency("latency_us.max", "The most."),
+    latency(
         "latency_us.p50",
-        "number, microseconds",
         "The median, at most 0.8 % above the exact one; so are the next three.",
     ),
-    always(
-        "latency_us.p90",
-        "number, microseconds",
-        "The 90th percentile.",
-    ),
-    always(
-        "latency_us.p99",
-        "number, microseconds",
-        "The 99th percentile.",
-    ),
-    always(
-        "latency_us.p999",
-        "number, microseconds",
-        "The 99.9th percentile.",
+    latency("latency_us.p90", "The 90th percentile."),
+    latency("latency_us.p99", "The 99th percentile."),
+    latency("latency_us.p999", "The 99.9th percentile."),
+    of_clients(
+        "latency_us",
+        "null",
+        "There is no latency.",
+        Where("none of its requests was answered"),
     ),
     always(
         "place",
@@ -227,9 +215,9 @@ pub const KEYS: &[Key] = &[
         clients: Where("there was one"),
         total: Where("there was one"),
     },
-    of_kind("reads"),
-    of_kind("writes"),
-    of_kind("flushes"),
+    of_kind("reads.*"),
+    of_kind("writes.*"),
+    of_kind("flushes.*"),
     of_clients(
         "limited_by",
         "string",
@@ -349,10 +337,20 @@ const fn of_clients(
     }
 }
 
+const fn latency(path: &'static str, about: &'static str) -> Key {
+    Key {
+        path,
+        value: "number, microseconds",
+        about,
+        clients: ANSWERED,
+        total: Always,
+    }
+}
+
 const fn of_kind(path: &'static str) -> Key {
     of_clients(
         path,
-        "object",
+        "as above",
         "These operations alone: `requests`, `bytes`, `throughput_mbps` and `latency_us` as above.",
         Where("its program has operations of several kinds"),
     )

@@ -23,7 +23,7 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     let times = times.filter(|(at, _)| latency && (*at != OF_NONE || beside));
     let times = times.map(|(_, column)| column);
     let all = [
-        Column::number("total MB/s"),
+        Column::number("total\nMB/s"),
         Column::number("busy").dropped(2),
     ];
     let has_rings = drive.cells.iter().any(|c| c.rings.is_some());

@@ -35,9 +35,9 @@ pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fol
 pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> Table {
     let mut table = Table::new([
         Column::text("client"),
-        Column::number("promised MB/s").dropped(3),
-        Column::number("got MB/s"),
-        Column::number("worst s MB/s").dropped(1),
+        Column::number("promised\nMB/s").dropped(3),
+        Column::number("got\nMB/s"),
+        Column::number("worst s\nMB/s").dropped(1),
         Column::number("mean us").dropped(4),
         Column::number("p99 us"),
         Column::number("met").dropped(2),
@@ -70,11 +70,11 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
 pub(super) fn policies(report: &DemoReport) -> Table {
     let mut table = Table::new([
         Column::text("policy"),
-        Column::number("target MB/s"),
-        Column::number("worst s MB/s").dropped(2),
+        Column::number("target\nMB/s"),
+        Column::number("worst s\nMB/s").dropped(2),
         Column::number("mean us").dropped(3),
         Column::number("p99 us").dropped(1),
-        Column::number("total MB/s"),
+        Column::number("total\nMB/s"),
         Column::number("busy").dropped(4),
         Column::text("promise"),
     ]);
