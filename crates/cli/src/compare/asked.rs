@@ -1,13 +1,13 @@
 //! What a scenario asks of its result, and what was published of the same: columns, lines, and whether it came out.
 
-use super::work::{Cell, Outcome, Plan};
+use super::work::{Cell, Outcome, Plan, Played};
 use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
 use weir_config::scenario::{Asked, Expect, Figure, Script, Whose};
-use weir_measure::Record;
 use weir_report::{ComparedDrive, ComparedFigure, Fate};
 
-type Played = (Cell, Vec<Outcome>);
+/// A cell with its repetitions.
+type Pair = (Cell, Vec<Outcome>);
 
 /// Whether the table shows the target's latency: unless all that is asked for is how bandwidth is divided.
 pub(super) fn shows_latency(script: &Script) -> bool {
@@ -52,7 +52,7 @@ fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
 }
 
 /// Puts what was asked, and what was published, into the table of a drive and below it.
-pub(super) fn show(plan: &Plan, cells: &[&Played], drive: &mut ComparedDrive) {
+pub(super) fn show(plan: &Plan, cells: &[&Pair], drive: &mut ComparedDrive) {
     for ((_, outcomes), shown) in cells.iter().zip(&mut drive.cells) {
         shown.figures = figures(plan, outcomes);
     }
@@ -76,11 +76,11 @@ pub(super) fn show(plan: &Plan, cells: &[&Played], drive: &mut ComparedDrive) {
 ///
 /// # Errors
 /// What did not, a line each.
-pub(super) fn check(plan: &Plan, cells: &[Played]) -> Result<(), Failure> {
+pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     let mut failed = Vec::new();
     let mut required = 0;
     for (cell, outcomes) in cells {
-        let here: Vec<&Played> = cells
+        let here: Vec<&Pair> = cells
             .iter()
             .filter(|(c, _)| c.drive == cell.drive)
             .collect();
@@ -115,10 +115,10 @@ fn head(plan: &Plan, cell: Cell) -> String {
     format!("{case}{}: ", plan.policy(cell).name)
 }
 
-/// The worst of all repetitions.
+/// The worst of all repetitions of which the others are there, too.
 fn found(
     plan: &Plan,
-    cells: &[&Played],
+    cells: &[&Pair],
     cell: Cell,
     outcomes: &[Outcome],
     expect: &Expect,
@@ -128,33 +128,48 @@ fn found(
         Fate::OutOfReach => 1,
         _ => 0,
     };
-    let all = (0..outcomes.len()).map(|at| {
-        let same = cells.iter().filter(|(c, _)| c.case == cell.case);
-        let others: Vec<(&str, &[Record])> = same
-            .map(|(c, runs)| (plan.policy(*c).name.as_str(), &runs[at].records[..]))
-            .collect();
-        let same = cells.iter().filter(|(c, _)| c.policy == cell.policy);
-        let cases: Vec<(&str, &[Record])> = same
-            .filter_map(|(c, runs)| Some((plan.case(*c)?, &runs[at].records[..])))
-            .collect();
+    let here: Vec<&Pair> = (cells.iter().copied())
+        .filter(|(c, _)| c.case == cell.case || c.policy == cell.policy)
+        .collect();
+    let last = here.iter().filter_map(|(_, runs)| runs.last());
+    let last = last.map(|run| run.run.repeat).max().unwrap_or_default();
+    let all = (0..=last).filter_map(|repetition| {
+        let outcome = of(outcomes, repetition)?;
+        let (mut others, mut cases) = (Vec::new(), Vec::new());
+        for (c, runs) in &here {
+            let records = &of(runs, repetition)?.records[..];
+            if c.case == cell.case {
+                others.push((plan.policy(*c).name.as_str(), records));
+            }
+            if c.policy == cell.policy {
+                cases.extend(plan.case(*c).map(|case| (case, records)));
+            }
+        }
         let run = Judged {
             script: &plan.script,
-            scenario: &outcomes[at].scenario,
-            records: &outcomes[at].records,
+            scenario: &outcome.scenario,
+            records: &outcome.records,
             others: &others,
             cases: &cases,
         };
-        judge::find(run, &expect.asked)
+        Some(judge::find(run, &expect.asked))
     });
     let worse = |a: Finding, b: Finding| {
         let later = (rank(&b), b.off) > (rank(&a), a.off);
         if later { b } else { a }
     };
+    // Of each cell the first is played before the second of any.
     all.reduce(worse).expect("there is one repetition at least")
 }
 
+/// A cell's repetition of that number, which is its only one where nothing is drawn. `None`: it is missing after an interrupt.
+fn of(runs: &[Outcome], repetition: u32) -> Option<&Outcome> {
+    let is_it = |run: &&Outcome| !run.drew || run.run.repeat == repetition;
+    runs.iter().find(is_it)
+}
+
 /// Published figures beside ours, which are means of the runs.
-fn published(plan: &Plan, cells: &[&Played], drive: &str) -> Vec<String> {
+fn published(plan: &Plan, cells: &[&Pair], drive: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for published in plan.script.published() {
         if published.drive.as_deref().is_some_and(|d| d != drive) {

@@ -2,8 +2,9 @@
 
 use super::asked;
 use super::pooled::{Pooled, Split};
+use super::runs;
 use super::why::{self, Beside};
-use super::work::{Cell, Outcome, OverTime, Plan};
+use super::work::{Cell, Outcome, OverTime, Plan, Played};
 use crate::failure::Failure;
 use crate::modelled::Drive;
 use crate::policies::is_none;
@@ -14,11 +15,8 @@ use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, 
 /// A cell, pooled.
 type Pool = (Cell, Pooled);
 
-/// What the table and the page show.
-pub(super) fn report(
-    plan: &Plan,
-    cells: &[(Cell, Vec<Outcome>)],
-) -> Result<CompareReport, Failure> {
+/// What the table and the page show: of these cells, of each of which there is a run at least.
+pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failure> {
     let target = plan.script.target();
     let pooled = cells.iter();
     let pooled: Vec<Pool> = pooled
@@ -28,6 +26,9 @@ pub(super) fn report(
     for (number, drive) in plan.drives.iter().enumerate() {
         let here = |cell: &Cell| cell.drive == number;
         let mine: Vec<&Pool> = pooled.iter().filter(|(cell, _)| here(cell)).collect();
+        if mine.is_empty() {
+            continue;
+        }
         let first = cells.iter().filter(|(cell, _)| here(cell));
         let over_time = first.map(|(_, outcomes)| over_time(outcomes.first()?, target));
         let mut shown = one(plan, drive, &mine, over_time)?;
@@ -43,7 +44,7 @@ pub(super) fn report(
         drives,
         latency: asked::shows_latency(&plan.script),
         minimum_mbps: asked::minimum_mbps(&plan.script),
-        notes: notes(plan, pooled.iter().any(|(_, p)| p.rings.is_some())),
+        notes: notes(plan, cells, pooled.iter().any(|(_, p)| p.rings.is_some())),
     })
 }
 
@@ -67,7 +68,9 @@ fn one(
                 requests: pooled.latency.count(),
                 latency_us: latency,
                 of_none: pooled.mean_us().zip(none).map(|(mine, none)| mine / none),
+                latency_between_runs: pooled.spread.latency_us,
                 target_mbps: pooled.target_mbps,
+                target_between_runs: pooled.spread.mbps,
                 total_mbps: pooled.total_mbps,
                 busy: pooled.busy,
                 parts_us: pooled.split.parts().to_vec(),
@@ -118,9 +121,8 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
         let verdict = why::verdict(&plan.script, plan.policy(*cell), pooled, &beside);
         verdicts.extend(verdict.map(|v| format!("{head}{v}")));
     }
-    let mut lines = vec![format!("{head}{}.", each.join("; "))];
-    lines.extend(verdicts);
-    lines
+    let line = (!each.is_empty()).then(|| format!("{head}{}.", each.join("; ")));
+    line.into_iter().chain(verdicts).collect()
 }
 
 /// How a run went over time.
@@ -177,15 +179,13 @@ const RINGS: &str = "Virtual machines: back end is the mean latency of the targe
                      is said to pass in the host passes in the guest and its ring. kicks: notifications from guests; calls: to guests; wakes: of the back \
                      end's threads. cpu: time of all guests' processors for this, and of the back end's threads, of one processor's time.";
 
-fn notes(plan: &Plan, rings: bool) -> Vec<String> {
-    let repetitions = match plan.repetitions {
-        1 => "one run".to_owned(),
-        n => format!("{n} runs"),
-    };
+fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
+    let runs = runs::count(cells);
     let mut notes = vec![format!(
-        "Latency: mean and standard deviation of all requests of the target in {repetitions} taken together, so that a run with few of \
+        "Latency: mean and standard deviation of all requests of the target in {runs} taken together, so that a run with few of \
          them weighs by their number (n). In virtual time; drives are models."
     )];
+    notes.extend(runs::undrawn(plan, cells));
     if plan.policies.iter().any(is_none) {
         let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";
         notes.push(beside.into());

@@ -1,6 +1,6 @@
 //! The report of a comparison: policies side by side, by drive and by case.
 
-use weir_measure::Latency;
+use weir_measure::{Interval, Latency};
 
 mod page;
 mod plots;
@@ -73,10 +73,14 @@ pub struct ComparedCell {
     pub requests: u64,
     /// Their latency; `None` without requests.
     pub latency_us: Option<Latency>,
+    /// The mean of the runs' mean latencies in microseconds, and how sure it is; `None` if that is not known. No width: nothing is drawn.
+    pub latency_between_runs: Option<Interval>,
     /// Their mean latency relative to that without control, if known.
     pub of_none: Option<f64>,
     /// Bandwidth of the target, in MB/s.
     pub target_mbps: f64,
+    /// How sure it is, likewise.
+    pub target_between_runs: Option<Interval>,
     /// Bandwidth of all clients together, in MB/s.
     pub total_mbps: f64,
     /// The fraction (0 to 1) of the time in which the drive had at least one command in flight, if known.
