@@ -412,7 +412,8 @@ fn where_nothing_is_drawn_there_is_one_run() {
     scratch.file("cases.toml", CASES);
     let words = ["cases.toml", "--seconds", "1", "--json", "records.json"];
     let said = compare(&scratch, &words);
-    let told = "Nothing is drawn on demo (in-order: none, bfq): one run of each, since 4 would all be the same.";
+    let told =
+        "Nothing is drawn on demo (in-order): one run of each, since 4 would all be the same.";
     let out = said.out.replace('\n', " ");
     assert!(out.contains(told) && out.contains("up to 4 runs"), "{out}");
     assert!(said.err.contains("10 runs in "), "{}", said.err);

@@ -4,33 +4,40 @@ use super::work::{Cell, Outcome, Plan, Played};
 
 /// Which runs are missing, of how many, if any are: after an interrupt.
 pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
-    let (mut played, mut all_planned, mut parts) = (0, 0, Vec::new());
+    let (mut done, mut total) = (0, 0);
+    // What is missing, and of which scenarios.
+    let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
     for (plan, cells) in plans.iter().zip(all) {
-        let mut groups: Vec<(usize, usize, Vec<Cell>)> = Vec::new();
+        let mut groups: Vec<((usize, usize), Vec<Cell>)> = Vec::new();
         for cell in plan.cells() {
             let found = cells.iter().find(|(c, _)| *c == cell);
             let outcomes = found.map_or(&[][..], |(_, outcomes)| outcomes);
             let of = planned(plan, outcomes);
-            played += outcomes.len();
-            all_planned += of;
-            let lacks = of - outcomes.len();
-            match groups.iter_mut().find(|g| (g.0, g.1) == (lacks, of)) {
-                _ if lacks == 0 => {}
-                Some(group) => group.2.push(cell),
-                None => groups.push((lacks, of, vec![cell])),
+            done += outcomes.len();
+            total += of;
+            let lacks = (of - outcomes.len(), of);
+            match groups.iter_mut().find(|(same, _)| *same == lacks) {
+                _ if lacks.0 == 0 => {}
+                Some((_, cells)) => cells.push(cell),
+                None => groups.push((lacks, vec![cell])),
             }
         }
-        let groups = groups.iter().map(|(lacks, of, cells)| {
-            let name = plan.script.name();
-            let name = (plans.len() > 1).then(|| format!("{name}: "));
-            let name = name.unwrap_or_default();
-            let place = place(plan, cells).unwrap_or_else(|| "everywhere".into());
-            format!("{name}{lacks} of {of} {place}")
-        });
-        parts.extend(groups);
+        for ((lacks, of), cells) in groups {
+            let place = place(plan, &cells).unwrap_or_else(|| "everywhere".into());
+            let text = format!("{lacks} of {of} {place}");
+            match parts.iter_mut().find(|(same, _)| *same == text) {
+                Some((_, names)) => names.push(plan.script.name()),
+                None => parts.push((text, vec![plan.script.name()])),
+            }
+        }
     }
+    let parts = parts.into_iter().map(|(text, names)| match plans {
+        [_] => text,
+        _ => format!("{}: {text}", names.join(", ")),
+    });
+    let parts: Vec<String> = parts.collect();
     let parts = parts.join("; ");
-    (played < all_planned).then(|| format!("{played} of {all_planned} runs; missing: {parts}"))
+    (done < total).then(|| format!("{done} of {total} runs; missing: {parts}"))
 }
 
 /// Where nothing is drawn, so that there is one run in place of several: a sentence, if there are such cells.
@@ -90,9 +97,13 @@ fn place(plan: &Plan, cells: &[Cell]) -> Option<String> {
         let cases = (0..plan.cases.len()).filter_map(|case| {
             let names = here.iter().filter(|c| c.case == case);
             let names: Vec<&str> = names.map(|c| plan.policy(*c).name.as_str()).collect();
-            let head = plan.cases[case].as_ref();
-            let head = head.map_or_else(String::new, |c| format!("{c}: "));
-            (!names.is_empty()).then(|| format!("{head}{}", names.join(", ")))
+            let whole = names.len() == plan.policies.len();
+            let names = (!names.is_empty()).then(|| names.join(", "))?;
+            Some(match &plan.cases[case] {
+                Some(case) if whole => case.clone(),
+                Some(case) => format!("{case}: {names}"),
+                None => names,
+            })
         });
         let cases: Vec<String> = cases.collect();
         drives.push(format!("on {} ({})", drive.name, cases.join("; ")));
