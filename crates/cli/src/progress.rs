@@ -99,7 +99,7 @@ impl Progress {
 fn whole(done: u64, all: u64, elapsed: Duration) -> Option<Duration> {
     let part = done as f64 / all as f64;
     let whole = (part > 0.0 && part < 1.0).then(|| elapsed.div_f64(part))?;
-    (whole > LONG && whole - elapsed >= Duration::from_secs(1)).then_some(whole)
+    (whole > LONG && whole.saturating_sub(elapsed) >= Duration::from_secs(1)).then_some(whole)
 }
 
 /// What is left, once enough has been done to tell.

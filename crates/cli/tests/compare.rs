@@ -505,9 +505,13 @@ fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
         "records.json",
     ];
     let mut command = weir(&scratch, &words);
-    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = piped.spawn().unwrap();
     common::wait("it begins", || scratch.names().len() == 2);
     signal(&child, Signal::TERM);
-    assert_eq!(child.wait().unwrap().code(), Some(143));
+    let said = child.wait_with_output().unwrap();
+    assert_eq!(said.status.code(), Some(143));
+    let err = String::from_utf8_lossy(&said.stderr);
+    assert!(said.stdout.is_empty() && !err.contains("about"), "{err}");
     assert_eq!(scratch.names(), ["own.toml"]);
 }

@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let leftovers = Leftovers::watch()?;
     let files = Files::open(options, &leftovers)?;
     let interrupt = leftovers.interrupt();
-    let name = suite.map_or(plans[0].script.name(), |suite| suite.name);
+    let name = suite.map_or_else(|| plans[0].script.name(), |suite| suite.name);
     let all = play(name, &plans, options.jobs.count(), interrupt)?;
     let missing = interrupt.signal().zip(runs::missing(&plans, &all));
     let count: usize = all.iter().flatten().map(|(_, runs)| runs.len()).sum();

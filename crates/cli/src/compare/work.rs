@@ -236,8 +236,10 @@ pub(super) fn play(
         cells.map(move |cell| (cell, repetition))
     });
     let again: Vec<Job> = again.collect();
-    let total = first.len() + again.len();
-    progress.resize(step(total), format!("{total} runs"));
+    if interrupt.signal().is_none() {
+        let total = first.len() + again.len();
+        progress.resize(step(total), format!("{total} runs"));
+    }
     let played = pass(&cells, &again, jobs, interrupt, |done| {
         progress.set(step(first.len() + done));
     });
@@ -267,8 +269,7 @@ fn pass(
     mut done: impl FnMut(usize),
 ) -> Result<Vec<(Job, Outcome)>, Failure> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut outcomes: Vec<Option<Result<Option<Outcome>, Failure>>> =
-        runs.iter().map(|_| None).collect();
+    let mut outcomes: Vec<Option<Result<Outcome, Failure>>> = runs.iter().map(|_| None).collect();
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         for _ in 0..jobs.min(runs.len()) {
@@ -281,7 +282,8 @@ fn pass(
                         return;
                     };
                     let (plan, cell) = cells[*cell];
-                    let outcome = plan.play(cell, *repetition, interrupt);
+                    let outcome = plan.play(cell, *repetition, interrupt).transpose();
+                    let Some(outcome) = outcome else { return };
                     failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
                     // The receiver is there until all senders are gone.
                     let _ = sender.send((number, outcome));
@@ -296,9 +298,6 @@ fn pass(
     });
     // Runs begin in order: what was not begun comes after the first that failed.
     let played = runs.iter().zip(outcomes);
-    let played = played.filter_map(|(run, outcome)| {
-        let outcome = outcome?.transpose()?;
-        Some(outcome.map(|outcome| (*run, outcome)))
-    });
+    let played = played.filter_map(|(run, outcome)| Some(outcome?.map(|one| (*run, one))));
     played.collect()
 }
