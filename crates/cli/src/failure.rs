@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// It did not succeed: status 1.
     Run(String),
+    /// It was ended by a signal of that number, and a part of the results is missing: status 128 and the number.
+    Interrupted(i32, String),
     /// As [`Failure::Run`], and everything was said already.
     Said,
     /// Whoever read the results has read enough: status 0.
@@ -33,17 +35,29 @@ impl Failure {
         ))
     }
 
+    /// What a command ends with that has this to say beside what it has shown: it does not matter then that nobody read that.
+    pub(crate) fn beside(self, shown: Result<(), Self>) -> Self {
+        match shown {
+            Ok(()) | Err(Self::Unread) => self,
+            Err(other) => other,
+        }
+    }
+
     /// Says why on standard error, and gives the status to end with.
     pub(crate) fn report(&self) -> ExitCode {
-        let (status, reason) = match self {
-            Self::Usage(reason) => (2, Some(reason)),
-            Self::Run(reason) => (1, Some(reason)),
-            Self::Said => (1, None),
-            Self::Unread => (0, None),
+        let (status, head, reason) = match self {
+            Self::Usage(reason) => (2, "error", reason.as_str()),
+            Self::Run(reason) => (1, "error", reason.as_str()),
+            Self::Interrupted(signal, missing) => {
+                let status = u8::try_from(128 + signal).unwrap_or(u8::MAX);
+                (status, "interrupted", missing.as_str())
+            }
+            Self::Said => (1, "", ""),
+            Self::Unread => (0, "", ""),
         };
-        if let Some(reason) = reason {
+        if !reason.is_empty() {
             // There is nobody to tell if this fails.
-            let _ = writeln!(io::stderr(), "error: {reason}");
+            let _ = writeln!(io::stderr(), "{head}: {reason}");
         }
         ExitCode::from(status)
     }

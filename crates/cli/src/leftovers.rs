@@ -1,17 +1,21 @@
 //! What a command that is interrupted must not leave behind.
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Files and directories that go when the command does, however it ends.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Leftovers(Arc<Mutex<Vec<PathBuf>>>);
+pub(crate) struct Leftovers {
+    paths: Arc<Mutex<Vec<PathBuf>>>,
+    interrupt: Interrupt,
+}
 
 /// One of them: it goes when this is dropped.
 #[derive(Debug)]
@@ -22,7 +26,8 @@ pub(crate) struct Leftover {
 }
 
 impl Leftovers {
-    /// From here on an interrupt or a call to end removes what was added, and ends the process.
+    /// From here on an interrupt or a call to end removes what was added, and ends the process; unless it is
+    /// [held off](Self::interrupt).
     pub(crate) fn watch() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
         let all = Self::default();
@@ -30,9 +35,10 @@ impl Leftovers {
         let shared = all.clone();
         let watcher = thread::Builder::new().name("signals".into());
         let work = move || {
-            if let Some(signal) = signals.forever().next() {
+            let is_noted = |signal: &i32| *signal != SIGHUP && shared.interrupt.note(*signal);
+            if let Some(signal) = signals.forever().find(|signal| !is_noted(signal)) {
                 // Kept locked to the end, so that nothing is added any more.
-                let paths = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let paths = shared.lock();
                 paths.iter().for_each(|path| remove(path));
                 std::process::exit(128 + signal);
             }
@@ -47,7 +53,7 @@ impl Leftovers {
         path: &Path,
         make: impl FnOnce(&Path) -> io::Result<T>,
     ) -> io::Result<(T, Leftover)> {
-        let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self.lock();
         let made = make(path)?;
         paths.push(path.to_owned());
         let leftover = Leftover {
@@ -56,6 +62,15 @@ impl Leftovers {
             kept: false,
         };
         Ok((made, leftover))
+    }
+
+    /// How an interrupt is held off. A terminal that is gone (SIGHUP) ends the process always.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,7 +88,7 @@ impl Leftover {
 
 impl Drop for Leftover {
     fn drop(&mut self) {
-        let mut paths = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self.all.lock();
         paths.retain(|path| *path != self.path);
         if !self.kept {
             remove(&self.path);
@@ -115,20 +130,20 @@ mod tests {
         drop(a);
         b.keep();
         assert!(!dir.exists() && file.exists());
-        assert!(all.0.lock().unwrap().is_empty());
+        assert!(all.lock().is_empty());
         fs::remove_dir_all(&base).unwrap();
     }
 
     #[test]
     fn an_interrupt_waits_while_something_is_made() {
         let all = Leftovers::default();
-        let locked = |_: &Path| Ok(all.0.try_lock().is_err());
+        let locked = |_: &Path| Ok(all.paths.try_lock().is_err());
         let (locked, leftover) = all.make(Path::new("/nowhere/at/all"), locked).unwrap();
         assert!(locked);
         assert_eq!(leftover.path(), Path::new("/nowhere/at/all"));
         let refused = all.make(Path::new("x"), |_| Err::<(), _>(io::Error::other("no")));
         assert!(refused.is_err());
-        assert_eq!(all.0.lock().unwrap().len(), 1);
+        assert_eq!(all.lock().len(), 1);
     }
 
     #[test]

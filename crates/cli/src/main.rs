@@ -8,6 +8,7 @@ mod demo;
 mod drive;
 mod drives;
 mod failure;
+mod interrupt;
 mod jobs;
 mod judge;
 mod leftovers;

@@ -1,24 +1,32 @@
-//! A bar on the terminal, and only there.
+//! How far a command is: a bar on a terminal, a forecast off it.
 
+use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// A bar over a known time, in steps of a tenth of a second; on standard error if that is a terminal, else nowhere.
+/// A bar over a known amount of work, in steps of a tenth of a second; on standard error if that is a terminal. Else a line there says how
+/// long it is going to take, once, if that is long.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
+    /// What is done, counted: `180 runs`.
+    work: String,
     /// Where the part of the work begins that is running.
     base: u64,
+    /// The line was said.
+    forecast: bool,
 }
 
 const TENTH: u128 = 100;
 /// From one drawing to the next where nothing happens.
 const TICK: Duration = Duration::from_millis(250);
+/// What takes less needs no forecast.
+const LONG: Duration = Duration::from_secs(5);
 
 impl Progress {
-    /// A bar that ends after `total`.
-    pub(crate) fn new(total: Duration) -> Self {
+    /// A bar that ends after `total`, over `work` in words.
+    pub(crate) fn new(total: Duration, work: String) -> Self {
         let bar = ProgressBar::with_draw_target(Some(tenths(total)), ProgressDrawTarget::stderr());
         let style =
             ProgressStyle::with_template("{prefix:>10} [{bar:40}] {percent:>3}%  {msg}{left}");
@@ -31,7 +39,12 @@ impl Progress {
         }
         // It shows that something is done also while nothing is finished.
         bar.enable_steady_tick(TICK);
-        Self { bar, base: 0 }
+        Self {
+            bar,
+            work,
+            base: 0,
+            forecast: false,
+        }
     }
 
     /// What is done from here on.
@@ -41,10 +54,21 @@ impl Progress {
         self.bar.tick();
     }
 
+    /// There is less or more to be done than was thought. What was done so far is a fair sample of it, so that it can be said how long
+    /// the rest takes.
+    pub(crate) fn resize(&mut self, total: Duration, work: String) {
+        self.bar.set_length(tenths(total));
+        self.work = work;
+        self.foretell();
+    }
+
     /// How much of the part that is running has passed. It never goes back, in whatever order threads tell.
-    pub(crate) fn set(&self, passed: Duration) {
+    pub(crate) fn set(&mut self, passed: Duration) {
         let position = self.base + tenths(passed);
         self.bar.set_position(position.max(self.bar.position()));
+        if self.bar.elapsed() >= LONG {
+            self.foretell();
+        }
     }
 
     /// The part that was running, which was to take `planned`, is done.
@@ -57,6 +81,25 @@ impl Progress {
     pub(crate) fn clear(self) {
         self.bar.finish_and_clear();
     }
+
+    /// Says once how long it takes, where there is no bar that does.
+    fn foretell(&mut self) {
+        if self.forecast || !self.bar.is_hidden() {
+            return;
+        }
+        let all = self.bar.length().unwrap_or_default();
+        if let Some(whole) = whole(self.bar.position(), all, self.bar.elapsed()) {
+            output::tell(&format!("about {} for {}", HumanDuration(whole), self.work));
+            self.forecast = true;
+        }
+    }
+}
+
+/// How long all of it takes if `done` of it took so long, where that is long and there is something left.
+fn whole(done: u64, all: u64, elapsed: Duration) -> Option<Duration> {
+    let part = done as f64 / all as f64;
+    let whole = (part > 0.0 && part < 1.0).then(|| elapsed.div_f64(part))?;
+    (whole > LONG && whole.saturating_sub(elapsed) >= Duration::from_secs(1)).then_some(whole)
 }
 
 /// What is left, once enough has been done to tell.
@@ -82,5 +125,16 @@ mod tests {
         assert_eq!(left(0.5, seconds(9), seconds(9)), Some(seconds(9)));
         assert_eq!(left(1.0, seconds(9), seconds(9)), None);
         assert_eq!(left(0.7, seconds(9), seconds(0)), None);
+    }
+
+    #[test]
+    fn what_is_short_or_almost_over_is_not_foretold() {
+        let seconds = Duration::from_secs;
+        assert_eq!(whole(18, 180, seconds(4)), Some(seconds(40)));
+        assert_eq!(whole(0, 180, seconds(60)), None);
+        assert_eq!(whole(60, 180, seconds(1)), None);
+        assert_eq!(whole(90, 100, seconds(6)), None);
+        assert_eq!(whole(180, 180, seconds(60)), None);
+        assert_eq!(whole(0, 0, seconds(60)), None);
     }
 }

@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::{Said, Scratch, golden, golden_text, run};
+use common::{Said, Scratch, golden, golden_text, run, signal, weir};
+use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 
 /// A disk for tests: no product's.
 const DISK: &str = r#"
@@ -181,8 +184,11 @@ fn a_table_for_each_drive() {
     let policies = ["none", "io.latency", "bfq", "contract"].map(|p| ["--policy", p]);
     let said = compare(&scratch, &[&SHORT[..], &policies.concat()].concat());
     golden_text("compare", &said.out);
-    let (runs, time) = said.err.split_once(" runs in ").expect("it says how many");
-    assert_eq!((runs, time.trim_end().ends_with(" s")), ("32", true));
+    let last = said.err.lines().last().expect("it says how many");
+    assert!(
+        last.starts_with("32 runs in ") && last.ends_with(" s"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -380,4 +386,132 @@ fn auditors_find_nothing() {
     let audited = compare(&scratch, &[&SHORT[..], &policies].concat());
     let plain = compare(&scratch, &[&SHORT[..], &policies[..4]].concat());
     assert_eq!(audited.out, plain.out, "they only watch");
+}
+
+/// One reads at random places where the case says so, and from beginning to end elsewhere.
+const CASES: &str = r#"
+policies = ["none", "bfq"]
+repetitions = 4
+
+[[client]]
+name = "a"
+numjobs = 2
+rw = "read"
+direct = true
+size = "64MiB"
+
+[case.in-order]
+
+[case.anywhere.client.a]
+rw = "randread"
+"#;
+
+#[test]
+fn where_nothing_is_drawn_there_is_one_run() {
+    let scratch = Scratch::new();
+    scratch.file("cases.toml", CASES);
+    let words = ["cases.toml", "--seconds", "1", "--json", "records.json"];
+    let said = compare(&scratch, &words);
+    let told =
+        "Nothing is drawn on demo (in-order): one run of each, since 4 would all be the same.";
+    let out = said.out.replace('\n', " ");
+    assert!(out.contains(told) && out.contains("up to 4 runs"), "{out}");
+    assert!(said.err.contains("10 runs in "), "{}", said.err);
+    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    let repeats = |case: &str| {
+        let records = records.lines().map(|l| serde_json::from_str(l).unwrap());
+        let records: Vec<Value> = records.collect();
+        let mine = records.into_iter().filter(|r| r["case"] == case);
+        let total = mine.filter(|r| r["client"] == "total");
+        let repeats = total.map(|r| (r["policy"].to_string(), r["repeat"].as_u64()));
+        repeats
+            .map(|(_, repeat)| repeat.unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(repeats("in-order"), [0, 0]);
+    assert_eq!(repeats("anywhere"), [0, 1, 2, 3, 0, 1, 2, 3]);
+    let words = [&words[..], &["--case", "in-order"]].concat();
+    let said = compare(&scratch, &words);
+    let told = "Nothing is drawn: one run of each";
+    let out = said.out.replace('\n', " ");
+    assert!(
+        out.contains(told) && out.contains("in one run taken"),
+        "{out}"
+    );
+    assert!(said.err.contains("2 runs in "), "{}", said.err);
+    // The figures are those of each of so many.
+    let one = compare(&scratch, &[&words[..], &["--repetitions", "1"]].concat());
+    let table = |said: &Said| said.out.split("Latency:").next().unwrap().to_owned();
+    assert_eq!(table(&said), table(&one));
+    assert!(!one.out.contains("Nothing is drawn"), "{}", one.out);
+}
+
+#[test]
+fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
+    let scratch = Scratch::new();
+    scratch.file("own.toml", OWN);
+    let words = "compare own.toml --seconds 1 --repetitions 10000 --check --json records.json --html page.html \
+                 --policy none --policy contract";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let mut command = weir(&scratch, &words);
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    err.read_line(&mut line).unwrap();
+    // It says so once each has been played.
+    assert!(line.starts_with("about "), "{line}");
+    assert!(line.ends_with(" for 20000 runs\n"), "{line}");
+    signal(&child, Signal::INT);
+    let (mut out, mut rest) = (String::new(), String::new());
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_to_string(&mut out).unwrap();
+    err.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
+    let last = rest.lines().last().unwrap();
+    let missing = last.strip_prefix("interrupted: ").unwrap();
+    let (played, missing) = missing.split_once(" of 20000 runs; missing: ").unwrap();
+    let played: usize = played.parse().unwrap();
+    let check = "; --check is not judged by a part";
+    assert!(
+        missing.contains(" of 10000 ") && missing.ends_with(check),
+        "{last}"
+    );
+    assert!(rest.contains(&format!("{played} runs in ")), "{rest}");
+    assert!(!rest.contains("error"), "{rest}");
+    let said = out.replace('\n', " ");
+    let note = format!("Interrupted: {played} of 20000 runs; missing: ");
+    assert!(said.contains(&note), "{out}");
+    for policy in ["\nnone ", "\ncontract "] {
+        assert!(out.contains(policy), "{out}");
+    }
+    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    assert!(page.contains(&note) && !page.contains("NaN"));
+    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    assert_eq!(records.lines().count(), played * 17);
+    assert_eq!(scratch.names(), ["own.toml", "page.html", "records.json"]);
+}
+
+#[test]
+fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    scratch.file("own.toml", OWN);
+    let words = [
+        "compare",
+        "own.toml",
+        "--seconds",
+        "3600",
+        "--json",
+        "records.json",
+    ];
+    let mut command = weir(&scratch, &words);
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = piped.spawn().unwrap();
+    common::wait("it begins", || scratch.names().len() == 2);
+    signal(&child, Signal::TERM);
+    let said = child.wait_with_output().unwrap();
+    assert_eq!(said.status.code(), Some(143));
+    let err = String::from_utf8_lossy(&said.stderr);
+    assert!(said.stdout.is_empty() && !err.contains("about"), "{err}");
+    assert_eq!(scratch.names(), ["own.toml"]);
 }

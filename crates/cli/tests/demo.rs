@@ -5,6 +5,7 @@ mod common;
 use common::{Scratch, run, signal, wait, weir};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 /// Plays and returns the records.
@@ -12,7 +13,9 @@ fn records(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
     let arguments = [&["demo", "--json", "-"][..], arguments].concat();
     let said = run(scratch, &arguments);
     assert_eq!(said.status, Some(0), "{}", said.err);
-    assert_eq!(said.err, "wrote weir-demo.html\n");
+    // On a slow machine it says beforehand how long it takes.
+    let last = said.err.lines().last();
+    assert_eq!(last, Some("wrote weir-demo.html"), "{}", said.err);
     let lines = said.out.lines();
     lines
         .map(|line| serde_json::from_str(line).expect("a record is an object"))
@@ -266,6 +269,53 @@ fn an_interrupt_leaves_nothing_behind() {
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(scratch.names(), [""; 0]);
+}
+
+#[test]
+fn an_interrupt_shows_the_policies_that_are_over() {
+    let scratch = Scratch::new();
+    let words = "demo --seconds 2 --policy none --policy bfq --policy contract --json records.json";
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut demo = weir(&scratch, &words);
+    let piped = demo.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = piped.spawn().unwrap();
+    // A server has a directory of its own.
+    let directory = scratch.path(&format!("weir-demo-{}-0", child.id()));
+    let made = || {
+        let data = std::fs::metadata(&directory).ok()?;
+        Some((data.ino(), data.ctime(), data.ctime_nsec()))
+    };
+    let mut first = None;
+    wait("the first begins", || {
+        first = made();
+        first.is_some()
+    });
+    // Its socket is made in it.
+    wait("its server begins", || directory.join("nbd.sock").exists());
+    first = made();
+    wait("the second begins", || {
+        let now = made();
+        now.is_some() && now != first
+    });
+    signal(&child, Signal::INT);
+    let said = child.wait_with_output().unwrap();
+    let (out, err) = (said.stdout, said.stderr);
+    let (out, err) = (String::from_utf8_lossy(&out), String::from_utf8_lossy(&err));
+    assert_eq!(said.status.code(), Some(130), "{err}");
+    let missing = "1 of 3 policies; missing: bfq, contract";
+    assert!(err.ends_with(&format!("interrupted: {missing}\n")), "{err}");
+    assert!(err.contains("wrote weir-demo.html\n"), "{err}");
+    assert!(out.starts_with("none: "), "{out}");
+    let page = std::fs::read_to_string(scratch.path("weir-demo.html")).unwrap();
+    assert!(page.contains(&format!("Interrupted: {missing}.")));
+    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    assert_eq!(records.lines().count(), CLIENTS);
+    assert!(
+        records
+            .lines()
+            .all(|line| line.contains("\"policy\":\"none\""))
+    );
+    assert_eq!(scratch.names(), ["records.json", "weir-demo.html"]);
 }
 
 #[test]

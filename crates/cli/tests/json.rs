@@ -24,6 +24,7 @@ const RUNS: &[&[&str]] = &[
         "1",
     ],
     &["compare", "ring", "--drive", "demo", "--case", "2-new"],
+    &["compare", "mixed.fio", "--drive", "demo"],
     &["compare", "startup", "--drive", "demo", "--case", "idle"],
     &[
         "compare",
@@ -44,6 +45,10 @@ const RUNS: &[&[&str]] = &[
         "1",
     ],
 ];
+
+/// Reads, writes and flushes of one client, and one behind so many that it starves.
+const MIXED: &str = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=2\ntime_based\n[both]\nrw=randrw\nbs=4k\nfdatasync=4\n\
+                     [streams]\nrw=read\nbs=1m\niodepth=32\nnumjobs=15\n";
 
 /// Keys that no command can bring about; tests of crates/measure see them.
 const UNPLAYED: &[&str] = &[
@@ -116,6 +121,7 @@ impl Seen {
 #[test]
 fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
     let scratch = Scratch::new();
+    scratch.file("mixed.fio", MIXED);
     let (mut clients, mut totals) = (Seen::default(), Seen::default());
     for arguments in RUNS {
         let said = run(&scratch, &[arguments, &["--json", "-"][..]].concat());

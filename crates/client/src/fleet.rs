@@ -95,29 +95,53 @@ impl Fleet {
     /// # Errors
     /// A client could not connect, its program does not fit its export, or its thread could not be started. In that case none has run.
     pub fn run(&self, mut progress: impl FnMut(Duration)) -> Result<Vec<Outcome>, FleetError> {
+        let (outcomes, _) = self.play(|passed| {
+            progress(passed);
+            true
+        })?;
+        Ok(outcomes)
+    }
+
+    /// As [`Self::run`], while `progress` says that it is to go on. `None`: it was abandoned, and all clients have ended.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_while(
+        &self,
+        progress: impl FnMut(Duration) -> bool,
+    ) -> Result<Option<Vec<Outcome>>, FleetError> {
+        let (outcomes, whole) = self.play(progress)?;
+        Ok(whole.then_some(outcomes))
+    }
+
+    /// Plays to the end, or until `progress` says no: the results, and whether it came to the end.
+    fn play(
+        &self,
+        mut progress: impl FnMut(Duration) -> bool,
+    ) -> Result<(Vec<Outcome>, bool), FleetError> {
         let ready = self.connect()?;
         let (gate, stop) = (Gate::default(), AtomicBool::new(false));
         thread::scope(|scope| {
             let threads = self.spawn(scope, ready, &gate, &stop)?;
             let start = Instant::now();
             gate.open(Start::At(start));
-            self.watch(start, &threads, &mut progress);
+            let whole = self.watch(start, &threads, &mut progress);
             stop.store(true, Ordering::Relaxed);
             let outcomes = threads
                 .into_iter()
                 .map(|t| t.join().expect("a client does not panic"));
             // The gate was opened with a start time, so all of them have run.
-            Ok(outcomes.flatten().collect())
+            Ok((outcomes.flatten().collect(), whole))
         })
     }
 
-    /// Waits for the end of the measurement, or until all clients have finished.
+    /// Waits for the end of the measurement, or until all clients have finished; false if `progress` said no before.
     fn watch<T>(
         &self,
         start: Instant,
         threads: &[ScopedJoinHandle<'_, T>],
-        progress: &mut impl FnMut(Duration),
-    ) {
+        progress: &mut impl FnMut(Duration) -> bool,
+    ) -> bool {
         let end = self.warm_up + self.length;
         let mut passed = Duration::ZERO;
         while passed < end && !threads.iter().all(ScopedJoinHandle::is_finished) {
@@ -126,8 +150,11 @@ impl Fleet {
             let at = start + next.unwrap_or(end);
             thread::sleep(at.saturating_duration_since(Instant::now()));
             passed = start.elapsed();
-            progress(passed);
+            if !progress(passed) {
+                return false;
+            }
         }
+        true
     }
 
     fn connect(&self) -> Result<Vec<(Connection, Client)>, FleetError> {

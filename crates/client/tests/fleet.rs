@@ -237,6 +237,22 @@ fn a_fleet_stops_when_its_time_is_up() {
 }
 
 #[test]
+fn a_fleet_that_is_not_to_go_on_ends_its_clients_and_has_no_results() {
+    let endless = Program::random_reads(4096, 2);
+    let fleet = Fleet {
+        length: LONG,
+        ..fleet(server(well), vec![member("a", endless)])
+    };
+    let mut asked = 0;
+    let abandoned = fleet.run_while(|_| {
+        asked += 1;
+        asked < 3
+    });
+    assert!(abandoned.unwrap().is_none());
+    assert_eq!(asked, 3);
+}
+
+#[test]
 fn a_paced_client_waits_for_its_time() {
     let interval = Span::from_millis(5);
     let program = Program {

@@ -18,6 +18,7 @@ const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 #[derive(Clone, Debug)]
 pub struct Client {
     program: Program,
+    seed: u64,
     rng: Rng,
     offsets: Offsets,
     pace: Pace,
@@ -76,6 +77,7 @@ impl Client {
             program,
             offsets: Offsets::new(&program, region),
             pace: Pace::new(&program, &mut rng),
+            seed,
             rng,
             issued: 0,
             outstanding: 0,
@@ -165,6 +167,12 @@ impl Client {
     /// Requests issued and not completed.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
+    }
+
+    /// Whether anything was drawn so far. Until then, its requests are the same with every seed.
+    pub fn has_drawn(&self) -> bool {
+        // The generator itself tells: it comes back to where it began after 2^256 - 1 numbers.
+        self.rng != Rng::new(self.seed)
     }
 
     /// The program that it runs, with the start that was drawn for it.

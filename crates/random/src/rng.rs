@@ -4,7 +4,7 @@ use crate::SplitMix;
 use core::num::NonZeroU64;
 
 /// xoshiro256** 1.0 (Blackman and Vigna 2018), seeded by `SplitMix64`. It uses no floats.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rng {
     state: [u64; 4],
 }

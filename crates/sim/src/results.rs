@@ -14,6 +14,8 @@ pub struct Results {
     pub clients: Vec<ClientResult>,
     /// All clients together.
     pub total: Meter,
+    /// Whether any client has drawn a random number. Otherwise every repetition of the run is the same run.
+    pub drew: bool,
     /// What the contracts add up to at the beginning.
     pub promised: Promised,
     /// Changes in the course of the run that were refused, and when.

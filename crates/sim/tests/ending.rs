@@ -108,3 +108,47 @@ fn what_misses_its_deadline_is_counted_answered_or_not() {
     let due = 2_000 * 9 - 2_000 / 100 + 1;
     assert_eq!(meter.late(), Some(due));
 }
+
+#[test]
+fn a_run_that_is_not_to_go_on_has_no_results() {
+    let mut scenario = scenario();
+    add(&mut scenario, "other", Program::random_reads(4096, 1));
+    let run = || Run::new(&scenario, &Policy::none(), 0).unwrap();
+    let mut asked = 0;
+    let abandoned = run().run_while(|_| {
+        asked += 1;
+        asked < 3
+    });
+    assert!(abandoned.unwrap().is_none());
+    assert_eq!(asked, 3, "it is not asked again");
+    let whole = run().run_while(|_| true).unwrap().unwrap();
+    assert_eq!(whole.total.requests(), played(&scenario).total.requests());
+}
+
+#[test]
+fn every_repetition_is_the_same_where_nothing_is_drawn() {
+    let repeated = |program: Program| {
+        let mut scenario = scenario();
+        add(&mut scenario, "first", Program::sequential_reads(4096, 1));
+        add(&mut scenario, "second", program);
+        [0, 7].map(|repetition| {
+            let run = Run::new(&scenario, &Policy::none(), repetition).unwrap();
+            let results = run.run(|_| {}).unwrap();
+            let mut records = results.records(&[]);
+            for record in &mut records {
+                (record.repeat, record.seed) = (0, None);
+            }
+            (results.drew, records)
+        })
+    };
+    let [first, later] = repeated(Program::sequential_reads(8192, 2));
+    assert!(!first.0 && first == later);
+    let poisson = Arrival::Poisson {
+        interval: Span::from_millis(3),
+    };
+    let [first, later] = repeated(Program {
+        arrival: poisson,
+        ..Program::sequential_reads(8192, 2)
+    });
+    assert!(first.0 && later.0 && first.1 != later.1);
+}

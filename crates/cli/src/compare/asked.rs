@@ -1,14 +1,14 @@
 //! What a scenario asks of its result, and what was published of the same: columns, lines, and whether it came out.
 
-use super::work::{Cell, Outcome, Plan};
+use super::work::{Cell, Outcome, Plan, Played};
 use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
 use weir_config::scenario::{Asked, Expect, Figure, Script, Whose};
-use weir_measure::Record;
 use weir_measure::promise::Fate;
 use weir_report::{ComparedDrive, ComparedFigure};
 
-type Played = (Cell, Vec<Outcome>);
+/// A cell with its repetitions.
+type Pair = (Cell, Vec<Outcome>);
 
 /// Whether the table shows the target's latency: unless all that is asked for is how bandwidth is divided.
 pub(super) fn shows_latency(script: &Script) -> bool {
@@ -53,7 +53,7 @@ fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
 }
 
 /// Puts what was asked, and what was published, into the table of a drive and below it.
-pub(super) fn show(plan: &Plan, cells: &[&Played], drive: &mut ComparedDrive) {
+pub(super) fn show(plan: &Plan, cells: &[&Pair], drive: &mut ComparedDrive) {
     for ((_, outcomes), shown) in cells.iter().zip(&mut drive.cells) {
         shown.figures = figures(plan, outcomes);
     }
@@ -77,11 +77,11 @@ pub(super) fn show(plan: &Plan, cells: &[&Played], drive: &mut ComparedDrive) {
 ///
 /// # Errors
 /// What did not, a line each.
-pub(super) fn check(plan: &Plan, cells: &[Played]) -> Result<(), Failure> {
+pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     let mut failed = Vec::new();
     let mut required = 0;
     for (cell, outcomes) in cells {
-        let here: Vec<&Played> = cells
+        let here: Vec<&Pair> = cells
             .iter()
             .filter(|(c, _)| c.drive == cell.drive)
             .collect();
@@ -124,33 +124,41 @@ fn head(plan: &Plan, cell: Cell) -> String {
     format!("{case}{}: ", plan.policy(cell).name)
 }
 
-/// The worst of all repetitions, and which it is of.
+/// The worst of all repetitions of which the others are there, too, and which it is.
 fn found(
     plan: &Plan,
-    cells: &[&Played],
+    cells: &[&Pair],
     cell: Cell,
     outcomes: &[Outcome],
     expect: &Expect,
-) -> (Finding, usize) {
-    let all = (0..outcomes.len()).map(|at| {
-        let same = cells.iter().filter(|(c, _)| c.case == cell.case);
-        let others: Vec<(&str, &[Record])> = same
-            .map(|(c, runs)| (plan.policy(*c).name.as_str(), &runs[at].records[..]))
-            .collect();
-        let same = cells.iter().filter(|(c, _)| c.policy == cell.policy);
-        let cases: Vec<(&str, &[Record])> = same
-            .filter_map(|(c, runs)| Some((plan.case(*c)?, &runs[at].records[..])))
-            .collect();
+) -> (Finding, u32) {
+    let here: Vec<&Pair> = (cells.iter().copied())
+        .filter(|(c, _)| c.case == cell.case || c.policy == cell.policy)
+        .collect();
+    let last = here.iter().filter_map(|(_, runs)| runs.last());
+    let last = last.map(|run| run.run.repeat).max().unwrap_or_default();
+    let all = (0..=last).filter_map(|repetition| {
+        let outcome = of(outcomes, repetition)?;
+        let (mut others, mut cases) = (Vec::new(), Vec::new());
+        for (c, runs) in &here {
+            let records = &of(runs, repetition)?.records[..];
+            if c.case == cell.case {
+                others.push((plan.policy(*c).name.as_str(), records));
+            }
+            if c.policy == cell.policy {
+                cases.extend(plan.case(*c).map(|case| (case, records)));
+            }
+        }
         let run = Judged {
             script: &plan.script,
-            scenario: &outcomes[at].scenario,
-            records: &outcomes[at].records,
+            scenario: &outcome.scenario,
+            records: &outcome.records,
             others: &others,
             cases: &cases,
         };
-        (judge::find(run, &expect.asked), at)
+        Some((judge::find(run, &expect.asked), repetition))
     });
-    let worse = |a: (Finding, usize), b: (Finding, usize)| {
+    let worse = |a: (Finding, u32), b: (Finding, u32)| {
         let (one, other) = (&a.0, &b.0);
         let is_worse = match (
             one.fate == other.fate,
@@ -161,11 +169,18 @@ fn found(
         };
         if is_worse { b } else { a }
     };
+    // Of each cell the first is played before the second of any.
     all.reduce(worse).expect("there is one repetition at least")
 }
 
+/// A cell's repetition of that number, which is its only one where nothing is drawn. `None`: it is missing after an interrupt.
+pub(super) fn of(runs: &[Outcome], repetition: u32) -> Option<&Outcome> {
+    let is_it = |run: &&Outcome| !run.drew || run.run.repeat == repetition;
+    runs.iter().find(is_it)
+}
+
 /// Published figures beside ours, which are means of the runs.
-fn published(plan: &Plan, cells: &[&Played], drive: &str) -> Vec<String> {
+fn published(plan: &Plan, cells: &[&Pair], drive: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for published in plan.script.published() {
         if published.drive.as_deref().is_some_and(|d| d != drive) {

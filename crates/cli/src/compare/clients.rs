@@ -1,30 +1,30 @@
 //! Every client under every policy: what it got, whether its promise was kept, whether it starves.
 
+use super::asked;
+use super::spread::Spread;
 use super::work::{Cell, Outcome, Plan};
 use crate::judge;
 use weir_measure::promise::Fate;
-use weir_measure::{KindRecord, Latency, Record, Starved};
+use weir_measure::{KindRecord, Latency, Record, Starved, TOTAL};
 use weir_report::number::{deviation, duration, figure, plain};
 use weir_report::{ComparedClient, ComparedRow, alike};
 use weir_sim::ClientSpec;
 
-type Played = (Cell, Vec<Outcome>);
+/// A cell with its repetitions.
+type Pair = (Cell, Vec<Outcome>);
 
 /// Says in every record whether its client starves, beside the same run under `none` if that was played.
-pub(super) fn find_starved(plan: &Plan, cells: &mut [Played]) {
+pub(super) fn find_starved(plan: &Plan, cells: &mut [Pair]) {
     for at in 0..cells.len() {
-        let cell = cells[at].0;
-        let none = none(plan, cells, cell).filter(|none| *none != at);
+        let none = none(plan, cells, cells[at].0).filter(|none| *none != at);
         for run in 0..cells[at].1.len() {
-            let of = none.map(|none| {
-                cells[none].1[run.min(cells[none].1.len() - 1)]
-                    .records
-                    .clone()
-            });
+            let repetition = cells[at].1[run].run.repeat;
+            let before = none.and_then(|none| asked::of(&cells[none].1, repetition));
+            let before = before.map(|outcome| outcome.records.clone());
             for (client, record) in cells[at].1[run].records.iter_mut().enumerate() {
+                let before = before.as_ref().and_then(|of| of.get(client));
                 // The total is no client.
-                let before = of.as_ref().and_then(|of| of.get(client));
-                let is_client = record.client != weir_measure::TOTAL;
+                let is_client = record.client != TOTAL;
                 record.starved = record.starves(before).filter(|_| is_client);
             }
         }
@@ -32,7 +32,7 @@ pub(super) fn find_starved(plan: &Plan, cells: &mut [Played]) {
 }
 
 /// The place of the cell of the same drive and case under `none`, if there is one with a run.
-pub(super) fn none(plan: &Plan, cells: &[Played], cell: Cell) -> Option<usize> {
+pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
     cells.iter().position(|(c, runs)| {
         (c.drive, c.case) == (cell.drive, cell.case)
             && crate::policies::is_none(plan.policy(*c))
@@ -65,6 +65,7 @@ pub(super) fn clients(
 /// A client's records in all repetitions.
 struct Client<'a> {
     runs: Vec<&'a Record>,
+    spread: Spread,
     /// Its mean bandwidth under no control, in MB/s.
     none_mbps: Option<f64>,
 }
@@ -77,6 +78,7 @@ impl<'a> Client<'a> {
         };
         Self {
             runs: outcomes.iter().map(|o| &o.records[at]).collect(),
+            spread: Spread::of(outcomes, &outcomes[0].records[at].client),
             none_mbps: none.filter(|none| !none.is_empty()).map(of),
         }
     }
@@ -101,6 +103,7 @@ impl<'a> Client<'a> {
     fn row(&self) -> ComparedRow {
         let worst = self.runs.iter().filter_map(|r| r.worst_second_mbps);
         ComparedRow {
+            got_half: self.spread.mbps.map(|interval| interval.half),
             worst_mbps: worst.reduce(f64::min),
             longest_us: self
                 .runs
@@ -166,6 +169,7 @@ fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
     ComparedRow {
         label: String::new(),
         got_mbps: mbps / f64::max(count, 1.0),
+        got_half: None,
         worst_mbps: None,
         mean_us: (requests > 0.0).then(|| sum / requests),
         p99_us: p99,
@@ -224,6 +228,7 @@ fn spread(what: &str, all: Vec<ComparedRow>) -> Vec<ComparedRow> {
         ComparedRow {
             label: label(end),
             got_mbps: of(|r| Some(r.got_mbps), rate).unwrap_or(0.0),
+            got_half: of(|r| r.got_half, f64::max),
             worst_mbps: of(|r| r.worst_mbps, rate),
             mean_us: of(|r| r.mean_us, time),
             p99_us: of(|r| r.p99_us, time),

@@ -4,10 +4,13 @@ mod asked;
 mod clients;
 mod pooled;
 mod report;
+mod runs;
+mod spread;
 mod why;
 mod work;
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
 use crate::modelled::Drive;
@@ -18,11 +21,11 @@ use crate::scenario;
 use crate::whole;
 use clap::Args;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir_config::scenario::{Suite, suite};
 use weir_measure::to_line;
 use weir_report::{SuiteReport, compare_page, compare_table, suite_page};
-use work::{Cell, Outcome, Plan};
+use work::{Cell, Outcome, Plan, Played};
 
 /// What to compare, how often, and what to write.
 #[derive(Debug, Args)]
@@ -39,7 +42,7 @@ pub(crate) struct Options {
     /// that the scenario is about]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// Runs of each, with different random numbers, 1 to 10000 [default: what the scenario says, else 10]
+    /// Runs of each, with different random numbers, 1 to 10000; where nothing is drawn, one is enough [default: what the scenario says, else 10]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: Option<u32>,
     /// Seconds measured in each run, 1 to 3600 [default: those of the scenario]
@@ -83,63 +86,100 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         None => vec![plan(&options.scenario, options)?],
     };
     let leftovers = Leftovers::watch()?;
-    let open = |path: &Option<PathBuf>| {
-        let opened = path.as_ref().map(|path| Output::open(path, &leftovers));
-        opened.transpose()
-    };
-    let (json, trace) = (open(&options.json)?, open(&options.trace)?);
-    let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
-    let page = page.transpose()?;
-    let mut all = play(&plans, options.jobs.count())?;
+    let files = Files::open(options, &leftovers)?;
+    let interrupt = leftovers.interrupt();
+    let name = suite.map_or_else(|| plans[0].script.name(), |suite| suite.name);
+    let mut all = play(name, &plans, options.jobs.count(), interrupt)?;
     for (plan, cells) in plans.iter().zip(&mut all) {
         clients::find_starved(plan, cells);
     }
-    let both = || plans.iter().zip(&all);
-    let reports = both().map(|(plan, cells)| report::report(plan, cells));
-    let reports = reports.collect::<Result<Vec<_>, _>>()?;
-    let written = page.map(|page| match suite {
-        Some(suite) => page.write(&suite_page(&SuiteReport {
-            name: suite.name.into(),
-            about: suite.about.into(),
-            parts: reports.clone(),
-        })),
-        None => page.write(&compare_page(&reports[0])),
-    });
-    let written = written.transpose()?;
-    let quiet = [&json, &trace]
-        .into_iter()
-        .flatten()
-        .any(Output::is_standard);
-    if let Some(json) = json {
-        json.write(&all.iter().map(|cells| lines(cells)).collect::<String>())?;
-    }
-    if let Some(trace) = trace {
-        trace.write(&all.iter().map(|cells| states(cells)).collect::<String>())?;
-    }
-    if !quiet {
-        for (at, report) in reports.iter().enumerate() {
-            let head = suite.map(|_| {
-                format!(
-                    "{}# {}\n\n",
-                    ["\n", ""][usize::from(at == 0)],
-                    report.scenario
-                )
-            });
-            output::print(&(head.unwrap_or_default() + &compare_table(report, output::width())))?;
-        }
-    }
-    if let Some(path) = written {
-        output::tell(&format!("wrote {}", path.display()));
-    }
-    let checked = options.check.then(|| check(&plans, &all));
-    let runs: usize = plans.iter().map(Plan::runs).sum();
+    let missing = interrupt.signal().zip(runs::missing(&plans, &all));
+    let count: usize = all.iter().flatten().map(|(_, runs)| runs.len()).sum();
+    let words = missing.as_ref().map(|(_, words)| words.as_str());
+    let shown = match count {
+        0 => Ok(()),
+        _ => files.show(suite, &plans, &all, words),
+    };
     let took = began.elapsed().as_secs_f64();
-    output::tell(&format!("{runs} runs in {took:.1} s"));
+    let took = format!("{count} runs in {took:.1} s");
+    if let Some((signal, mut missing)) = missing {
+        output::tell(&took);
+        if options.check {
+            missing += "; --check is not judged by a part";
+        }
+        return Err(Failure::Interrupted(signal, missing).beside(shown));
+    }
+    shown?;
+    let checked = options.check.then(|| check(&plans, &all));
+    output::tell(&took);
     checked.unwrap_or(Ok(()))
 }
 
-/// What came of a scenario: each cell of its plan, with its repetitions.
-type Played = Vec<(Cell, Vec<Outcome>)>;
+/// Where results go, beside the tables.
+struct Files {
+    json: Option<Output>,
+    trace: Option<Output>,
+    page: Option<Draft>,
+}
+
+impl Files {
+    /// Opens everything before the first run.
+    fn open(options: &Options, leftovers: &Leftovers) -> Result<Self, Failure> {
+        let open = |path: &Option<PathBuf>| {
+            let opened = path.as_ref().map(|path| Output::open(path, leftovers));
+            opened.transpose()
+        };
+        let (json, trace) = (open(&options.json)?, open(&options.trace)?);
+        let page = (options.html.as_ref()).map(|path| Draft::open(path, leftovers));
+        Ok(Self {
+            json,
+            trace,
+            page: page.transpose()?,
+        })
+    }
+
+    /// Writes everything, and prints the tables unless something else goes to standard output. `missing`: which runs are.
+    fn show(
+        self,
+        suite: Option<&Suite>,
+        plans: &[Plan],
+        all: &[Played],
+        missing: Option<&str>,
+    ) -> Result<(), Failure> {
+        let played = plans.iter().zip(all).filter(|(_, cells)| !cells.is_empty());
+        let reports = played.map(|(plan, cells)| report::report(plan, cells));
+        let mut reports = reports.collect::<Result<Vec<_>, _>>()?;
+        if let (Some(missing), Some(first)) = (missing, reports.first_mut()) {
+            first.notes.insert(0, format!("Interrupted: {missing}."));
+        }
+        let written = self.page.map(|page| match suite {
+            Some(suite) => page.write(&suite_page(&SuiteReport {
+                name: suite.name.into(),
+                about: suite.about.into(),
+                parts: reports.clone(),
+            })),
+            None => page.write(&compare_page(&reports[0])),
+        });
+        let written = written.transpose()?;
+        let outputs = [&self.json, &self.trace];
+        let quiet = outputs.into_iter().flatten().any(Output::is_standard);
+        if let Some(json) = self.json {
+            json.write(&all.iter().map(|cells| lines(cells)).collect::<String>())?;
+        }
+        if let Some(trace) = self.trace {
+            trace.write(&all.iter().map(|cells| states(cells)).collect::<String>())?;
+        }
+        for (at, report) in reports.iter().enumerate().filter(|_| !quiet) {
+            let before = ["\n", ""][usize::from(at == 0)];
+            let head = suite.map(|_| format!("{before}# {}\n\n", report.scenario));
+            output::print(&(head.unwrap_or_default() + &compare_table(report, output::width())))?;
+        }
+        if let Some(path) = written {
+            output::tell(&format!("wrote {}", path.display()));
+        }
+        Ok(())
+    }
+}
 
 /// Whether everything that is required of any scenario came out. Of several, those of which nothing is required are left out.
 fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
@@ -220,31 +260,22 @@ fn unique<T: PartialEq + Clone>(values: &[T]) -> Vec<T> {
     all
 }
 
-/// Plays everything, with a bar on a terminal. Returns what came of each cell of each plan.
-fn play(plans: &[Plan], jobs: usize) -> Result<Vec<Played>, Failure> {
-    let step = |runs: usize| Duration::from_secs(runs as u64);
+/// Plays everything under a name, with a bar on a terminal. Returns what came of each plan; after an interrupt, what there is of it.
+fn play(
+    name: &str,
+    plans: &[Plan],
+    jobs: usize,
+    interrupt: &Interrupt,
+) -> Result<Vec<Played>, Failure> {
     let total = plans.iter().map(Plan::runs).sum();
-    let mut progress = Progress::new(step(total));
-    let mut all = Vec::new();
-    for plan in plans {
-        progress.name(plan.script.name(), &format!("{total} runs"));
-        let outcomes = work::play(plan, jobs, |done| progress.set(step(done)));
-        let Ok(outcomes) = outcomes else {
-            progress.clear();
-            return outcomes.map(|_| all);
-        };
-        progress.next(step(plan.runs()));
-        let mut outcomes = outcomes.into_iter();
-        let each = plan.repetitions as usize;
-        let cells = plan.cells().into_iter();
-        all.push(
-            cells
-                .map(|cell| (cell, outcomes.by_ref().take(each).collect()))
-                .collect(),
-        );
-    }
+    let work = format!("{total} runs");
+    let mut progress = Progress::new(work::step(total), work.clone());
+    progress.name(name, &work);
+    interrupt.hold();
+    let all = work::play(plans, jobs, interrupt, &mut progress);
+    interrupt.release();
     progress.clear();
-    Ok(all)
+    all
 }
 
 /// The records of all runs, a line each.
@@ -267,22 +298,60 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    /// What goes to standard output, as records and as the table, and the page.
-    fn said(jobs: usize) -> [String; 3] {
+    /// A short comparison on two drives, played.
+    fn played(jobs: usize) -> ([Plan; 1], Vec<Played>) {
         let words = "weir compare latency --drive plextor-px-256m5s --drive hitachi-hts72755 --case readers --repetitions 3 --seconds 1";
         let arguments = crate::Arguments::parse_from(words.split(' '));
         let crate::Command::Compare(options) = arguments.command else {
             panic!("another command");
         };
-        let plan = plan(&options.scenario, &options).unwrap();
-        let plans = [plan];
-        let cells = play(&plans, jobs).unwrap();
+        let plans = [plan(&options.scenario, &options).unwrap()];
+        let all = play("", &plans, jobs, &Interrupt::default()).unwrap();
+        (plans, all)
+    }
+
+    /// What goes to standard output, as records and as the table, and the page.
+    fn said(jobs: usize) -> [String; 3] {
+        let (plans, cells) = played(jobs);
         let report = report::report(&plans[0], &cells[0]).unwrap();
         [
             lines(&cells[0]),
             compare_table(&report, 80),
             compare_page(&report),
         ]
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_what_is_there_is_shown() {
+        let (plans, mut all) = played(2);
+        assert_eq!(runs::missing(&plans, &all), None);
+        // A run of the first policy on the second drive, and with that two of the third.
+        all[0][3].1.pop();
+        all[0][5].1.truncate(1);
+        let missing = "15 of 18 runs; missing: 1 of 3 on hitachi-hts72755 (readers: none); 2 of 3 on hitachi-hts72755 (readers: bfq)";
+        assert_eq!(runs::missing(&plans, &all).as_deref(), Some(missing));
+        let shown = |all: &[Played]| {
+            let report = report::report(&plans[0], &all[0]).unwrap();
+            let page = compare_page(&report);
+            assert!(!page.contains("NaN"));
+            (report.notes[0].clone(), compare_table(&report, 100))
+        };
+        let (note, table) = shown(&all);
+        assert!(note.contains("in up to 3 runs"), "{note}");
+        assert!(table.contains("hitachi"), "{table}");
+        // After the first four runs.
+        all[0].truncate(4);
+        all[0].iter_mut().for_each(|(_, runs)| runs.truncate(1));
+        let missing = "4 of 18 runs; missing: 2 of 3 on plextor-px-256m5s, on hitachi-hts72755 (readers: none); 3 of 3 on hitachi-hts72755 \
+                       (readers: io.latency, bfq)";
+        assert_eq!(runs::missing(&plans, &all).as_deref(), Some(missing));
+        assert!(shown(&all).0.contains("in one run"));
+        // Nothing on the second drive.
+        all[0].truncate(3);
+        assert!(!shown(&all).1.contains("hitachi"));
+        let all = [Vec::new()];
+        let missing = "0 of 18 runs; missing: 3 of 3 everywhere";
+        assert_eq!(runs::missing(&plans, &all).as_deref(), Some(missing));
     }
 
     #[test]

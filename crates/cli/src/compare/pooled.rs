@@ -1,5 +1,6 @@
 //! The repetitions of a cell taken together.
 
+use super::spread::Spread;
 use super::work::Outcome;
 use crate::judge;
 use weir_measure::promise::Fate;
@@ -15,6 +16,8 @@ pub(super) struct Pooled {
     pub(super) split: Split,
     /// Where the others' time went.
     pub(super) others: Split,
+    /// How sure the target's figures are.
+    pub(super) spread: Spread,
     /// Mean bandwidth of all clients together, and of the target, in MB/s.
     pub(super) total_mbps: f64,
     pub(super) target_mbps: f64,
@@ -146,6 +149,7 @@ impl Pooled {
             latency,
             split: Split::of(of_target()),
             others: Split::of(others),
+            spread: Spread::of(outcomes, target),
             total_mbps: mean(&mut records().filter(|r| r.client == TOTAL)),
             target_mbps: mean(&mut of_target()),
             busy: busy(outcomes),

@@ -3,23 +3,21 @@
 use super::asked;
 use super::clients;
 use super::pooled::{Pooled, Split};
+use super::runs;
 use super::why::{self, Beside};
-use super::work::{Cell, Outcome, OverTime, Plan};
+use super::work::{Cell, Outcome, OverTime, Plan, Played};
 use crate::failure::Failure;
 use crate::modelled::Drive;
 use crate::policies::is_none;
 use weir_measure::{Latency, Record, State, TOTAL};
-use weir_report::number::figure;
+use weir_report::number::{deviation, figure};
 use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, ComparedState};
 
 /// A cell, pooled.
 type Pool = (Cell, Pooled);
 
-/// What the table and the page show.
-pub(super) fn report(
-    plan: &Plan,
-    cells: &[(Cell, Vec<Outcome>)],
-) -> Result<CompareReport, Failure> {
+/// What the table and the page show: of these cells, of each of which there is a run at least.
+pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failure> {
     let target = plan.script.target();
     let pooled = cells.iter();
     let pooled: Vec<Pool> = pooled
@@ -29,6 +27,9 @@ pub(super) fn report(
     for (number, drive) in plan.drives.iter().enumerate() {
         let here = |cell: &Cell| cell.drive == number;
         let mine: Vec<&Pool> = pooled.iter().filter(|(cell, _)| here(cell)).collect();
+        if mine.is_empty() {
+            continue;
+        }
         let first = cells.iter().filter(|(cell, _)| here(cell));
         let over_time = first.map(|(_, outcomes)| over_time(outcomes.first()?, target));
         let mut shown = one(plan, drive, &mine, over_time)?;
@@ -49,7 +50,7 @@ pub(super) fn report(
         clients: plan.script.shows_clients(),
         latency: asked::shows_latency(&plan.script),
         minimum_mbps: asked::minimum_mbps(&plan.script),
-        notes: notes(plan, pooled.iter().any(|(_, p)| p.rings.is_some())),
+        notes: notes(plan, cells, pooled.iter().any(|(_, p)| p.rings.is_some())),
     })
 }
 
@@ -129,9 +130,28 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
     let whose = plan.script.shows_clients();
     let whose = whose.then(|| format!("{}'s requests: ", plan.script.target()));
     let whose = whose.unwrap_or_default();
-    let mut lines = vec![format!("{head}{whose}{}.", each.join("; "))];
-    lines.extend(verdicts);
-    lines
+    let line = (!each.is_empty()).then(|| format!("{head}{whose}{}.", each.join("; ")));
+    let between = between_runs(plan, cells, case).map(|line| format!("{head}{line}"));
+    line.into_iter().chain(between).chain(verdicts).collect()
+}
+
+/// How sure the target's mean latencies are, where runs differ. Tables of clients say so of each client's bandwidth.
+fn between_runs(plan: &Plan, cells: &[&Pool], case: usize) -> Option<String> {
+    let mine = cells.iter().filter(|(cell, _)| cell.case == case);
+    let each = mine.filter_map(|(cell, pooled)| {
+        let interval = pooled.spread.latency_us.filter(|i| i.half > 0.0)?;
+        let part = deviation(interval.half / interval.mean);
+        Some(format!("{} +- {part}", plan.policy(*cell).name))
+    });
+    let each: Vec<String> = each.collect();
+    let shown = !plan.script.shows_clients() && asked::shows_latency(&plan.script);
+    let runs = plan.repetitions;
+    (shown && !each.is_empty()).then(|| {
+        format!(
+            "The mean of {runs} runs is known to (95%): {}.",
+            each.join(", ")
+        )
+    })
 }
 
 /// How a run went over time.
@@ -191,24 +211,21 @@ const RINGS: &str = "Virtual machines: back end is the mean latency of the targe
 /// How to read the tables of clients.
 const CLIENTS: &str = "A promise is kept in a second in which its client got 99% of what it was owed for the time in which it had a request waiting, less the \
                        one request under way at the second's end. A client starves if it gets less than 1% of what it gets under none, or waits for more than a \
-                       second, unless its own max throttles it. got: mean of {runs}; worst s: the worst second of all; mean latency: of all requests; p99: of the run \
-                       in which it was highest; longest: of all, and of requests that were not answered. A client whose program ended is measured until then. In \
-                       virtual time; drives are models.";
+                       second, unless its own max throttles it. got: mean of {runs}, and the 95% interval of that mean where they differ; worst s: the worst second \
+                       of all; mean latency: of all requests; p99: of the run in which it was highest; longest: of all, and of requests that were not answered. A \
+                       client whose program ended is measured until then. In virtual time; drives are models.";
 
-fn notes(plan: &Plan, rings: bool) -> Vec<String> {
-    let repetitions = match plan.repetitions {
-        1 => "one run".to_owned(),
-        n => format!("{n} runs"),
-    };
-    let shows_clients = plan.script.shows_clients();
-    let mut notes = vec![if shows_clients {
-        CLIENTS.replace("{runs}", &repetitions)
+fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
+    let runs = runs::count(cells);
+    let mut notes = vec![if plan.script.shows_clients() {
+        CLIENTS.replace("{runs}", &runs)
     } else {
         format!(
-            "Latency: mean and standard deviation of all requests of the target in {repetitions} taken together, so that a run with few of \
+            "Latency: mean and standard deviation of all requests of the target in {runs} taken together, so that a run with few of \
              them weighs by their number (n). In virtual time; drives are models."
         )
     }];
+    notes.extend(runs::undrawn(plan, cells));
     if plan.policies.iter().any(is_none) {
         let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";
         notes.push(beside.into());

@@ -164,6 +164,7 @@ fn capital(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::compare::pooled::Promise;
+    use crate::compare::spread::Spread;
     use weir_measure::Histogram;
 
     fn named(name: &str) -> Policy {
@@ -175,6 +176,7 @@ mod tests {
             latency: Histogram::new(),
             split: target,
             others,
+            spread: Spread::default(),
             total_mbps,
             target_mbps,
             depth: Some(31.0),

@@ -1,11 +1,15 @@
 //! The runs of a comparison, over several threads.
 
+use super::runs;
 use crate::check;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::modelled::Drive;
+use crate::progress::Progress;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Span;
@@ -27,7 +31,7 @@ pub(super) struct Plan {
 }
 
 /// What is repeated: a case under a policy on a drive.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     /// Its place in the plan.
     pub(super) drive: usize,
@@ -40,6 +44,8 @@ pub(super) struct Cell {
 pub(super) struct Outcome {
     /// Of each client, and of the total.
     pub(super) records: Vec<Record>,
+    /// Something was drawn, so that other repetitions are other runs.
+    pub(super) drew: bool,
     /// What was played.
     pub(super) scenario: Scenario,
     /// The target's latencies.
@@ -115,7 +121,13 @@ impl Plan {
         Ok((scenario, policy))
     }
 
-    fn play(&self, cell: Cell, repetition: u32) -> Result<Outcome, Failure> {
+    /// Plays a repetition of a cell. `None`: it was abandoned for an interrupt.
+    fn play(
+        &self,
+        cell: Cell,
+        repetition: u32,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Outcome>, Failure> {
         let drive = &self.drives[cell.drive];
         let (scenario, policy) = self.build(cell)?;
         let alone = drive.alone(cell.case, &scenario);
@@ -130,7 +142,10 @@ impl Plan {
         if repetition == 0 {
             run = run.followed(Span::from_nanos(scenario.duration.as_nanos() / WINDOWS));
         }
-        let results = run.run(|_| {}).map_err(|error| self.failed(cell, &error))?;
+        let results = run.run_while(|_| interrupt.signal().is_none());
+        let Some(results) = results.map_err(|error| self.failed(cell, &error))? else {
+            return Ok(None);
+        };
         if let Some(found) = auditors.map(|a| a.end(false)).filter(|f| !f.is_empty()) {
             let first = found.kept().first().map(ToString::to_string);
             let reason = format!(
@@ -140,7 +155,7 @@ impl Plan {
             );
             return Err(self.failed(cell, &reason));
         }
-        Ok(self.outcome(drive, &scenario, &alone, results))
+        Ok(Some(self.outcome(drive, &scenario, &alone, results)))
     }
 
     fn outcome(
@@ -158,6 +173,7 @@ impl Plan {
         let over_time = results.depth.as_ref().zip(meter.course());
         Outcome {
             records,
+            drew: results.drew,
             scenario: scenario.clone(),
             latency: meter.latency().clone(),
             run: results.run.clone(),
@@ -185,29 +201,89 @@ impl Plan {
     }
 }
 
-/// Plays every repetition of every cell, `jobs` at a time, and tells `done` how many are. The outcomes come in the order of the plan,
-/// whatever the number of jobs; of several failures it is the first in that order.
+/// What came of a plan: its cells of which there is a run, each with its repetitions.
+pub(super) type Played = Vec<(Cell, Vec<Outcome>)>;
+
+/// A run: the place of its cell among those of all plans, and the repetition.
+type Job = (usize, u32);
+
+/// Plays all plans, `jobs` runs at a time: every cell once, and then those in which something is drawn again and again, all in turn, so that
+/// an interrupt finds as many repetitions of one as of another. The outcomes come in the order of the plans, whatever the number of jobs;
+/// of several failures it is that of the run that was begun first.
 pub(super) fn play(
-    plan: &Plan,
+    plans: &[Plan],
     jobs: usize,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Vec<Played>, Failure> {
+    let cells = plans.iter().flat_map(|plan| {
+        let cells = plan.cells().into_iter();
+        cells.map(move |cell| (plan, cell))
+    });
+    let cells: Vec<(&Plan, Cell)> = cells.collect();
+    let mut outcomes: Vec<Vec<Outcome>> = cells.iter().map(|_| Vec::new()).collect();
+    let first: Vec<Job> = (0..cells.len()).map(|cell| (cell, 0)).collect();
+    let played = pass(&cells, &first, jobs, interrupt, |done| {
+        progress.set(step(done));
+    });
+    for ((cell, _), outcome) in played? {
+        outcomes[cell].push(outcome);
+    }
+    let most = plans.iter().map(|plan| plan.repetitions).max();
+    let again = (1..most.unwrap_or_default()).flat_map(|repetition| {
+        let planned = |cell: &usize| runs::planned(cells[*cell].0, &outcomes[*cell]);
+        let cells = (0..cells.len()).filter(move |cell| (repetition as usize) < planned(cell));
+        cells.map(move |cell| (cell, repetition))
+    });
+    let again: Vec<Job> = again.collect();
+    if interrupt.signal().is_none() {
+        let total = first.len() + again.len();
+        progress.resize(step(total), format!("{total} runs"));
+    }
+    let played = pass(&cells, &again, jobs, interrupt, |done| {
+        progress.set(step(first.len() + done));
+    });
+    for ((cell, _), outcome) in played? {
+        outcomes[cell].push(outcome);
+    }
+    let mut outcomes = outcomes.into_iter();
+    let all = plans.iter().map(|plan| {
+        let cells = plan.cells().into_iter().zip(outcomes.by_ref());
+        cells.filter(|(_, outcomes)| !outcomes.is_empty()).collect()
+    });
+    Ok(all.collect())
+}
+
+/// A run's length on the bar.
+pub(super) fn step(runs: usize) -> Duration {
+    Duration::from_secs(runs as u64)
+}
+
+/// Plays these runs, which begin in this order, and tells `done` how many are over. After an interrupt none begins, and those that have
+/// begun are abandoned.
+fn pass(
+    cells: &[(&Plan, Cell)],
+    runs: &[Job],
+    jobs: usize,
+    interrupt: &Interrupt,
     mut done: impl FnMut(usize),
-) -> Result<Vec<Outcome>, Failure> {
-    let (cells, each) = (plan.cells(), plan.repetitions as usize);
-    let total = cells.len() * each;
+) -> Result<Vec<(Job, Outcome)>, Failure> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut outcomes: Vec<Option<Result<Outcome, Failure>>> = (0..total).map(|_| None).collect();
+    let mut outcomes: Vec<Option<Result<Outcome, Failure>>> = runs.iter().map(|_| None).collect();
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        for _ in 0..jobs.min(total) {
+        for _ in 0..jobs.min(runs.len()) {
             let sender = sender.clone();
-            let (cells, next, failed) = (&cells, &next, &failed);
+            let (next, failed) = (&next, &failed);
             scope.spawn(move || {
-                while !failed.load(Ordering::Relaxed) {
+                while !failed.load(Ordering::Relaxed) && interrupt.signal().is_none() {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(cell) = cells.get(number / each) else {
+                    let Some((cell, repetition)) = runs.get(number) else {
                         return;
                     };
-                    let outcome = plan.play(*cell, (number % each) as u32);
+                    let (plan, cell) = cells[*cell];
+                    let outcome = plan.play(cell, *repetition, interrupt).transpose();
+                    let Some(outcome) = outcome else { return };
                     failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
                     // The receiver is there until all senders are gone.
                     let _ = sender.send((number, outcome));
@@ -221,5 +297,7 @@ pub(super) fn play(
         }
     });
     // Runs begin in order: what was not begun comes after the first that failed.
-    outcomes.into_iter().flatten().collect()
+    let played = runs.iter().zip(outcomes);
+    let played = played.filter_map(|(run, outcome)| Some(outcome?.map(|one| (*run, one))));
+    played.collect()
 }

@@ -38,21 +38,23 @@ pub(crate) struct Live {
     waits: Waits,
 }
 
-/// Plays a scenario under a policy on a server of its own.
+/// Plays a scenario under a policy on a server of its own. `None`: it was abandoned for an interrupt.
 pub(crate) fn play(
     stage: Stage<'_>,
     policy: &Policy,
     mut progress: impl FnMut(Duration),
-) -> Result<Live, Failure> {
+) -> Result<Option<Live>, Failure> {
     let directory = directory::private(stage.leftovers)?;
     let socket = directory.path().join("nbd.sock");
     let config = config(stage, policy, &socket)?;
     let server = Server::start(&config, &weir_serve::Options::default()).map_err(Failure::run)?;
     let fleet = fleet(stage.scenario, socket);
     let mut waits = Waits::default();
-    let outcomes = fleet.run(|passed| {
+    let interrupt = stage.leftovers.interrupt();
+    let outcomes = fleet.run_while(|passed| {
         waits.watch(&fleet, &server, passed);
         progress(passed);
+        interrupt.signal().is_none()
     });
     let outcomes = outcomes.map_err(Failure::run)?;
     if !server.shutdown() {
@@ -60,6 +62,9 @@ pub(crate) fn play(
             "the server ended by a fault of its own".into(),
         ));
     }
+    let Some(outcomes) = outcomes else {
+        return Ok(None);
+    };
     let mut meters = Vec::new();
     for (outcome, member) in outcomes.into_iter().zip(&fleet.members) {
         if let Some(error) = outcome.error {
@@ -68,11 +73,11 @@ pub(crate) fn play(
         }
         meters.push(outcome.meter);
     }
-    Ok(Live {
+    Ok(Some(Live {
         policy: policy.clone(),
         meters,
         waits,
-    })
+    }))
 }
 
 /// The result records of all runs, as the simulator gives them. `alone` is what each client gets with the drive to itself, without the

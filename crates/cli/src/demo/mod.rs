@@ -119,11 +119,36 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         on: options.on,
         priority: options.priority,
     };
-    let runs = play(played, &policies, &leftovers, &mut progress)?;
+    let interrupt = leftovers.interrupt();
+    interrupt.hold();
+    let runs = play(played, &policies, &leftovers, &mut progress);
+    interrupt.release();
     progress.clear();
-    let lines = json.is_some().then(|| lines(&runs));
-    let report = report::report(played, runs);
-    show(options, &report, json, page, lines)
+    let runs = runs?;
+    let missing = interrupt.signal().zip(missing(&policies, &runs));
+    let mut shown = Ok(());
+    if !runs.is_empty() {
+        let lines = json.is_some().then(|| lines(&runs));
+        let mut report = report::report(played, runs);
+        if let Some((_, missing)) = &missing {
+            report.notes.insert(0, format!("Interrupted: {missing}."));
+        }
+        shown = show(options, &report, json, page, lines);
+    }
+    match missing {
+        Some((signal, missing)) => Err(Failure::Interrupted(signal, missing).beside(shown)),
+        None => shown,
+    }
+}
+
+/// Which policies are missing after an interrupt, if any are.
+fn missing(policies: &[Policy], runs: &[(Policy, Vec<Record>)]) -> Option<String> {
+    // They are played in order.
+    let missing = policies[runs.len()..].iter().map(|p| p.name.as_str());
+    let missing: Vec<&str> = missing.collect();
+    let (played, all) = (runs.len(), policies.len());
+    let names = missing.join(", ");
+    (played < all).then(|| format!("{played} of {all} policies; missing: {names}"))
 }
 
 /// A bar over everything that is going to be done.
@@ -141,7 +166,14 @@ fn progress(
     } else {
         Duration::ZERO
     };
-    Ok(Progress::new(measuring + each * policies.len() as u32))
+    let work = match policies.len() {
+        1 => "1 policy".to_owned(),
+        n => format!("{n} policies"),
+    };
+    Ok(Progress::new(
+        measuring + each * policies.len() as u32,
+        work,
+    ))
 }
 
 /// The scenario on a drive that can do so much.
@@ -183,7 +215,7 @@ fn scenario(
     Ok(scenario)
 }
 
-/// Plays the scenario under one policy after the other.
+/// Plays the scenario under one policy after the other; after an interrupt, what there is.
 fn play(
     played: Played<'_>,
     policies: &[Policy],
@@ -203,15 +235,21 @@ fn play(
         leftovers,
         priority: played.priority,
     };
+    let interrupt = leftovers.interrupt();
     let (mut runs, mut live) = (Vec::new(), Vec::new());
     for (policy, number) in policies.iter().zip(1..) {
         progress.name(&policy.name, &format!("{number} of {}", policies.len()));
         match played.on {
             On::Sim => {
-                let records = twin::play(played, policy, &alone, |passed| progress.set(passed))?;
+                let run = twin::play(played, policy, &alone, interrupt, |at| progress.set(at))?;
+                let Some(records) = run else { break };
                 runs.push((policy.clone(), records));
             }
-            On::Serve => live.push(live::play(stage, policy, |passed| progress.set(passed))?),
+            On::Serve => {
+                let run = live::play(stage, policy, |passed| progress.set(passed))?;
+                let Some(run) = run else { break };
+                live.push(run);
+            }
         }
         progress.next(each);
     }

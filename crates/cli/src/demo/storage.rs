@@ -125,7 +125,7 @@ pub(crate) fn measure(
         };
         let run = live::play(stage, &Policy::none(), |passed| progress.set(passed))?;
         progress.next(half);
-        let records = live::records(stage, &[run], &[]).into_iter();
+        let records = live::records(stage, run.as_slice(), &[]).into_iter();
         let total = records.flat_map(|r| r.1).find(|r| r.client == TOTAL);
         Ok::<Record, Failure>(total.unwrap_or_default())
     };
@@ -188,7 +188,8 @@ fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     options.write(true).create_new(true);
     let made = leftovers.make(path, |path| options.open(path));
     let (mut file, leftover) = made.map_err(failed)?;
-    let mut progress = Progress::new(Duration::from_secs(SIZE >> 20));
+    let size = "1 GiB".to_owned();
+    let mut progress = Progress::new(Duration::from_secs(SIZE >> 20), size);
     progress.name("image", "writing 1 GiB");
     let (mut chunk, mut word) = (Vec::with_capacity(CHUNK), 0_u64);
     for written in 0..SIZE / CHUNK as u64 {

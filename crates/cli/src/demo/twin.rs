@@ -2,21 +2,29 @@
 
 use super::report::Played;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use std::time::Duration;
 use weir_config::Policy;
 use weir_measure::Record;
 use weir_sim::Alone;
 
-/// Plays a scenario under a policy in virtual time. `alone` is what each client gets with the drive to itself.
+/// Plays a scenario under a policy in virtual time. `alone` is what each client gets with the drive to itself. `None`: it was abandoned for an
+/// interrupt.
 pub(crate) fn play(
     played: Played<'_>,
     policy: &Policy,
     alone: &[Option<Alone>],
+    interrupt: &Interrupt,
     mut progress: impl FnMut(Duration),
-) -> Result<Vec<Record>, Failure> {
+) -> Result<Option<Vec<Record>>, Failure> {
     let run = weir_sim::Run::new(played.scenario, policy, 0).map_err(Failure::run)?;
-    let results = run.run(|at| progress(Duration::from_nanos(at.now.as_nanos())));
-    let mut results = results.map_err(Failure::run)?;
-    results.run.drive = played.storage.name();
-    Ok(results.records(alone))
+    let results = run.run_while(|at| {
+        progress(Duration::from_nanos(at.now.as_nanos()));
+        interrupt.signal().is_none()
+    });
+    let results = results.map_err(Failure::run)?;
+    Ok(results.map(|mut results| {
+        results.run.drive = played.storage.name();
+        results.records(alone)
+    }))
 }

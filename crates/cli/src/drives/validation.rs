@@ -31,7 +31,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         some => some.iter().map(String::as_str).collect(),
     };
     let jobs = options.jobs.count();
-    let progress = Mutex::new(Progress::new(EACH * names.len() as u32));
+    let work = format!("{} drives", names.len());
+    let progress = Mutex::new(Progress::new(EACH * names.len() as u32, work));
     let lock = || progress.lock().expect("no thread panics while it holds it");
     let mut drives = Vec::new();
     for (name, number) in names.iter().zip(1..) {

@@ -81,8 +81,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     let second = |n: usize| Duration::from_secs(n as u64);
     let searches = (all.len() + 1) * repetitions as usize;
-    let mut progress = Progress::new(second(searches));
-    progress.name(script.name(), &format!("{searches} searches"));
+    let work = format!("{searches} searches");
+    let mut progress = Progress::new(second(searches), work.clone());
+    progress.name(script.name(), &work);
     let found = search::all(&asked, options.jobs.count(), |done| {
         progress.set(second(done));
     });

@@ -71,7 +71,7 @@ pub(crate) const SCENARIO: Shape = Shape {
                 name: "repetitions",
                 kind: Kind::Count(1, 10_000),
                 default: Absent::Value("10"),
-                about: "How often it is played, each time with other random numbers, unless `--repetitions` says otherwise.",
+                about: "How often it is played, each time with other random numbers, unless `--repetitions` says otherwise; once where nothing is drawn.",
                 example: "3",
             },
             Key {

@@ -522,3 +522,69 @@ fn what_was_due_and_not_issued_is_counted() {
     let closed = client(Program::random_reads(4096, 1));
     assert_eq!(closed.overdue(us(1_000)), 0);
 }
+
+#[test]
+fn a_client_knows_whether_anything_was_drawn() {
+    let plain = Program::sequential_reads(4096, 2);
+    let drawn = |program: Program| {
+        let mut c = client(program);
+        let before = c.has_drawn();
+        burst(&mut c, us(0));
+        (before, c.has_drawn())
+    };
+    let even = Arrival::Even {
+        interval: Span::from_micros(10),
+    };
+    let sync = SyncMode::Fdatasync(1);
+    for program in [
+        plain,
+        Program {
+            writes: 100,
+            sync,
+            ..plain
+        },
+        Program {
+            arrival: even,
+            files: 3,
+            ..plain
+        },
+    ] {
+        assert_eq!(drawn(program), (false, false), "{program:?}");
+    }
+    let (min, max, step) = (4096, 8192, 4096);
+    for program in [
+        Program::random_reads(4096, 1),
+        Program {
+            pattern: Pattern::Shuffled,
+            ..plain
+        },
+        Program {
+            pattern: Pattern::Zipf,
+            ..plain
+        },
+        Program {
+            writes: 50,
+            ..plain
+        },
+        Program {
+            size: Size::Range { min, max, step },
+            ..plain
+        },
+    ] {
+        assert_eq!(drawn(program), (false, true), "{program:?}");
+    }
+    // These are drawn before anything is issued.
+    let interval = Span::from_micros(10);
+    for program in [
+        Program {
+            arrival: Arrival::Poisson { interval },
+            ..plain
+        },
+        Program {
+            start_spread: interval,
+            ..plain
+        },
+    ] {
+        assert_eq!(drawn(program), (true, true), "{program:?}");
+    }
+}

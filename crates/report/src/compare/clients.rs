@@ -36,6 +36,8 @@ pub struct ComparedRow {
     pub label: String,
     /// Mean bandwidth, in MB/s.
     pub got_mbps: f64,
+    /// Half the 95 % interval of that mean over the runs, in MB/s; `None` where it is not known.
+    pub got_half: Option<f64>,
     /// Bandwidth in the worst second of all runs, in MB/s.
     pub worst_mbps: Option<f64>,
     /// Mean latency in microseconds; `None` without an answered request.
@@ -122,6 +124,7 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
         Column::text("client"),
         Column::number("promised\nMB/s"),
         Column::number("got\nMB/s"),
+        Column::number("+-\nMB/s").dropped(3),
         Column::number("worst s\nMB/s").dropped(2),
         Column::number("mean\nlatency"),
         Column::number("\np99"),
@@ -139,10 +142,13 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
                 (0, label) => format!("{} {label}", client.name),
                 (_, label) => format!("  {label}"),
             };
+            // Runs that differ by nothing that shows have no interval.
+            let half = row.got_half.filter(|half| *half >= 0.005);
             let plain = [
                 name,
                 first(promised),
                 figure(row.got_mbps),
+                half.map_or_else(String::new, figure),
                 row.worst_mbps.map_or_else(|| "-".into(), figure),
                 time(row.mean_us),
                 time(row.p99_us),

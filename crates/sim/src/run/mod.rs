@@ -231,16 +231,39 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`Error::Stuck`], or a client that cannot connect.
     pub fn run(mut self, mut progress: impl FnMut(Progress)) -> Result<Results, Error> {
+        self.play(|at| {
+            progress(at);
+            true
+        })?;
+        Ok(self.finish())
+    }
+
+    /// As [`Self::run`], while `progress` says that it is to go on. `None`: it was abandoned.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_while(
+        mut self,
+        progress: impl FnMut(Progress) -> bool,
+    ) -> Result<Option<Results>, Error> {
+        Ok(self.play(progress)?.then(|| self.finish()))
+    }
+
+    /// Plays to the end, or until `progress` says no. Whether it came to the end.
+    fn play(&mut self, mut progress: impl FnMut(Progress) -> bool) -> Result<bool, Error> {
         let (_, over) = self.scenario.ends();
         let mut until = Instant::ZERO;
         while until < over && !self.is_over() {
             until = (until + PROGRESS).min(over);
             self.advance(until)?;
-            progress(Progress {
+            let goes_on = progress(Progress {
                 now: until,
                 end: over,
                 requests: self.layer.layer().counters().done,
             });
+            if !goes_on {
+                return Ok(false);
+            }
         }
         while let Some(now) = self
             .next_event()
@@ -249,7 +272,7 @@ impl<'a> Run<'a> {
             self.turn(now)?;
             self.reached = now;
         }
-        Ok(self.finish())
+        Ok(true)
     }
 
     /// Runs until just before `until`, at most to the end.
@@ -297,6 +320,7 @@ impl<'a> Run<'a> {
         let mut total = meter(scenario);
         total.cut(until.as_nanos());
         let members = |group| scenario.clients.iter().filter(|c| c.group == group).count();
+        let drew = self.guests.iter().any(|guest| guest.program.has_drawn());
         let (mut clients, mut unanswered) = (Vec::new(), 0);
         for (i, mut guest) in self.guests.into_iter().enumerate() {
             let spec = &scenario.clients[i];
@@ -328,6 +352,7 @@ impl<'a> Run<'a> {
             run: self.name,
             clients,
             total,
+            drew,
             promised: self.promised,
             refusals: self.refusals,
             counters: self.layer.layer().counters(),

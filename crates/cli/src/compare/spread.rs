@@ -1,0 +1,105 @@
+//! How sure means over repetitions are.
+
+use super::work::Outcome;
+use weir_measure::{Interval, Record};
+
+/// How much a client's figures differ from one repetition to the next. `None`: that is not known, of fewer than two runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Spread {
+    /// Its bandwidth, in MB/s.
+    pub(super) mbps: Option<Interval>,
+    /// The mean latency of a run, in microseconds, each run in which it was served counting once.
+    pub(super) latency_us: Option<Interval>,
+}
+
+impl Spread {
+    /// Of a client, or of [the total](weir_measure::TOTAL), over the repetitions of a cell.
+    pub(super) fn of(outcomes: &[Outcome], client: &str) -> Self {
+        let records = outcomes.iter().flat_map(|o| &o.records);
+        let records: Vec<&Record> = records.filter(|r| r.client == client).collect();
+        let drawn = outcomes.iter().all(|outcome| outcome.drew);
+        let latencies = records.iter().filter_map(|r| Some(r.latency_us?.mean));
+        let latencies: Vec<f64> = latencies.collect();
+        let rates: Vec<f64> = records.iter().map(|r| r.throughput_mbps).collect();
+        Self {
+            mbps: interval(&rates, drawn),
+            latency_us: interval(&latencies, drawn),
+        }
+    }
+}
+
+/// The interval of a mean; where nothing is drawn, there is only one run to be had, and its figure is certain.
+fn interval(samples: &[f64], drawn: bool) -> Option<Interval> {
+    let interval = Interval::of(samples)?;
+    if drawn {
+        return (samples.len() > 1).then_some(interval);
+    }
+    let half = 0.0;
+    Some(Interval { half, ..interval })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::Span;
+    use weir_measure::{Histogram, Latency, TOTAL};
+
+    /// A run with one client: its MB/s and, if it was served, its mean latency.
+    fn outcome(mbps: f64, latency: Option<f64>, drew: bool) -> Outcome {
+        let mut record = Record {
+            client: "a".into(),
+            throughput_mbps: mbps,
+            requests: u64::from(latency.is_some()),
+            ..Record::default()
+        };
+        record.latency_us = latency.map(|mean| Latency {
+            mean,
+            ..Latency::default()
+        });
+        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        Outcome {
+            records: vec![record],
+            drew,
+            scenario: weir_sim::Scenario::new("test", drive, Span::from_secs(1)),
+            latency: Histogram::new(),
+            run: weir_measure::Run {
+                scenario: String::new(),
+                drive: String::new(),
+                case: String::new(),
+                policy: String::new(),
+                repeat: 0,
+                place: None,
+                seed: None,
+            },
+            over_time: None,
+        }
+    }
+
+    #[test]
+    fn repetitions_that_differ_have_an_interval() {
+        let rates = [9.0, 10.0, 11.0].map(|mbps| outcome(mbps, Some(mbps), true));
+        let spread = Spread::of(&rates, "a");
+        assert_eq!(spread.mbps, Interval::of(&[9.0, 10.0, 11.0]));
+        assert_eq!(spread.latency_us, spread.mbps);
+        assert_eq!(Spread::of(&rates, TOTAL), Spread::default());
+        assert_eq!(Spread::of(&rates[..1], "a"), Spread::default());
+    }
+
+    #[test]
+    fn a_run_in_which_it_was_not_served_has_no_latency() {
+        let runs = [Some(4.0), None, Some(6.0)].map(|us| outcome(1.0, us, true));
+        let spread = Spread::of(&runs, "a");
+        assert_eq!(spread.latency_us, Interval::of(&[4.0, 6.0]));
+        assert_eq!(spread.mbps, Interval::of(&[1.0; 3]));
+        let none = Spread::of(&[outcome(0.0, None, false)], "a");
+        assert_eq!(none.latency_us, None);
+    }
+
+    #[test]
+    fn what_is_not_drawn_is_certain() {
+        let (mean, half) = (7.0, 0.0);
+        let spread = Spread::of(&[outcome(7.0, Some(7.0), false)], "a");
+        assert_eq!(spread.mbps, Some(Interval { mean, half }));
+        assert_eq!(spread.latency_us, Some(Interval { mean, half }));
+    }
+}
