@@ -435,7 +435,7 @@ fn where_nothing_is_drawn_there_is_one_run() {
     let told = "Nothing is drawn: one run of each";
     let out = said.out.replace('\n', " ");
     assert!(
-        out.contains(told) && out.contains("in one run taken"),
+        out.contains(told) && out.contains("got: mean of one run"),
         "{out}"
     );
     assert!(said.err.contains("2 runs in "), "{}", said.err);

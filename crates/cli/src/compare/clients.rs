@@ -213,10 +213,11 @@ fn spread(what: &str, all: Vec<ComparedRow>) -> Vec<ComparedRow> {
         let parts = [what, end].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(", ")
     };
-    if let [one] = &all[..] {
+    let first = &all[0];
+    if all.iter().all(|row| row == first) {
         return vec![ComparedRow {
             label: label(""),
-            ..one.clone()
+            ..first.clone()
         }];
     }
     let less: fn(f64, f64) -> f64 = f64::min;

@@ -30,7 +30,7 @@ pub struct ComparedClient {
 }
 
 /// Figures of a client.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ComparedRow {
     /// What is behind the client's name: empty, `worst`, `reads`, `reads, best`.
     pub label: String,
