@@ -1,6 +1,7 @@
 //! What there is, and what happens when.
 
 mod build;
+mod distribution;
 mod draft;
 mod expect;
 pub(crate) mod fio;
