@@ -68,7 +68,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     let mut jobs = Vec::new();
     let mut count = 0;
     for section in &sections {
-        let Some(job) = job::job(&mut doc, section) else {
+        let Some(job) = job::job(&mut doc, &mut notes, section) else {
             continue;
         };
         count += job.client.names.len();
