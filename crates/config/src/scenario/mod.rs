@@ -10,6 +10,7 @@ mod host;
 mod open;
 mod overlay;
 mod path;
+mod print;
 mod read;
 mod script;
 mod suite;

@@ -14,6 +14,7 @@ use weir_load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, 
 
 const SECOND: u64 = 1_000_000_000;
 const MICRO: u64 = 1_000;
+const HOUR: Span = Span::from_secs(3_600);
 
 /// Engines that keep several requests outstanding, and those that make one call at a time.
 const ASYNC: &[&str] = &["libaio", "io_uring", "posixaio", "linuxaio"];
@@ -96,6 +97,10 @@ pub(super) fn job(
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
     let start = time_range(doc, section, "startdelay", SECOND);
     let (start, start_spread) = start.unwrap_or_default();
+    if start + start_spread + ramp + runtime > HOUR {
+        let what = "startdelay, ramp_time and runtime add up to more than an hour";
+        doc.at(&section.at, section.name, what, "take a shorter runtime");
+    }
     let program = program(doc, notes, section, base);
     let mut program = Program {
         start,
@@ -208,6 +213,8 @@ fn program(
         ("1", true),
     ];
     let help = "write dsync, or fdatasync=1";
+    let arrival = arrival(doc, section, size, [depth, writes.into()], base);
+    let every = count(doc, section, "thinktime_blocks", 1..=65_536);
     Some(Program {
         pattern: pattern(doc, notes, section, random),
         zones: zones(doc, section, base),
@@ -217,8 +224,11 @@ fn program(
         sync: flushes(doc, section),
         size,
         depth,
-        arrival: arrival(doc, section, size, [depth, writes.into()], base),
-        think_every: count(doc, section, "thinktime_blocks", 1..=65_536).unwrap_or(1) as u32,
+        arrival,
+        think_every: match arrival {
+            Arrival::Closed { think } if think > Span::ZERO => every.unwrap_or(1) as u32,
+            _ => 1,
+        },
         requests: count(doc, section, "number_ios", 1..=1 << 60),
         ..Program::random_reads(1, 1)
     })

@@ -9,7 +9,7 @@ mod value;
 
 pub(crate) use option::{noted_options, read_options, refused_options};
 
-use super::draft::{CLIENTS, Draft, Facts, Host};
+use super::draft::{CLIENTS, Draft, Facts, Host, RESERVED};
 use super::script::{Script, stem};
 use super::{Merging, NrRequests, Path};
 use crate::document::Document;
@@ -78,6 +78,13 @@ pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
             break;
         }
         let same = |j: &job::Job| j.client.names.iter().any(|n| job.client.names.contains(n));
+        let reserved = RESERVED
+            .iter()
+            .find(|r| job.client.names.iter().any(|n| n == *r));
+        if let Some(reserved) = reserved {
+            let what = format!("a job cannot be called {reserved:?}");
+            doc.at(&section.at, section.name, what, "name it otherwise");
+        }
         if jobs.iter().any(same) {
             let what = format!("there are two jobs {:?}", section.name);
             doc.at(&section.at, section.name, what, "name it otherwise");
