@@ -81,6 +81,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Some(suite) => plans(suite, options)?,
         None => vec![plan(&options.scenario, options)?],
     };
+    let drive = plans.first().filter(|_| options.drives.is_empty());
+    let drive = drive.and_then(|plan| scenario::drive_of_jobs(&plan.script));
     let leftovers = Leftovers::watch()?;
     let open = |path: &Option<PathBuf>| {
         let opened = path.as_ref().map(|path| Output::open(path, &leftovers));
@@ -106,6 +108,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         .into_iter()
         .flatten()
         .any(Output::is_standard);
+    match drive {
+        Some(line) if quiet => output::tell(&line),
+        Some(line) => output::print(&(line + "\n\n"))?,
+        None => {}
+    }
     if let Some(json) = json {
         json.write(&all.iter().map(|cells| lines(cells)).collect::<String>())?;
     }

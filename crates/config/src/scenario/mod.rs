@@ -17,7 +17,7 @@ mod suite;
 
 pub use build::Choice;
 pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
-pub use open::{Unknown, find, load, names, parse, source};
+pub use open::{Unknown, find, load, load_jobs, names, parse, source};
 pub use script::{Script, read};
 pub use suite::{SUITES, Suite, suite};
 

@@ -312,6 +312,11 @@ impl Script {
         Some(Printed { name, facts, draft }.to_string())
     }
 
+    /// Whether it was read from a job file, which names no drive.
+    pub fn is_jobs(&self) -> bool {
+        matches!(self.source, Source::Draft(_))
+    }
+
     /// Its name in results; the clients' seeds depend on it.
     pub fn name(&self) -> &str {
         &self.name

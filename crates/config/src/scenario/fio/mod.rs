@@ -21,6 +21,9 @@ use weir_core::Span;
 /// Longest file, bytes.
 const FILE_MAX: usize = 1 << 20;
 
+/// What jobs are played on unless a drive is chosen: a flash drive as many machines have one, whose model is held against published figures.
+const DRIVE: &str = "samsung-970-pro";
+
 /// An option as it stands in a file.
 #[derive(Clone, Debug)]
 struct Line<'a> {
@@ -106,7 +109,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
     let facts = Facts {
         load: String::new(),
         target: target.cloned().unwrap_or_default(),
-        drives: vec!["demo".to_owned()],
+        drives: vec![DRIVE.to_owned()],
         policies: ["none", "bfq", "contract"].map(str::to_owned).to_vec(),
         repetitions: 10,
         expects: Vec::new(),
