@@ -5,17 +5,24 @@ use crate::failure::Failure;
 use crate::lists;
 use crate::output;
 use clap::Args;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir_config::scenario::{self, SUITES, Script, suite};
 
 /// What about which scenario.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Print the file of one that comes with Weir, to begin from, or list those of a suite [default: list all]
+    #[arg(conflicts_with = "from")]
     scenario: Option<String>,
+    /// Print the scenario that a job file of fio comes to, whatever its ending, to add contracts to
+    #[arg(long, value_name = "JOB.fio")]
+    from: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    if let Some(path) = &options.from {
+        return from(path);
+    }
     let Some(name) = &options.scenario else {
         let all = scenario::names().map(|name| scenario::find(name).map_err(|e| unknown(&e)));
         let all = all.collect::<Result<Vec<_>, _>>()?;
@@ -31,6 +38,37 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Some(text) => output::print(text),
         None => Err(scenario::find(name).map_or_else(|e| unknown(&e), |_| Failure::Said)),
     }
+}
+
+/// Prints what a job file comes to.
+fn from(path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    if path.as_os_str() == "-" {
+        return Err(Failure::Usage("--from reads a file".into()));
+    }
+    if path.extension().is_some_and(|e| e == "toml") {
+        let reason = format!(
+            "--from {shown}: it is a scenario's file already; --from reads a job file of fio"
+        );
+        return Err(Failure::Usage(reason));
+    }
+    let script = scenario::load_jobs(path).map_err(|problems| check::refuse(&problems))?;
+    for note in script.notes() {
+        output::tell(&note.to_string());
+    }
+    let printed = script.printed().ok_or(Failure::Said)?;
+    output::print(&format!(
+        "# What {shown} comes to: played as it stands it does the same.\n{printed}"
+    ))
+}
+
+/// What is said first where nobody has chosen a drive for a job file, which names none itself.
+pub(crate) fn drive_of_jobs(script: &Script) -> Option<String> {
+    let drive = script.drives().first()?;
+    script.is_jobs().then(|| {
+        let name = script.name();
+        format!("no --drive given: {name} is played on {drive}; `weir drives` lists others")
+    })
 }
 
 /// The scenario of a name or a file.

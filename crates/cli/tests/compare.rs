@@ -77,6 +77,12 @@ fn compare_refuses() {
             &["compare", "s-suite", "--case", "readers"],
             &["compare", "nowhere.toml"],
             &["compare", "jobs.fio"],
+            &["scenarios", "--from", "jobs.fio"],
+            &["scenarios", "--from", "asks-nothing.toml"],
+            &["scenarios", "--from", "nowhere.fio"],
+            &["scenarios", "--from", "-"],
+            &["scenarios", "--from"],
+            &["scenarios", "latency", "--from", "jobs.fio"],
             &["compare", "asks-nothing.toml", "--check"],
             &["compare", "latency", "--repetitions", "0"],
             &["compare", "latency", "--repetitions", "1000000"],
@@ -340,9 +346,18 @@ fn a_job_file_of_fio_is_compared() {
         "{}",
         said.err
     );
+    let drive = "no --drive given: jobs is played on samsung-970-pro; `weir drives` lists others\n";
+    assert!(said.err.contains(drive), "{}", said.err);
+    let short = ["jobs.fio", "--repetitions", "1", "--policy", "none"];
+    let shown = compare(&scratch, &short);
+    assert!(shown.out.starts_with(drive), "{}", shown.out);
+    let chosen = compare(&scratch, &[&short[..], &["--drive", "demo"]].concat());
+    let all = chosen.out + &chosen.err;
+    assert!(!all.contains("no --drive"), "{all}");
     let clients: Vec<Value> = (said.out.lines())
         .map(|line| serde_json::from_str(line).expect("a record is an object"))
         .collect();
+    assert!(clients.iter().all(|r| r["drive"] == "samsung-970-pro"));
     let names: Vec<_> = clients[..4].iter().map(|r| &r["client"]).collect();
     assert_eq!(names, ["a", "b-01", "b-02", "total"]);
     assert!(
@@ -355,6 +370,38 @@ fn a_job_file_of_fio_is_compared() {
     assert_eq!(said.status, Some(1));
     let told = "bad.fio:10:1: io_depth: unknown option\n  help: did you mean iodepth?\n1 problem\n";
     assert_eq!(said.err, told);
+}
+
+/// A job file, and what it comes to as a scenario's file, give the same records; with contracts in it they differ.
+#[test]
+fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=1\ntime_based\nunlink=1\n\
+                [hot]\nrw=randread\nrandom_distribution=zipf:1.1\niodepth=4\n[b]\nrw=write\nbs=128k\nnumjobs=2\n";
+    scratch.file("jobs.fio", jobs);
+    scratch.file("jobs.ini", jobs);
+    let printed = run(&scratch, &["scenarios", "--from", "jobs.fio"]);
+    assert_eq!(printed.status, Some(0), "{}", printed.err);
+    assert!(
+        printed
+            .err
+            .contains("jobs.fio:7:1: unlink: changes nothing"),
+        "{}",
+        printed.err
+    );
+    scratch.file("mine.toml", &printed.out);
+    let short = ["--repetitions", "1", "--policy", "contract", "--json", "-"];
+    let play = |file| compare(&scratch, &[&[file][..], &short].concat()).out;
+    let played = play("jobs.fio");
+    assert_eq!(play("mine.toml"), played);
+    let contracts = printed
+        .out
+        .replace("grouping = \"none\"", "grouping = \"each\"");
+    let contracts = contracts.replacen("# max = ", "max = ", 1);
+    scratch.file("mine.toml", &contracts);
+    assert_ne!(play("mine.toml"), played);
+    let ini = run(&scratch, &["scenarios", "--from", "jobs.ini"]);
+    assert_eq!(ini.out, printed.out.replacen("jobs.fio", "jobs.ini", 1));
 }
 
 #[test]

@@ -91,7 +91,7 @@ pub fn policy_file(text: &str) -> bool {
 ///
 /// # Panics
 /// If a file is refused without a problem, or a problem has no text; if a file is accepted and a combination of what it says cannot be
-/// built, or has a client whose program does not fit its region.
+/// built, or has a client whose program does not fit its region; if a job file plays otherwise once printed as a scenario's.
 pub fn scenario_text(text: &str, ending: &str) {
     let file = format!("fuzz.{ending}");
     let script = match scenario::parse(text, &file) {
@@ -105,6 +105,11 @@ pub fn scenario_text(text: &str, ending: &str) {
             return;
         }
     };
+    let printed = script.printed();
+    let again = printed.as_deref().map(|printed| {
+        let read = scenario::read(printed, "printed.toml");
+        read.unwrap_or_else(|problems| panic!("{problems:#?} in\n{printed}"))
+    });
     let drive = Config::Null(null::Config::demo());
     let cases = script.cases().iter().map(|c| Some(c.as_str()));
     let one = script.cases().is_empty().then_some(None);
@@ -118,6 +123,10 @@ pub fn scenario_text(text: &str, ending: &str) {
                 seconds: None,
             };
             let built = script.scenario(&choice).expect("read before");
+            if let (Some(again), Some(printed)) = (&again, &printed) {
+                let again = again.scenario(&choice);
+                assert_eq!(again.as_ref(), Ok(&built), "printed as\n{printed}");
+            }
             for client in &built.clients {
                 let fits = client.program.validate(client.region);
                 assert_eq!(fits, Ok(()), "{}", client.name);

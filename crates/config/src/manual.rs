@@ -94,6 +94,7 @@ A scenario says who does what. Drive and policy are chosen beside it (`--drive`,
     weir compare mine.toml --check     exit status 1 if what it asks for does not come out
     weir demo --scenario mine.toml     on a real server, where that can be; else it is refused with the reason
     weir compare jobs.fio              a job file of fio
+    weir scenarios --from jobs.fio     what it comes to as a scenario's file, to add contracts to
     weir compare s-suite --html s.html several scenarios on one page (`weir scenarios s-suite` lists them)
 
 This page is printed from the tables that the parser reads by (`crates/config/src/key/scenario.rs`), and a test keeps the two equal;
@@ -137,8 +138,11 @@ const JOBS: &str = "
 
 `weir compare job.fio`: one client a job (`numjobs`: so many), all in the root group, their files one behind the other on one device,
 `nr_requests`, adapter and merging as Linux has them. Units are fio's: `4k` is 4096 bytes with `kb_base=1024`, the default, where `4kib` is 4000; the other
-way round with `kb_base=1000`. Times are seconds where fio has seconds, and microseconds for `thinktime`. `runtime` is needed; a job that is not
-`time_based` ends with its `size`. `ramp_time` passes before anything is measured. The first job is the one whose latency is shown.
+way round with `kb_base=1000`. Times are seconds where fio has seconds, and microseconds for `thinktime`. A job that is not `time_based` ends with its
+`size` (`io_size`, `loops`), at the latest after its `runtime`, or after 10 seconds where it has none. `ramp_time` passes before anything is measured. The
+first job is the one whose latency is shown. Without `--drive` jobs are played on the model `samsung-970-pro`.
+
+`weir scenarios --from job.fio > mine.toml` prints the same as a scenario's file: with `grouping = \"each\"` there, each client has a contract of its own.
 ";
 
 const INTRODUCTION: &str = "\

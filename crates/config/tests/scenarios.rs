@@ -286,6 +286,24 @@ fn a_job_file_is_one_client_a_job() {
     assert_eq!(interval.as_nanos(), 400_000);
 }
 
+/// Those of the tests and of the referee: mutants of them are looked at below.
+#[test]
+fn job_files_play_the_same_once_printed() {
+    let mut printed = 0;
+    for folder in ["tests/scenarios", "../conformance/experiments"] {
+        for (path, text) in files(folder, "fio") {
+            scenario_text(&text, "fio");
+            let script = scenario::load_jobs(&path);
+            printed += usize::from(script.is_ok_and(|s| s.printed().is_some()));
+        }
+    }
+    assert!(printed >= 15, "{printed}");
+    assert_eq!(
+        script("[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\n").printed(),
+        None
+    );
+}
+
 /// Times and counts of the clients of a job file, in Weir's units.
 #[test]
 fn jobs_come_out_in_weirs_units() {

@@ -243,12 +243,13 @@ impl Client {
         if let Some(flush) = self.flush(number, due) {
             return flush;
         }
-        let (offset, length) = self.offsets.draw(&mut self.rng);
-        let op = match self.program.writes {
-            0 => Op::Read,
-            100 => Op::Write,
-            percent if self.rng.ratio(percent.into(), PERCENT) => Op::Write,
-            _ => Op::Read,
+        // Where it does not matter the offset is drawn first, as ever: recorded runs depend on it.
+        let (op, (offset, length)) = if self.offsets.depend_on_op() {
+            let op = self.read_or_write();
+            (op, self.offsets.draw(op, &mut self.rng))
+        } else {
+            let place = self.offsets.draw(Op::Read, &mut self.rng);
+            (self.read_or_write(), place)
         };
         let is_write = op == Op::Write;
         self.unsynced = self.unsynced.saturating_add(u32::from(is_write));
@@ -263,6 +264,15 @@ impl Client {
             offset,
             length,
             due,
+        }
+    }
+
+    fn read_or_write(&mut self) -> Op {
+        match self.program.writes {
+            0 => Op::Read,
+            100 => Op::Write,
+            percent if self.rng.ratio(percent.into(), PERCENT) => Op::Write,
+            _ => Op::Read,
         }
     }
 

@@ -41,12 +41,15 @@ extern crate std;
 mod client;
 mod offset;
 mod pace;
+mod power;
 mod program;
 mod seed;
 mod shuffle;
-mod zipf;
+mod skew;
 
 pub use client::{Client, Io, Step};
-pub use program::{Activity, Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};
+pub use program::{
+    Activity, Arrival, Law, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
+};
 pub use seed::seed;
 pub use weir_random::Rng;

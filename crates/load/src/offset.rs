@@ -2,10 +2,11 @@
 
 use crate::program::{Pattern, Program, Region, Size, Zones};
 use crate::shuffle::Shuffle;
-use crate::zipf::Zipf;
+use crate::skew::Skewed;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
+use weir_core::Op;
 use weir_random::Rng;
 
 const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
@@ -31,7 +32,9 @@ enum Order {
     /// A length drawn in advance, and the number of offsets that a request of this length can have.
     Random(u32, NonZeroU64),
     Shuffled(Shuffle),
-    Zipf(Zipf),
+    Skewed(Skewed),
+    /// Of reads and of writes: how many in a hundred are at random, and where the last ended.
+    Partly([(u64, u64); 2]),
 }
 
 impl Offsets {
@@ -44,7 +47,10 @@ impl Offsets {
             Pattern::Sequential => Order::Sequential(0),
             Pattern::Random => Order::Random(most, places),
             Pattern::Shuffled => Order::Shuffled(Shuffle::new(places)),
-            Pattern::Zipf => Order::Zipf(Zipf::new(places)),
+            Pattern::Skewed(skew) => Order::Skewed(Skewed::new(skew, places)),
+            Pattern::Partly { reads, writes } => {
+                Order::Partly([reads, writes].map(|random| (random.into(), 0)))
+            }
         };
         Self {
             region,
@@ -56,9 +62,14 @@ impl Offsets {
         }
     }
 
-    /// The offset and the length of the next request.
+    /// Whether the offset depends on whether it is a read or a write.
+    pub(crate) fn depend_on_op(&self) -> bool {
+        matches!(self.orders[0], Order::Partly(_))
+    }
+
+    /// The offset and the length of the next request, which is a read or a write.
     #[inline]
-    pub(crate) fn draw(&mut self, rng: &mut Rng) -> (u64, u32) {
+    pub(crate) fn draw(&mut self, op: Op, rng: &mut Rng) -> (u64, u32) {
         let (length, step) = match self.size {
             Size::Fixed(size) => (size, size),
             Size::Range { min, max, step } => {
@@ -88,7 +99,20 @@ impl Offsets {
                 rng.below(*count) * u64::from(step)
             }
             Order::Shuffled(shuffle) => shuffle.place(rng) * u64::from(step),
-            Order::Zipf(zipf) => zipf.place(rng) * u64::from(step),
+            Order::Skewed(skewed) => skewed.place(rng) * u64::from(step),
+            Order::Partly(kinds) => {
+                let (random, next) = &mut kinds[usize::from(op == Op::Write)];
+                let fits = *next + u64::from(length) <= self.file;
+                let within = if rng.ratio(*random, PERCENT) {
+                    rng.below(places(self.file, self.size, length)) * u64::from(step)
+                } else if fits {
+                    *next
+                } else {
+                    0
+                };
+                *next = within + u64::from(length);
+                within
+            }
         };
         let start = self.region.start + file as u64 * self.file;
         (start + within, length)
@@ -136,16 +160,20 @@ mod tests {
     fn sequential_wraps_before_the_end_of_the_region() {
         let mut o = offsets(Pattern::Sequential, Size::Fixed(400), 1_000, 1_000);
         let mut rng = Rng::new(0);
-        let drawn: Vec<u64> = (0..5).map(|_| o.draw(&mut rng).0).collect();
+        let drawn: Vec<u64> = (0..5).map(|_| o.draw(Op::Read, &mut rng).0).collect();
         assert_eq!(drawn, [1_000, 1_400, 1_000, 1_400, 1_000]);
     }
 
     #[test]
     fn random_reaches_every_place_and_no_other() {
         let mut rng = Rng::new(1);
-        for pattern in [Pattern::Random, Pattern::Shuffled, Pattern::Zipf] {
+        let partly = Pattern::Partly {
+            reads: 50,
+            writes: 0,
+        };
+        for pattern in [Pattern::Random, Pattern::Shuffled, Pattern::ZIPF, partly] {
             let mut o = offsets(pattern, Size::Fixed(512), 512, 512 * 9 + 511);
-            let seen: BTreeSet<u64> = (0..2_000).map(|_| o.draw(&mut rng).0).collect();
+            let seen: BTreeSet<u64> = (0..2_000).map(|_| o.draw(Op::Read, &mut rng).0).collect();
             assert_eq!(seen, (1..=9).map(|k| k * 512).collect());
         }
     }
@@ -154,12 +182,42 @@ mod tests {
     fn shuffled_draws_each_place_once_before_any_again() {
         let mut o = offsets(Pattern::Shuffled, Size::Fixed(512), 0, 512 * 1_000);
         let mut rng = Rng::new(3);
-        let mut pass = || -> Vec<u64> { (0..1_000).map(|_| o.draw(&mut rng).0 / 512).collect() };
+        let mut pass = || -> Vec<u64> {
+            (0..1_000)
+                .map(|_| o.draw(Op::Read, &mut rng).0 / 512)
+                .collect()
+        };
         let (first, second) = (pass(), pass());
         for drawn in [&first, &second] {
             assert_eq!(drawn.iter().copied().collect::<BTreeSet<_>>().len(), 1_000);
         }
         assert_ne!(first, second, "another order each time");
+    }
+
+    #[test]
+    fn what_is_not_at_random_goes_on_where_the_last_of_its_kind_ended() {
+        let pattern = Pattern::Partly {
+            reads: 100,
+            writes: 0,
+        };
+        let mut o = offsets(pattern, Size::Fixed(512), 4_096, 512 * 1_000);
+        let mut rng = Rng::new(4);
+        let mut drawn = |op| (o.draw(op, &mut rng).0 - 4_096) / 512;
+        let both: Vec<(u64, u64)> = (0..2_000)
+            .map(|_| (drawn(Op::Read), drawn(Op::Write)))
+            .collect();
+        assert!(both.iter().map(|b| b.1).eq((0..1_000).chain(0..1_000)));
+        let on = both.windows(2).filter(|w| w[1].0 == w[0].0 + 1).count();
+        assert!(on < 20, "{on} reads in sequence by chance");
+        // A quarter at random: three of four go on where the last ended.
+        let pattern = Pattern::Partly {
+            reads: 25,
+            writes: 100,
+        };
+        let mut o = offsets(pattern, Size::Fixed(512), 0, 512 * 100_000);
+        let reads: Vec<u64> = (0..8_000).map(|_| o.draw(Op::Read, &mut rng).0).collect();
+        let on = reads.windows(2).filter(|w| w[1] == w[0] + 512).count();
+        assert!((5_800..6_200).contains(&on), "{on}");
     }
 
     #[test]
@@ -177,8 +235,9 @@ mod tests {
             Offsets::new(&program, Region { start, length })
         };
         let mut rng = Rng::new(0);
-        let mut drawn =
-            |mut o: Offsets| -> Vec<u64> { (0..7).map(|_| o.draw(&mut rng).0 / 512).collect() };
+        let mut drawn = |mut o: Offsets| -> Vec<u64> {
+            (0..7).map(|_| o.draw(Op::Read, &mut rng).0 / 512).collect()
+        };
         assert_eq!(drawn(reader(0)), [0, 1, 6, 7, 12, 13, 0]);
         assert_eq!(drawn(reader(2)), [4, 5, 10, 11, 16, 17, 4]);
         // What does not end in its zone begins the next one.
@@ -202,7 +261,7 @@ mod tests {
         };
         let mut o = Offsets::new(&program, region);
         let mut rng = Rng::new(0);
-        let drawn: Vec<u64> = (0..7).map(|_| o.draw(&mut rng).0 - 100).collect();
+        let drawn: Vec<u64> = (0..7).map(|_| o.draw(Op::Read, &mut rng).0 - 100).collect();
         assert_eq!(drawn, [0, 1_024, 2_048, 512, 1_536, 2_560, 0]);
     }
 
@@ -211,7 +270,7 @@ mod tests {
         let split = Split::new(&[(512, 70), (4_096, 30)]).unwrap();
         let mut o = offsets(Pattern::Random, Size::Split(split), 0, 1 << 20);
         let mut rng = Rng::new(6);
-        let drawn: Vec<(u64, u32)> = (0..10_000).map(|_| o.draw(&mut rng)).collect();
+        let drawn: Vec<(u64, u32)> = (0..10_000).map(|_| o.draw(Op::Read, &mut rng)).collect();
         assert!(drawn.iter().all(|(at, length)| at % 512 == 0
             && [512, 4_096].contains(length)
             && at + u64::from(*length) <= 1 << 20));
@@ -231,13 +290,13 @@ mod tests {
             Pattern::Sequential,
             Pattern::Random,
             Pattern::Shuffled,
-            Pattern::Zipf,
+            Pattern::ZIPF,
         ] {
             let mut o = offsets(pattern, size, 4_096, 5_000);
             let mut lengths = BTreeSet::new();
             let mut last = 0;
             for _ in 0..3_000 {
-                let (offset, length) = o.draw(&mut rng);
+                let (offset, length) = o.draw(Op::Read, &mut rng);
                 assert!(offset >= 4_096 && offset + u64::from(length) <= 9_096);
                 assert_eq!(offset % 512, 0);
                 lengths.insert(length);

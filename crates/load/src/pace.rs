@@ -19,6 +19,13 @@ pub(crate) enum Pace {
         /// When those in think time become ready: in order, as the think time is the same for all.
         thinking: VecDeque<Instant>,
     },
+    /// Closed loop in batches: how many of `depth` are outstanding, and whether it is filling up.
+    Batches {
+        depth: u32,
+        low: u32,
+        outstanding: u32,
+        filling: bool,
+    },
     /// The next arrival.
     Even { interval: Span, next: Instant },
     /// The next arrival.
@@ -50,6 +57,12 @@ impl Pace {
                     thinking: VecDeque::with_capacity(room as usize),
                 }
             }
+            Arrival::Batches { low } => Self::Batches {
+                depth: program.depth,
+                low,
+                outstanding: 0,
+                filling: true,
+            },
             Arrival::Even { interval } => Self::Even {
                 interval,
                 next: start,
@@ -63,7 +76,7 @@ impl Pace {
 
     /// Requests come whatever the answers.
     pub(crate) fn is_open(&self) -> bool {
-        !matches!(self, Self::Closed { .. })
+        !matches!(self, Self::Closed { .. } | Self::Batches { .. })
     }
 
     /// When the next request is due.
@@ -76,6 +89,8 @@ impl Pace {
                 Some(&at) if at > now => Due::At(at),
                 Some(_) => Due::Since(now),
             },
+            Self::Batches { filling: true, .. } => Due::Since(now),
+            Self::Batches { .. } => Due::AfterCompletion,
             Self::Even { next, .. } | Self::Poisson { next, .. } if *next > now => Due::At(*next),
             Self::Even { next, .. } | Self::Poisson { next, .. } => Due::Since(*next),
         }
@@ -99,6 +114,15 @@ impl Pace {
             Self::Closed { thinking, .. } => {
                 thinking.pop_front();
             }
+            Self::Batches {
+                depth,
+                outstanding,
+                filling,
+                ..
+            } => {
+                *outstanding += 1;
+                *filling = *outstanding < *depth;
+            }
             Self::Even { interval, next } => *next += *interval,
             Self::Poisson { interval, next } => *next += exponential(*interval, rng),
         }
@@ -107,22 +131,33 @@ impl Pace {
     /// A request completed.
     #[inline]
     pub(crate) fn answered(&mut self, now: Instant) {
-        if let Self::Closed {
-            think,
-            every,
-            answered,
-            idle,
-            thinking,
-        } = self
-        {
-            *answered += 1;
-            if *think > Span::ZERO && *answered >= *every {
-                *answered = 0;
-                thinking.push_back(now + *think);
-            } else {
-                *answered %= *every;
-                *idle += 1;
+        match self {
+            Self::Closed {
+                think,
+                every,
+                answered,
+                idle,
+                thinking,
+            } => {
+                *answered += 1;
+                if *think > Span::ZERO && *answered >= *every {
+                    *answered = 0;
+                    thinking.push_back(now + *think);
+                } else {
+                    *answered %= *every;
+                    *idle += 1;
+                }
             }
+            Self::Batches {
+                low,
+                outstanding,
+                filling,
+                ..
+            } => {
+                *outstanding = outstanding.saturating_sub(1);
+                *filling = *filling || *outstanding <= *low;
+            }
+            Self::Even { .. } | Self::Poisson { .. } => {}
         }
     }
 }

@@ -49,9 +49,46 @@ pub enum Pattern {
     /// As [`Pattern::Random`], but each offset once before any is drawn again, as `fio` does with its map. If sizes vary, the
     /// offsets are those that the largest request can have.
     Shuffled,
-    /// Zipf's law with exponent 1: the k-th most popular offset has a probability in proportion to 1/k. Popular offsets are
-    /// scattered over the region.
-    Zipf,
+    /// Offsets of unequal popularity, scattered over the region.
+    Skewed(Skew),
+    /// At random as with [`Pattern::Random`], but for a part of the requests of each kind, which go on where the last of their kind
+    /// ended.
+    Partly {
+        /// Reads in a hundred that are at random: 0 to 100.
+        reads: u8,
+        /// Writes in a hundred that are at random: 0 to 100.
+        writes: u8,
+    },
+}
+
+/// Which offsets are drawn more often than others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Skew {
+    /// How much more often.
+    pub law: Law,
+    /// Where the first rank lies, in millionths of the region: 0 to 1000000. `None`: at its start. The other ranks are scattered all
+    /// the same.
+    pub center: Option<u32>,
+}
+
+/// How popularity falls from rank to rank, as in `fio`. Parameters are in millionths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Law {
+    /// The k-th rank has a probability in proportion to 1/k^exponent, with an exponent of 1 to 100000000 millionths.
+    Zipf(u32),
+    /// Of all requests the part `1 - h` goes to the part `h` of the ranks, and so on within that; 1 to 999999 millionths.
+    Pareto(u32),
+    /// Ranks around the middle: the mean of twelve random numbers, displaced by up to half of so many millionths of a percent of all
+    /// ranks; 0 to 99999999.
+    Normal(u32),
+}
+
+impl Pattern {
+    /// Zipf's law with the exponent 1.
+    pub const ZIPF: Self = Self::Skewed(Skew {
+        law: Law::Zipf(1_000_000),
+        center: None,
+    });
 }
 
 /// Parts of a region that are used alternate with parts that are skipped, so that several clients can interleave
@@ -158,6 +195,12 @@ pub enum Arrival {
         /// Think time: from a completion to the next request.
         think: Span,
     },
+    /// Closed loop in batches: once `depth` requests are outstanding none is issued until no more than `low` (less than `depth`) are;
+    /// then again up to `depth`.
+    Batches {
+        /// Requests outstanding at which it goes on.
+        low: u32,
+    },
     /// Open loop: one request every `interval` (1 ns to an hour), whatever the completions. A request that is due while `depth`
     /// requests are outstanding is issued later; its latency counts from when it was due.
     Even {
@@ -233,6 +276,7 @@ impl Program {
         };
         let (arrival, time, least) = match self.arrival {
             Arrival::Closed { think } => ("think", think, Span::ZERO),
+            Arrival::Batches { .. } => ("think", Span::ZERO, Span::ZERO),
             Arrival::Even { interval } | Arrival::Poisson { interval } => {
                 ("interval", interval, Span::from_nanos(1))
             }
@@ -265,11 +309,55 @@ impl Program {
             ),
         ];
         let more = self.rules_of_place_and_time(max);
-        rule::check(more.into_iter().chain(rules))
+        rule::check(more.into_iter().chain(self.rules_of_choice()).chain(rules))
     }
 }
 
 impl Program {
+    /// The rules for places at random, and for batches.
+    fn rules_of_choice(&self) -> [Rule; 4] {
+        let skew = match self.pattern {
+            Pattern::Skewed(skew) => Some(skew),
+            _ => None,
+        };
+        let (name, value, range) = match skew.map(|skew| skew.law) {
+            None => ("skew", 0, 0..=0),
+            Some(Law::Zipf(exponent)) => ("skew.zipf", exponent, 1..=100_000_000),
+            Some(Law::Pareto(h)) => ("skew.pareto", h, 1..=999_999),
+            Some(Law::Normal(deviation)) => ("skew.normal", deviation, 0..=99_999_999),
+        };
+        let center = skew.and_then(|skew| skew.center).unwrap_or(0);
+        let random = match self.pattern {
+            Pattern::Partly { reads, writes } => reads.max(writes),
+            _ => 100,
+        };
+        let low = match self.arrival {
+            Arrival::Batches { low } => low,
+            _ => 0,
+        };
+        [
+            (
+                range.contains(&value),
+                name,
+                value.into(),
+                "an exponent of zipf up to 100, h of pareto between 0 and 1, or a deviation of normal of 0 to below 100, in millionths",
+            ),
+            (
+                center <= 1_000_000,
+                "skew.center",
+                center.into(),
+                "0 to 1, in millionths",
+            ),
+            (random <= 100, "pattern.random", random.into(), "0 to 100"),
+            (
+                low == 0 || low < self.depth,
+                "arrival.low",
+                low.into(),
+                "less than the depth",
+            ),
+        ]
+    }
+
     /// The rules for files, zones and activity, with requests of up to `most` bytes.
     fn rules_of_place_and_time(&self, most: u32) -> [Rule; 7] {
         let zone = self.zones.map_or(u64::MAX, |z| z.size);
@@ -362,9 +450,10 @@ mod tests {
         length: 1 << 20,
     };
 
+    type Spoil = fn(&mut Program);
+
     #[test]
     fn every_bound_is_checked() {
-        type Spoil = fn(&mut Program);
         const fn activity(on: u64, off: u64) -> Activity {
             Activity {
                 on: Span::from_nanos(on),
@@ -428,6 +517,42 @@ mod tests {
             length: 4096,
         };
         assert!(good.validate(beyond).is_err());
+    }
+
+    #[test]
+    fn the_bounds_of_places_at_random_and_of_batches_are_checked() {
+        const fn skewed(law: Law, center: u32) -> Pattern {
+            let center = Some(center);
+            Pattern::Skewed(Skew { law, center })
+        }
+        let bad: [(&str, Spoil); 8] = [
+            ("skew.zipf", |p| p.pattern = skewed(Law::Zipf(0), 0)),
+            ("skew.zipf", |p| {
+                p.pattern = skewed(Law::Zipf(100_000_001), 0);
+            }),
+            ("skew.pareto", |p| p.pattern = skewed(Law::Pareto(0), 0)),
+            ("skew.pareto", |p| {
+                p.pattern = skewed(Law::Pareto(1_000_000), 0);
+            }),
+            ("skew.normal", |p| {
+                p.pattern = skewed(Law::Normal(100_000_000), 0);
+            }),
+            ("skew.center", |p| {
+                p.pattern = skewed(Law::Normal(0), 1_000_001);
+            }),
+            ("pattern.random", |p| {
+                p.pattern = Pattern::Partly {
+                    reads: 0,
+                    writes: 101,
+                };
+            }),
+            ("arrival.low", |p| p.arrival = Arrival::Batches { low: 1 }),
+        ];
+        for (key, spoil) in bad {
+            let mut program = Program::random_reads(4096, 1);
+            spoil(&mut program);
+            assert_eq!(program.validate(REGION).map_err(|e| e.field), Err(key));
+        }
     }
 
     #[test]

@@ -276,7 +276,7 @@ fn program(rng: &mut Rng) -> Program {
         Pattern::Sequential,
         Pattern::Random,
         Pattern::Shuffled,
-        Pattern::Zipf,
+        Pattern::ZIPF,
     ];
     Program {
         zones: None,

@@ -85,8 +85,15 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Some(suite) => plans(suite, options)?,
         None => vec![plan(&options.scenario, options)?],
     };
+    let drive = plans.first().filter(|_| options.drives.is_empty());
+    let drive = drive.and_then(|plan| scenario::drive_of_jobs(&plan.script));
     let leftovers = Leftovers::watch()?;
     let files = Files::open(options, &leftovers)?;
+    match drive {
+        Some(line) if files.is_quiet() => output::tell(&line),
+        Some(line) => output::print(&(line + "\n\n"))?,
+        None => {}
+    }
     let interrupt = leftovers.interrupt();
     let name = suite.map_or_else(|| plans[0].script.name(), |suite| suite.name);
     let mut all = play(name, &plans, options.jobs.count(), interrupt)?;
@@ -138,6 +145,12 @@ impl Files {
         })
     }
 
+    /// Whether something else than the tables goes to standard output.
+    fn is_quiet(&self) -> bool {
+        let outputs = [&self.json, &self.trace];
+        outputs.into_iter().flatten().any(Output::is_standard)
+    }
+
     /// Writes everything, and prints the tables unless something else goes to standard output. `missing`: which runs are.
     fn show(
         self,
@@ -161,8 +174,7 @@ impl Files {
             None => page.write(&compare_page(&reports[0])),
         });
         let written = written.transpose()?;
-        let outputs = [&self.json, &self.trace];
-        let quiet = outputs.into_iter().flatten().any(Output::is_standard);
+        let quiet = self.is_quiet();
         if let Some(json) = self.json {
             json.write(&all.iter().map(|cells| lines(cells)).collect::<String>())?;
         }

@@ -72,6 +72,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let leftovers = Leftovers::watch()?;
     let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
     let page = page.transpose()?;
+    if let (None, Some(line)) = (&options.drive, scenario::drive_of_jobs(&script)) {
+        output::print(&(line + "\n\n"))?;
+    }
     let repetitions = options.repetitions.unwrap_or_else(|| script.repetitions());
     let asked = search::Asked {
         fleet: &fleet,

@@ -375,6 +375,13 @@ const ACCESS: &[Key] = &[
         example: "16",
     },
     Key {
+        name: "iodepth_low",
+        kind: Kind::Count(0, 65_536),
+        default: Absent::Words("as `iodepth`"),
+        about: "Once `iodepth` are outstanding it waits until no more than so many are, and then fills up again.",
+        example: "8",
+    },
+    Key {
         name: "direct",
         kind: Kind::Flag,
         default: Absent::Value("false"),
@@ -563,10 +570,15 @@ const PLACE: &[Key] = &[
     },
     Key {
         name: "random_distribution",
-        kind: Kind::Word(&["random", "zipf"]),
+        kind: Kind::Other(
+            "`\"random\"`, `\"zipf:EXPONENT\"`, `\"pareto:PART\"` or `\"normal:PERCENT\"`, perhaps with a `:CENTER`",
+        ),
         default: Absent::Value("\"random\""),
-        about: "Which of the places: each as likely as the others, or the k-th most popular with a probability in proportion to 1/k.",
-        example: "\"zipf\"",
+        about: "Which of the places: each as likely as the others; the k-th most popular with a probability in proportion to 1/k^EXPONENT \
+                (above 0, to 100; `\"zipf\"` alone: 1); the part 1 - PART of all requests to the part PART of the places, and so on \
+                within that (between 0 and 1); or ranks around the middle, the mean of twelve random numbers displaced by up to half of \
+                PERCENT of all places (0 to below 100). Popular places are scattered; the first is at CENTER of the file, 0 to 1.",
+        example: "\"zipf:1.1\"",
     },
     Key {
         name: "norandommap",
@@ -574,6 +586,16 @@ const PLACE: &[Key] = &[
         default: Absent::Value("false"),
         about: "False: each place once before any is drawn again. True: drawn each time from all of them.",
         example: "true",
+    },
+    Key {
+        name: "percentage_random",
+        kind: Kind::Other(
+            "a whole number, 0 to 100, or two as `\"100,0\"`, for reads and for writes",
+        ),
+        default: Absent::Value("100"),
+        about: "How many in a hundred requests of a client at random are: the others go on where the last of their kind ended. Those at random \
+                are drawn each time from all places.",
+        example: "80",
     },
     Key {
         name: "zonesize",

@@ -97,6 +97,9 @@ pub(super) struct Client {
 /// Most clients of a scenario.
 pub(super) const CLIENTS: usize = 4096;
 
+/// What results call all clients, or all but one.
+pub(super) const RESERVED: [&str; 3] = ["total", "others", "all"];
+
 impl Default for Host {
     fn default() -> Self {
         let buffered = super::Buffered::default();

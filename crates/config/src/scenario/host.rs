@@ -33,7 +33,9 @@ impl Buffered {
     pub fn advised(pattern: Pattern) -> Self {
         let advice = match pattern {
             Pattern::Sequential => Advice::Sequential,
-            Pattern::Random | Pattern::Shuffled | Pattern::Zipf => Advice::Random,
+            Pattern::Random | Pattern::Shuffled | Pattern::Skewed(_) | Pattern::Partly { .. } => {
+                Advice::Random
+            }
         };
         Self {
             advice,

@@ -1,6 +1,7 @@
 //! What there is, and what happens when.
 
 mod build;
+mod distribution;
 mod draft;
 mod expect;
 pub(crate) mod fio;
@@ -9,13 +10,14 @@ mod host;
 mod open;
 mod overlay;
 mod path;
+mod print;
 mod read;
 mod script;
 mod suite;
 
 pub use build::Choice;
 pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
-pub use open::{Unknown, find, load, names, parse, source};
+pub use open::{Unknown, find, load, load_jobs, names, parse, source};
 pub use script::{Script, read};
 pub use suite::{SUITES, Suite, suite};
 

@@ -68,6 +68,15 @@ pub fn load(path: &Path) -> Result<Script, Vec<Problem>> {
     parse(&text, &file)
 }
 
+/// Reads a job file of `fio`, whatever its ending.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_jobs(path: &Path) -> Result<Script, Vec<Problem>> {
+    let (file, text) = contents(path)?;
+    fio::read(&text, &file)
+}
+
 /// Reads the text of a scenario's file, or of a job file of `fio` if `file`, its name in problems, ends in `.fio`.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use super::build::Choice;
 use super::draft::{Draft, Facts};
 use super::expect::{Expect, Published};
+use super::print::Printed;
 use super::{Scenario, overlay, read as tables};
 use crate::document::{Document, Entry, Table};
 use crate::file::tables as parsed;
@@ -299,6 +300,21 @@ impl Script {
             source: Source::Draft(Box::new(draft)),
             notes,
         }
+    }
+
+    /// What a job file comes to, as the text of a scenario's file that plays the same, with places for contracts. `None` if it was read from a
+    /// scenario's file.
+    pub fn printed(&self) -> Option<String> {
+        let Source::Draft(draft) = &self.source else {
+            return None;
+        };
+        let (name, facts) = (&self.name, &self.facts);
+        Some(Printed { name, facts, draft }.to_string())
+    }
+
+    /// Whether it was read from a job file, which names no drive.
+    pub fn is_jobs(&self) -> bool {
+        matches!(self.source, Source::Draft(_))
     }
 
     /// Its name in results; the clients' seeds depend on it.

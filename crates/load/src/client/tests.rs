@@ -35,6 +35,23 @@ fn ops(issued: &[Io]) -> Vec<Op> {
     issued.iter().map(|io| io.op).collect()
 }
 
+/// Once all four are outstanding it waits until one is left, then fills up again: as `fio` does with `iodepth_low=1`, or with
+/// `iodepth_batch_complete_min=3`.
+#[test]
+fn a_loop_in_batches_fills_up_when_few_are_left() {
+    let mut c = client(Program {
+        arrival: Arrival::Batches { low: 1 },
+        ..Program::sequential_reads(4096, 4)
+    });
+    let issued = |c: &mut Client, now| burst(c, now).0.len();
+    assert_eq!(issued(&mut c, us(0)), 4);
+    for (now, more) in [(5, 0), (6, 0), (7, 3), (8, 0), (9, 0), (9, 3)] {
+        c.completed(us(now));
+        assert_eq!(issued(&mut c, us(now)), more, "{now}");
+        assert_eq!(c.next(us(now)), Step::WaitForCompletion);
+    }
+}
+
 #[test]
 fn a_closed_loop_keeps_its_depth() {
     let mut c = client(Program::sequential_reads(4096, 3));
@@ -218,7 +235,7 @@ fn an_fdatasync_waits_for_what_is_outstanding_and_holds_the_rest_back() {
 #[test]
 fn the_same_seed_asks_for_the_same_and_another_for_something_else() {
     let program = Program {
-        pattern: Pattern::Zipf,
+        pattern: Pattern::ZIPF,
         writes: 50,
         size: Size::Range {
             min: 512,
@@ -249,7 +266,7 @@ fn drawn(rng: &mut Rng) -> Program {
     let every = rng.range(1, 5) as u32;
     let min = rng.range(1, 3_000) as u32;
     Program {
-        pattern: [Pattern::Sequential, Pattern::Random, Pattern::Zipf][rng.range(0, 2) as usize],
+        pattern: [Pattern::Sequential, Pattern::Random, Pattern::ZIPF][rng.range(0, 2) as usize],
         zones: None,
         files: rng.range(1, 3) as u32,
         activity: (rng.range(0, 1) == 0).then_some(Activity {

@@ -88,7 +88,9 @@ fn lengthen(client: &mut Client) {
 fn slow(client: &mut Client) {
     let program = &mut client.program;
     match &mut program.arrival {
-        Arrival::Closed { .. } if program.depth > 8 => program.depth /= 2,
+        Arrival::Closed { .. } | Arrival::Batches { .. } if program.depth > 8 => program.depth /= 2,
+        // The search draws none.
+        Arrival::Batches { .. } => {}
         Arrival::Closed { think } => *think = think.times(2).max(Span::from_micros(500)),
         Arrival::Even { interval } | Arrival::Poisson { interval } => {
             *interval = interval.times(2);

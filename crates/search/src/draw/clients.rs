@@ -184,7 +184,7 @@ fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
     let pattern = dice.weighted(&[
         (5, Pattern::Random),
         (5, Pattern::Sequential),
-        (1, Pattern::Zipf),
+        (1, Pattern::ZIPF),
     ]);
     let mut program = Program {
         pattern,
@@ -204,7 +204,7 @@ fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
         ]);
     }
     let closed = matches!(program.arrival, Arrival::Closed { .. });
-    let buffered = closed && pattern != Pattern::Zipf && dice.chance(1, 10);
+    let buffered = closed && pattern != Pattern::ZIPF && dice.chance(1, 10);
     if buffered {
         program.depth = 1;
         program.fua = false;

@@ -133,7 +133,8 @@ impl Display for Client {
             Pattern::Sequential => "sequential",
             Pattern::Random => "random",
             Pattern::Shuffled => "shuffled",
-            Pattern::Zipf => "zipf",
+            // The search draws no other.
+            Pattern::Skewed(_) | Pattern::Partly { .. } => "zipf",
         };
         write!(
             f,
@@ -152,6 +153,8 @@ impl Display for Client {
         write!(f, " depth={}", program.depth)?;
         match program.arrival {
             Arrival::Closed { think } if think == Span::ZERO => {}
+            // The search draws none.
+            Arrival::Batches { low } => write!(f, " low={low}")?,
             Arrival::Closed { think } => write!(f, " think={}", Time(think))?,
             Arrival::Even { interval } => write!(f, " even={}", Time(interval))?,
             Arrival::Poisson { interval } => write!(f, " poisson={}", Time(interval))?,

@@ -195,7 +195,7 @@ impl<'a> Words<'a> {
             Some("sequential") => Pattern::Sequential,
             None | Some("random") => Pattern::Random,
             Some("shuffled") => Pattern::Shuffled,
-            Some("zipf") => Pattern::Zipf,
+            Some("zipf") => Pattern::ZIPF,
             Some(other) => return wrong(format!("{other:?} is no pattern")),
         };
         let sizes: Vec<Bytes> = self.list("size")?;

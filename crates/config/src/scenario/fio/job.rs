@@ -1,18 +1,20 @@
 //! A job as a client.
 
-use super::value::{base, bytes, count, flag, say, size, time, time_range};
+use super::value::{base, bytes, count, flag, say, size, size_of, time, time_range};
 use super::{Line, Section};
 use crate::document::Document;
 use crate::nearest;
+use crate::scenario::distribution::{distribution, parts};
 use crate::scenario::draft::{Client, names};
 use crate::scenario::{FILE_MOST, PAGE, REQUEST_MOST};
 use crate::text::quoted;
 use std::ops::RangeInclusive;
 use weir_core::{Contract, Flags, Knobs, Priority, PriorityClass, Span};
-use weir_load::{Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};
+use weir_load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
 
 const SECOND: u64 = 1_000_000_000;
 const MICRO: u64 = 1_000;
+const HOUR: Span = Span::from_secs(3_600);
 
 /// Engines that keep several requests outstanding, and those that make one call at a time.
 const ASYNC: &[&str] = &["libaio", "io_uring", "posixaio", "linuxaio"];
@@ -33,52 +35,80 @@ struct Place {
     length: Option<u64>,
     offset: u64,
     increment: u64,
+    /// Bytes after which a job that is not `time_based` is done.
+    amount: u64,
 }
 
 fn place(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Place {
-    if section.get("size").is_none() {
+    let any = 0..=FILE_MOST;
+    let some = 1..=FILE_MOST;
+    // What there is of a file, if not all of it is gone through.
+    let files = count(doc, section, "nrfiles", 1..=1024).unwrap_or(1);
+    let each = size(doc, section, "filesize", base, some.clone());
+    let there = each.map(|each| each.saturating_mul(files).min(FILE_MOST));
+    let size_of = size(doc, section, "size", base, some.clone());
+    if section.get("size").is_none() && section.get("filesize").is_none() {
         let help = "write size=1g: what the job uses of its file";
         doc.at(&section.at, "size", "is missing", help);
     }
-    let any = 0..=FILE_MOST;
+    let amount = size(doc, section, "io_size", base, some);
+    let loops = count(doc, section, "loops", 1..=1 << 40).unwrap_or(1);
     let increment = size(doc, section, "offset_increment", base, any.clone());
+    let length = there.or(size_of);
     Place {
-        length: size(doc, section, "size", base, 1..=FILE_MOST),
+        length,
         offset: size(doc, section, "offset", base, any).unwrap_or(0),
         increment: increment.unwrap_or(0),
+        amount: (amount.or(size_of).or(length).unwrap_or(0)).saturating_mul(loops),
     }
 }
+
+/// What a job runs for where it does not say: as long as a job of fio that is to end with its size may take here.
+const RUNTIME: Span = Span::from_secs(10);
 
 /// How long a job runs.
-fn runtime(doc: &mut Document<'_>, section: &Section<'_>) -> Span {
+fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>) -> Span {
     let runtime = time(doc, section, "runtime", SECOND).filter(|t| *t > Span::ZERO);
-    if section.get("runtime").is_none() {
-        let what = "is missing: a run in virtual time has to be told how long it is";
-        let help = "write runtime=10, and time_based where the job is not to end with its size";
-        doc.at(&section.at, "runtime", what, help);
+    if section.get("runtime").is_some() {
+        return runtime.unwrap_or(Span::ZERO);
     }
-    runtime.unwrap_or(Span::ZERO)
+    if let Some(line) = section.get("time_based") {
+        let what = "is missing beside time_based";
+        doc.at(&line.at, "runtime", what, "write runtime=10");
+    }
+    let what = "is missing: the job is played for 10 s at most";
+    let help = "write runtime=60 to play it longer, or choose with --seconds";
+    notes.at(&section.at, "runtime", what, help);
+    RUNTIME
 }
 
-pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> {
+pub(super) fn job(
+    doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
+    section: &Section<'_>,
+) -> Option<Job> {
     let before = doc.found();
     let base = base(doc, section);
     let place = place(doc, section, base);
     let jobs = count(doc, section, "numjobs", 1..=4096);
     let direct = flag(doc, section, "direct").unwrap_or(false);
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
-    let runtime = runtime(doc, section);
+    let runtime = runtime(doc, notes, section);
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
     let start = time_range(doc, section, "startdelay", SECOND);
     let (start, start_spread) = start.unwrap_or_default();
-    let program = program(doc, section, base);
+    if start + start_spread + ramp + runtime > HOUR {
+        let what = "startdelay, ramp_time and runtime add up to more than an hour";
+        doc.at(&section.at, section.name, what, "take a shorter runtime");
+    }
+    let program = program(doc, notes, section, base);
     let mut program = Program {
         start,
         start_spread,
         stop: Some(start + ramp + runtime),
         ..program?
     };
-    ends(doc, section, &mut program, place.length.unwrap_or(0));
+    ends(doc, section, &mut program, place.amount);
     if buffered {
         through_the_cache(doc, section, &program, [place.offset, place.increment]);
     }
@@ -151,7 +181,12 @@ fn word<T: Copy>(
     found.map(|w| w.1)
 }
 
-fn program(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Program> {
+fn program(
+    doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
+    section: &Section<'_>,
+    base: u64,
+) -> Option<Program> {
     let words = [
         ("read", (false, 0)),
         ("write", (false, 100)),
@@ -167,12 +202,21 @@ fn program(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<P
         50 => mix(doc, section),
         all => all,
     };
-    let size = block(doc, section, base)?;
+    let size = block(doc, section, base, writes)?;
     let depth = depth(doc, section);
-    let sync = [("none", false), ("0", false), ("dsync", true)];
+    // A file system's journal is not modelled, so that O_SYNC is O_DSYNC.
+    let sync = [
+        ("none", false),
+        ("0", false),
+        ("dsync", true),
+        ("sync", true),
+        ("1", true),
+    ];
     let help = "write dsync, or fdatasync=1";
+    let arrival = arrival(doc, section, size, [depth, writes.into()], base);
+    let every = count(doc, section, "thinktime_blocks", 1..=65_536);
     Some(Program {
-        pattern: pattern(doc, section, random),
+        pattern: pattern(doc, notes, section, random),
         zones: zones(doc, section, base),
         files: count(doc, section, "nrfiles", 1..=1024).unwrap_or(1) as u32,
         writes,
@@ -180,25 +224,30 @@ fn program(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<P
         sync: flushes(doc, section),
         size,
         depth,
-        arrival: arrival(doc, section, size, depth, base),
-        think_every: count(doc, section, "thinktime_blocks", 1..=65_536).unwrap_or(1) as u32,
+        arrival,
+        think_every: match arrival {
+            Arrival::Closed { think } if think > Span::ZERO => every.unwrap_or(1) as u32,
+            _ => 1,
+        },
         requests: count(doc, section, "number_ios", 1..=1 << 60),
         ..Program::random_reads(1, 1)
     })
 }
 
-/// Writes in a hundred requests of a job that does both.
+/// Writes in a hundred requests of a job that does both: of two that say it the last counts, as in fio.
 fn mix(doc: &mut Document<'_>, section: &Section<'_>) -> u8 {
     let reads = count(doc, section, "rwmixread", 0..=100);
     let writes = count(doc, section, "rwmixwrite", 0..=100);
-    if let (Some(line), Some(_), Some(_)) = (section.get("rwmixwrite"), reads, writes) {
-        say(doc, line, "stands beside rwmixread", "leave one of the two");
+    let mut lines = section.lines.iter().rev();
+    let last = lines.find(|l| ["rwmixread", "rwmixwrite"].contains(&l.name));
+    match last.map(|l| l.name) {
+        Some("rwmixwrite") => writes.unwrap_or(50) as u8,
+        _ => 100 - reads.unwrap_or(50) as u8,
     }
-    writes.or_else(|| reads.map(|r| 100 - r)).unwrap_or(50) as u8
 }
 
 /// Bytes of a request.
-fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Size> {
+fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -> Option<Size> {
     let there = section.one_of(&["bs", "bsrange", "bssplit"]);
     let Some(line) = there.first().copied() else {
         return Some(Size::Fixed(4096));
@@ -208,8 +257,7 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Siz
         say(doc, line, &what, "leave one of the two");
         return None;
     }
-    let value = line.value.unwrap_or_default();
-    if value.contains(',') {
+    let Some(value) = of_kind(line.value.unwrap_or_default(), writes) else {
         say(
             doc,
             line,
@@ -217,7 +265,7 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Siz
             "write one for all, or two jobs",
         );
         return None;
-    }
+    };
     let one = |text: &str| {
         let bytes = bytes(text, base).filter(|b| (1..=REQUEST_MOST).contains(b));
         bytes.map(|b| b as u32)
@@ -243,6 +291,19 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Siz
         say(doc, line, what, help);
     }
     found
+}
+
+/// Of values for reads and for writes the one that a job needs which does only one of the two, or whose are the same; those left out are as
+/// the first.
+fn of_kind(value: &str, writes: u8) -> Option<&str> {
+    let mut all = value.split(',').map(str::trim);
+    let reads = all.next()?;
+    let of_writes = all.next().filter(|v| !v.is_empty()).unwrap_or(reads);
+    match writes {
+        0 => Some(reads),
+        100 => Some(of_writes),
+        _ => (reads == of_writes).then_some(reads),
+    }
 }
 
 /// Sizes with percentages: those without share what is left.
@@ -291,16 +352,52 @@ fn depth(doc: &mut Document<'_>, section: &Section<'_>) -> u32 {
     depth
 }
 
-fn pattern(doc: &mut Document<'_>, section: &Section<'_>, random: bool) -> Pattern {
-    let uniform = [("random", ())];
-    let help =
-        "write a scenario's file with random_distribution = \"zipf\", which has the exponent 1";
-    word(doc, section, "random_distribution", &uniform, help);
+fn pattern(
+    doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
+    section: &Section<'_>,
+    random: bool,
+) -> Pattern {
+    let skew = section.get("random_distribution");
+    let skew = skew.and_then(|line| skewed(doc, line));
     let again = flag(doc, section, "norandommap").unwrap_or(false);
-    match (random, again) {
-        (false, _) => Pattern::Sequential,
-        (true, true) => Pattern::Random,
-        (true, false) => Pattern::Shuffled,
+    let part = section.get("percentage_random").and_then(|line| {
+        let parts = line.value.and_then(parts);
+        if parts.is_none() {
+            let help = "write 80, or 100,0 for reads and writes";
+            say(doc, line, "is not one percentage or two", help);
+        }
+        parts.filter(|parts| *parts != [100; 2])
+    });
+    for name in ["random_distribution", "percentage_random"] {
+        if let Some(line) = section.get(name).filter(|_| !random) {
+            let what = "changes nothing for a job that goes in sequence";
+            notes.at(&line.at, name, what, "");
+        }
+    }
+    if let (true, Some(_), Some(_), Some(line)) =
+        (random, skew, part, section.get("percentage_random"))
+    {
+        let what = "stands beside random_distribution";
+        say(doc, line, what, "leave one of the two");
+    }
+    match (random, skew, part, again) {
+        (false, ..) => Pattern::Sequential,
+        (true, Some(skew), ..) => Pattern::Skewed(skew),
+        (true, None, Some([reads, writes]), _) => Pattern::Partly { reads, writes },
+        (true, None, None, true) => Pattern::Random,
+        (true, None, None, false) => Pattern::Shuffled,
+    }
+}
+
+/// A distribution: `zipf` alone has the exponent 1.1, as in fio.
+fn skewed(doc: &mut Document<'_>, line: &Line<'_>) -> Option<Skew> {
+    match distribution(line.value.unwrap_or_default(), 1_100_000) {
+        Ok(skew) => skew,
+        Err((what, help)) => {
+            say(doc, line, what, &help);
+            None
+        }
     }
 }
 
@@ -355,7 +452,7 @@ fn arrival(
     doc: &mut Document<'_>,
     section: &Section<'_>,
     size: Size,
-    depth: u32,
+    [depth, writes]: [u32; 2],
     base: u64,
 ) -> Arrival {
     let kinds = [("linear", false), ("poisson", true)];
@@ -372,7 +469,7 @@ fn arrival(
     }
     let one = |doc: &mut Document<'_>, name: &str, range: RangeInclusive<u64>| {
         let line = section.get(name)?;
-        if line.value.is_some_and(|v| v.contains(',')) {
+        let Some(value) = of_kind(line.value.unwrap_or_default(), writes as u8) else {
             say(
                 doc,
                 line,
@@ -380,8 +477,12 @@ fn arrival(
                 "write one for all, or two jobs",
             );
             return None;
-        }
-        self::size(doc, section, name, base, range)
+        };
+        let line = Line {
+            value: Some(value),
+            ..line.clone()
+        };
+        size_of(doc, &line, base, range)
     };
     let rate = one(doc, "rate", 1..=1 << 50);
     let iops = one(doc, "rate_iops", 1..=SECOND);
@@ -415,31 +516,42 @@ fn arrival(
             "write rate_iops=200",
         );
     }
+    let low = batches(doc, section, depth);
     match interval {
         Some(interval) if poisson => Arrival::Poisson { interval },
         Some(interval) => Arrival::Even { interval },
+        None if low < depth - 1 && think.is_none() => Arrival::Batches { low },
         None => Arrival::Closed {
             think: think.unwrap_or(Span::ZERO),
         },
     }
 }
 
-/// A job that is not `time_based` ends with its size.
-fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, length: u64) {
+/// How few requests are outstanding when a job whose places were all taken goes on: at most `iodepth_low`, and so many fewer than `iodepth` as
+/// it takes answers at a time.
+fn batches(doc: &mut Document<'_>, section: &Section<'_>, depth: u32) -> u32 {
+    let least = count(doc, section, "iodepth_batch_complete_min", 0..=65_536);
+    let taken = least.unwrap_or(1).max(1) as u32;
+    let low = count(doc, section, "iodepth_low", 0..=65_536);
+    let low = low.map_or(depth, |low| low as u32);
+    low.min(depth.saturating_sub(taken))
+}
+
+/// A job that is not `time_based` ends with so many bytes: where sizes differ, with as many requests as that takes on average.
+fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, bytes: u64) {
     if flag(doc, section, "time_based").unwrap_or(false) {
         return;
     }
-    let Size::Fixed(each) = program.size else {
-        let help = "write time_based";
-        doc.at(
-            &section.at,
-            "time_based",
-            "is missing: with sizes that differ it is not known when a job of this size ends",
-            help,
-        );
-        return;
+    let each = match program.size {
+        Size::Fixed(each) => u64::from(each),
+        Size::Range { min, max, step } => u64::from(min) + u64::from((max - min) / step * step) / 2,
+        Size::Split(split) => {
+            let parts = split.parts().iter();
+            let all = parts.map(|(size, percent)| u64::from(*size) * u64::from(*percent));
+            all.sum::<u64>() / 100
+        }
     };
-    let all = (length / u64::from(each)).max(1);
+    let all = (bytes / each.max(1)).max(1);
     program.requests = Some(program.requests.map_or(all, |n| n.min(all)));
 }
 
@@ -459,7 +571,9 @@ fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {
 
 /// The file that jobs share which name the same.
 fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
-    let line: &Line<'_> = section.get("filename")?;
+    let Some(line) = section.get("filename") else {
+        return format(section);
+    };
     let name = line.value.unwrap_or_default();
     if name.is_empty() || name.contains(':') {
         let what = format!("{} is not one file", quoted(name));
@@ -472,6 +586,13 @@ fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
         return None;
     }
     Some(name.to_owned())
+}
+
+/// The file of a format, which jobs have in common unless their numbers or names are in it.
+fn format(section: &Section<'_>) -> Option<String> {
+    let format = section.get("filename_format")?.value?;
+    let own = format.is_empty() || format.contains("$jobnum");
+    (!own).then(|| format.replace("$jobname", section.name))
 }
 
 /// One call at a time, whole pages, and writes that are synced.

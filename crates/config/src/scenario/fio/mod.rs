@@ -9,7 +9,7 @@ mod value;
 
 pub(crate) use option::{noted_options, read_options, refused_options};
 
-use super::draft::{CLIENTS, Draft, Facts, Host};
+use super::draft::{CLIENTS, Draft, Facts, Host, RESERVED};
 use super::script::{Script, stem};
 use super::{Merging, NrRequests, Path};
 use crate::document::Document;
@@ -20,6 +20,9 @@ use weir_core::Span;
 
 /// Longest file, bytes.
 const FILE_MAX: usize = 1 << 20;
+
+/// What jobs are played on unless a drive is chosen: a flash drive as many machines have one, whose model is held against published figures.
+const DRIVE: &str = "samsung-970-pro";
 
 /// An option as it stands in a file.
 #[derive(Clone, Debug)]
@@ -68,7 +71,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     let mut jobs = Vec::new();
     let mut count = 0;
     for section in &sections {
-        let Some(job) = job::job(&mut doc, section) else {
+        let Some(job) = job::job(&mut doc, &mut notes, section) else {
             continue;
         };
         count += job.client.names.len();
@@ -78,6 +81,13 @@ pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
             break;
         }
         let same = |j: &job::Job| j.client.names.iter().any(|n| job.client.names.contains(n));
+        let reserved = RESERVED
+            .iter()
+            .find(|r| job.client.names.iter().any(|n| n == *r));
+        if let Some(reserved) = reserved {
+            let what = format!("a job cannot be called {reserved:?}");
+            doc.at(&section.at, section.name, what, "name it otherwise");
+        }
         if jobs.iter().any(same) {
             let what = format!("there are two jobs {:?}", section.name);
             doc.at(&section.at, section.name, what, "name it otherwise");
@@ -100,7 +110,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
         shows_clients: true,
         load: String::new(),
         target: target.cloned().unwrap_or_default(),
-        drives: vec!["demo".to_owned()],
+        drives: vec![DRIVE.to_owned()],
         policies: ["none", "bfq", "contract"].map(str::to_owned).to_vec(),
         repetitions: 10,
         expects: Vec::new(),

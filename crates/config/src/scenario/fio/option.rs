@@ -11,12 +11,18 @@ const READ: &[&[&str]] = &[
     &["bsrange", "blocksize_range"],
     &["bssplit"],
     &["size"],
+    &["io_size", "io_limit"],
+    &["filesize"],
+    &["loops"],
     &["offset"],
     &["offset_increment"],
     &["filename"],
+    &["filename_format"],
     &["nrfiles", "nr_files"],
     &["ioengine"],
     &["iodepth"],
+    &["iodepth_low"],
+    &["iodepth_batch_complete_min", "iodepth_batch_complete"],
     &["direct"],
     &["buffered"],
     &["fsync"],
@@ -36,6 +42,7 @@ const READ: &[&[&str]] = &[
     &["rate_iops"],
     &["rate_process"],
     &["random_distribution"],
+    &["percentage_random"],
     &["norandommap"],
     &["zonemode"],
     &["zonesize"],
@@ -82,6 +89,96 @@ const NOTED: &[(&str, &str)] = &[
     ("unit_base", "it is about fio's own output"),
     ("significant_figures", "it is about fio's own output"),
     (
+        "iodepth_batch",
+        "requests that are due together go out together",
+    ),
+    (
+        "iodepth_batch_submit",
+        "requests that are due together go out together",
+    ),
+    (
+        "iodepth_batch_complete_max",
+        "answers are taken when they come",
+    ),
+    (
+        "end_fsync",
+        "what a job does after its last request is not measured",
+    ),
+    (
+        "fsync_on_close",
+        "what a job does after its last request is not measured",
+    ),
+    ("create_fsync", "files are there before the run"),
+    ("ioscheduler", "the policy is chosen with --policy"),
+    (
+        "write_bw_log",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "write_lat_log",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "write_iops_log",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "write_hist_log",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "log_avg_msec",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    (
+        "per_job_logs",
+        "`weir compare --json FILE` writes what came of the run",
+    ),
+    ("disable_lat", "latencies are always measured"),
+    ("disable_clat", "latencies are always measured"),
+    ("disable_slat", "latencies are always measured"),
+    ("disable_bw_measurement", "latencies are always measured"),
+    ("slat_percentiles", "latencies are always measured"),
+    ("bwavgtime", "it is about fio's own output"),
+    ("iopsavgtime", "it is about fio's own output"),
+    ("eta_newline", "it is about fio's own output"),
+    ("new_group", "every client has a record of its own"),
+    ("name", "a job is called as its section"),
+    ("buffer_pattern", "nothing depends on what is written"),
+    (
+        "buffer_compress_percentage",
+        "nothing depends on what is written",
+    ),
+    (
+        "buffer_compress_chunk",
+        "nothing depends on what is written",
+    ),
+    ("dedupe_percentage", "nothing depends on what is written"),
+    ("nice", "processors are not modelled"),
+    ("numa_cpu_nodes", "processors are not modelled"),
+    ("numa_mem_policy", "processors are not modelled"),
+    ("lockmem", "memory is not modelled"),
+    ("mem", "memory is not modelled"),
+    ("iomem", "memory is not modelled"),
+    ("mem_align", "memory is not modelled"),
+    ("iomem_align", "memory is not modelled"),
+    ("hugepage-size", "memory is not modelled"),
+    ("continue_on_error", "no request fails"),
+    ("ignore_error", "no request fails"),
+    ("openfiles", "files are open before the run"),
+    ("unlink_each_loop", "there is no file to remove"),
+    ("create_on_open", "files are there before the run"),
+    ("allow_file_create", "files are there before the run"),
+    ("rate_cycle", "a rate is kept from request to request"),
+    ("hipri", "how answers are waited for costs nothing here"),
+    ("registerfiles", "what a system call costs is not modelled"),
+    ("fixedbufs", "what a system call costs is not modelled"),
+    ("sqthread_poll", "what a system call costs is not modelled"),
+    (
+        "softrandommap",
+        "a place once before any again takes no memory here",
+    ),
+    (
         "fadvise_hint",
         "clients tell the kernel how they read, as fio does unless told otherwise",
     ),
@@ -110,14 +207,7 @@ const REFUSED: &[(&str, &str)] = &[
         "write a scenario's file with share = 200 (`weir scenarios shares` prints one)",
     ),
     ("cgroup_nodelete", "leave it out"),
-    (
-        "ioscheduler",
-        "leave it out and choose the policy with --policy",
-    ),
-    ("io_size", "write size and number_ios"),
-    ("filesize", "write size, which is what is used of a file"),
     ("fill_device", "write size"),
-    ("loops", "write time_based and runtime"),
     (
         "thinktime_blocks_type",
         "leave it out: a job thinks when its requests are answered",
@@ -132,33 +222,10 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("rate_min", "write an [[expect]] in a scenario's file"),
     ("rate_iops_min", "write an [[expect]] in a scenario's file"),
-    ("rate_cycle", "leave it out"),
     ("rate_ignore_thinktime", "leave out thinktime or the rate"),
-    ("iodepth_batch", "leave it out: requests go out one by one"),
-    (
-        "iodepth_batch_submit",
-        "leave it out: requests go out one by one",
-    ),
-    (
-        "iodepth_batch_complete",
-        "leave it out: answers come one by one",
-    ),
-    (
-        "iodepth_batch_complete_min",
-        "leave it out: answers come one by one",
-    ),
-    (
-        "iodepth_batch_complete_max",
-        "leave it out: answers come one by one",
-    ),
-    ("iodepth_low", "leave it out: requests go out one by one"),
     ("io_submit_mode", "write rate_iops, which is open loop here"),
     ("serialize_overlap", "leave it out"),
     ("file_service_type", "leave it out: files take turns"),
-    (
-        "percentage_random",
-        "write two jobs, one random and one in sequence",
-    ),
     ("rw_sequencer", "leave it out"),
     (
         "bs_unaligned",
@@ -171,35 +238,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("ba", "leave it out: offsets are multiples of the block"),
     ("write_barrier", "write fdatasync"),
     ("sync_file_range", "write fdatasync"),
-    (
-        "end_fsync",
-        "leave it out: a run ends when its time is over",
-    ),
-    (
-        "fsync_on_close",
-        "leave it out: a run ends when its time is over",
-    ),
     ("verify", "leave it out: a modelled drive holds no data"),
     ("do_verify", "leave it out: a modelled drive holds no data"),
     ("read_iolog", "traces are not played"),
     (
         "write_iolog",
-        "`weir compare --json FILE` writes what came of the run",
-    ),
-    (
-        "write_bw_log",
-        "`weir compare --json FILE` writes what came of the run",
-    ),
-    (
-        "write_lat_log",
-        "`weir compare --json FILE` writes what came of the run",
-    ),
-    (
-        "write_iops_log",
-        "`weir compare --json FILE` writes what came of the run",
-    ),
-    (
-        "write_hist_log",
         "`weir compare --json FILE` writes what came of the run",
     ),
     ("latency_target", "write an [[expect]] in a scenario's file"),
@@ -210,40 +253,34 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("max_latency", "write an [[expect]] in a scenario's file"),
     ("opendir", "name files with filename"),
-    ("filename_format", "name files with filename"),
-    ("openfiles", "leave it out"),
     (
         "pre_read",
         "leave it out: every run begins with an empty cache",
     ),
-    ("nice", "leave it out: processors are not modelled"),
     ("flow", "write rate_iops for each job"),
     ("include", "copy the other file's lines to here"),
-    ("name", "name the job by its section"),
-    ("unlink_each_loop", "leave it out"),
     ("zonecapacity", "zoned drives are not modelled"),
     ("max_open_zones", "zoned drives are not modelled"),
-    (
-        "buffer_pattern",
-        "leave it out: nothing depends on what is written",
-    ),
-    (
-        "buffer_compress_percentage",
-        "leave it out: nothing depends on what is written",
-    ),
-    (
-        "dedupe_percentage",
-        "leave it out: nothing depends on what is written",
-    ),
-    ("continue_on_error", "leave it out: no request fails"),
     ("trim_percentage", "trim is not read"),
     ("atomic", "leave it out"),
     ("exec_prerun", "run it yourself"),
     ("exec_postrun", "run it yourself"),
     ("steadystate", "write runtime and ramp_time"),
     ("profile", "leave it out"),
-    ("ignore_error", "leave it out: no request fails"),
     ("replay_no_stall", "traces are not played"),
+];
+
+/// Of those what may stand there as 0, which is off.
+const OFF: &[&str] = &[
+    "verify",
+    "do_verify",
+    "pre_read",
+    "fill_device",
+    "stonewall",
+    "exitall",
+    "thinktime_spin",
+    "serialize_overlap",
+    "atomic",
 ];
 
 /// What is read, by all names.
@@ -306,6 +343,10 @@ pub(super) fn line<'a>(
         return None;
     }
     let word = name.split_whitespace().next().unwrap_or(name);
+    if OFF.contains(&name) && value == Some("0") {
+        notes.at(&at, name, "changes nothing here: it is off", "");
+        return None;
+    }
     if let Some((word, help)) = REFUSED.iter().find(|r| r.0 == word) {
         doc.at(&at, word, "has no meaning here", help);
         return None;

@@ -72,7 +72,16 @@ pub(super) fn size(
     base: u64,
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
-    let line = section.get(name)?;
+    size_of(doc, section.get(name)?, base, range)
+}
+
+/// The number of bytes of an option.
+pub(super) fn size_of(
+    doc: &mut Document<'_>,
+    line: &Line<'_>,
+    base: u64,
+    range: RangeInclusive<u64>,
+) -> Option<u64> {
     let value = line.value.unwrap_or_default();
     if value.ends_with('%') {
         say(

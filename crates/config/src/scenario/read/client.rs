@@ -1,5 +1,6 @@
 //! A client, or several that do the same.
 
+use super::super::distribution::{distribution, parts};
 use super::super::draft::{Client, Draft, names};
 use super::{HOUR, checked, contract, first_of_contract, time, word};
 use crate::document::{Document, Entry, Table};
@@ -10,7 +11,7 @@ use crate::text::quoted;
 use crate::units::{Size as Bytes, Time};
 use weir_core::rule::Broken;
 use weir_core::{Contract, Flags, Priority, PriorityClass, Span};
-use weir_load::{Activity, Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};
+use weir_load::{Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
 
 const NANO: Span = Span::from_nanos(1);
 
@@ -24,6 +25,7 @@ const KEYS: &[(&str, &str)] = &[
     ("files", "nrfiles"),
     ("activity.on", "on"),
     ("activity.off", "off"),
+    ("arrival.low", "iodepth_low"),
 ];
 
 pub(super) fn client<'a>(
@@ -226,15 +228,12 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
 }
 
 fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Pattern {
-    let zipf = word(
-        doc,
-        table,
-        "random_distribution",
-        &[("random", false), ("zipf", true)],
-        false,
-    );
+    let skew = table.entry("random_distribution");
+    let skew = skew.and_then(|e| skewed(doc, &e));
+    let part = table.entry("percentage_random");
+    let part = part.and_then(|e| partly(doc, &e));
     let again = flag(doc, table, "norandommap");
-    for key in ["random_distribution", "norandommap"] {
+    for key in ["random_distribution", "percentage_random", "norandommap"] {
         if let Some(entry) = table.entry(key).filter(|_| !random) {
             doc.report(
                 &entry,
@@ -243,12 +242,42 @@ fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Patte
             );
         }
     }
-    match (random, zipf, again) {
-        (false, ..) => Pattern::Sequential,
-        (true, true, _) => Pattern::Zipf,
-        (true, false, true) => Pattern::Random,
-        (true, false, false) => Pattern::Shuffled,
+    if let (Some(_), Some(_), Some(entry)) = (skew, part, table.entry("percentage_random")) {
+        let what = "stands beside random_distribution";
+        doc.report(&entry, what, "leave one of the two");
     }
+    match (random, skew, part, again) {
+        (false, ..) => Pattern::Sequential,
+        (true, Some(skew), ..) => Pattern::Skewed(skew),
+        (true, None, Some([reads, writes]), _) => Pattern::Partly { reads, writes },
+        (true, None, None, true) => Pattern::Random,
+        (true, None, None, false) => Pattern::Shuffled,
+    }
+}
+
+fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
+    let text = entry.text(doc, "a distribution", "\"zipf:1.1\"")?;
+    match distribution(text, 1_000_000) {
+        Ok(skew) => skew,
+        Err((what, help)) => {
+            doc.report(entry, format!("{} {what}", quoted(text)), &help);
+            None
+        }
+    }
+}
+
+/// How many reads and writes in a hundred are at random; `None` where all are.
+fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
+    let Some(text) = entry.as_text() else {
+        let both = entry.integer(doc, 0..=100)? as u8;
+        return (both < 100).then_some([both; 2]);
+    };
+    let found = parts(text);
+    if found.is_none() {
+        let what = format!("{} is not one percentage or two", quoted(text));
+        doc.report(entry, what, "write 80, or \"100,0\" for reads and writes");
+    }
+    found.filter(|parts| *parts != [100; 2])
 }
 
 fn zones<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Zones> {
@@ -376,13 +405,31 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival
         (None, Some(per_second), _) => Some((1_000_000_000 / per_second).max(1)),
         (None, None, _) => None,
     };
+    let low = batches(doc, table);
     match interval.map(Span::from_nanos) {
         Some(interval) if poisson => Arrival::Poisson { interval },
         Some(interval) => Arrival::Even { interval },
+        None if low.is_some() => Arrival::Batches {
+            low: low.unwrap_or_default(),
+        },
         None => Arrival::Closed {
             think: think.unwrap_or(Span::ZERO),
         },
     }
+}
+
+/// How few are outstanding when it fills up again.
+fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
+    let entry = table.entry("iodepth_low")?;
+    let low = entry.integer(doc, 0..=65_536)?;
+    let others = ["rate", "rate_iops", "thinktime"];
+    if let Some(other) = others.iter().find(|key| table.entry(key).is_some()) {
+        let what = format!("stands beside {other}");
+        doc.report(&entry, what, "leave one of the two");
+    }
+    let depth = table.entry("iodepth");
+    let depth = depth.and_then(|e| e.integer(doc, 1..=65_536)).unwrap_or(1);
+    (low != depth).then_some(low as u32)
 }
 
 /// Bytes of a request: a size, `least-most`, or `size/percent:size/percent`.

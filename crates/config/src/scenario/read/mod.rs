@@ -8,7 +8,7 @@ mod tunables;
 pub(super) use expect::known_policy;
 pub(super) use tunables::tune;
 
-use super::draft::{CLIENTS, Draft, Facts, Group, Host};
+use super::draft::{CLIENTS, Draft, Facts, Group, Host, RESERVED};
 use super::{NrRequests, Path, Plug};
 use crate::admission::contradicted;
 use crate::document::{Document, Entry, Table};
@@ -344,7 +344,7 @@ fn clients<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &mut Draft) {
 
 /// Names are told apart, and none is what results call all or others.
 fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) {
-    let mut known = std::collections::BTreeSet::from(["total", "others", "all"]);
+    let mut known = std::collections::BTreeSet::from(RESERVED);
     if draft.clients.len() != entries.len() {
         // Which is whose is not known.
         return;
@@ -352,7 +352,7 @@ fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) 
     for (client, entry) in draft.clients.iter().zip(entries) {
         let twice = client.names.iter().find(|n| !known.insert(n));
         if let Some(name) = twice {
-            let what = if ["total", "others", "all"].contains(&name.as_str()) {
+            let what = if RESERVED.contains(&name.as_str()) {
                 format!("a client cannot be called {}", quoted(name))
             } else {
                 format!("there are two clients {}", quoted(name))

@@ -1,0 +1,169 @@
+//! Which places a client at random takes more often than others, in the words of `fio`.
+
+use crate::nearest;
+use std::fmt::{self, Display, Formatter};
+use weir_load::{Law, Skew};
+
+/// What parameters are multiples of.
+const MILLION: u32 = 1_000_000;
+
+/// How it is written.
+const HELP: &str = "write \"random\", \"zipf:1.1\", \"pareto:0.2\" or \"normal:20\", and where the middle of it is as \"zipf:1.1:0.25\"";
+
+/// What is wrong, and what to do.
+type Said = (&'static str, String);
+
+/// Reads `random`, or `LAW:PARAMETER` and perhaps `:CENTER`; `zipf` is the exponent where none is stated, in millionths.
+pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, Said> {
+    let (word, rest) = text
+        .split_once(':')
+        .map_or((text, None), |(w, r)| (w, Some(r)));
+    let (parameter, center) = match rest.map(|rest| rest.split_once(':').unwrap_or((rest, ""))) {
+        None => (None, None),
+        Some((parameter, "")) if !text.ends_with(':') => (Some(parameter), None),
+        Some((parameter, center)) => (Some(parameter), Some(center)),
+    };
+    let number = |most: u32| {
+        let found = parameter.map(|p| millionths(p).filter(|n| *n <= most));
+        found.map_or(Ok(None), |found| found.map(Some).ok_or(()))
+    };
+    let say = |what| (what, HELP.to_owned());
+    let law = match word {
+        "random" if parameter.is_none() => return Ok(None),
+        "zipf" => number(100 * MILLION)
+            .ok()
+            .filter(|n| *n != Some(0))
+            .map(|n| Law::Zipf(n.unwrap_or(zipf)))
+            .ok_or_else(|| say("has an exponent that is not between 0 and 100")),
+        "pareto" => number(MILLION - 1)
+            .ok()
+            .filter(|n| *n != Some(0))
+            .map(|n| Law::Pareto(n.unwrap_or(MILLION / 5)))
+            .ok_or_else(|| say("has a part that is not between 0 and 1")),
+        "normal" => number(100 * MILLION - 1)
+            .map(|n| Law::Normal(n.unwrap_or(0)))
+            .map_err(|()| say("has a deviation that is not from 0 to below 100 percent")),
+        "zoned" | "zoned_abs" => Err((
+            "is not modelled",
+            "write a job for each zone, with offset and size".to_owned(),
+        )),
+        _ => {
+            let near = nearest::name(word, ["random", "zipf", "pareto", "normal"].into_iter());
+            let near = near.map(|n| format!("did you mean {n}?"));
+            Err((
+                "is not a distribution",
+                near.unwrap_or_else(|| HELP.to_owned()),
+            ))
+        }
+    }?;
+    let center = match center {
+        None => None,
+        Some(center) => {
+            let center = millionths(center).filter(|c| *c <= MILLION);
+            Some(center.ok_or_else(|| say("has a center that is not from 0 to 1"))?)
+        }
+    };
+    Ok(Some(Skew { law, center }))
+}
+
+/// Percentages of reads and of writes: `80` of both, or `100,0`.
+pub(super) fn parts(text: &str) -> Option<[u8; 2]> {
+    let percent = |text: &str| {
+        let number = text.trim().parse::<u8>().ok();
+        number.filter(|n| *n <= 100)
+    };
+    let (reads, writes) = text.split_once(',').unwrap_or((text, text));
+    Some([percent(reads)?, percent(writes)?])
+}
+
+/// A decimal number of at most six digits behind the point.
+fn millionths(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 6 {
+        return None;
+    }
+    let part: u32 = format!("{part:0<6}").parse().ok()?;
+    whole
+        .parse::<u32>()
+        .ok()?
+        .checked_mul(MILLION)?
+        .checked_add(part)
+}
+
+/// A distribution as a file has it.
+pub(super) struct Written(pub(super) Skew);
+
+impl Display for Written {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (word, parameter) = match self.0.law {
+            Law::Zipf(exponent) => ("zipf", exponent),
+            Law::Pareto(part) => ("pareto", part),
+            Law::Normal(deviation) => ("normal", deviation),
+        };
+        write!(f, "{word}:{}", decimal(parameter))?;
+        match self.0.center {
+            Some(center) => write!(f, ":{}", decimal(center)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn decimal(millionths: u32) -> String {
+    let text = format!("{}.{:06}", millionths / MILLION, millionths % MILLION);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for text in [
+            "zipf:1.1",
+            "zipf:0.000001:1",
+            "pareto:0.999999",
+            "normal:20:0.25",
+            "normal:0",
+            "zipf:100",
+        ] {
+            let skew = distribution(text, 1).unwrap().unwrap();
+            assert_eq!(Written(skew).to_string(), text);
+        }
+        let bare = |text| Written(distribution(text, 1_100_000).unwrap().unwrap()).to_string();
+        assert_eq!(
+            ["zipf", "pareto", "normal"].map(bare),
+            ["zipf:1.1", "pareto:0.2", "normal:0"]
+        );
+        assert_eq!(distribution("random", 1), Ok(None));
+    }
+
+    #[test]
+    fn what_is_not_a_distribution_is_told() {
+        let wrong = [
+            "",
+            "zip",
+            "random:1",
+            "zipf:",
+            "zipf:0",
+            "zipf:-1",
+            "zipf:1e3",
+            "zipf:101",
+            "zipf:1.0000001",
+            "zipf:99999999999",
+            "pareto:1",
+            "pareto:0",
+            "pareto:.5",
+            "normal:100",
+            "zipf:1.1:",
+            "zipf:1.1:1.1",
+            "zipf:1.1:0:0",
+            "zoned:50/50",
+            "Zipf:1.1",
+        ];
+        for text in wrong {
+            assert!(distribution(text, 1).is_err(), "{text}");
+        }
+    }
+}
