@@ -12,10 +12,11 @@ pub(crate) mod cost;
 mod mapping;
 mod print;
 mod read;
+mod weight;
 mod word;
 
 pub(crate) use mapping::Words;
-pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Setup, Share, Target};
+pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Node, Setup, Share, Target};
 pub use print::print;
 pub use word::{Refused, Unknown, choose, find, is_file};
 

@@ -28,7 +28,7 @@ const FILE_MOST: u64 = 1 << 50;
 
 pub use path::{Machine, Path, Stall};
 
-use crate::policy::{Policy, Setup};
+use crate::policy::{Node, Policy, Setup};
 use weir_core::{
     Capacity, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, ROOT, Sizes, SpaceId, Span,
 };
@@ -197,8 +197,11 @@ impl Scenario {
 
     /// What the core is made from and told under a policy.
     pub fn set_up(&self, policy: &Policy) -> Setup {
-        let contracts = self.groups.iter().map(|group| &group.contract);
-        policy.set_up(self.capacity, contracts)
+        let groups = self.groups.iter().map(|group| Node {
+            parent: (group.parent.0 as usize).checked_sub(1),
+            contract: group.contract,
+        });
+        policy.set_up(self.capacity, groups)
     }
 
     /// Adds a client with a group below the root and a space of `size` bytes of its own. Returns it for further settings.
