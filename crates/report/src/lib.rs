@@ -23,5 +23,5 @@ pub use compare::{
     ComparedState, SuiteReport, compare_page, compare_table, suite_page,
 };
 pub use demo::{BestFigure, DemoReport, Fate, PolicyResult, demo_page, demo_table, demo_table_all};
-pub use plan::{PlanReport, PlanRow, plan_page, plan_table};
+pub use plan::{Drives, PlanReport, PlanRow, plan_page, plan_table};
 pub use table::{Column, NO_TERMINAL, Table, terminal_width, wrap};

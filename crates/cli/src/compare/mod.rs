@@ -14,6 +14,7 @@ use crate::output::{self, Draft, Output};
 use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
+use crate::unkept;
 use crate::whole;
 use clap::Args;
 use std::path::PathBuf;
@@ -81,6 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Some(suite) => plans(suite, options)?,
         None => vec![plan(&options.scenario, options)?],
     };
+    unkept::tell(plans.iter().flat_map(Plan::played));
     let leftovers = Leftovers::watch()?;
     let open = |path: &Option<PathBuf>| {
         let opened = path.as_ref().map(|path| Output::open(path, &leftovers));
@@ -178,22 +180,15 @@ fn plan(name: &str, options: &Options) -> Result<Plan, Failure> {
         return Err(Failure::Usage(reason));
     }
     let drives = match &options.drives[..] {
-        [] => script.drives().to_vec(),
-        some => unique(some),
+        [] => script.drives(),
+        some => some,
     };
     let cases = scenario::cases(&script, &unique(&options.cases))?;
     let policies = match &options.policies[..] {
         [] => policies::all(script.policies())?,
         some => policies::all(some)?,
     };
-    let drives = drives.iter().map(|name| Drive::find(name));
-    let drives = drives.collect::<Result<Vec<_>, _>>()?;
-    for (n, drive) in drives.iter().enumerate() {
-        if drives[..n].iter().any(|d| d.name == drive.name) {
-            let reason = format!("--drive: two drives are called {}", drive.name);
-            return Err(Failure::Usage(reason));
-        }
-    }
+    let drives = Drive::all(drives)?;
     Ok(Plan {
         repetitions: options.repetitions.unwrap_or_else(|| script.repetitions()),
         script,

@@ -19,6 +19,7 @@ use crate::output::{self, Draft, Output};
 use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
+use crate::unkept;
 use crate::whole;
 use clap::{Args, ValueEnum};
 use report::Played;
@@ -110,7 +111,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         other => other,
     })?;
     let size = storage.prepare(&leftovers)?;
-    let mut progress = progress(options, &script, &policies, size.is_some())?;
+    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let any = build(options, &script, &drive, None)?;
+    unkept::tell(policies.iter().map(|policy| (any.clone(), policy.clone())));
+    let mut progress = progress(&any, policies.len(), size.is_some());
     let scenario = scenario(options, &script, &storage, size, &leftovers, &mut progress)?;
     let played = Played {
         script: &script,
@@ -126,22 +130,15 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     show(options, &report, json, page, lines)
 }
 
-/// A bar over everything that is going to be done.
-fn progress(
-    options: &Options,
-    script: &Script,
-    policies: &[Policy],
-    measured: bool,
-) -> Result<Progress, Failure> {
-    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
-    let any = build(options, script, &drive, None)?;
-    let each = Duration::from_nanos((any.warm_up + any.duration).as_nanos());
+/// A bar over everything that is going to be done under so many policies.
+fn progress(scenario: &weir_sim::Scenario, policies: usize, measured: bool) -> Progress {
+    let each = Duration::from_nanos((scenario.warm_up + scenario.duration).as_nanos());
     let measuring = if measured {
         storage::MEASURING
     } else {
         Duration::ZERO
     };
-    Ok(Progress::new(measuring + each * policies.len() as u32))
+    Progress::new(measuring + each * policies as u32)
 }
 
 /// The scenario on a drive that can do so much.

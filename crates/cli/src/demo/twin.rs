@@ -14,7 +14,8 @@ pub(crate) fn play(
     alone: &[Option<Alone>],
     mut progress: impl FnMut(Duration),
 ) -> Result<Vec<Record>, Failure> {
-    let run = weir_sim::Run::new(played.scenario, policy, 0).map_err(Failure::run)?;
+    let scenario = played.scenario.clone().under(policy);
+    let run = weir_sim::Run::new(&scenario, policy, 0).map_err(Failure::run)?;
     let results = run.run(|at| progress(Duration::from_nanos(at.now.as_nanos())));
     let mut results = results.map_err(Failure::run)?;
     results.run.drive = played.storage.name();

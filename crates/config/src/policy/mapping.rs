@@ -200,10 +200,12 @@ impl Policy {
             budget.set(&mut elevator, least);
         }
         let told = groups.iter().zip(weights);
-        let told = told.map(|(group, share)| self.told(Contract {
-            share,
-            ..group.contract
-        }));
+        let told = told.map(|(group, share)| {
+            self.told(Contract {
+                share,
+                ..group.contract
+            })
+        });
         Setup {
             elevator,
             controllers: control::Config {

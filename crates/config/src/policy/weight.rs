@@ -31,7 +31,13 @@ pub(super) fn weights(capacity: Option<Capacity>, groups: &[Node], most: u16) ->
         for &member in members {
             due[member] = promised[member] + rest * share(member) / shares;
         }
-        let of = |member: usize| if all > 0.0 { due[member] } else { share(member) };
+        let of = |member: usize| {
+            if all > 0.0 {
+                due[member]
+            } else {
+                share(member)
+            }
+        };
         let largest = members.iter().map(|&m| of(m)).fold(0.0, f64::max);
         let unit = if all > 0.0 || largest > f64::from(most) {
             f64::from(most) / largest
@@ -154,15 +160,27 @@ mod tests {
         ];
         // The first tenant 40 and half of 60: of its 70 a member is due 40 and a quarter of 30.
         assert_eq!(of(&groups), [1_000, 429, 1_000, 474, 100, 200]);
-        let own = [node(None, 60, 100), node(None, 0, 100), node(Some(0), 40, 100)];
-        assert_eq!(of(&own), [1_000, 250, 1_000], "what a tenant is promised covers its members");
+        let own = [
+            node(None, 60, 100),
+            node(None, 0, 100),
+            node(Some(0), 40, 100),
+        ];
+        assert_eq!(
+            of(&own),
+            [1_000, 250, 1_000],
+            "what a tenant is promised covers its members"
+        );
     }
 
     #[test]
     fn without_promises_weights_are_shares() {
         let shares = |shares: [u16; 3]| of(&shares.map(|s| node(None, 0, s)));
         assert_eq!(shares([100, 200, 800]), [100, 200, 800]);
-        assert_eq!(shares([100, 200, 5_000]), [20, 40, 1_000], "more than the largest weight");
+        assert_eq!(
+            shares([100, 200, 5_000]),
+            [20, 40, 1_000],
+            "more than the largest weight"
+        );
         assert_eq!(shares([1, 200, 10_000]), [1, 20, 1_000]);
     }
 

@@ -4,6 +4,8 @@ use super::value::{base, bytes, count, flag, say, size, time, time_range};
 use super::{Line, Section};
 use crate::document::Document;
 use crate::nearest;
+use crate::problem::Problem;
+use crate::scenario::class::{UNCLASSED, of_priority};
 use crate::scenario::draft::{Client, names};
 use crate::scenario::{FILE_MOST, PAGE, REQUEST_MOST};
 use crate::text::quoted;
@@ -22,6 +24,8 @@ const SYNC: &[&str] = &["psync", "sync", "vsync", "pvsync", "pvsync2"];
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) client: Client,
+    /// Its I/O priority, if that is no class.
+    pub(super) unclassed: Option<Problem>,
     pub(super) runtime: Span,
     /// What passes before it is measured.
     pub(super) ramp: Span,
@@ -82,12 +86,28 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
     if buffered {
         through_the_cache(doc, section, &program, [place.offset, place.increment]);
     }
+    let priority = priority(doc, section);
+    // A job has no contract.
+    let (class, unclassed) = match of_priority(priority.class, &Contract::DEFAULT) {
+        Ok(class) => (class, None),
+        Err((why, _)) => (None, Some(why)),
+    };
+    let unclassed = unclassed.zip(section.get("prioclass")).map(|(why, line)| {
+        let what = format!("{UNCLASSED}: {why}");
+        doc.remark(
+            &line.at,
+            line.name,
+            what,
+            "play it as a scenario (.toml) that gives it one",
+        )
+    });
     let last = place.increment.saturating_mul(jobs.unwrap_or(1) - 1);
     let client = Client {
         names: names(section.name, jobs.filter(|n| *n > 1), 1),
         program,
         flags: Flags::NONE,
-        priority: priority(doc, section),
+        priority,
+        class,
         buffered,
         guest: None,
         empty_kicks: 0,
@@ -125,6 +145,7 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
     }
     (doc.found() == before).then_some(Job {
         client,
+        unclassed,
         runtime,
         ramp,
     })
