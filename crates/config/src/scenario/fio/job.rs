@@ -10,7 +10,7 @@ use crate::scenario::draft::{Client, names};
 use crate::scenario::{FILE_MOST, PAGE, REQUEST_MOST};
 use crate::text::quoted;
 use std::ops::RangeInclusive;
-use weir_core::{Contract, Flags, Knobs, Priority, PriorityClass, Span};
+use weir_core::{Class, Contract, Flags, Knobs, Priority, PriorityClass, Span};
 use weir_load::{Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};
 
 const SECOND: u64 = 1_000_000_000;
@@ -87,20 +87,7 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
         through_the_cache(doc, section, &program, [place.offset, place.increment]);
     }
     let priority = priority(doc, section);
-    // A job has no contract.
-    let (class, unclassed) = match of_priority(priority.class, &Contract::DEFAULT) {
-        Ok(class) => (class, None),
-        Err((why, _)) => (None, Some(why)),
-    };
-    let unclassed = unclassed.zip(section.get("prioclass")).map(|(why, line)| {
-        let what = format!("{UNCLASSED}: {why}");
-        doc.remark(
-            &line.at,
-            line.name,
-            what,
-            "play it as a scenario (.toml) that gives it one",
-        )
-    });
+    let (class, unclassed) = class(doc, section, priority);
     let last = place.increment.saturating_mul(jobs.unwrap_or(1) - 1);
     let client = Client {
         names: names(section.name, jobs.filter(|n| *n > 1), 1),
@@ -123,19 +110,14 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
         contract: Contract::DEFAULT,
         knobs: Knobs::NONE,
     };
-    if place
-        .offset
-        .saturating_add(last)
-        .saturating_add(client.size)
-        > FILE_MOST
-    {
-        doc.at(
-            &section.at,
-            "size",
-            "the file would be longer than 1PiB",
-            "take less",
-        );
-    }
+    short_enough(
+        doc,
+        section,
+        place
+            .offset
+            .saturating_add(last)
+            .saturating_add(client.size),
+    );
     let region = Region {
         start: place.offset,
         length: client.size,
@@ -149,6 +131,14 @@ pub(super) fn job(doc: &mut Document<'_>, section: &Section<'_>) -> Option<Job> 
         runtime,
         ramp,
     })
+}
+
+/// Whether a file that ends there is one.
+fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u64) {
+    if end > FILE_MOST {
+        let what = "the file would be longer than 1PiB";
+        doc.at(&section.at, "size", what, "take less");
+    }
 }
 
 /// One of a few words; anything behind a colon is refused.
@@ -462,6 +452,24 @@ fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, le
     };
     let all = (length / u64::from(each)).max(1);
     program.requests = Some(program.requests.map_or(all, |n| n.min(all)));
+}
+
+/// The class that an I/O priority is, or why it is none: a job has no contract.
+fn class(
+    doc: &Document<'_>,
+    section: &Section<'_>,
+    priority: Priority,
+) -> (Option<Class>, Option<Problem>) {
+    match of_priority(priority.class, &Contract::DEFAULT) {
+        Ok(class) => (class, None),
+        Err((why, _)) => {
+            let help = "play it as a scenario (.toml) that gives it one";
+            let remark = |line: &Line<'_>| {
+                doc.remark(&line.at, line.name, format!("{UNCLASSED}: {why}"), help)
+            };
+            (None, section.get("prioclass").map(remark))
+        }
+    }
 }
 
 fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {
