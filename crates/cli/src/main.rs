@@ -22,6 +22,7 @@ mod progress;
 mod replay;
 mod scenario;
 mod serve;
+mod unkept;
 mod whole;
 
 use clap::{Parser, Subcommand};

@@ -33,6 +33,26 @@ impl Drive {
         })
     }
 
+    /// The drives of these words, each once, in the order in which they come first.
+    ///
+    /// # Errors
+    /// As [`Self::find`], or two different ones have one name.
+    pub(crate) fn all(words: &[String]) -> Result<Vec<Self>, Failure> {
+        let mut drives: Vec<Self> = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            if words[..at].contains(word) {
+                continue;
+            }
+            let drive = Self::find(word)?;
+            if drives.iter().any(|d| d.name == drive.name) {
+                let reason = format!("--drive: two drives are called {}", drive.name);
+                return Err(Failure::Usage(reason));
+            }
+            drives.push(drive);
+        }
+        Ok(drives)
+    }
+
     /// Bytes a second that one client reads in sequence.
     pub(crate) fn peak(&self) -> Result<u64, Failure> {
         drive::peak(&self.config)

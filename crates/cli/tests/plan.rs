@@ -3,6 +3,8 @@
 mod common;
 
 use common::{Scratch, golden, run};
+use serde_json::{Value, json};
+use weir_measure::Need;
 
 /// Four clients on a drive of 100 MB/s, of which two can be promised 40 each: two drives, if promises are kept.
 const CONTRACTS: &str = r#"
@@ -59,14 +61,71 @@ fn plan_refuses() {
 fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
     let scratch = Scratch::new();
     scratch.file("flat.toml", DRIVE);
+    scratch.file(
+        "fast.toml",
+        &DRIVE.replace("flat", "fast").replace("100MB", "200MB"),
+    );
     scratch.file("four.toml", CONTRACTS);
-    let said = run(&scratch, &["plan", "four.toml"]);
-    let drives = |policy: &str| {
-        let line = said.out.lines().find(|l| l.starts_with(policy));
-        let line = line.unwrap_or_else(|| panic!("{}", said.out));
-        let numbers = line[policy.len()..].split_whitespace();
-        numbers.map(str::to_owned).next().unwrap()
+    let drives = ["--drive", "flat.toml", "--drive", "fast.toml"];
+    let said = run(&scratch, &[&["plan", "four.toml"], &drives[..]].concat());
+    let drives = |policy: &str| -> Vec<&str> {
+        let lines = said.out.lines().filter_map(|l| l.strip_prefix(policy));
+        lines.filter_map(|l| l.split_whitespace().next()).collect()
     };
-    assert_eq!(drives("a drive each"), "4.00");
-    assert_eq!(drives("contract"), "2.00", "{}", said.out);
+    // Whole drives, of both kinds.
+    assert_eq!(drives("a drive each"), ["4", "4"], "{}", said.out);
+    assert_eq!(drives("contract"), ["2", "1"], "{}", said.out);
+    assert!(said.out.contains("2 of 2"), "{}", said.out);
+    assert!(
+        said.out
+            .starts_with("4 clients with 160.0 MB/s promised together."),
+        "{}",
+        said.out
+    );
+}
+
+/// Requests are promised, too; one of the clients is promised bytes, and two share what their group is promised.
+#[test]
+fn what_is_promised_is_counted_in_bytes_and_in_requests_and_written_as_json() {
+    let scratch = Scratch::new();
+    scratch.file("flat.toml", DRIVE);
+    let contracts = CONTRACTS.replace("min = \"40MB/s\"", "min_iops = 100").replace(
+        "[[client]]",
+        "[[group]]\nname = \"both\"\nmin = \"10MB/s\"\n\n\
+         [[client]]\nname = \"bytes\"\nnumjobs = 2\ngroup = \"both\"\nrw = \"read\"\nbs = \"64KiB\"\ndirect = true\nsize = \"64MiB\"\n\n\
+         [[client]]",
+    );
+    scratch.file("mixed.toml", &contracts);
+    let plan = ["plan", "mixed.toml", "--policy", "contract", "--json"];
+    let said = run(&scratch, &[&plan[..], &["-"]].concat());
+    let lines: Vec<Value> = (said.out.lines())
+        .map(|line| serde_json::from_str(line).expect("an object a line"))
+        .collect();
+    assert_eq!(lines.len(), 2, "{} {}", said.out, said.err);
+    let documented: Vec<&str> = Need::KEYS.iter().map(|key| key.0).collect();
+    for line in &lines {
+        let keys = line.as_object().expect("an object").keys();
+        let mut keys: Vec<&str> = keys.map(String::as_str).collect();
+        let mut documented = documented.clone();
+        keys.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(keys, documented);
+        assert_eq!(
+            (
+                &line["clients"],
+                &line["promised_mbps"],
+                &line["promised_iops"]
+            ),
+            (&json!(6), &json!(10.0), &json!(400))
+        );
+    }
+    assert_eq!(lines[1]["policy"], "contract");
+    assert_eq!(lines[1]["drives"], lines[1]["searches"][0]);
+    let shown = run(&scratch, &[&plan[..], &["plan.json"]].concat());
+    let head = "6 clients with 10.00 MB/s and 400 requests/s promised together.";
+    assert!(shown.out.starts_with(head), "{}", shown.out);
+    assert_eq!(
+        std::fs::read_to_string(scratch.path("plan.json")).unwrap(),
+        said.out
+    );
 }

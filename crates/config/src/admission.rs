@@ -461,25 +461,54 @@ fn reserved(contract: &Contract) -> Promised {
     })
 }
 
+/// What groups are promised together, as the core counts it: each with what it hangs on, the first is [`GroupId`] 1. Nothing if their
+/// contracts contradict themselves.
+pub(crate) fn promised_together(groups: impl Iterator<Item = (GroupId, Contract)>) -> Promised {
+    let groups = (1..).map(GroupId).zip(groups);
+    let edits: Vec<Edit> = groups
+        .map(|(id, (parent, contract))| Edit::AddGroup {
+            id,
+            parent,
+            contract,
+        })
+        .collect();
+    let sizes = Sizes {
+        groups: edits.len() as u32 + 1,
+        spaces: 1,
+        ..Sizes::default()
+    };
+    let layer = scratch(&endless(sizes, weir_core::elevator::Config::None));
+    match layer.map(|mut layer| layer.change(Instant::ZERO, &edits)) {
+        Ok(Ok(promised) | Err(Refusal::OverCapacity { promised, .. })) => promised,
+        _ => Promised::default(),
+    }
+}
+
+/// A layer of these sizes on a drive on which every contract fits.
+fn endless(sizes: Sizes, elevator: weir_core::elevator::Config) -> Config {
+    Config {
+        sizes,
+        drive: DriveShape {
+            capacity: Some(ENDLESS),
+            ..DriveShape::default()
+        },
+        controllers: weir_core::control::Config::default(),
+        merge: weir_core::merge::Config::OFF,
+        elevator,
+    }
+}
+
 /// An endless drive with a single group, for one contract after another.
 struct Alone(Layer);
 
 impl Alone {
     fn new(elevator: weir_core::elevator::Config) -> Option<Self> {
-        let config = Config {
-            sizes: Sizes {
-                groups: 2,
-                spaces: 1,
-                ..Sizes::default()
-            },
-            drive: DriveShape {
-                capacity: Some(ENDLESS),
-                ..DriveShape::default()
-            },
-            controllers: weir_core::control::Config::default(),
-            merge: weir_core::merge::Config::OFF,
-            elevator,
+        let sizes = Sizes {
+            groups: 2,
+            spaces: 1,
+            ..Sizes::default()
         };
+        let config = endless(sizes, elevator);
         let mut layer = scratch(&config).ok()?;
         let add = Edit::AddGroup {
             id: GroupId(1),

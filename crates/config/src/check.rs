@@ -4,7 +4,7 @@ use crate::admission;
 use crate::document::Document;
 use crate::nearest;
 use crate::plan::{PER_STREAM_RESERVED, streams};
-use crate::policy::{ClassKnob, Limit, Min, Policy, Target};
+use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, is_promised, promise_key};
@@ -12,7 +12,7 @@ use crate::text::{join, path, quoted};
 use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use weir_core::{Class, Contract, Knobs, LowKnobs, Span};
+use weir_core::{Contract, Knobs};
 
 /// Most drives of one server.
 const DRIVES_MAX: usize = 1024;
@@ -86,61 +86,19 @@ pub fn warnings(server: &Server) -> Vec<Problem> {
         .map(|v| ("volume", &v.name, &v.drive, (&v.contract, v.knobs)));
     let warnings = |(kind, name, drive, terms): (&str, &String, &String, (&Contract, Knobs))| {
         let policy = server.drive(drive).map(|drive| &drive.policy);
-        let broken = policy.map_or_else(Vec::new, |policy| not_kept(policy, terms));
         let at = path(kind, name);
-        let warning = broken
-            .into_iter()
-            .map(move |(key, what, help)| server.places.problem(&join(&at, key), what, Some(help)));
-        warning.collect::<Vec<_>>()
+        let warning = |policy: &Policy| {
+            let unkept = policy.unkept(terms.0, terms.1).into_iter();
+            let warning = unkept.map(|part| {
+                let (name, does) = (quoted(&policy.name), part.does);
+                let what = format!("is not kept under policy {name}, which {does}");
+                (server.places).problem(&join(&at, part.key), what, Some(part.help))
+            });
+            warning.collect::<Vec<_>>()
+        };
+        policy.map_or_else(Vec::new, warning)
     };
     contracts.chain(volumes).flat_map(warnings).collect()
-}
-
-/// The keys of a contract that a policy does not keep, what it does with them, and what would keep them.
-fn not_kept(
-    policy: &Policy,
-    (contract, knobs): (&Contract, Knobs),
-) -> Vec<(&'static str, String, String)> {
-    let name = quoted(&policy.name);
-    let does = |what: &str| format!("is not kept under policy {name}, which {what}");
-    let ignores = match &policy.elevator {
-        weir_core::elevator::Config::None => "serves first come, first served",
-        _ => "ignores it",
-    };
-    let keep = "it counts against the capacity; policy \"contract\" would keep it";
-    let mut all = Vec::new();
-    if contract.min > 0 || contract.min_iops > 0 {
-        let what = match policy.mapping.min {
-            Min::Kept => None,
-            Min::Weight if contract.min > 0 => Some("makes a weight of it"),
-            Min::Limit => Some("makes a limit of it"),
-            Min::Low => Some("makes a low limit of it, which it tries to keep"),
-            Min::Weight | Min::Ignored => Some(ignores),
-        };
-        let key = if contract.min > 0 { "min" } else { "min_iops" };
-        all.extend(what.map(|what| (key, does(what), keep.to_owned())));
-    }
-    if contract.class == Class::Realtime && policy.mapping.class == ClassKnob::Ignored {
-        all.push(("class", does(ignores), keep.to_owned()));
-    }
-    let with = |controller| {
-        let word = quoted(&format!("{} + {controller}", policy.word()));
-        if policy.is_from_file() {
-            format!("add {controller} to the controllers of its file")
-        } else {
-            format!("policy {word} would keep it")
-        }
-    };
-    if contract.max.is_limited() && policy.mapping.max == Limit::Ignored {
-        all.push(("max", does("has no max"), with("max")));
-    }
-    if knobs.latency > Span::ZERO && policy.mapping.latency == Target::Ignored {
-        all.push(("latency", does("has no io.latency"), with("io.latency")));
-    }
-    if knobs.low != LowKnobs::NONE && policy.mapping.min != Min::Low {
-        all.push(("low", does("has no io.low"), with("io.low")));
-    }
-    all
 }
 
 /// Drives and tenants that are named must exist, and a tenant's volumes lie on its drive.

@@ -80,15 +80,26 @@ impl<'a> Document<'a> {
 
     /// Keeps a problem at a place in the text.
     pub(crate) fn at(&mut self, span: &Range<usize>, key: &str, what: impl Display, help: &str) {
+        self.keep(self.remark(span, key, what, help));
+    }
+
+    /// What is to be said of a place in the text.
+    pub(crate) fn remark(
+        &self,
+        span: &Range<usize>,
+        key: &str,
+        what: impl Display,
+        help: &str,
+    ) -> Problem {
         let (line, column) = self.place(span.start);
-        self.keep(Problem {
+        Problem {
             file: self.places.file.clone(),
             line,
             column,
             key: key.to_owned(),
             message: what.to_string(),
             help: (!help.is_empty()).then(|| help.to_owned()),
-        });
+        }
     }
 
     /// Reports a problem with an entry.

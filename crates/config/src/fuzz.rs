@@ -1,7 +1,7 @@
 //! What must hold for any bytes whatever. For fuzzers, and for the replay of what they found.
 
 use crate::plan::plan;
-use crate::policy;
+use crate::policy::{self, Node};
 use crate::reload::reload;
 use crate::scenario::{self, Choice};
 use crate::{Options, Server, parse};
@@ -61,7 +61,11 @@ pub fn policy_file(text: &str) -> bool {
         ..Capacity::NONE
     };
     for capacity in [None, Some(drive)] {
-        let setup = policy.set_up(capacity, &contracts);
+        let nodes = contracts.map(|contract| Node {
+            parent: None,
+            contract,
+        });
+        let setup = policy.set_up(capacity, nodes);
         let mut layer = Layer::new(weir_core::Config {
             sizes: Sizes::default(),
             drive: DriveShape {
@@ -73,12 +77,12 @@ pub fn policy_file(text: &str) -> bool {
             elevator: setup.elevator.clone(),
         })
         .expect("its tunables were checked");
-        let groups = (1..).map(GroupId).zip(contracts);
+        let groups = (1..).map(GroupId).zip(setup.contracts());
         let edits: Vec<Edit> = groups
-            .map(|(id, contract)| Edit::AddGroup {
+            .map(|(id, told)| Edit::AddGroup {
                 id,
                 parent: ROOT,
-                contract: setup.contract(contract),
+                contract: *told,
             })
             .collect();
         let promised = layer.change(Instant::ZERO, &edits);

@@ -1,10 +1,10 @@
 //! What a drive's part of the file comes to for the core: its configuration, and slot numbers for names.
 
-use crate::policy::Setup;
+use crate::policy::{Node, Setup};
 use crate::server::{Drive, Server, Tenant, Volume};
 use std::collections::BTreeMap;
 use std::iter;
-use weir_core::{Config, DriveShape, Edit, GroupId, Knobs, ROOT, Sizes, SpaceId};
+use weir_core::{Config, Contract, DriveShape, Edit, GroupId, Knobs, ROOT, Sizes, SpaceId};
 
 /// Live requests that every connection may have however full its drive is, or fewer if it may not have as many.
 pub(crate) const PER_STREAM_RESERVED: u32 = 4;
@@ -91,50 +91,101 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
         volumes,
         tenants,
     };
-    plan.edits = fresh_edits(server, &plan, &setup(server, drive));
+    plan.edits = fresh_edits(server, &plan, &Terms::new(server, drive));
     Some(plan)
 }
 
 /// The policy of a drive, set up for the contracts on it.
-pub(crate) fn setup(server: &Server, drive: &Drive) -> Setup {
-    let tenants = server.tenants.iter().filter(|t| t.drive == drive.name);
-    let contracts = tenants.map(|t| &t.contract);
-    let volumes = server.volumes_of(&drive.name).map(|v| &v.contract);
-    drive
-        .policy
-        .set_up(drive.capacity, contracts.chain(volumes))
+fn setup(server: &Server, drive: &Drive) -> Setup {
+    drive.policy.set_up(drive.capacity, nodes(server, drive))
 }
 
-/// What [`Plan::edits`] would be if the core were told of contracts as they are written: for admission, which counts what is promised
-/// whatever the policy makes of it.
+/// The drive's groups: its tenants, and then its volumes.
+fn nodes<'a>(server: &'a Server, drive: &'a Drive) -> impl Iterator<Item = Node> + 'a {
+    let tenants = tenants_of(server, drive);
+    let places: BTreeMap<&str, usize> = tenants.clone().map(|t| t.name.as_str()).zip(0..).collect();
+    let tenants = tenants.map(|t| Node {
+        parent: None,
+        contract: t.contract,
+    });
+    let volumes = server.volumes_of(&drive.name).map(move |v| Node {
+        parent: v.tenant.as_deref().and_then(|t| places.get(t)).copied(),
+        contract: v.contract,
+    });
+    tenants.chain(volumes)
+}
+
+fn tenants_of<'a>(
+    server: &'a Server,
+    drive: &'a Drive,
+) -> impl Iterator<Item = &'a Tenant> + Clone {
+    server.tenants.iter().filter(|t| t.drive == drive.name)
+}
+
+/// What the core is told of the contracts and knobs on a drive, by the names of those who have them.
+pub(crate) struct Terms {
+    pub(crate) tenants: BTreeMap<String, (Contract, Knobs)>,
+    pub(crate) volumes: BTreeMap<String, (Contract, Knobs)>,
+}
+
+impl Terms {
+    /// As the drive's policy has it.
+    pub(crate) fn new(server: &Server, drive: &Drive) -> Self {
+        Self::of(&setup(server, drive), server, drive)
+    }
+
+    /// As they are written: for admission, which counts what is promised whatever the policy makes of it.
+    pub(crate) fn written(server: &Server, drive: &Drive) -> Self {
+        Self::of(&Setup::written(nodes(server, drive)), server, drive)
+    }
+
+    fn of(setup: &Setup, server: &Server, drive: &Drive) -> Self {
+        let mut told = setup.contracts().iter().copied();
+        let tenants = tenants_of(server, drive).zip(told.by_ref());
+        let tenants = tenants.map(|(t, told)| (t.name.clone(), (told, setup.knobs(t.knobs))));
+        let tenants = tenants.collect();
+        let volumes = server.volumes_of(&drive.name).zip(told);
+        let volumes = volumes.map(|(v, told)| (v.name.clone(), (told, setup.knobs(v.knobs))));
+        Self {
+            tenants,
+            volumes: volumes.collect(),
+        }
+    }
+}
+
+/// What [`Plan::edits`] would be if the core were told of contracts as they are written.
 pub(crate) fn written_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
-    fresh_edits(server, plan, &Setup::written())
+    let drive = server.drive(&plan.drive);
+    drive.map_or_else(Vec::new, |drive| {
+        fresh_edits(server, plan, &Terms::written(server, drive))
+    })
 }
 
 /// The edits that bring an empty layer to what the server says, in the plan's slots.
-pub(crate) fn fresh_edits(server: &Server, plan: &Plan, setup: &Setup) -> Vec<Edit> {
+pub(crate) fn fresh_edits(server: &Server, plan: &Plan, terms: &Terms) -> Vec<Edit> {
     let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
     for tenant in server.tenants.iter().filter(|t| t.drive == plan.drive) {
-        edits.extend(add_tenant(plan, setup, tenant));
+        edits.extend(add_tenant(plan, terms, tenant));
     }
     for volume in server.volumes_of(&plan.drive) {
-        edits.extend(add_volume(plan, setup, volume));
+        edits.extend(add_volume(plan, terms, volume));
     }
     edits
 }
 
 pub(crate) fn add_tenant(
     plan: &Plan,
-    setup: &Setup,
+    terms: &Terms,
     tenant: &Tenant,
 ) -> impl Iterator<Item = Edit> + use<> {
     let id = plan.tenants[&tenant.name];
+    let (contract, knobs) = terms.tenants[&tenant.name];
     let group = Edit::AddGroup {
         id,
         parent: ROOT,
-        contract: setup.contract(tenant.contract),
+        contract,
     };
-    iter::once(group).chain(set_knobs(id, setup.knobs(tenant.knobs)))
+    iter::once(group).chain(set_knobs(id, knobs))
 }
 
 /// The edit that sets the knobs of a group that has just come, if any is set.
@@ -144,22 +195,23 @@ fn set_knobs(id: GroupId, knobs: Knobs) -> Option<Edit> {
 
 pub(crate) fn add_volume(
     plan: &Plan,
-    setup: &Setup,
+    terms: &Terms,
     volume: &Volume,
 ) -> impl Iterator<Item = Edit> + use<> {
     let slot = plan.volumes[&volume.name];
+    let (contract, knobs) = terms.volumes[&volume.name];
     let parent = volume.tenant.as_ref().and_then(|t| plan.tenants.get(t));
     let group = Edit::AddGroup {
         id: slot.group,
         parent: parent.copied().unwrap_or(ROOT),
-        contract: setup.contract(volume.contract),
+        contract,
     };
     let space = volume.size.map(|size| Edit::SetSpace {
         id: slot.space,
         size: Some(size),
     });
     iter::once(group)
-        .chain(set_knobs(slot.group, setup.knobs(volume.knobs)))
+        .chain(set_knobs(slot.group, knobs))
         .chain(space)
 }
 

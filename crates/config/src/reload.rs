@@ -1,7 +1,7 @@
 //! From a running server's file to the next one: what changes, or why it cannot.
 
 use crate::listen::{Limits, Listen};
-use crate::plan::{Plan, Slot, add_tenant, add_volume, config, fresh_edits, setup};
+use crate::plan::{Plan, Slot, Terms, add_tenant, add_volume, config, fresh_edits};
 use crate::problem::Problem;
 use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, Wakes};
 use crate::text::{join, path, quoted};
@@ -309,14 +309,10 @@ fn drive_reload(
     };
     // What follows from the contracts is worked out when the drive starts.
     plan.config.elevator = was.config.elevator.clone();
-    let now = setup(new, drive);
+    let now = Terms::new(new, drive);
     plan.edits = fresh_edits(new, &plan, &now);
     // What is told of one contract may follow from others.
-    let before = old.drive(&drive.name).map(|drive| setup(old, drive));
-    let told = |contract, knobs| {
-        let before = before.as_ref()?;
-        Some((before.contract(contract), before.knobs(knobs)))
-    };
+    let told = old.drive(&drive.name).map(|drive| Terms::new(old, drive));
     let (removed, mut edits) = removals(was, &plan);
     if old
         .drive(&drive.name)
@@ -325,17 +321,13 @@ fn drive_reload(
         edits.push(Edit::SetCapacity(drive.capacity));
     }
     for tenant in new.tenants.iter().filter(|t| t.drive == drive.name) {
-        match old.tenant(&tenant.name) {
-            _ if !was.tenants.contains_key(&tenant.name) => {
-                edits.extend(add_tenant(&plan, &now, tenant));
-            }
-            before => {
-                let before = before.and_then(|b| told(b.contract, b.knobs));
-                let id = plan.tenants[&tenant.name];
-                let terms = (now.contract(tenant.contract), now.knobs(tenant.knobs));
-                edits.extend(changed_terms(id, before, terms));
-            }
+        if !was.tenants.contains_key(&tenant.name) {
+            edits.extend(add_tenant(&plan, &now, tenant));
+            continue;
         }
+        let before = told.as_ref().and_then(|t| t.tenants.get(&tenant.name));
+        let id = plan.tenants[&tenant.name];
+        edits.extend(changed_terms(id, before, now.tenants[&tenant.name]));
     }
     let (mut added, mut changed) = (Vec::new(), Vec::new());
     for volume in new.volumes_of(&drive.name) {
@@ -346,9 +338,8 @@ fn drive_reload(
             }
             before => {
                 let id = plan.volumes[&volume.name].group;
-                let terms = (now.contract(volume.contract), now.knobs(volume.knobs));
-                let told = before.and_then(|b| told(b.contract, b.knobs));
-                edits.extend(changed_terms(id, told, terms));
+                let told = told.as_ref().and_then(|t| t.volumes.get(&volume.name));
+                edits.extend(changed_terms(id, told, now.volumes[&volume.name]));
                 let was = before.and_then(|b| b.size);
                 if volume.size.is_some() && volume.size != was {
                     edits.push(Edit::SetSpace {
@@ -375,7 +366,7 @@ fn drive_reload(
 /// The edits that bring a group that stays from what it had to what it has now: none where nothing changed.
 fn changed_terms(
     id: GroupId,
-    before: Option<(Contract, Knobs)>,
+    before: Option<&(Contract, Knobs)>,
     (contract, knobs): (Contract, Knobs),
 ) -> impl Iterator<Item = Edit> {
     let other_contract = before.is_none_or(|b| b.0 != contract);

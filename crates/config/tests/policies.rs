@@ -335,7 +335,7 @@ fn any_word_chooses_a_policy_or_says_why_not() {
     }
 }
 
-/// Weights are in proportion to the largest min, so that a volume that comes changes what the core is told of the others; the largest
+/// Weights are in proportion to what each is due of the capacity, so that a volume that comes changes what the core is told of the others; the largest
 /// budget stays as it was when the drive started.
 #[test]
 fn a_volume_that_comes_changes_the_weights_of_the_others() {
@@ -364,10 +364,10 @@ fn a_volume_that_comes_changes_the_weights_of_the_others() {
         })
         .collect()
     };
-    assert_eq!(shares(&before.edits), [1_000, 500]);
+    assert_eq!(shares(&before.edits), [1_000, 905], "52.5 and 47.5 MB/s");
     let reload = reload(&old, std::slice::from_ref(&before), &new).expect("nothing is fixed");
     let drive = &reload.drives[0];
-    assert_eq!(shares(&drive.edits), [500, 250, 1_000]);
+    assert_eq!(shares(&drive.edits), [760, 640, 1_000]);
     assert_eq!(drive.changed, [""; 0], "nobody wrote another contract");
     assert_eq!(drive.plan.config.elevator, before.config.elevator);
     assert_ne!(

@@ -373,6 +373,9 @@ fn promises_that_a_policy_does_not_keep() {
         format!(
             "13:12: tenant.t.min_iops: is not kept under policy \"none\", which serves first come, first served\n  {help}"
         ),
+        "18:9: volume.a.share: is not kept under policy \"none\", which serves first come, first served\n  \
+         help: policy \"contract\" would keep it"
+            .to_owned(),
         format!(
             "23:9: volume.b.class: is not kept under policy \"bfq\", which ignores it\n  {help}"
         ),

@@ -2,6 +2,7 @@
 //!
 //! A test of the command runs scenarios of every kind and compares the keys that they print to [`KEYS`].
 
+use crate::Need;
 use std::fmt::Write as _;
 
 /// A key of a record.
@@ -388,6 +389,10 @@ pub fn page() -> String {
             "| `{path}` | {value} | {about} | {clients} | {total} |"
         );
     }
+    page += PLAN;
+    for (path, value, about) in Need::KEYS {
+        let _ = writeln!(page, "| `{path}` | {value} | {about} |");
+    }
     page
 }
 
@@ -416,11 +421,20 @@ line has the keys `scenario`, `drive`, `case`, `policy` and `repeat`, and `state
 `drive`), `unit` (`%`, `ms`, `kB`; empty where things are counted) and `points`, an array of [seconds, value]. Who has nothing to say at a
 time has no point there: a group that is idle, a stream that is not in service.
 
-This page is printed from the table beside the code that writes the keys (`crates/measure/src/keys.rs`), and a test holds the table against
+This page is printed from the tables beside the code that writes the keys (`crates/measure/src/keys.rs`, `need.rs`), and tests hold them against
 what runs print; `WEIR_BLESS=1 cargo test -p weir --test json` prints it anew.
 
 | key | is | says | a client's line has it | the line `total` has it |
 | --- | --- | --- | --- | --- |
+";
+
+const PLAN: &str = "
+## Drives that are needed
+
+`weir plan --json FILE` writes an object for each kind of drive and policy, in the order in which they are shown, with all of these keys:
+
+| key | is | says |
+| --- | --- | --- |
 ";
 
 #[cfg(test)]

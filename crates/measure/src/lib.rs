@@ -11,6 +11,7 @@
 //! - [`Waits`] and [`Split`]: where requests spent their time;
 //! - [`Meter`]: all of these for one client;
 //! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
+//! - [`Need`]: the drives that clients need under a policy;
 //! - [`jain`], [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions.
 //!
 //! `docs/glossary.md` explains the words.
@@ -24,6 +25,7 @@ mod jsonl;
 pub mod keys;
 mod late;
 mod meter;
+mod need;
 mod occupancy;
 pub mod promise;
 mod record;
@@ -39,6 +41,7 @@ pub use histogram::Histogram;
 pub use interval::Interval;
 pub use jsonl::{ReadError, read_records, to_line, write_records};
 pub use meter::Meter;
+pub use need::Need;
 pub use occupancy::Occupancy;
 pub use record::{
     KindRecord, Latency, LimitedBy, Place, PromiseSeconds, Record, Run, ShortRecord, SplitUs,

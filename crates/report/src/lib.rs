@@ -26,5 +26,5 @@ pub use compare::{
     suite_page,
 };
 pub use demo::{BestFigure, DemoReport, PolicyResult, demo_page, demo_table, demo_table_all};
-pub use plan::{PlanReport, PlanRow, plan_page, plan_table};
+pub use plan::{Drives, PlanReport, PlanRow, plan_page, plan_table};
 pub use table::{Column, NO_TERMINAL, Table, terminal_width, wrap};

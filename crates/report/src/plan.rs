@@ -20,8 +20,10 @@ pub struct PlanReport {
     pub peak_mbps: f64,
     /// How many clients there are.
     pub clients: usize,
-    /// What they are promised together, in MB/s.
+    /// What they are promised together in bytes, in MB/s.
     pub promised_mbps: f64,
+    /// What they are promised together in requests a second.
+    pub promised_iops: u64,
     /// The policies; the first row is a drive for each client.
     pub rows: Vec<PlanRow>,
     /// How to read the figures.
@@ -35,11 +37,39 @@ pub struct PlanRow {
     /// The policy.
     pub policy: String,
     /// Drives.
-    pub drives: Option<Interval>,
+    pub drives: Option<Drives>,
     /// What is used of them, 0 to 1.
     pub utilization: Option<Interval>,
     /// What a client gets while it is active, in MB/s.
     pub average_mbps: Option<Interval>,
+}
+
+/// The drives that several searches found to be needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drives {
+    /// The number that was enough in every search.
+    pub enough: u64,
+    /// The number that was enough in one search at least.
+    pub least: u64,
+    /// The searches in which fewer than [`Self::enough`] were not.
+    pub needed_in: usize,
+    /// All searches.
+    pub searches: usize,
+}
+
+impl Drives {
+    /// Of what each search found: `None` without any, or where one of them found no number to be enough.
+    pub fn of(searches: &[Option<u64>]) -> Option<Self> {
+        let found: Option<Vec<u64>> = searches.iter().copied().collect();
+        let found = found?;
+        let (enough, least) = (*found.iter().max()?, *found.iter().min()?);
+        Some(Self {
+            enough,
+            least,
+            needed_in: found.iter().filter(|drives| **drives == enough).count(),
+            searches: found.len(),
+        })
+    }
 }
 
 /// The report as text of at most `width` columns.
@@ -57,51 +87,67 @@ pub fn plan_table(report: &PlanReport, width: usize) -> String {
     text
 }
 
-/// The report as one self-contained HTML page.
-pub fn plan_page(report: &PlanReport) -> String {
-    let plots = [
-        bars(report, "Drives needed", "", &|row| row.drives),
-        bars(report, "Used of what they could give", "%", &|row| {
-            let Interval { mean, half } = row.utilization?;
-            Some(Interval {
-                mean: mean * 100.0,
-                half: half * 100.0,
-            })
-        }),
-    ];
-    let caption = "Means, with the 95 % confidence interval. A policy without a bar does not keep the promises however many drives there are.";
-    let notes = report.notes.iter().cloned().map(Block::Text);
+/// The same clients on drives of several kinds as one self-contained HTML page: a section for each kind. The first report says what holds
+/// for all.
+pub fn plan_page(reports: &[PlanReport]) -> String {
+    let Some(first) = reports.first() else {
+        return String::new();
+    };
+    let mut sections: Vec<Section> = reports.iter().map(section).collect();
+    sections.push(Section {
+        heading: "How to read this".into(),
+        blocks: first.notes.iter().cloned().map(Block::Text).collect(),
+    });
     let page = Page {
-        title: format!("{}: drives for {} clients", report.scenario, report.clients),
-        lead: head(report) + ".",
-        intro: vec![report.load.clone()],
-        sections: vec![
-            Section {
-                heading: "What each policy needs".into(),
-                blocks: vec![Block::Plots(plots.to_vec(), caption.into())],
-            },
-            Section {
-                heading: "In numbers".into(),
-                blocks: vec![
-                    Block::Text(report.drive.clone()),
-                    Block::Table(table(report)),
-                ],
-            },
-            Section {
-                heading: "How to read this".into(),
-                blocks: notes.collect(),
-            },
-        ],
+        title: format!("{}: drives for {} clients", first.scenario, first.clients),
+        lead: head(first) + ".",
+        intro: vec![first.load.clone()],
+        sections,
         footer: "Written by `weir plan`. This page needs no network and no other file.".into(),
     };
     page.html()
 }
 
+/// What each policy needs of one kind of drive.
+fn section(report: &PlanReport) -> Section {
+    let drives = |row: &PlanRow| {
+        let drives = row.drives?;
+        Some(Bar {
+            value: drives.enough as f64,
+            range: Some((drives.least as f64, drives.enough as f64)),
+        })
+    };
+    let used = |row: &PlanRow| {
+        let Interval { mean, half } = row.utilization?;
+        let (mean, half) = (mean * 100.0, half * 100.0);
+        let range = (half.is_finite()).then(|| ((mean - half).max(0.0), mean + half));
+        Some(Bar { value: mean, range })
+    };
+    let plots = vec![
+        bars(report, "Drives needed", "", &drives),
+        bars(report, "Used of what they could give", "%", &used),
+    ];
+    let caption = "Drives: the number that was enough in every search, and down to the least that was in one. Used: the mean of the searches, \
+                   with its 95 % confidence interval. A policy without a bar does not keep the promises however many drives there are.";
+    Section {
+        heading: format!("What each policy needs of {}", report.drive),
+        blocks: vec![
+            Block::Plots(plots, caption.into()),
+            Block::Table(table(report)),
+        ],
+    }
+}
+
 fn head(report: &PlanReport) -> String {
+    let bytes = format!("{} MB/s", figure(report.promised_mbps));
+    let promised = match report.promised_iops {
+        0 => bytes,
+        iops if report.promised_mbps > 0.0 => format!("{bytes} and {iops} requests/s"),
+        iops => format!("{iops} requests/s"),
+    };
     format!(
-        "{} clients with {} MB/s promised together",
-        report.clients,
-        figure(report.promised_mbps)
+        "{} clients with {promised} promised together",
+        report.clients
     )
 }
 
@@ -109,7 +155,7 @@ fn table(report: &PlanReport) -> Table {
     let mut table = Table::new([
         Column::text("policy"),
         Column::number("drives"),
-        Column::number("+-").dropped(2),
+        Column::number("needed in").dropped(2),
         Column::number("clients a drive").dropped(1),
         Column::number("used"),
         Column::number("average MB/s"),
@@ -118,17 +164,17 @@ fn table(report: &PlanReport) -> Table {
     let least = report
         .rows
         .iter()
-        .filter_map(|row| row.drives.map(|d| d.mean));
+        .filter_map(|row| row.drives.map(|d| d.enough as f64));
     let least = least.reduce(f64::min);
     for row in &report.rows {
-        let drives = row.drives.map(|d| d.mean);
+        let drives = row.drives.map(|d| d.enough as f64);
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-        let sure = row.drives.map(|d| d.half).filter(|half| half.is_finite());
+        let sure = (row.drives).map(|d| format!("{} of {}", d.needed_in, d.searches));
         let times = drives.zip(least).map(|(mine, least)| mine / least);
         table.row([
             row.policy.clone(),
-            or_dash(drives.map(figure)),
-            or_dash(sure.map(figure)),
+            or_dash(row.drives.map(|d| d.enough.to_string())),
+            or_dash(sure),
             or_dash(drives.map(|d| figure(report.clients as f64 / d))),
             or_dash(row.utilization.map(|u| format!("{:.0}%", u.mean * 100.0))),
             or_dash(row.average_mbps.map(|a| figure(a.mean))),
@@ -142,7 +188,7 @@ fn bars(
     report: &PlanReport,
     title: &str,
     unit: &str,
-    of: &dyn Fn(&PlanRow) -> Option<Interval>,
+    of: &dyn Fn(&PlanRow) -> Option<Bar>,
 ) -> String {
     // A drive for each client is no policy: it is grey.
     let ink = |at: usize, row: &PlanRow| match at {
@@ -150,13 +196,7 @@ fn bars(
         _ => policy::ink(&row.policy),
     };
     let rows = || report.rows.iter().enumerate();
-    let bars = rows().map(|(_, row)| {
-        let Interval { mean, half } = of(row)?;
-        let range = half
-            .is_finite()
-            .then(|| ((mean - half).max(0.0), mean + half));
-        Some(Bar { value: mean, range })
-    });
+    let bars = rows().map(|(_, row)| of(row));
     let chart = BarChart {
         title: title.into(),
         description: format!("{title}, by policy."),

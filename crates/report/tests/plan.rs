@@ -4,7 +4,7 @@ mod common;
 
 use common::{golden, well_formed};
 use weir_measure::Interval;
-use weir_report::{PlanReport, PlanRow, plan_page, plan_table};
+use weir_report::{Drives, PlanReport, PlanRow, plan_page, plan_table};
 
 fn report() -> PlanReport {
     let interval = |mean: f64| {
@@ -13,11 +13,15 @@ fn report() -> PlanReport {
             half: mean / 8.0,
         })
     };
-    let row = |policy: &str, drives: Option<Interval>| PlanRow {
-        policy: policy.into(),
-        drives,
-        utilization: drives.and_then(|d| interval(1.6 / d.mean)),
-        average_mbps: drives.and_then(|d| interval(d.mean * 20.0)),
+    let row = |policy: &str, searches: &[Option<u64>]| {
+        let drives = Drives::of(searches);
+        let enough = drives.map(|d| d.enough as f64);
+        PlanRow {
+            policy: policy.into(),
+            drives,
+            utilization: enough.and_then(|d| interval(1.6 / d)),
+            average_mbps: enough.and_then(|d| interval(d * 20.0)),
+        }
     };
     PlanReport {
         scenario: "invented".into(),
@@ -26,10 +30,11 @@ fn report() -> PlanReport {
         peak_mbps: 100.0,
         clients: 16,
         promised_mbps: 160.0,
+        promised_iops: 500,
         rows: vec![
-            row("a drive each", interval(16.0)),
-            row("none", None),
-            row("contract", interval(2.0)),
+            row("a drive each", &[Some(16); 4]),
+            row("none", &[Some(16), None, Some(15), Some(9)]),
+            row("contract", &[Some(2), Some(1), Some(2), Some(2)]),
         ],
         notes: vec!["It was invented.".into()],
     }
@@ -46,9 +51,14 @@ fn the_table_fits_and_says_where_nothing_is_known() {
 
 #[test]
 fn the_page_is_whole() {
-    let page = plan_page(&report());
+    let other = PlanReport {
+        drive: "flash: another that nobody has".into(),
+        ..report()
+    };
+    let page = plan_page(&[report(), other]);
     assert_eq!(well_formed(&page), Ok(()));
-    assert_eq!(page.matches("<svg").count(), 2 * 2);
+    assert_eq!(page.matches("<svg").count(), 2 * 2 * 2);
+    assert!(page.contains("a disk that nobody has") && page.contains("another that nobody has"));
     assert!(!page.contains("<read>") && page.contains("8.0x"));
-    assert_eq!(well_formed(&plan_page(&PlanReport::default())), Ok(()));
+    assert_eq!(well_formed(&plan_page(&[PlanReport::default()])), Ok(()));
 }

@@ -133,18 +133,24 @@ impl Case {
         (0..self.clients.len()).any(|c| self.is_realtime(c))
     }
 
-    /// The case as a scenario of the virtual host under `policy`: changes of contracts are translated as the contracts are.
+    /// The case as a scenario of the virtual host under `policy`: changes of contracts are translated as the contracts are, those of others
+    /// that follow from them included.
     pub fn scenario(&self, policy: &Policy) -> Scenario {
         let mut scenario = self.untranslated();
-        let setup = scenario.set_up(policy);
-        let changes = self.changes.iter().map(|change| Scheduled {
-            at: change.at,
-            action: Action::Change(vec![Edit::SetContract {
-                id: change.group,
-                contract: setup.contract(change.contract),
-            }]),
-        });
-        scenario.actions = changes.collect();
+        let mut changed = scenario.clone();
+        let mut before = scenario.set_up(policy).contracts().to_vec();
+        for change in &self.changes {
+            changed.groups[change.group.0 as usize - 1].contract = change.contract;
+            let now = changed.set_up(policy).contracts().to_vec();
+            let told = (1..).map(GroupId).zip(before.iter().zip(&now));
+            let told = told.filter(|(id, (before, now))| *id == change.group || before != now);
+            let edits = told.map(|(id, (_, now))| Edit::SetContract { id, contract: *now });
+            scenario.actions.push(Scheduled {
+                at: change.at,
+                action: Action::Change(edits.collect()),
+            });
+            before = now;
+        }
         scenario
     }
 

@@ -18,6 +18,7 @@ use crate::output::{self, Draft, Output};
 use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
+use crate::unkept;
 use crate::whole;
 use clap::Args;
 use std::path::PathBuf;
@@ -87,6 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     let drive = plans.first().filter(|_| options.drives.is_empty());
     let drive = drive.and_then(|plan| scenario::drive_of_jobs(&plan.script));
+    unkept::tell(plans.iter().flat_map(Plan::played));
     let leftovers = Leftovers::watch()?;
     let files = Files::open(options, &leftovers)?;
     match drive {
@@ -165,6 +167,7 @@ impl Files {
         if let (Some(missing), Some(first)) = (missing, reports.first_mut()) {
             first.notes.insert(0, format!("Interrupted: {missing}."));
         }
+        let quiet = self.is_quiet();
         let written = self.page.map(|page| match suite {
             Some(suite) => page.write(&suite_page(&SuiteReport {
                 name: suite.name.into(),
@@ -174,7 +177,6 @@ impl Files {
             None => page.write(&compare_page(&reports[0])),
         });
         let written = written.transpose()?;
-        let quiet = self.is_quiet();
         if let Some(json) = self.json {
             json.write(&all.iter().map(|cells| lines(cells)).collect::<String>())?;
         }
@@ -234,22 +236,15 @@ fn plan(name: &str, options: &Options) -> Result<Plan, Failure> {
         return Err(Failure::Usage(reason));
     }
     let drives = match &options.drives[..] {
-        [] => script.drives().to_vec(),
-        some => unique(some),
+        [] => script.drives(),
+        some => some,
     };
     let cases = scenario::cases(&script, &unique(&options.cases))?;
     let policies = match &options.policies[..] {
         [] => policies::all(script.policies())?,
         some => policies::all(some)?,
     };
-    let drives = drives.iter().map(|name| Drive::find(name));
-    let drives = drives.collect::<Result<Vec<_>, _>>()?;
-    for (n, drive) in drives.iter().enumerate() {
-        if drives[..n].iter().any(|d| d.name == drive.name) {
-            let reason = format!("--drive: two drives are called {}", drive.name);
-            return Err(Failure::Usage(reason));
-        }
-    }
+    let drives = Drive::all(drives)?;
     Ok(Plan {
         repetitions: options.repetitions.unwrap_or_else(|| script.repetitions()),
         script,

@@ -118,7 +118,14 @@ impl Plan {
         let mut policy = self.policy(cell).clone();
         let tuned = self.script.tune(&choice, &mut policy);
         tuned.map_err(refuse)?;
-        Ok((scenario, policy))
+        Ok((scenario.under(&policy), policy))
+    }
+
+    /// What each cell plays, and under what, as far as it can be built: what is wrong is said where it is played.
+    pub(super) fn played(&self) -> impl Iterator<Item = (Scenario, Policy)> {
+        self.cells()
+            .into_iter()
+            .filter_map(|cell| self.build(cell).ok())
     }
 
     /// Plays a repetition of a cell. `None`: it was abandoned for an interrupt.

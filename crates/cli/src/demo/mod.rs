@@ -19,6 +19,7 @@ use crate::output::{self, Draft, Output};
 use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
+use crate::unkept;
 use crate::whole;
 use clap::{Args, ValueEnum};
 use report::Played;
@@ -110,7 +111,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         other => other,
     })?;
     let size = storage.prepare(&leftovers)?;
-    let mut progress = progress(options, &script, &policies, size.is_some())?;
+    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let any = build(options, &script, &drive, None)?;
+    unkept::tell(policies.iter().map(|policy| (any.clone(), policy.clone())));
+    let mut progress = progress(&any, policies.len(), size.is_some());
     let scenario = scenario(options, &script, &storage, size, &leftovers, &mut progress)?;
     let played = Played {
         script: &script,
@@ -151,29 +155,19 @@ fn missing(policies: &[Policy], runs: &[(Policy, Vec<Record>)]) -> Option<String
     (played < all).then(|| format!("{played} of {all} policies; missing: {names}"))
 }
 
-/// A bar over everything that is going to be done.
-fn progress(
-    options: &Options,
-    script: &Script,
-    policies: &[Policy],
-    measured: bool,
-) -> Result<Progress, Failure> {
-    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
-    let any = build(options, script, &drive, None)?;
-    let each = Duration::from_nanos((any.warm_up + any.duration).as_nanos());
+/// A bar over everything that is going to be done under so many policies.
+fn progress(scenario: &weir_sim::Scenario, policies: usize, measured: bool) -> Progress {
+    let each = Duration::from_nanos((scenario.warm_up + scenario.duration).as_nanos());
     let measuring = if measured {
         storage::MEASURING
     } else {
         Duration::ZERO
     };
-    let work = match policies.len() {
+    let work = match policies {
         1 => "1 policy".to_owned(),
         n => format!("{n} policies"),
     };
-    Ok(Progress::new(
-        measuring + each * policies.len() as u32,
-        work,
-    ))
+    Progress::new(measuring + each * policies as u32, work)
 }
 
 /// The scenario on a drive that can do so much.

@@ -17,7 +17,8 @@ pub(crate) fn play(
     interrupt: &Interrupt,
     mut progress: impl FnMut(Duration),
 ) -> Result<Option<Vec<Record>>, Failure> {
-    let run = weir_sim::Run::new(played.scenario, policy, 0).map_err(Failure::run)?;
+    let scenario = played.scenario.clone().under(policy);
+    let run = weir_sim::Run::new(&scenario, policy, 0).map_err(Failure::run)?;
     let results = run.run_while(|at| {
         progress(Duration::from_nanos(at.now.as_nanos()));
         interrupt.signal().is_none()

@@ -6,7 +6,7 @@ use crate::modelled::Drive;
 use std::num::NonZero;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
-use weir_core::{Contract, GroupId, Span};
+use weir_core::{Contract, GroupId, Promised, Span};
 use weir_random::Rng;
 use weir_sim::{Alone, Scenario};
 
@@ -20,7 +20,7 @@ pub(super) struct Fleet<'a> {
     clients: usize,
     /// What each would get with a drive to itself.
     alone: Vec<Option<Alone>>,
-    promised: u64,
+    promised: Promised,
 }
 
 /// All clients as they are in one repetition under one policy.
@@ -45,12 +45,11 @@ impl<'a> Fleet<'a> {
             seconds,
             clients: 0,
             alone: Vec::new(),
-            promised: 0,
+            promised: Promised::default(),
         };
         let load = fleet.build(&Policy::contract())?;
         let whole = &load.whole;
-        let contracts = (0..whole.clients.len()).map(|at| whole.contract(at));
-        fleet.promised = contracts.map(|c| c.min).sum();
+        fleet.promised = whole.promised();
         fleet.clients = whole.clients.len();
         let promises = |at| {
             let contract: Contract = whole.contract(at);
@@ -82,14 +81,24 @@ impl<'a> Fleet<'a> {
     }
 
     /// What they are promised, all together.
-    pub(super) fn promised_mbps(&self) -> f64 {
-        self.promised as f64 / 1e6
+    pub(super) fn promised(&self) -> Promised {
+        self.promised
+    }
+
+    /// The case of the scenario; the scenario's name where it has none.
+    pub(super) fn case(&self) -> &str {
+        self.case.as_deref().unwrap_or(self.script.name())
     }
 
     /// What these would get with a drive to themselves.
     pub(super) fn alone(&self, members: &[usize]) -> Vec<Option<Alone>> {
         let alone = |at: &usize| self.alone.get(*at).copied().flatten();
         members.iter().map(alone).collect()
+    }
+
+    /// What all clients do and are promised under a policy, and the policy with what the scenario states of it.
+    pub(super) fn played(&self, policy: &Policy) -> Result<(Scenario, Policy), Failure> {
+        self.build(policy).map(|load| (load.whole, load.policy))
     }
 
     fn build(&self, policy: &Policy) -> Result<Load, Failure> {
@@ -104,6 +113,7 @@ impl<'a> Fleet<'a> {
         let whole = self.script.scenario(&choice).map_err(refuse)?;
         let mut policy = policy.clone();
         self.script.tune(&choice, &mut policy).map_err(refuse)?;
+        let whole = whole.under(&policy);
         Ok(Load { whole, policy })
     }
 

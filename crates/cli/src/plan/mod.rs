@@ -7,10 +7,11 @@ use crate::failure::Failure;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
 use crate::modelled::Drive;
-use crate::output::{self, Draft};
+use crate::output::{self, Draft, Output};
 use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
+use crate::unkept;
 use crate::whole;
 use clap::Args;
 use fleet::Fleet;
@@ -18,8 +19,8 @@ use search::{Found, Packed};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_config::Policy;
-use weir_measure::Interval;
-use weir_report::{PlanReport, PlanRow, plan_page, plan_table};
+use weir_measure::{Interval, Need};
+use weir_report::{Drives, PlanReport, PlanRow, plan_page, plan_table};
 
 /// Who is to be served, on what, and how it is found out.
 #[derive(Debug, Args)]
@@ -27,9 +28,10 @@ pub(crate) struct Options {
     /// What the clients do and are promised: a scenario's name (see `weir scenarios`) or its file
     #[arg(value_name = "CONTRACTS")]
     scenario: String,
-    /// The drive they are to share, several of one kind: by name (see `weir drives`) or its profile's file [default: the scenario's first]
-    #[arg(long, value_name = "DRIVE")]
-    drive: Option<String>,
+    /// The drive they are to share, several of one kind: by name (see `weir drives`) or its profile's file; may be given several times, for
+    /// a plan with each kind [default: the scenario's first]
+    #[arg(long = "drive", value_name = "DRIVE")]
+    drives: Vec<String>,
     /// The case of the scenario [default: its first]
     #[arg(long, value_name = "CASE")]
     case: Option<String>,
@@ -48,6 +50,9 @@ pub(crate) struct Options {
     seconds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
+    /// Write what is needed under every policy as a line of JSON; - for standard output, and nothing else there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Write a page with plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -56,50 +61,141 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
     if options.html.as_ref().is_some_and(|p| p.as_os_str() == "-") {
-        return Err(Failure::Usage("--html writes a file".into()));
+        let reason = "--html writes a file; only --json writes to standard output";
+        return Err(Failure::Usage(reason.into()));
     }
     let script = scenario::find(&options.scenario)?;
-    let drive = options.drive.as_ref().or_else(|| script.drives().first());
-    let drive = drive.ok_or_else(|| Failure::Usage("--drive: the scenario names none".into()))?;
-    let drive = Drive::find(drive)?;
-    let all = match &options.policies[..] {
+    let drives = match &options.drives[..] {
+        [] => script.drives().get(..1).unwrap_or_default(),
+        some => some,
+    };
+    if drives.is_empty() {
+        return Err(Failure::Usage("--drive: the scenario names none".into()));
+    }
+    let drives = Drive::all(drives)?;
+    let policies = match &options.policies[..] {
         [] => policies::all(script.policies())?,
         some => policies::all(some)?,
     };
     let asked: Vec<String> = options.case.iter().cloned().collect();
     let case = scenario::cases(&script, &asked)?.swap_remove(0);
-    let fleet = Fleet::new(&script, &drive, case, options.seconds)?;
+    let fleets = drives
+        .iter()
+        .map(|drive| Fleet::new(&script, drive, case.clone(), options.seconds));
+    let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
+    let played = fleets
+        .iter()
+        .flat_map(|fleet| policies.iter().map(|p| fleet.played(p)));
+    unkept::tell(played.collect::<Result<Vec<_>, _>>()?);
     let leftovers = Leftovers::watch()?;
+    let json = (options.json.as_ref()).map(|path| Output::open(path, &leftovers));
+    let json = json.transpose()?;
     let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
     let page = page.transpose()?;
-    if let (None, Some(line)) = (&options.drive, scenario::drive_of_jobs(&script)) {
-        output::print(&(line + "\n\n"))?;
+    if let (true, Some(line)) = (options.drives.is_empty(), scenario::drive_of_jobs(&script)) {
+        match json.as_ref().is_some_and(Output::is_standard) {
+            true => output::tell(&line),
+            false => output::print(&(line + "\n\n"))?,
+        }
     }
-    let repetitions = options.repetitions.unwrap_or_else(|| script.repetitions());
-    let asked = search::Asked {
-        fleet: &fleet,
-        policies: &all,
-        repetitions,
+    let asked = fleets.iter().map(|fleet| search::Asked {
+        fleet,
+        policies: &policies,
+        repetitions: options.repetitions.unwrap_or_else(|| script.repetitions()),
         keep: options.keep,
-    };
-    let second = |n: usize| Duration::from_secs(n as u64);
-    let searches = (all.len() + 1) * repetitions as usize;
-    let work = format!("{searches} searches");
-    let mut progress = Progress::new(second(searches), work.clone());
-    progress.name(script.name(), &work);
-    let found = search::all(&asked, options.jobs.count(), |done| {
-        progress.set(second(done));
     });
-    progress.clear();
-    let report = report(&asked, script.load(), &drive, &found?)?;
-    let written = page.map(|page| page.write(&plan_page(&report)));
-    output::print(&plan_table(&report, output::width()))?;
+    let asked: Vec<search::Asked<'_>> = asked.collect();
+    let all = search_all(&asked, &drives, options.jobs.count())?;
+    let searches: usize = all.iter().map(Vec::len).sum();
+    let found = || asked.iter().zip(&drives).zip(&all);
+    let reports = found().map(|((asked, drive), found)| report(asked, script.load(), drive, found));
+    let reports = reports.collect::<Result<Vec<_>, _>>()?;
+    let written = page.map(|page| page.write(&plan_page(&reports)));
+    let quiet = json.as_ref().is_some_and(Output::is_standard);
+    if let Some(json) = json {
+        let lines = found().zip(&reports);
+        let lines = lines
+            .flat_map(|(((asked, drive), found), report)| needs(asked, &drive.name, found, report));
+        json.write(&lines.map(|need| need.to_line() + "\n").collect::<String>())?;
+    }
+    if !quiet {
+        let tables = reports.iter().map(|r| plan_table(r, output::width()));
+        output::print(&tables.collect::<Vec<_>>().join("\n"))?;
+    }
     if let Some(path) = written.transpose()? {
         output::tell(&format!("wrote {}", path.display()));
     }
     let took = began.elapsed().as_secs_f64();
     output::tell(&format!("{searches} searches in {took:.1} s"));
     Ok(())
+}
+
+/// Searches with each kind of drive, with a bar on a terminal.
+fn search_all(
+    asked: &[search::Asked<'_>],
+    drives: &[Drive],
+    jobs: usize,
+) -> Result<Vec<Vec<Found>>, Failure> {
+    let second = |n: usize| Duration::from_secs(n as u64);
+    let searches =
+        |asked: &search::Asked<'_>| (asked.policies.len() + 1) * asked.repetitions as usize;
+    let total = asked.iter().map(searches).sum();
+    let mut progress = Progress::new(second(total), format!("{total} searches"));
+    let mut all = Vec::new();
+    for (asked, drive) in asked.iter().zip(drives) {
+        progress.name(&drive.name, &format!("{total} searches"));
+        let found = search::all(asked, jobs, |done| progress.set(second(done)));
+        let Ok(found) = found else {
+            progress.clear();
+            return found.map(|_| all);
+        };
+        progress.next(second(found.len()));
+        all.push(found);
+    }
+    progress.clear();
+    Ok(all)
+}
+
+/// What was found for each row of the table: a drive for each client, and then the policies.
+fn rows<'a>(
+    asked: &'a search::Asked<'_>,
+    found: &'a [Found],
+) -> impl Iterator<Item = (String, &'a [Found])> {
+    let names = asked.policies.iter().map(|p: &Policy| p.name.clone());
+    let names = ["a drive each".to_owned()].into_iter().chain(names);
+    names.zip(found.chunks(asked.repetitions as usize))
+}
+
+/// The least number of drives that each search found.
+fn searches(found: &[Found]) -> Vec<Option<u64>> {
+    let drives = |found: &Found| found.as_ref().map(|packed| packed.drives as u64);
+    found.iter().map(drives).collect()
+}
+
+/// The rows of a report as lines of JSON have them.
+fn needs(
+    asked: &search::Asked<'_>,
+    drive: &str,
+    found: &[Found],
+    report: &PlanReport,
+) -> Vec<Need> {
+    let rows = rows(asked, found).zip(&report.rows);
+    let needs = rows.map(|((policy, found), row)| Need {
+        scenario: report.scenario.clone(),
+        drive: drive.to_owned(),
+        case: asked.fleet.case().to_owned(),
+        policy,
+        clients: report.clients,
+        promised_mbps: report.promised_mbps,
+        promised_iops: report.promised_iops,
+        keep: asked.keep,
+        searches: searches(found),
+        drives: row.drives.map(|d| d.enough),
+        needed_in: row.drives.map(|d| d.needed_in),
+        used: row.utilization.map(|used| used.mean),
+        average_mbps: row.average_mbps.map(|average| average.mean),
+    });
+    needs.collect()
 }
 
 /// What the table and the page show. The first of what was found is a drive for each client.
@@ -110,10 +206,7 @@ fn report(
     found: &[Found],
 ) -> Result<PlanReport, Failure> {
     let peak = drive.peak()? as f64 / 1e6;
-    let names = asked.policies.iter().map(|p: &Policy| p.name.clone());
-    let names = ["a drive each".to_owned()].into_iter().chain(names);
-    let each = asked.repetitions as usize;
-    let rows = names.zip(found.chunks(each)).map(|(policy, found)| {
+    let rows = rows(asked, found).map(|(policy, found)| {
         let packed: Vec<&Packed> = found.iter().filter_map(Option::as_ref).collect();
         let over = |of: &dyn Fn(&Packed) -> f64| {
             let all = packed.len() == found.len();
@@ -122,29 +215,30 @@ fn report(
         };
         PlanRow {
             policy,
-            drives: over(&|p| p.drives as f64),
+            drives: Drives::of(&searches(found)),
             utilization: over(&|p| p.total_mbps / (peak * p.drives as f64)),
             average_mbps: over(&|p| p.average_mbps),
         }
     });
-    let clients = asked.fleet.clients();
+    let promised = asked.fleet.promised();
     Ok(PlanReport {
         scenario: asked.fleet.name().to_owned(),
         load: load.to_owned(),
         drive: format!("{}: {}", drive.name, drive.about),
         peak_mbps: peak,
-        clients,
-        promised_mbps: asked.fleet.promised_mbps(),
+        clients: asked.fleet.clients(),
+        promised_mbps: promised.bytes as f64 / 1e6,
+        promised_iops: promised.iops,
         rows: rows.collect(),
         notes: vec![
             format!(
-                "Drives: the least number on which every client's promise is kept in {} of 100 seconds in which it applies, clients dealt out \
-                 in turn, so that all kinds are on each drive; found by doubling and halving. Mean of {} searches with other random numbers and \
-                 other times of activity, and the half-width of its 95 % confidence interval.",
+                "Drives: the number on which every client's promise is kept in {} of 100 seconds in which it applies, clients dealt out in turn, \
+                 so that all kinds are on each drive, in every one of {} searches with other random numbers and other times of activity; each \
+                 search finds the least by doubling and halving. Needed in: the searches in which fewer were not enough.",
                 asked.keep, asked.repetitions
             ),
             "Used: bytes served, of what one sequential reader at full depth gets of so many drives. Average: what a client gets while it is \
-             active, mean of all."
+             active, mean of all. Both are means of the searches, each with the drives that it found."
                 .into(),
             "A policy without a number does not keep the promises even with a drive for each client. In virtual time; drives are models.".into(),
         ],

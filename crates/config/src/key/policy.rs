@@ -88,9 +88,10 @@ pub(crate) const KNOBS: Shape = Shape {
             default: Absent::Words(
                 "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`",
             ),
-            about: "`\"kept\"`: the elevator keeps it. `\"weight\"`: it is a weight in proportion; who has none beside one who has gets the \
-                    smallest weight, and `min_iops` has none. `\"limit\"`: nobody gets more than it. `\"low\"`: it is the low limit of io.low. `\"ignored\"`: nothing, but that it \
-                    counts against the capacity.",
+            about: "`\"kept\"`: the elevator keeps it. `\"weight\"`: weights are in proportion to what each is due, its min and its part by share of \
+                    what the mins leave of the capacity (of its tenant's due, within a tenant); promised requests count by the part of the drive's \
+                    requests that they are, and mins as nine tenths of a drive whose capacity is not known. `\"limit\"`: nobody gets more than it. \
+                    `\"low\"`: it is the low limit of io.low. `\"ignored\"`: nothing, but that it counts against the capacity.",
             example: "\"weight\"",
         },
         Key {

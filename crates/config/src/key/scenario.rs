@@ -429,7 +429,8 @@ const ACCESS: &[Key] = &[
             "`\"realtime\"`, `\"best-effort\"` or `\"idle\"`, perhaps with a level as `\"best-effort:7\"`",
         ),
         default: Absent::Value("\"best-effort:4\""),
-        about: "Its I/O priority (`prioclass` and `prio`), for policies that look at it.",
+        about: "Its I/O priority (`prioclass` and `prio`), for policies that look at it. Under those that go by classes (`contract`) it is the \
+                class of a contract that states none: idle without a min, realtime with a max.",
         example: "\"realtime\"",
     },
 ];

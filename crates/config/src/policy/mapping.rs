@@ -1,6 +1,6 @@
 //! How a contract becomes the knobs of a group under a policy.
 
-use super::{Controller, Policy};
+use super::{Controller, Policy, weight};
 use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevator};
 
 /// What becomes of a contract's min.
@@ -8,7 +8,7 @@ use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevato
 pub enum Min {
     /// The elevator keeps it.
     Kept,
-    /// A weight in proportion to it. Who has none beside one who has gets the smallest weight.
+    /// Weights in proportion to what each group is due: its min, and its part by share of what the mins leave.
     Weight,
     /// The most that the group gets.
     Limit,
@@ -159,6 +159,15 @@ pub struct Budget {
     pub percent: u64,
 }
 
+/// A group of a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// The place of what it hangs on, which comes before it; `None`: the root.
+    pub parent: Option<usize>,
+    /// Its contract, as it is written.
+    pub contract: Contract,
+}
+
 /// A policy set up for a drive and the contracts on it: what the core is made from and told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
@@ -167,23 +176,38 @@ pub struct Setup {
     /// The controllers.
     pub controllers: control::Config,
     mapping: Mapping,
-    /// The largest weight.
-    weight_max: u16,
-    /// The largest min of all, bytes a second.
-    min_max: u64,
+    /// What the core is told of each group.
+    told: Vec<Contract>,
 }
 
 impl Policy {
-    /// Sets the policy up for a drive of this capacity and groups with these contracts.
-    pub fn set_up<'a>(
+    /// Sets the policy up for a drive of this capacity and these groups.
+    pub fn set_up(
         &self,
         capacity: Option<Capacity>,
-        contracts: impl IntoIterator<Item = &'a Contract, IntoIter: Clone>,
+        groups: impl IntoIterator<Item = Node>,
     ) -> Setup {
-        let contracts = contracts.into_iter();
         let has = |controller| self.controllers.contains(&controller);
-        let mut setup = Setup {
-            elevator: self.elevator.clone(),
+        let mut elevator = self.elevator.clone();
+        let mut groups: Vec<Node> = groups.into_iter().collect();
+        for group in &mut groups {
+            group.contract = self.counted(group.contract);
+        }
+        let weights = self.weights(capacity, &groups);
+        if let (Some(budget), Some(capacity)) = (self.budget, capacity)
+            && let Some(least) = weight::least(&groups, &weights, capacity.bytes())
+        {
+            budget.set(&mut elevator, least);
+        }
+        let told = groups.iter().zip(weights);
+        let told = told.map(|(group, share)| {
+            self.told(Contract {
+                share,
+                ..group.contract
+            })
+        });
+        Setup {
+            elevator,
             controllers: control::Config {
                 max: has(Controller::Max) || has(Controller::Slices),
                 slices: has(Controller::Slices).then_some(self.slices),
@@ -192,19 +216,54 @@ impl Policy {
                 cost: has(Controller::Cost).then_some(self.cost),
             },
             mapping: self.mapping,
-            weight_max: self.elevator.share_max(),
-            min_max: contracts.clone().map(|c| c.min).max().unwrap_or(0),
-        };
-        let (mut all, mut least) = (0_u64, None);
-        for contract in contracts {
-            let weight = u64::from(setup.contract(*contract).share);
-            all += weight;
-            least = Some(least.map_or(weight, |least: u64| least.min(weight)));
+            told: told.collect(),
         }
-        if let (Some(budget), Some(capacity), Some(least)) = (self.budget, capacity, least) {
-            budget.set(&mut setup.elevator, capacity, least, all);
+    }
+
+    /// The parts of a contract that count.
+    fn counted(&self, contract: Contract) -> Contract {
+        let mut counted = contract;
+        let divides = self.elevator.kind().share_max.is_some()
+            || self.controllers.contains(&Controller::Cost);
+        if self.mapping.share == Share::Ignored && divides {
+            counted.share = Contract::DEFAULT.share;
         }
-        setup
+        if self.mapping.max == Limit::Ignored {
+            counted.max = Max::NONE;
+        }
+        counted
+    }
+
+    /// The weight of each group.
+    fn weights(&self, capacity: Option<Capacity>, groups: &[Node]) -> Vec<u16> {
+        let most = self.elevator.share_max();
+        if self.mapping.min == Min::Weight {
+            return weight::weights(capacity, groups, most);
+        }
+        let unpromised = groups.iter().map(|group| Node {
+            contract: Contract {
+                min: 0,
+                min_iops: 0,
+                ..group.contract
+            },
+            ..*group
+        });
+        weight::weights(capacity, &unpromised.collect::<Vec<_>>(), most)
+    }
+
+    /// What the core is told of a contract that has its weight as share.
+    fn told(&self, contract: Contract) -> Contract {
+        let mut told = contract;
+        match self.mapping.min {
+            Min::Kept | Min::Low | Min::Ignored => {}
+            Min::Weight => (told.min, told.min_iops) = (0, 0),
+            Min::Limit => {
+                lower(&mut told.max.bandwidth, contract.min);
+                lower(&mut told.max.iops, contract.min_iops);
+                (told.min, told.min_iops) = (0, 0);
+            }
+        }
+        told
     }
 }
 
@@ -212,8 +271,9 @@ impl Budget {
     /// The tunable that it sets.
     pub(crate) const TUNABLE: &'static str = "max_budget";
 
-    /// Half of what the smallest share may be short in the window: who comes just too late waits for a whole turn of another.
-    fn set(self, elevator: &mut elevator::Config, capacity: Capacity, least: u64, all: u64) {
+    /// Half of what the smallest share, `least` bytes a second, may be short in the window: who comes just too late waits for a whole turn
+    /// of another.
+    fn set(self, elevator: &mut elevator::Config, least: u64) {
         const SECOND: u128 = 1_000_000_000;
         let Some(tuned) = elevator.tuned_mut() else {
             return;
@@ -222,10 +282,8 @@ impl Budget {
             return;
         };
         let tunable = &tuned.tunables()[place];
-        let rate = u128::from(capacity.read.min(capacity.write));
-        let share = rate * u128::from(least) / u128::from(all.max(1));
         let window = u128::from(self.window.as_nanos());
-        let short = share.saturating_mul(window) / SECOND * u128::from(self.percent) / 100;
+        let short = u128::from(least) * window / SECOND * u128::from(self.percent) / 100;
         let unit = u128::from(tunable.unit.bytes().unwrap_or(1));
         let budget = u64::try_from(short / 2 / unit).unwrap_or(u64::MAX);
         // Zero would leave it to the elevator.
@@ -235,7 +293,7 @@ impl Budget {
 
 impl Setup {
     /// One that tells contracts as they are written.
-    pub(crate) fn written() -> Self {
+    pub(crate) fn written(groups: impl IntoIterator<Item = Node>) -> Self {
         Self {
             elevator: elevator::Config::None,
             controllers: control::Config::default(),
@@ -246,34 +304,13 @@ impl Setup {
                 class: ClassKnob::Kept,
                 latency: Target::Target,
             },
-            weight_max: u16::MAX,
-            min_max: 0,
+            told: groups.into_iter().map(|group| group.contract).collect(),
         }
     }
 
-    /// What the core is told of a contract.
-    pub fn contract(&self, contract: Contract) -> Contract {
-        let mut told = contract;
-        let divides = self.elevator.kind().share_max.is_some() || self.controllers.cost.is_some();
-        if self.mapping.share == Share::Ignored && divides {
-            told.share = Contract::DEFAULT.share;
-        }
-        if self.mapping.max == Limit::Ignored {
-            told.max = Max::NONE;
-        }
-        match self.mapping.min {
-            Min::Kept | Min::Low | Min::Ignored => {}
-            Min::Weight => {
-                told.share = self.weight(contract.min, told.share);
-                (told.min, told.min_iops) = (0, 0);
-            }
-            Min::Limit => {
-                lower(&mut told.max.bandwidth, contract.min);
-                lower(&mut told.max.iops, contract.min_iops);
-                (told.min, told.min_iops) = (0, 0);
-            }
-        }
-        told
+    /// What the core is told of the contract of each group, in the order in which they came.
+    pub fn contracts(&self) -> &[Contract] {
+        &self.told
     }
 
     /// What the core is told of the knobs of a group.
@@ -288,15 +325,6 @@ impl Setup {
                 _ => LowKnobs::NONE,
             },
         }
-    }
-
-    /// The weight of a group: in proportion to its min if anyone has one, else its share.
-    fn weight(&self, min: u64, share: u16) -> u16 {
-        if self.min_max == 0 {
-            return share.min(self.weight_max);
-        }
-        let weight = u128::from(min) * u128::from(self.weight_max) / u128::from(self.min_max);
-        weight.max(1) as u16
     }
 }
 
@@ -332,22 +360,40 @@ mod tests {
         }
     }
 
+    /// Groups below the root.
+    fn groups(contracts: &[Contract]) -> impl Iterator<Item = Node> {
+        contracts.iter().map(|contract| Node {
+            parent: None,
+            contract: *contract,
+        })
+    }
+
+    fn told(policy: &Policy, contract: Contract) -> Contract {
+        policy.set_up(None, groups(&[contract])).contracts()[0]
+    }
+
     fn weights(policy: &str, contracts: &[Contract]) -> Vec<u16> {
-        let setup = find(policy).unwrap().set_up(None, contracts);
-        let told = contracts.iter().map(|c| setup.contract(*c));
-        told.map(|c| c.share).collect()
+        let setup = find(policy).unwrap().set_up(None, groups(contracts));
+        setup.contracts().iter().map(|c| c.share).collect()
     }
 
     #[test]
     fn promises_become_weights_in_proportion() {
         let contracts = [min(10_000_000), min(2_500_000), min(0)];
-        for policy in ["bfq", "bfq-linux"] {
-            assert_eq!(weights(policy, &contracts), [1_000, 250, 1]);
-            let setup = find(policy).unwrap().set_up(None, &contracts);
-            assert_eq!(setup.contract(contracts[0]).min, 0);
+        for (policy, all) in [
+            ("bfq", [1_000, 283, 44]),
+            ("bfq-linux", [1_000, 283, 44]),
+            ("bfq-4.18", [1_000, 283, 44]),
+            ("cfq", [1_000, 283, 44]),
+            ("io.cost", [10_000, 2_832, 442]),
+            ("io.cost-5.5", [10_000, 2_832, 442]),
+        ] {
+            assert_eq!(weights(policy, &contracts), all, "{policy}");
+            let policy = find(policy).unwrap();
+            assert_eq!(told(&policy, contracts[0]).min, 0);
         }
-        let setup = find("contract").unwrap().set_up(None, &contracts);
-        assert_eq!(setup.contract(contracts[0]), contracts[0]);
+        let contract = find("contract").unwrap();
+        assert_eq!(told(&contract, contracts[0]), contracts[0]);
     }
 
     #[test]
@@ -360,21 +406,21 @@ mod tests {
 
     #[test]
     fn shares_that_are_ignored_are_equal_where_something_divides_by_them() {
-        let told = |policy: &str| {
-            let mut setup = find(policy).unwrap().set_up(None, &[share(700)]);
-            setup.mapping.share = Share::Ignored;
-            setup.contract(share(700)).share
+        let share = |policy: &str| {
+            let mut policy = find(policy).unwrap();
+            policy.mapping.share = Share::Ignored;
+            told(&policy, share(700)).share
         };
         let equal = Contract::DEFAULT.share;
-        assert_eq!(told("bfq"), equal, "an elevator divides");
-        assert_eq!(told("io.cost"), equal, "a controller divides");
-        assert_eq!(told("none"), 700, "nobody asks");
+        assert_eq!(share("bfq"), equal, "an elevator divides");
+        assert_eq!(share("io.cost"), equal, "a controller divides");
+        assert_eq!(share("none"), 700, "nobody asks");
     }
 
     #[test]
     fn a_budget_is_a_twentieth_of_the_smallest_share_of_a_second() {
         let budget = |policy: &str, capacity, contracts: &[Contract]| {
-            let setup = find(policy).unwrap().set_up(capacity, contracts);
+            let setup = find(policy).unwrap().set_up(capacity, groups(contracts));
             match setup.elevator {
                 elevator::Config::Bfq(config) => config.max_budget,
                 other => panic!("{other:?}"),
@@ -402,7 +448,7 @@ mod tests {
             ..Contract::DEFAULT
         };
         let told = |policy: &str| {
-            let setup = find(policy).unwrap().set_up(None, [&contract]);
+            let setup = find(policy).unwrap().set_up(None, groups(&[contract]));
             let latency = Span::from_millis(1);
             let knobs = setup.knobs(Knobs {
                 latency,
@@ -410,7 +456,7 @@ mod tests {
             });
             assert!(setup.controllers.max, "{policy}");
             assert_eq!(setup.controllers.latency, knobs != Knobs::NONE, "{policy}");
-            (setup.contract(contract), knobs.latency)
+            (setup.contracts()[0], knobs.latency)
         };
         for (policy, latency) in [
             ("none", 0),
@@ -430,38 +476,38 @@ mod tests {
         for policy in ["io.low", "io.low + io.max", "bfq + io.low"] {
             let policy = find(policy).unwrap();
             assert!(!policy.keeps_min(), "it only tries to");
-            let setup = policy.set_up(None, &contracts);
+            let setup = policy.set_up(None, groups(&contracts));
             assert_eq!(setup.controllers.low, Some(policy.low));
             assert_eq!(policy.low.latency, Span::from_micros(100), "the suite's");
-            assert_eq!(setup.contract(contracts[0]), contracts[0]);
+            assert_eq!(setup.contracts()[0], contracts[0]);
             let low = LowKnobs {
                 read_iops: 1,
                 ..LowKnobs::NONE
             };
             let latency = Span::ZERO;
             assert_eq!(setup.knobs(Knobs { latency, low }).low, low);
-            let bfq = find("bfq").unwrap().set_up(None, &contracts);
+            let bfq = find("bfq").unwrap().set_up(None, groups(&contracts));
             assert_eq!(bfq.knobs(Knobs { latency, low }), Knobs::NONE);
         }
         let mut none = find("io.low").unwrap();
         none.mapping.min = Min::Ignored;
-        assert_eq!(none.set_up(None, &contracts).controllers.low, None);
+        assert_eq!(none.set_up(None, groups(&contracts)).controllers.low, None);
     }
 
     #[test]
     fn a_min_can_be_a_limit() {
         let mut policy = find("none").unwrap();
         policy.mapping.min = Min::Limit;
-        let setup = policy.set_up(None, [&Contract::DEFAULT]);
         let limit = |min, bandwidth| {
-            let told = setup.contract(Contract {
+            let contract = Contract {
                 min,
                 max: Max {
                     bandwidth,
                     ..Max::NONE
                 },
                 ..Contract::DEFAULT
-            });
+            };
+            let told = told(&policy, contract);
             assert_eq!(told.min, 0);
             told.max.bandwidth
         };

@@ -12,11 +12,14 @@ pub(crate) mod cost;
 mod mapping;
 mod print;
 mod read;
+mod unkept;
+mod weight;
 mod word;
 
 pub(crate) use mapping::Words;
-pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Setup, Share, Target};
+pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Node, Setup, Share, Target};
 pub use print::print;
+pub use unkept::Unkept;
 pub use word::{Refused, Unknown, choose, find, is_file};
 
 use crate::document::{Document, Table};
@@ -130,6 +133,11 @@ impl Policy {
     /// True if the min of every contract that is admitted is kept.
     pub fn keeps_min(&self) -> bool {
         self.mapping.min == Min::Kept
+    }
+
+    /// True if classes of contracts are kept.
+    pub fn goes_by_classes(&self) -> bool {
+        self.mapping.class == ClassKnob::Kept
     }
 
     /// True if its elevator or one of its controllers is called so.

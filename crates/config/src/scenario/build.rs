@@ -45,6 +45,7 @@ impl Draft {
         scenario.path = self.path;
         scenario.guest.clone_from(&self.guest);
         scenario.warm_up = self.warm_up;
+        scenario.unclassed.clone_from(&self.unclassed);
         for group in &self.groups {
             let parent = group.parent.map_or(ROOT, |at| GroupId(at as u32 + 1));
             let contract = self.scaled(group.contract, choice.capacity);
@@ -108,6 +109,10 @@ impl Draft {
                 copy: self.host.copy,
                 ..Buffered::advised(client.program.pattern)
             });
+            let place = scenario.clients.len();
+            scenario
+                .classes
+                .extend(client.class.map(|class| (place, class)));
             scenario.clients.push(ClientSpec {
                 name: name.clone(),
                 group,

@@ -2,7 +2,8 @@
 
 use super::expect::{Expect, Published};
 use super::{Guest, Merging, NrRequests, Path};
-use weir_core::{Contract, Flags, Knobs, Priority, Span};
+use crate::problem::Problem;
+use weir_core::{Class, Contract, Flags, Knobs, Priority, Span};
 use weir_load::Program;
 
 /// What stands in a file for one case, drive and policy.
@@ -25,6 +26,8 @@ pub(super) struct Draft {
     pub(super) guest: Option<Guest>,
     pub(super) groups: Vec<Group>,
     pub(super) clients: Vec<Client>,
+    /// I/O priorities that are no classes.
+    pub(super) unclassed: Vec<Problem>,
 }
 
 /// What a file says as a whole.
@@ -59,6 +62,8 @@ pub(super) struct Group {
     /// The place of its parent in the list.
     pub(super) parent: Option<usize>,
     pub(super) contract: Contract,
+    /// The contract states a class.
+    pub(super) has_class: bool,
     pub(super) knobs: Knobs,
 }
 
@@ -70,6 +75,8 @@ pub(super) struct Client {
     pub(super) program: Program,
     pub(super) flags: Flags,
     pub(super) priority: Priority,
+    /// The class that the priority is, where their contract states none and can have it.
+    pub(super) class: Option<Class>,
     /// Through the page cache.
     pub(super) buffered: bool,
     /// Its direct writes stand for the page cache's writing back.

@@ -1,6 +1,7 @@
 //! What there is, and what happens when.
 
 mod build;
+mod class;
 mod distribution;
 mod draft;
 mod expect;
@@ -30,9 +31,12 @@ const FILE_MOST: u64 = 1 << 50;
 
 pub use path::{Machine, Path, Stall};
 
-use crate::policy::{Policy, Setup};
+use crate::admission::promised_together;
+use crate::policy::{Node, Policy, Setup};
+use crate::problem::Problem;
 use weir_core::{
-    Capacity, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, ROOT, Sizes, SpaceId, Span,
+    Capacity, Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, Promised, ROOT,
+    Sizes, SpaceId, Span,
 };
 use weir_load::{Program, Region};
 
@@ -82,6 +86,11 @@ pub struct Scenario {
     pub exits: Option<usize>,
     /// Sizes of the layer's tables. `None`: enough for these clients, so that nobody is told to pause.
     pub sizes: Option<Sizes>,
+    /// Clients whose I/O priority is the class of their contract [under](Self::under) policies that go by classes, by their place in
+    /// [`Self::clients`].
+    pub classes: Vec<(usize, Class)>,
+    /// I/O priorities that do not count under policies that go by classes: where they stand, why, and what would make them count.
+    pub unclassed: Vec<Problem>,
 }
 
 /// How long a run waits for [`Scenario::awaits`] at most.
@@ -194,13 +203,23 @@ impl Scenario {
             awaits: None,
             exits: None,
             sizes: None,
+            classes: Vec::new(),
+            unclassed: Vec::new(),
         }
     }
 
     /// What the core is made from and told under a policy.
     pub fn set_up(&self, policy: &Policy) -> Setup {
-        let contracts = self.groups.iter().map(|group| &group.contract);
-        policy.set_up(self.capacity, contracts)
+        let groups = self.groups.iter().map(|group| Node {
+            parent: (group.parent.0 as usize).checked_sub(1),
+            contract: group.contract,
+        });
+        policy.set_up(self.capacity, groups)
+    }
+
+    /// What its groups are promised together, whatever the drive can do. Nothing, if their contracts contradict themselves.
+    pub fn promised(&self) -> Promised {
+        promised_together(self.groups.iter().map(|g| (g.parent, g.contract)))
     }
 
     /// Adds a client with a group below the root and a space of `size` bytes of its own. Returns it for further settings.

@@ -442,11 +442,11 @@ fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
             size: Some(size),
         });
     let ids = (1..).map(GroupId);
-    let groups = ids.clone().zip(&scenario.groups);
-    let groups = groups.map(|(id, group)| Edit::AddGroup {
+    let groups = ids.clone().zip(&scenario.groups).zip(setup.contracts());
+    let groups = groups.map(|((id, group), told)| Edit::AddGroup {
         id,
         parent: group.parent,
-        contract: setup.contract(group.contract),
+        contract: *told,
     });
     let knobs = ids.zip(&scenario.groups);
     let knobs = knobs.map(|(id, group)| (id, setup.knobs(group.knobs)));

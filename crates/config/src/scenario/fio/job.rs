@@ -4,12 +4,14 @@ use super::value::{base, bytes, count, flag, say, size, size_of, time, time_rang
 use super::{Line, Section};
 use crate::document::Document;
 use crate::nearest;
+use crate::problem::Problem;
+use crate::scenario::class::{UNCLASSED, of_priority};
 use crate::scenario::distribution::{distribution, parts};
 use crate::scenario::draft::{Client, names};
 use crate::scenario::{FILE_MOST, PAGE, REQUEST_MOST};
 use crate::text::quoted;
 use std::ops::RangeInclusive;
-use weir_core::{Contract, Flags, Knobs, Priority, PriorityClass, Span};
+use weir_core::{Class, Contract, Flags, Knobs, Priority, PriorityClass, Span};
 use weir_load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
 
 const SECOND: u64 = 1_000_000_000;
@@ -24,6 +26,8 @@ const SYNC: &[&str] = &["psync", "sync", "vsync", "pvsync", "pvsync2"];
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) client: Client,
+    /// Its I/O priority, if that is no class.
+    pub(super) unclassed: Option<Problem>,
     pub(super) runtime: Span,
     /// What passes before it is measured.
     pub(super) ramp: Span,
@@ -112,12 +116,15 @@ pub(super) fn job(
     if buffered {
         through_the_cache(doc, section, &program, [place.offset, place.increment]);
     }
+    let priority = priority(doc, section);
+    let (class, unclassed) = class(doc, section, priority);
     let last = place.increment.saturating_mul(jobs.unwrap_or(1) - 1);
     let client = Client {
         names: names(section.name, jobs.filter(|n| *n > 1), 1),
         program,
         flags: Flags::NONE,
-        priority: priority(doc, section),
+        priority,
+        class,
         buffered,
         guest: None,
         empty_kicks: 0,
@@ -133,19 +140,14 @@ pub(super) fn job(
         contract: Contract::DEFAULT,
         knobs: Knobs::NONE,
     };
-    if place
-        .offset
-        .saturating_add(last)
-        .saturating_add(client.size)
-        > FILE_MOST
-    {
-        doc.at(
-            &section.at,
-            "size",
-            "the file would be longer than 1PiB",
-            "take less",
-        );
-    }
+    short_enough(
+        doc,
+        section,
+        place
+            .offset
+            .saturating_add(last)
+            .saturating_add(client.size),
+    );
     let region = Region {
         start: place.offset,
         length: client.size,
@@ -155,9 +157,18 @@ pub(super) fn job(
     }
     (doc.found() == before).then_some(Job {
         client,
+        unclassed,
         runtime,
         ramp,
     })
+}
+
+/// Whether a file that ends there is one.
+fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u64) {
+    if end > FILE_MOST {
+        let what = "the file would be longer than 1PiB";
+        doc.at(&section.at, "size", what, "take less");
+    }
 }
 
 /// One of a few words; anything behind a colon is refused.
@@ -553,6 +564,24 @@ fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, by
     };
     let all = (bytes / each.max(1)).max(1);
     program.requests = Some(program.requests.map_or(all, |n| n.min(all)));
+}
+
+/// The class that an I/O priority is, or why it is none: a job has no contract.
+fn class(
+    doc: &Document<'_>,
+    section: &Section<'_>,
+    priority: Priority,
+) -> (Option<Class>, Option<Problem>) {
+    match of_priority(priority.class, &Contract::DEFAULT) {
+        Ok(class) => (class, None),
+        Err((why, _)) => {
+            let help = "play it as a scenario (.toml) that gives it one";
+            let remark = |line: &Line<'_>| {
+                doc.remark(&line.at, line.name, format!("{UNCLASSED}: {why}"), help)
+            };
+            (None, section.get("prioclass").map(remark))
+        }
+    }
 }
 
 fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {

@@ -133,6 +133,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
         path: Path::DIRECT,
         guest: None,
         groups: Vec::new(),
+        unclassed: jobs.iter().filter_map(|j| j.unclassed.clone()).collect(),
         clients: jobs.into_iter().map(|j| j.client).collect(),
     };
     Script::new(stem(file), draft, facts, notes)

@@ -1,16 +1,18 @@
 //! A client, or several that do the same.
 
+use super::super::class::{UNCLASSED, Why, of_priority};
 use super::super::distribution::{distribution, parts};
 use super::super::draft::{Client, Draft, names};
 use super::{HOUR, checked, contract, first_of_contract, time, word};
 use crate::document::{Document, Entry, Table};
 use crate::key::CLIENT;
+use crate::problem::Problem;
 use crate::read::knobs;
 use crate::scenario::{FILE_MOST as FILE, PAGE, REQUEST_MOST as REQUEST};
 use crate::text::quoted;
 use crate::units::{Size as Bytes, Time};
 use weir_core::rule::Broken;
-use weir_core::{Contract, Flags, Priority, PriorityClass, Span};
+use weir_core::{Class, Contract, Flags, Priority, PriorityClass, Span};
 use weir_load::{Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
 
 const NANO: Span = Span::from_nanos(1);
@@ -32,7 +34,7 @@ pub(super) fn client<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
     draft: &Draft,
-) -> Option<Client> {
+) -> Option<(Client, Option<Problem>)> {
     let before = doc.found();
     let table = entry.table(doc, &CLIENT)?;
     let name = super::name(doc, &table);
@@ -46,11 +48,27 @@ pub(super) fn client<'a>(
     let group = table.entry("group");
     let group = group.and_then(|e| super::group(doc, &e, &draft.groups));
     let contract = own_contract(doc, &table, group.is_some(), draft.grouped);
+    let priority = ionice(doc, &table).unwrap_or_default();
+    let (class, unclassed) = match class(&table, priority, draft, group, &contract) {
+        Ok(class) => (class, None),
+        Err(why) => (None, Some(why)),
+    };
+    let unclassed = unclassed
+        .zip(table.entry("ionice"))
+        .map(|((why, help), entry)| {
+            doc.remark(
+                &entry.span,
+                &entry.path,
+                format!("{UNCLASSED}: {why}"),
+                help,
+            )
+        });
     let client = Client {
         names: names(&name?, count, first.unwrap_or(1)),
         program: program?,
         flags: Flags::NONE,
-        priority: ionice(doc, &table).unwrap_or_default(),
+        priority,
+        class,
         buffered,
         write_back: write_back(doc, &table, buffered),
         arrives: time(doc, &table, "arrives", Span::ZERO..=HOUR).unwrap_or(Span::ZERO),
@@ -67,7 +85,36 @@ pub(super) fn client<'a>(
         knobs: knobs(doc, &table),
     };
     check(doc, &table, &client);
-    (doc.found() == before).then_some(client)
+    (doc.found() == before).then_some((client, unclassed))
+}
+
+/// The class that an I/O priority is where the contract states none.
+fn class<'a>(
+    table: &Table<'a>,
+    priority: Priority,
+    draft: &Draft,
+    group: Option<usize>,
+    contract: &Contract,
+) -> Result<Option<Class>, Why> {
+    let states = |key| table.entry(key).is_some();
+    let is_stated = match group {
+        Some(at) => draft.groups[at].has_class,
+        None => states("class"),
+    };
+    if is_stated || priority.class == PriorityClass::BestEffort {
+        return Ok(None);
+    }
+    match group {
+        Some(_) => Err((
+            "its class is its group's",
+            "state the class in the [[group]]",
+        )),
+        None if !draft.grouped => Err((
+            "it is in the root group, which has no class",
+            "write grouping = \"each\"",
+        )),
+        None => of_priority(priority.class, contract),
+    }
 }
 
 fn flag<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> bool {

@@ -63,6 +63,7 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         guest: guest::guest(doc, root),
         groups,
         clients: Vec::new(),
+        unclassed: Vec::new(),
     };
     clients(doc, root, &mut draft);
     // Clients that are not as they should be are not there; that is said already.
@@ -295,6 +296,7 @@ fn groups<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Vec<Group> {
             name,
             parent,
             contract,
+            has_class: table.entry("class").is_some(),
             knobs: knobs(doc, &table),
         });
     }
@@ -324,9 +326,10 @@ fn clients<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &mut Draft) {
     let found = doc.found();
     let mut count = 0;
     for entry in &entries {
-        let Some(client) = client::client(doc, entry, draft) else {
+        let Some((client, unclassed)) = client::client(doc, entry, draft) else {
             continue;
         };
+        draft.unclassed.extend(unclassed);
         count += client.names.len();
         if count > CLIENTS {
             let what = format!("there are more than {CLIENTS} clients");

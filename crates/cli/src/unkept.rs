@@ -1,0 +1,67 @@
+//! What policies make of contracts that they do not keep, said before results.
+
+use crate::output;
+use weir_config::Policy;
+use weir_sim::Scenario;
+
+/// Says of every policy which parts of the contracts that are played under it are not kept, a line for each part, and of every I/O priority
+/// that is no class, where a policy goes by classes.
+pub(crate) fn tell(played: impl IntoIterator<Item = (Scenario, Policy)>) {
+    for line in lines(played) {
+        output::tell(&line);
+    }
+}
+
+fn lines(played: impl IntoIterator<Item = (Scenario, Policy)>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut say = |line| {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    };
+    for (scenario, policy) in played {
+        let groups = scenario.groups.iter();
+        for part in groups.flat_map(|g| policy.unkept(&g.contract, g.knobs)) {
+            let (name, key, does) = (&policy.name, part.key, part.does);
+            say(format!("note: {name} does not keep {key}: it {does}"));
+        }
+        if policy.goes_by_classes() {
+            let remarks = scenario.unclassed.iter();
+            remarks.for_each(|remark| say(format!("note: {remark}")));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_config::policy::find;
+    use weir_config::scenario::{Choice, parse};
+
+    #[test]
+    fn a_line_says_what_a_policy_makes_of_a_part_whoever_has_it() {
+        let text = "[[client]]\nname = \"a\"\nnumjobs = 2\nsize = \"1MiB\"\nmin = \"1MB/s\"\nionice = \"idle\"\n\n\
+                    [[client]]\nname = \"b\"\nsize = \"1MiB\"\nshare = 400\n";
+        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let choice = Choice {
+            drive: &drive,
+            capacity: drive.capacity(),
+            case: None,
+            policy: "",
+            seconds: None,
+        };
+        let scenario = parse(text, "x.toml").unwrap().scenario(&choice).unwrap();
+        let played = ["none", "bfq", "contract"].map(|p| (scenario.clone(), find(p).unwrap()));
+        assert_eq!(
+            lines(played),
+            [
+                "note: none does not keep min: it serves first come, first served",
+                "note: none does not keep share: it serves first come, first served",
+                "note: bfq does not keep min: it makes a weight of it",
+                "note: x.toml:6:10: client[0].ionice: does not count under policies that go by classes, as contract: an idle client can have no min, \
+                 and its min is kept\n  help: state class = \"best-effort\", or remove the min",
+            ]
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! Parts of a contract that a policy does not keep.
+
+use super::{ClassKnob, Limit, Min, Policy, Share, Target};
+use crate::text::quoted;
+use weir_core::elevator::Config;
+use weir_core::{Class, Contract, Knobs, LowKnobs, Span};
+
+/// A part of a contract that a policy does not keep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unkept {
+    /// Its key.
+    pub key: &'static str,
+    /// What the policy does instead: a verb and what belongs to it.
+    pub does: &'static str,
+    /// What would keep it.
+    pub help: String,
+}
+
+impl Policy {
+    /// The parts of a contract, and of how controllers are set for it, that the policy does not keep.
+    pub fn unkept(&self, contract: &Contract, knobs: Knobs) -> Vec<Unkept> {
+        let mut all = Vec::new();
+        let mut say = |key, does, help: &str| {
+            all.push(Unkept {
+                key,
+                does,
+                help: help.to_owned(),
+            });
+        };
+        let keep = "policy \"contract\" would keep it";
+        let counts = format!("it counts against the capacity; {keep}");
+        if contract.min > 0 || contract.min_iops > 0 {
+            let does = match self.mapping.min {
+                Min::Kept => None,
+                Min::Weight => Some("makes a weight of it"),
+                Min::Limit => Some("makes a limit of it"),
+                Min::Low => Some("makes a low limit of it, which it tries to keep"),
+                Min::Ignored => Some(self.ignores()),
+            };
+            let key = if contract.min > 0 { "min" } else { "min_iops" };
+            does.into_iter().for_each(|does| say(key, does, &counts));
+        }
+        if contract.share != Contract::DEFAULT.share && self.mapping.share == Share::Ignored {
+            say("share", self.ignores(), keep);
+        }
+        if contract.class != Class::BestEffort && self.mapping.class == ClassKnob::Ignored {
+            let help = match contract.class {
+                Class::Realtime => &counts,
+                _ => keep,
+            };
+            say("class", self.ignores(), help);
+        }
+        if contract.max.is_limited() && self.mapping.max == Limit::Ignored {
+            say("max", "has no max", &self.with("max"));
+        }
+        if knobs.latency > Span::ZERO && self.mapping.latency == Target::Ignored {
+            say("latency", "has no io.latency", &self.with("io.latency"));
+        }
+        if knobs.low != LowKnobs::NONE && self.mapping.min != Min::Low {
+            say("low", "has no io.low", &self.with("io.low"));
+        }
+        all
+    }
+
+    /// What an elevator does that has no use for a part.
+    fn ignores(&self) -> &'static str {
+        match self.elevator {
+            Config::None => "serves first come, first served",
+            _ => "ignores it",
+        }
+    }
+
+    /// How the policy gets a controller.
+    fn with(&self, controller: &str) -> String {
+        if self.is_from_file() {
+            return format!("add {controller} to the controllers of its file");
+        }
+        let word = quoted(&format!("{} + {controller}", self.word()));
+        format!("policy {word} would keep it")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::find;
+    use weir_core::Max;
+
+    #[test]
+    fn every_part_is_kept_or_named() {
+        let contract = Contract {
+            min: 1,
+            share: 200,
+            class: Class::Idle,
+            max: Max {
+                iops: 1,
+                ..Max::NONE
+            },
+            ..Contract::DEFAULT
+        };
+        let knobs = Knobs {
+            latency: Span::from_millis(1),
+            ..Knobs::NONE
+        };
+        for (policy, unkept) in [
+            ("none", &["min", "share", "class", "latency"][..]),
+            ("kyber", &["min", "share", "class", "latency"]),
+            ("bfq", &["min", "class", "latency"]),
+            ("io.cost", &["min", "class", "latency"]),
+            ("max-limits", &["min", "share", "class", "latency"]),
+            ("io.latency", &["min", "share", "class"]),
+            ("contract", &[]),
+        ] {
+            let found = find(policy).unwrap().unkept(&contract, knobs);
+            let keys: Vec<&str> = found.iter().map(|u| u.key).collect();
+            assert_eq!(keys, unkept, "{policy}");
+            let nothing = find(policy)
+                .unwrap()
+                .unkept(&Contract::DEFAULT, Knobs::NONE);
+            assert_eq!(nothing, [], "{policy}");
+        }
+        let requests = Contract {
+            min_iops: 1,
+            ..Contract::DEFAULT
+        };
+        let found = find("bfq").unwrap().unkept(&requests, Knobs::NONE);
+        assert_eq!(
+            (found[0].key, found[0].does),
+            ("min_iops", "makes a weight of it")
+        );
+    }
+}

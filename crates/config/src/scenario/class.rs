@@ -1,0 +1,160 @@
+//! I/O priorities as classes of contracts, under policies that go by classes.
+
+use super::{GroupSpec, Scenario};
+use crate::admission::contradicted;
+use crate::policy::Policy;
+use weir_core::{Class, Contract, GroupId, Knobs, PriorityClass, ROOT};
+
+/// What an I/O priority that is no class is said to be.
+pub(super) const UNCLASSED: &str = "does not count under policies that go by classes, as contract";
+
+/// Why an I/O priority is no contract's class, and what would make it one.
+pub(super) type Why = (&'static str, &'static str);
+
+/// The class that an I/O priority is of a contract that states none. `None`: that which every contract has.
+pub(super) fn of_priority(
+    priority: PriorityClass,
+    contract: &Contract,
+) -> Result<Option<Class>, Why> {
+    let (class, why) = match priority {
+        PriorityClass::BestEffort => return Ok(None),
+        PriorityClass::Idle => (
+            Class::Idle,
+            (
+                "an idle client can have no min, and its min is kept",
+                "state class = \"best-effort\", or remove the min",
+            ),
+        ),
+        PriorityClass::Realtime => (
+            Class::Realtime,
+            (
+                "a realtime client needs a max",
+                "give the client a max, as max = { bandwidth = \"20MB/s\" }, or state its class",
+            ),
+        ),
+    };
+    let contract = Contract { class, ..*contract };
+    match contradicted(&contract) {
+        None => Ok(Some(class)),
+        Some(_) => Err(why),
+    }
+}
+
+impl Scenario {
+    /// The scenario as a policy has it: where the policy goes by classes, I/O priorities are the classes of contracts that state none.
+    /// Clients that are all in the root, as `fio`'s jobs are, are in groups of their own then.
+    #[must_use]
+    pub fn under(mut self, policy: &Policy) -> Self {
+        if !policy.goes_by_classes() {
+            return self;
+        }
+        if self.groups.is_empty() && !self.classes.is_empty() {
+            for (id, client) in (1..).map(GroupId).zip(&mut self.clients) {
+                client.group = id;
+                self.groups.push(GroupSpec {
+                    parent: ROOT,
+                    contract: Contract::DEFAULT,
+                    knobs: Knobs::NONE,
+                });
+            }
+        }
+        for (client, class) in std::mem::take(&mut self.classes) {
+            let group = (self.clients[client].group.0 as usize).checked_sub(1);
+            if let Some(group) = group.and_then(|at| self.groups.get_mut(at)) {
+                group.contract.class = class;
+            }
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::find;
+    use crate::scenario::{Choice, parse};
+
+    /// The classes of all clients under a policy, and what is said of priorities that are none.
+    fn played(text: &str, file: &str, policy: &str) -> (Vec<Class>, Vec<String>) {
+        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let choice = Choice {
+            drive: &drive,
+            capacity: drive.capacity(),
+            case: None,
+            policy,
+            seconds: None,
+        };
+        let scenario = parse(text, file).unwrap().scenario(&choice).unwrap();
+        let remarks = scenario.unclassed.iter().map(ToString::to_string);
+        let remarks = remarks.collect();
+        let scenario = scenario.under(&find(policy).unwrap());
+        let classes = (0..scenario.clients.len()).map(|at| scenario.contract(at).class);
+        (classes.collect(), remarks)
+    }
+
+    fn client(keys: &str) -> String {
+        format!("[[client]]\nname = \"a\"\ndirect = true\nsize = \"1MiB\"\n{keys}\n")
+    }
+
+    #[test]
+    fn priorities_are_classes_where_none_is_stated_and_nothing_speaks_against_it() {
+        let (idle, ordinary, realtime) = (Class::Idle, Class::BestEffort, Class::Realtime);
+        for (keys, class, remark) in [
+            ("ionice = \"idle\"", idle, ""),
+            ("ionice = \"idle:7\"\nclass = \"best-effort\"", ordinary, ""),
+            ("ionice = \"best-effort:0\"", ordinary, ""),
+            (
+                "ionice = \"idle\"\nmin = \"1MB/s\"",
+                ordinary,
+                "an idle client can have no min",
+            ),
+            (
+                "ionice = \"realtime\"",
+                ordinary,
+                "a realtime client needs a max",
+            ),
+            ("ionice = \"realtime\"\nmax = { iops = 5 }", realtime, ""),
+            (
+                "ionice = \"idle\"\ngroup = \"g\"",
+                ordinary,
+                "its class is its group's",
+            ),
+        ] {
+            let text = format!("[[group]]\nname = \"g\"\n\n{}", client(keys));
+            let (classes, remarks) = played(&text, "x.toml", "contract");
+            assert_eq!(classes, [class], "{keys}");
+            assert_eq!(remarks.len(), usize::from(!remark.is_empty()), "{keys}");
+            assert!(remarks.iter().all(|r| r.contains(remark)), "{remarks:?}");
+            assert!(
+                remarks
+                    .iter()
+                    .all(|r| r.starts_with("x.toml:8:10: client[0].ionice: ")),
+                "{remarks:?}"
+            );
+            assert_eq!(
+                played(&text, "x.toml", "bfq").0,
+                [ordinary],
+                "{keys}: Linux's own go by the priority"
+            );
+        }
+    }
+
+    #[test]
+    fn jobs_of_fio_have_groups_where_one_has_a_class() {
+        let job = |more: &str| {
+            format!("[global]\nruntime=1\n[a]\nrw=read\nsize=1m\n[b]\nrw=read\nsize=1m\n{more}")
+        };
+        let classes = |more: &str, policy: &str| played(&job(more), "x.fio", policy);
+        let both = vec![Class::BestEffort, Class::Idle];
+        let none = vec![Class::BestEffort; 2];
+        assert_eq!(classes("prioclass=3\n", "contract"), (both, Vec::new()));
+        assert_eq!(classes("prioclass=3\n", "bfq").0, none);
+        assert_eq!(classes("", "contract").0, none);
+        let (realtime, remarks) = classes("prioclass=1\n", "contract");
+        assert_eq!((realtime, remarks.len()), (none, 1));
+        assert!(
+            remarks[0].starts_with("x.fio:9:1: prioclass: "),
+            "{remarks:?}"
+        );
+    }
+}
