@@ -121,7 +121,17 @@ fn reload(server: &mut Server, path: &Path) {
         Err(problems) => return refused(problems),
     };
     match server.reload(&config) {
-        Ok(()) => tracing::info!("reloaded {}", path.display()),
+        Ok(changes) => {
+            for change in &changes {
+                tracing::info!("{change}");
+            }
+            let unless = if changes.is_empty() {
+                ": nothing has changed"
+            } else {
+                ""
+            };
+            tracing::info!("reloaded {}{unless}", path.display());
+        }
         Err(ReloadError::Refused(problems)) => refused(problems),
         Err(ReloadError::Volume(problem)) => refused(vec![problem]),
         Err(error) => tracing::error!("not reloaded: {error}"),

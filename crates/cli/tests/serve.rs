@@ -149,6 +149,66 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
 }
 
 #[test]
+/// A reload that would disconnect clients is refused, and `weir check --reload` says so beforehand; what a reload changed is in the log, in the
+/// words of the file.
+#[test]
+fn a_volume_in_use_goes_only_if_the_file_insists() {
+    let scratch = Scratch::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let with = |more: &str| {
+        config(&scratch, more);
+        let text = std::fs::read_to_string(scratch.path("weir.toml")).unwrap();
+        let metrics = format!("[listen]\nmetrics = \"127.0.0.1:{port}\"\n");
+        scratch.file("weir.toml", &text.replace("[listen]\n", &metrics));
+    };
+    with(MORE);
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let check = || run(&scratch, &["check", "--reload", "weir.toml"]);
+    let said = check();
+    assert_eq!(
+        (said.status, &said.out[..]),
+        (Some(0), "a reload changes nothing\n"),
+        "{}",
+        said.err
+    );
+    let open = |volume: &str| {
+        let config = HandshakeConfig::new(volume);
+        Connection::open(&server.address, config, Duration::from_mins(1)).unwrap()
+    };
+    let client = open("beta");
+    with("");
+    let refused = "volume.beta: cannot go while it has a client";
+    let said = check();
+    assert_eq!(said.status, Some(1), "{}", said.out);
+    assert!(said.err.contains(refused), "{}", said.err);
+    signal(&server.child, Signal::HUP);
+    common::wait("it is refused", || server.says("not reloaded"));
+    assert!(server.says(refused));
+    drop(open("beta"));
+    with("share = 200\n[server]\nremove_in_use = true\n");
+    let changes = [
+        "volume.beta was removed",
+        "server.remove_in_use = true (was false)",
+        "volume.alpha.share = 200 (was 100)",
+    ];
+    let said = check();
+    let expected = format!("after a reload:\n  {}\n", changes.join("\n  "));
+    assert_eq!((said.status, said.out), (Some(0), expected), "{}", said.err);
+    signal(&server.child, Signal::HUP);
+    common::wait("it is put in force", || server.says("reloaded weir.toml"));
+    for change in changes {
+        assert!(server.says(change), "{change}");
+    }
+    assert_eq!(size(&server.address, "beta"), None);
+    drop(client);
+    server.end();
+    let said = check();
+    assert_eq!(said.status, Some(1));
+    assert!(said.err.contains("is it running?"), "{}", said.err);
+}
+
 fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     let scratch = Scratch::new();
     config(&scratch, "");

@@ -622,6 +622,7 @@ fn sound(draft: &Draft, drive: &Drive) -> Server {
         limits: server.limits,
         volumes: volumes.cloned().collect(),
         priority: server.priority,
+        remove_in_use: server.remove_in_use,
         test: server.test,
         places: Places::default(),
         tenants,

@@ -157,7 +157,18 @@ Fractions are permitted where they come to a whole number of bytes or nanosecond
 known one. `weir check CONFIG` says everything that is wrong with a server's file, with line and column, and starts nothing.
 
 A reload (SIGHUP) puts contracts, capacities, volumes and tenants that came, went or changed in force, and volumes that have become
-larger. Everything else is fixed while the server runs, and a reload that would change it is refused.
+larger. Everything else is fixed while the server runs, and a reload that would change it is refused. So is one that removes a volume under
+its clients, unless the file says `remove_in_use = true` in `[server]`. The log says what a reload changed, key by key. Beforehand
+`weir check --reload CONFIG` says it, or what the reload would be refused for; it asks the running server at `listen.metrics`.
+
+Whoever starts the server is told (`sd_notify(3)`) when it is ready, reloads and ends, so that a unit of systemd (253 or later) can say:
+
+    [Service]
+    Type=notify-reload
+    ExecStart=/usr/local/bin/weir serve /etc/weir.toml
+    LimitNICE=-10
+
+Before, it says `Type=notify` and `ExecReload=kill -HUP $MAINPID`.
 
 ## The server's file
 ";

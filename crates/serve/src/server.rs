@@ -2,6 +2,8 @@
 
 mod reload;
 
+pub use reload::removed_in_use;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,6 +77,7 @@ impl Server {
         check(config)?;
         let shards = shard_count(config, options);
         let config = &fitted(config, shards)?;
+        let written = config;
         // What these make goes with them if anything below is refused.
         let mut opened = setup::open(config, shards)?;
         let (doors, metrics) = listen(config)?;
@@ -83,7 +86,7 @@ impl Server {
         let clock = Clock::start();
         let shards = Shards(start_shards(config, options, opened.shards, clock)?);
         let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
-        let metrics = metrics.map(|listener| scrape::spawn(listener, boxes.clone()));
+        let metrics = metrics.map(|listener| scrape::spawn(listener, boxes.clone(), written));
         let metrics = metrics.transpose().map_err(StartError::Thread)?;
         let table = Table::new(opened.exports.clone());
         // The last that can fail, and the first that serves a client.
