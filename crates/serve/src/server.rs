@@ -35,7 +35,8 @@ pub struct Options {
     /// make everything durable; and how long [`Server::reload`] waits for clients of volumes that go.
     pub drain: Duration,
     /// Where to write the calls into each drive's core and what they decided ([`weir_core::record`]). With one drive that is the
-    /// file; with several, each has one of this name with `.` and the drive's name appended. The record is cut, with a line
+    /// file; with several, each has one of this name with `.` and the drive's name appended. A file that is there stays, and the record
+    /// has the next free number appended (`FILE.1`). The record is cut, with a line
     /// in the log, if the file is slower than the clients for more than 64 MiB; a replay says so.
     pub record: Option<PathBuf>,
 }
@@ -76,8 +77,8 @@ impl Server {
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
         check(config)?;
         let shards = shard_count(config, options);
-        let config = &fitted(config, shards)?;
         let written = config;
+        let config = &fitted(config, shards)?;
         // What these make goes with them if anything below is refused.
         let mut opened = setup::open(config, shards)?;
         let (doors, metrics) = listen(config)?;
