@@ -94,7 +94,7 @@ A scenario says who does what. Drive and policy are chosen beside it (`--drive`,
     weir compare mine.toml --check     exit status 1 if what it asks for does not come out
     weir demo --scenario mine.toml     on a real server, where that can be; else it is refused with the reason
     weir compare jobs.fio              a job file of fio
-    weir compare s-suite --html s.html several scenarios on one page (`weir scenarios s-suite` lists them)
+    weir compare s-suite               several scenarios on one page (`weir scenarios s-suite` lists them)
 
 This page is printed from the tables that the parser reads by (`crates/config/src/key/scenario.rs`), and a test keeps the two equal;
 `WEIR_BLESS=1 cargo test -p weir-config --test manual` prints it anew. Sizes, rates and times are written as in the server's file
@@ -196,7 +196,7 @@ const MODELS: &str = "
 ## Models
 
 A model is a table with a `kind` and the parameters of that kind: in `model` of a drive, as a member of a `stripe` or a `linear` volume, and
-as a profile's file. `weir drives NAME` prints one to begin from. What is \"needed\" cannot be left out; the examples are those of a
+as a profile's file. `weir drives fit NAME` prints one to begin from. What is \"needed\" cannot be left out; the examples are those of a
 plausible drive.
 
     [drive.fast]
