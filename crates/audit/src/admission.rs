@@ -10,6 +10,8 @@ use weir_core::{Capacity, Class, Contract, GroupId, Promised, ROOT, Refusal};
 const PROMISABLE: u128 = 900_000;
 /// Fractions of the drive are rounded up to a millionth each, for bytes and for requests.
 const ROUNDING: u128 = 2;
+/// The least that a request moves, bytes.
+const SECTOR: u128 = 512;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -66,18 +68,23 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
             max,
             ..
         } = group.contract;
-        let own = own(&group.contract);
-        if class == Class::Realtime && own == Sum::default() {
+        let most = Sum {
+            bytes: ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth),
+            iops: ceiling(max.iops, max.read_iops, max.write_iops),
+        };
+        if class == Class::Realtime && most == Sum::default() {
             return Some("realtime without a max");
         }
         if class == Class::Idle && (min > 0 || min_iops > 0) {
             return Some("idle with a min");
         }
-        let above = |min: u64, most: u128| most > 0 && u128::from(min) > most;
-        if above(
-            min,
-            ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth),
-        ) || above(min_iops, ceiling(max.iops, max.read_iops, max.write_iops))
+        let above = |min: u128, most: u128| most > 0 && min > most;
+        let (min, min_iops) = (u128::from(min), u128::from(min_iops));
+        // A request moves a sector at the least, and 2^32 - 1 bytes at the most.
+        if above(min, most.bytes)
+            || above(min_iops, most.iops)
+            || above(min_iops * SECTOR, most.bytes)
+            || above(min.div_ceil(u32::MAX.into()), most.iops)
         {
             return Some("a min above the max");
         }
@@ -111,17 +118,18 @@ fn below(model: &Model, id: GroupId) -> Option<Sum> {
     Some(sum)
 }
 
-/// What a contract reserves: a realtime one its max, any other its min.
+/// What a contract reserves: a realtime one its max, and its min where that says nothing; any other its min.
 fn own(contract: &Contract) -> Sum {
     let max = &contract.max;
+    let (min, min_iops) = (contract.min.into(), contract.min_iops.into());
     match contract.class {
         Class::Realtime => Sum {
-            bytes: ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth),
-            iops: ceiling(max.iops, max.read_iops, max.write_iops),
+            bytes: ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth).max(min),
+            iops: ceiling(max.iops, max.read_iops, max.write_iops).max(min_iops),
         },
         Class::BestEffort => Sum {
-            bytes: contract.min.into(),
-            iops: contract.min_iops.into(),
+            bytes: min,
+            iops: min_iops,
         },
         Class::Idle => Sum::default(),
     }
@@ -142,10 +150,15 @@ fn ceiling(both: u64, read: u64, write: u64) -> u128 {
 
 /// Whether bytes and requests take at most `part` millionths of the drive, `bytes / worst + iops / most`, in whole numbers.
 fn fits(sum: Sum, capacity: Capacity, millionths: u128) -> bool {
-    // For whatever kind of request the promised clients use.
+    // For whatever kind of request the promised clients use, and for what those move at the least.
+    let moved = Sum {
+        bytes: sum.bytes + sum.iops * SECTOR,
+        iops: 0,
+    };
     [capacity.iops, capacity.read_iops, capacity.write_iops]
         .into_iter()
         .all(|most| fits_kind(sum, capacity, most, millionths))
+        && fits_kind(moved, capacity, 0, millionths)
 }
 
 /// The same, with at most `most` requests per second.

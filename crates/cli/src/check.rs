@@ -1,5 +1,7 @@
 //! `weir check`: everything that `weir serve` would refuse, without starting; what is promised, and what storage there is.
 
+mod reload;
+
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
@@ -17,14 +19,24 @@ use weir_serve::{Finding, Preflight, preflight};
 pub(crate) struct Options {
     /// The server's configuration file
     config: PathBuf,
+    /// Ask the running server, at the file's `listen.metrics`, what a reload of the file would change, or be refused for
+    #[arg(long)]
+    reload: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let config = load(&options.config)?;
+    if options.reload {
+        return reload::check(&options.config, &config);
+    }
     for warning in weir_config::warnings(&config) {
         output::tell(&format!("warning: {warning}"));
     }
-    let Preflight { findings, storages } = preflight(&config);
+    let Preflight {
+        findings,
+        storages,
+        running,
+    } = preflight(&config);
     for Finding { problem, certain } in &findings {
         let kind = if *certain { "" } else { "warning: " };
         output::tell(&format!("{kind}{problem}"));
@@ -32,6 +44,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     match findings.iter().filter(|f| f.certain).count() {
         0 => {}
         problems => return Err(counted(problems)),
+    }
+    if let Some(server) = running {
+        output::tell(&format!(
+            "note: {server} runs with this file; `weir check --reload` says what a reload would change"
+        ));
     }
     for note in weir_config::notes(&config) {
         output::tell(&format!("note: {note}"));

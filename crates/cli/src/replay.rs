@@ -41,9 +41,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         found(&audit.map(Audit::into_found).unwrap_or_default())?;
     }
     if !done.whole {
-        let why = "the server was killed, or its file was too slow or full";
+        let why = "the server was killed or still runs, or its file was too slow or full";
         return Err(Failure::Run(format!(
-            "{path}: the record is cut here: {why}"
+            "{path}: the record is cut behind byte {}: {why}",
+            done.bytes
         )));
     }
     Ok(())

@@ -21,7 +21,8 @@ use weir_serve::{ReloadError, RingKind, Server};
 pub(crate) struct Options {
     /// The server's configuration file
     config: PathBuf,
-    /// Record every decision, for `weir replay`; with several drives, each into FILE.NAME
+    /// Record every decision, for `weir replay`; with several drives, each into FILE.NAME; a record that is there stays, and the next is
+    /// FILE.1
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Use poll(2) even where the system has `io_uring`
@@ -30,6 +31,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    if options.record.as_deref() == Some(Path::new("-")) {
+        let reason = "--record writes a file, as the addresses are on standard output; a file of this name is ./-";
+        return Err(Failure::Usage(reason.into()));
+    }
     let config = check::load(&options.config)?;
     for warning in weir_config::warnings(&config) {
         tracing::warn!("{}", line(&warning));
@@ -121,7 +126,17 @@ fn reload(server: &mut Server, path: &Path) {
         Err(problems) => return refused(problems),
     };
     match server.reload(&config) {
-        Ok(()) => tracing::info!("reloaded {}", path.display()),
+        Ok(changes) => {
+            for change in &changes {
+                tracing::info!("{change}");
+            }
+            let unless = if changes.is_empty() {
+                ": nothing has changed"
+            } else {
+                ""
+            };
+            tracing::info!("reloaded {}{unless}", path.display());
+        }
         Err(ReloadError::Refused(problems)) => refused(problems),
         Err(ReloadError::Volume(problem)) => refused(vec![problem]),
         Err(error) => tracing::error!("not reloaded: {error}"),

@@ -630,9 +630,9 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What a running server has is no fault of the file that it is to read again.
+/// What a running server has is no fault of the file that it is to read again, and a warning for another.
 #[test]
-fn what_a_server_has_is_a_warning() {
+fn what_a_server_has_is_known_or_a_warning() {
     let machine = Machine::new();
     let image = "drive = \"plain\"\nfile = \"DIR/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n";
     let text = machine.here(&GOOD.replace(GAMMA, image));
@@ -641,9 +641,16 @@ fn what_a_server_has_is_a_warning() {
     let said = machine.says(&["check", "weir.toml"]);
     assert_eq!(
         said,
-        "! warning: weir.toml:7:8: listen.nbd[0]: cannot listen on unix:DIR/nbd.sock: weir (pid PID) listens there\n\
+        "! note: weir (pid PID) runs with this file; `weir check --reload` says what a reload would change\n= 0\n"
+    );
+    // Another file with the same image is another matter: a start would be refused.
+    machine.scratch.file("other.toml", &text);
+    let said = machine.says(&["check", "other.toml"]);
+    assert_eq!(
+        said,
+        "! warning: other.toml:7:8: listen.nbd[0]: cannot listen on unix:DIR/nbd.sock: weir (pid PID) listens there\n\
          !   help: a start is refused as long as weir (pid PID) runs; it can reload its file instead\n\
-         ! warning: weir.toml:28:8: volume.gamma.file: DIR/a.img is in use by weir (pid PID), which holds a lock on it: stop it first\n\
+         ! warning: other.toml:28:8: volume.gamma.file: DIR/a.img is in use by weir (pid PID), which holds a lock on it: stop it first\n\
          !   help: a start is refused as long as weir (pid PID) runs; it can reload its file instead\n\
          = 0\n"
     );

@@ -148,8 +148,68 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
     server.end();
 }
 
+/// A reload that would disconnect clients is refused, and `weir check --reload` says so beforehand; what a reload changed is in the log, in the
+/// words of the file.
 #[test]
+fn a_volume_in_use_goes_only_if_the_file_insists() {
+    let scratch = Scratch::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let with = |more: &str| {
+        config(&scratch, more);
+        let text = std::fs::read_to_string(scratch.path("weir.toml")).unwrap();
+        let metrics = format!("[listen]\nmetrics = \"127.0.0.1:{port}\"\n");
+        scratch.file("weir.toml", &text.replace("[listen]\n", &metrics));
+    };
+    with(MORE);
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let check = || run(&scratch, &["check", "--reload", "weir.toml"]);
+    let said = check();
+    assert_eq!(
+        (said.status, &said.out[..]),
+        (Some(0), "a reload changes nothing\n"),
+        "{}",
+        said.err
+    );
+    let open = |volume: &str| {
+        let config = HandshakeConfig::new(volume);
+        Connection::open(&server.address, config, Duration::from_mins(1)).unwrap()
+    };
+    let client = open("beta");
+    with("");
+    let refused = "volume.beta: cannot go while it has a client";
+    let said = check();
+    assert_eq!(said.status, Some(1), "{}", said.out);
+    assert!(said.err.contains(refused), "{}", said.err);
+    signal(&server.child, Signal::HUP);
+    common::wait("it is refused", || server.says("not reloaded"));
+    assert!(server.says(refused));
+    drop(open("beta"));
+    with("share = 200\n[server]\nremove_in_use = true\n");
+    let changes = [
+        "volume.beta was removed",
+        "server.remove_in_use = true (was false)",
+        "volume.alpha.share = 200 (was 100)",
+    ];
+    let said = check();
+    let expected = format!("after a reload:\n  {}\n", changes.join("\n  "));
+    assert_eq!((said.status, said.out), (Some(0), expected), "{}", said.err);
+    signal(&server.child, Signal::HUP);
+    common::wait("it is put in force", || server.says("reloaded weir.toml"));
+    for change in changes {
+        assert!(server.says(change), "{change}");
+    }
+    assert_eq!(size(&server.address, "beta"), None);
+    drop(client);
+    server.end();
+    let said = check();
+    assert_eq!(said.status, Some(1));
+    assert!(said.err.contains("is it running?"), "{}", said.err);
+}
+
 fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
+#[test]
     let scratch = Scratch::new();
     config(&scratch, "");
     let serve = ["serve", "--record", "record", "weir.toml"];
@@ -177,20 +237,61 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
         said.out
     );
     let record = std::fs::read(scratch.path("record")).unwrap();
-    std::fs::write(scratch.path("cut"), &record[..record.len() - 1]).unwrap();
+    let calls = record.len() - 4;
+    // Killed while it wrote the end, between two calls, and in the middle of one.
+    for length in [record.len() - 1, calls, calls - 1] {
+        std::fs::write(scratch.path("cut"), &record[..length]).unwrap();
+        let said = run(&scratch, &["replay", "--audit", "cut"]);
+        assert_eq!(said.status, Some(1), "{}", said.out);
+        assert!(
+            said.out.contains("identical as far as it goes"),
+            "{}",
+            said.out
+        );
+        assert!(
+            said.out.contains("the auditors found nothing"),
+            "{}",
+            said.out
+        );
+        let cut = "the record is cut behind byte ";
+        let (_, place) = said.err.split_once(cut).expect("it says where");
+        let place: usize = place.split(':').next().unwrap().parse().unwrap();
+        assert!(
+            place == calls || length < calls && place < length,
+            "{}",
+            said.err
+        );
+    }
+    // One that ends before anything happened is none.
+    std::fs::write(scratch.path("cut"), &record[..20]).unwrap();
     let said = run(&scratch, &["replay", "cut"]);
-    assert_eq!(said.status, Some(1), "{}", said.out);
-    assert!(said.err.contains("cut off"), "{}", said.err);
-    // Killed between two calls: all but the end is there.
-    std::fs::write(scratch.path("cut"), &record[..record.len() - 4]).unwrap();
-    let said = run(&scratch, &["replay", "cut"]);
-    assert_eq!(said.status, Some(1), "{}", said.out);
-    assert!(
-        said.out.contains("identical as far as it goes"),
-        "{}",
-        said.out
-    );
-    assert!(said.err.contains("the record is cut here"), "{}", said.err);
+    assert_eq!((said.status, &said.out[..]), (Some(1), ""), "{}", said.err);
+    assert!(said.err.contains("not a record"), "{}", said.err);
+}
+
+/// A server that starts again after a crash leaves the record of the crash alone.
+#[test]
+fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    for _ in 0..3 {
+        let serve = ["serve", "--record", "record", "weir.toml"];
+        let server = start(&mut weir(&scratch, &serve));
+        reads(&server.address);
+        server.end();
+    }
+    let records = ["record", "record.1", "record.2"];
+    let names = scratch.names();
+    let found: Vec<&String> = names.iter().filter(|n| n.starts_with("record")).collect();
+    assert_eq!(found, records);
+    for record in records {
+        let said = run(&scratch, &["replay", record]);
+        assert_eq!(said.status, Some(0), "{record}: {}", said.err);
+    }
+    // Standard output has the server's addresses.
+    let said = run(&scratch, &["serve", "--record", "-", "weir.toml"]);
+    assert_eq!(said.status, Some(2), "{}", said.err);
+    assert!(said.err.contains("./-"), "{}", said.err);
 }
 
 #[test]

@@ -41,6 +41,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
     };
     each_alone(doc, &server, &plan, &mut edits);
     requests_known(doc, &server, drive, &plan, &mut edits);
+    within_max(doc, &server, &plan);
     // A refused change leaves nothing behind, so that the same layer can be asked again. Each turn but the last finds a tenant
     // that promises less than its volumes.
     while let Err(refusal) = layer.change(Instant::ZERO, &edits) {
@@ -184,7 +185,7 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
         ),
         Refusal::MinAboveMax(_) => (
             min,
-            format!("{} is above the max of the same contract", rates(reserved(contract))),
+            format!("{} above the max of the same contract", least(contract)),
             "lower min or raise max",
         ),
         Refusal::TwoMins(_) => (
@@ -198,6 +199,22 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
             "",
         ),
         other => ("", other.to_string(), ""),
+    }
+}
+
+/// What a min comes to in the currency in which it is above the max.
+fn least(contract: &Contract) -> String {
+    let (min, requests) = (contract.min, contract.min_iops);
+    let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
+    let own = |min: u64, ceiling: u64| ceiling > 0 && min > ceiling;
+    match (requests > 0, own(min, bytes) || own(requests, iops)) {
+        (true, false) => format!(
+            "{requests} requests/s move at least {}, 512B each, which is",
+            Rate(requests.saturating_mul(512))
+        ),
+        (false, false) => format!("{}, in requests of at most 4GiB each, is", Rate(min)),
+        (true, true) => format!("{requests} requests/s is"),
+        (false, true) => format!("{} is", Rate(min)),
     }
 }
 
@@ -219,6 +236,15 @@ fn over_capacity(promised: Promised, capacity: Capacity) -> String {
         _ => "requests/s",
     };
     let sum = format!("promises add up to {}", rates(promised));
+    let moved = promised.iops.saturating_mul(512);
+    if moved > most(bytes) && promised.bytes <= most(bytes) {
+        return format!(
+            "{sum}, which move {} at the least, 512B each; {side}capacity is {}, of which at most {MOST} % ({}) may be promised",
+            Rate(moved),
+            Rate(bytes),
+            Rate(rounded(most(bytes)))
+        );
+    }
     match (promised.bytes > 0, promised.iops > 0 && requests > 0) {
         (true, true) => format!(
             "{sum}; {side}capacity is {} or {requests} {kind}: together they take {} % of the drive's time, of which at most {MOST} % may be promised",
@@ -304,8 +330,8 @@ fn requests_known(
             continue;
         };
         let all = reserved(contract);
-        // What is bounded in bytes as well is held against those.
-        if all.iops == 0 || all.bytes > 0 {
+        // A max that is bounded in bytes as well is held against those.
+        if all.iops == 0 || (all.bytes > 0 && contract.min_iops == 0) {
             continue;
         }
         if doc.keeps() {
@@ -320,6 +346,37 @@ fn requests_known(
             doc.keep(doc.places.problem(&key, what, Some(help)));
         }
         *contract = Contract::DEFAULT;
+    }
+}
+
+/// Keeps a problem for each tenant whose max is less than what its volumes are promised. One that is promised something itself covers
+/// them, and is held against its own max.
+fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
+    for tenant in server.tenants.iter().filter(|t| !is_promised(&t.contract)) {
+        let members = server.volumes_of(&plan.drive);
+        let members = members.filter(|v| v.tenant.as_ref() == Some(&tenant.name));
+        let all = members
+            .map(|v| reserved(&v.contract))
+            .fold(Promised::default(), |all, p| Promised {
+                bytes: all.bytes.saturating_add(p.bytes),
+                iops: all.iops.saturating_add(p.iops),
+                millionths: 0,
+            });
+        let max = &tenant.contract.max;
+        let above = |sum: u64, ceiling: u64| ceiling > 0 && sum > ceiling;
+        let moved = all.bytes.max(all.iops.saturating_mul(512));
+        let (bytes, iops) = (max.bytes_ceiling(), max.iops_ceiling());
+        let what = if above(moved, bytes) {
+            format!("{}, more than its max of {}", rates(all), Rate(bytes))
+        } else if above(all.iops, iops) {
+            format!("{}, more than its max of {iops} requests/s", rates(all))
+        } else {
+            continue;
+        };
+        let what = format!("promises of its volumes add up to {what}");
+        let key = join(&path("tenant", &tenant.name), "max");
+        let help = promises(server, plan, plan.tenants.get(&tenant.name).copied());
+        doc.keep(doc.places.problem(&key, what, Some(help)));
     }
 }
 
@@ -594,6 +651,7 @@ fn sound(draft: &Draft, drive: &Drive) -> Server {
         limits: server.limits,
         volumes: volumes.cloned().collect(),
         priority: server.priority,
+        remove_in_use: server.remove_in_use,
         test: server.test,
         places: Places::default(),
         tenants,

@@ -31,6 +31,7 @@ macro_rules! built_in {
 }
 
 mod admission;
+mod changes;
 mod check;
 mod document;
 mod elsewhere;
@@ -62,6 +63,7 @@ pub mod units;
 mod value;
 
 pub use admission::explain;
+pub use changes::changes;
 pub use check::warnings;
 pub use listen::{Address, Id, Limits, Listen, Owner};
 pub use load::{load, load_again, parse};

@@ -95,7 +95,7 @@ A scenario says who does what. Drive and policy are chosen beside it (`--drive`,
     weir demo --scenario mine.toml     on a real server, where that can be; else it is refused with the reason
     weir compare jobs.fio              a job file of fio
     weir scenarios --from jobs.fio     what it comes to as a scenario's file, to add contracts to
-    weir compare s-suite --html s.html several scenarios on one page (`weir scenarios s-suite` lists them)
+    weir compare s-suite               several scenarios on one page (`weir scenarios s-suite` lists them)
 
 This page is printed from the tables that the parser reads by (`crates/config/src/key/scenario.rs`), and a test keeps the two equal;
 `WEIR_BLESS=1 cargo test -p weir-config --test manual` prints it anew. Sizes, rates and times are written as in the server's file
@@ -161,7 +161,18 @@ Fractions are permitted where they come to a whole number of bytes or nanosecond
 known one. `weir check CONFIG` says everything that is wrong with a server's file, with line and column, and starts nothing.
 
 A reload (SIGHUP) puts contracts, capacities, volumes and tenants that came, went or changed in force, and volumes that have become
-larger. Everything else is fixed while the server runs, and a reload that would change it is refused.
+larger. Everything else is fixed while the server runs, and a reload that would change it is refused. So is one that removes a volume under
+its clients, unless the file says `remove_in_use = true` in `[server]`. The log says what a reload changed, key by key. Beforehand
+`weir check --reload CONFIG` says it, or what the reload would be refused for; it asks the running server at `listen.metrics`.
+
+Whoever starts the server is told (`sd_notify(3)`) when it is ready, reloads and ends, so that a unit of systemd (253 or later) can say:
+
+    [Service]
+    Type=notify-reload
+    ExecStart=/usr/local/bin/weir serve /etc/weir.toml
+    LimitNICE=-10
+
+Before, it says `Type=notify` and `ExecReload=kill -HUP $MAINPID`.
 
 ## The server's file
 ";
@@ -189,7 +200,7 @@ const MODELS: &str = "
 ## Models
 
 A model is a table with a `kind` and the parameters of that kind: in `model` of a drive, as a member of a `stripe` or a `linear` volume, and
-as a profile's file. `weir drives NAME` prints one to begin from. What is \"needed\" cannot be left out; the examples are those of a
+as a profile's file. `weir drives fit NAME` prints one to begin from. What is \"needed\" cannot be left out; the examples are those of a
 plausible drive.
 
     [drive.fast]

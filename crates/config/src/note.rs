@@ -5,22 +5,22 @@ use crate::measured::rounded;
 use crate::plan::{plan, written_edits};
 use crate::problem::Problem;
 use crate::server::{Drive, Server};
-use crate::text::path;
+use crate::text::{join, path};
 use crate::units::{Rate, Size};
-use weir_core::{Capacity, Instant, Op, Promised};
+use weir_core::{Capacity, Contract, Instant, Op, Promised};
 use weir_drive::Config;
 
 /// The request that a drive's requests a second are stated of, bytes.
 const SMALL: u64 = 4096;
 
 /// What the promises of each drive whose requests a second are known come to at random places: the shortest requests that promises in
-/// bytes are kept for, and the longest that promises in requests are.
-///
-/// The drive as a whole is meant: what is promised to all together, everyone asking for the like, as many at a time as the drive takes.
+/// bytes are kept for, and the longest that promises in requests are. The drive as a whole is meant: what is promised to all together,
+/// everyone asking for the like, as many at a time as the drive takes. Before that, for which requests a contract's own max leaves its min.
 pub fn notes(server: &Server) -> Vec<Problem> {
     let drives = server.drives.iter();
     // Under another policy no promise is kept, which is a warning.
     let drives = drives.filter(|d| d.policy.keeps_min());
+    let own = within_max(server);
     let of = |drive: &Drive| {
         let promised = promised(server, drive)?;
         let texts = [in_bytes(promised, drive), in_requests(promised, drive)];
@@ -30,7 +30,41 @@ pub fn notes(server: &Server) -> Vec<Problem> {
         };
         Some(texts.into_iter().flatten().map(note))
     };
-    drives.filter_map(of).flatten().collect()
+    own.chain(drives.filter_map(of).flatten()).collect()
+}
+
+/// The contracts whose max leaves their min to some requests only.
+fn within_max(server: &Server) -> impl Iterator<Item = Problem> {
+    let volumes = server.volumes.iter();
+    let volumes = volumes.map(|v| (&v.drive, path("volume", &v.name), &v.contract));
+    let tenants = server.tenants.iter();
+    let tenants = tenants.map(|t| (&t.drive, path("tenant", &t.name), &t.contract));
+    tenants.chain(volumes).filter_map(|(drive, at, contract)| {
+        let drive = server.drives.iter().find(|d| d.name == *drive)?;
+        let (key, what) = own_max(contract).filter(|_| drive.policy.keeps_min())?;
+        let help = "state min and max both in bytes or both in requests".to_owned();
+        Some(server.places.problem(&join(&at, key), what, Some(help)))
+    })
+}
+
+/// For which requests a max in bytes leaves a min in requests, or the other way round, if not for those of 4 KiB.
+fn own_max(contract: &Contract) -> Option<(&'static str, String)> {
+    let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
+    let (min, requests) = (contract.min, contract.min_iops);
+    if requests > 0 && bytes > 0 && bytes / requests < SMALL {
+        let length = Size(bytes / requests / 512 * 512);
+        let what = format!("its max leaves it {requests} requests/s of up to {length} each");
+        Some(("min_iops", what))
+    } else if min > 0 && iops > 0 && min.div_ceil(iops) > SMALL {
+        let length = Size(min.div_ceil(iops).next_multiple_of(512));
+        let what = format!(
+            "its max leaves it {} in requests of at least {length}",
+            Rate(min)
+        );
+        Some(("min", what))
+    } else {
+        None
+    }
 }
 
 /// A direction.
@@ -186,6 +220,31 @@ mod tests {
         assert!(of(50_000_000, 400));
         assert!(!of(50_000_000, 0));
         assert!(!of(100_000_001, 0), "more than the drive does");
+    }
+
+    #[test]
+    fn a_max_in_the_other_currency_says_which_requests_it_leaves() {
+        let of = |min, min_iops, bandwidth, iops| {
+            let max = weir_core::Max {
+                bandwidth,
+                iops,
+                ..weir_core::Max::NONE
+            };
+            own_max(&Contract {
+                min,
+                min_iops,
+                max,
+                ..Contract::DEFAULT
+            })
+        };
+        let said = |key: &'static str, text: &str| Some((key, text.to_owned()));
+        let requests = "its max leaves it 1000 requests/s of up to 2KiB each";
+        assert_eq!(of(0, 1000, 2_500_000, 0), said("min_iops", requests));
+        assert_eq!(of(0, 1000, 4_096_000, 0), None);
+        let bytes = "its max leaves it 10MB/s in requests of at least 98KiB";
+        assert_eq!(of(10_000_000, 0, 0, 100), said("min", bytes));
+        assert_eq!(of(409_600, 0, 0, 100), None);
+        assert_eq!(of(10_000_000, 0, 20_000_000, 0), None);
     }
 
     /// What the drive itself does says which lengths come to a promise, and those just below do not.

@@ -21,6 +21,7 @@ impl Display for Server {
         print_listen(f, self)?;
         print_limits(f, self)?;
         writeln!(f, "\n[server]\npriority = \"{}\"", self.priority.name())?;
+        writeln!(f, "remove_in_use = {}", self.remove_in_use)?;
         for tenant in &self.tenants {
             writeln!(f, "\n[tenant.{}]", Quoted(&tenant.name))?;
             writeln!(f, "drive = {}", Quoted(&tenant.drive))?;

@@ -27,6 +27,8 @@ pub struct Server {
     pub tenants: Vec<Tenant>,
     /// How the server's threads stand to those of other programs (`[server]`).
     pub priority: ThreadPriority,
+    /// Whether a reload may remove volumes that have clients (`[server]`), which it disconnects then.
+    pub remove_in_use: bool,
     /// What only tests switch on.
     pub test: Test,
     /// Where in the file each key stands.
@@ -289,8 +291,10 @@ pub struct Tenant {
 /// server runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ThreadPriority {
-    /// As whoever started the server.
+    /// [`ThreadPriority::High`] where that is permitted, else [`ThreadPriority::Normal`].
     #[default]
+    Auto,
+    /// As whoever started the server.
     Normal,
     /// Nice -10: where processors are short they get about nine times the time of an ordinary thread, and run sooner. It takes the
     /// capability `CAP_SYS_NICE` or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a unit of systemd); without, the server says so and
@@ -302,6 +306,7 @@ impl ThreadPriority {
     /// Its name in the file.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Normal => "normal",
             Self::High => "high",
         }

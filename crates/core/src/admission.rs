@@ -59,20 +59,29 @@ fn check_alone(id: GroupId, contract: &Contract) -> Result<(), Refusal> {
     if contract.min > 0 && contract.min_iops > 0 {
         return Err(Refusal::TwoMins(id));
     }
+    let min = Rates {
+        bytes: contract.min,
+        iops: contract.min_iops,
+    };
+    let most = Rates {
+        bytes: max.bytes_ceiling(),
+        iops: max.iops_ceiling(),
+    };
     let above = |min: u64, ceiling: u64| ceiling > 0 && min > ceiling;
-    if above(contract.min, max.bytes_ceiling()) || above(contract.min_iops, max.iops_ceiling()) {
+    if above(min.bytes.max(min.least_bytes()), most.bytes)
+        || above(min.iops.max(min.least_iops()), most.iops)
+    {
         return Err(Refusal::MinAboveMax(id));
     }
     match contract.class {
-        Class::Realtime if contract.reserved() == Rates::default() => {
-            Err(Refusal::RealtimeWithoutMax(id))
-        }
+        Class::Realtime if most == Rates::default() => Err(Refusal::RealtimeWithoutMax(id)),
         Class::Idle if contract.min > 0 || contract.min_iops > 0 => Err(Refusal::IdleWithMin(id)),
         _ => Ok(()),
     }
 }
 
-/// The part of a drive that `rates` takes, in millionths, rounded up.
+/// The part of a drive that `rates` takes, in millionths, rounded up. Requests are also held against what they move at the least, for a
+/// drive of which it is not stated how many it does.
 fn millionths(rates: Rates, capacity: Capacity) -> u64 {
     let part = |amount: u64, of: u64| match (amount, of) {
         (0, _) => 0,
@@ -83,7 +92,8 @@ fn millionths(rates: Rates, capacity: Capacity) -> u64 {
         0 => 0,
         requests => part(rates.iops, requests),
     };
-    part(rates.bytes, capacity.bytes()).saturating_add(iops)
+    let moved = part(rates.least_bytes(), capacity.bytes());
+    part(rates.bytes, capacity.bytes()).saturating_add(iops.max(moved))
 }
 
 #[cfg(test)]
@@ -94,9 +104,10 @@ mod tests {
 
     const G1: GroupId = GroupId(1);
     const G2: GroupId = GroupId(2);
+    /// Its bytes do not bind its requests.
     const DISK: Option<Capacity> = Some(Capacity {
-        read: 100,
-        write: 200,
+        read: 100_000,
+        write: 200_000,
         iops: 50,
         ..Capacity::NONE
     });
@@ -124,16 +135,16 @@ mod tests {
 
     #[test]
     fn promises_up_to_nine_tenths_of_the_slower_direction() {
-        let groups = tree(&[add(G1, ROOT, min(40)), add(G2, ROOT, min(50))]).unwrap();
+        let groups = tree(&[add(G1, ROOT, min(40_000)), add(G2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
             admit(&groups, DISK),
             Ok(Promised {
-                bytes: 90,
+                bytes: 90_000,
                 iops: 0,
                 millionths: 900_000
             })
         );
-        let groups = tree(&[add(G1, ROOT, min(41)), add(G2, ROOT, min(50))]).unwrap();
+        let groups = tree(&[add(G1, ROOT, min(41_000)), add(G2, ROOT, min(50_000))]).unwrap();
         assert!(matches!(
             admit(&groups, DISK),
             Err(Refusal::OverCapacity { .. })
@@ -151,11 +162,11 @@ mod tests {
             },
             ..Contract::DEFAULT
         };
-        let groups = tree(&[add(G1, ROOT, realtime), add(G2, ROOT, min(50))]).unwrap();
+        let groups = tree(&[add(G1, ROOT, realtime), add(G2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
             admit(&groups, DISK),
             Ok(Promised {
-                bytes: 50,
+                bytes: 50_000,
                 iops: 20,
                 millionths: 900_000
             })
@@ -183,37 +194,38 @@ mod tests {
                 write_iops,
                 ..DISK.unwrap()
             };
-            let groups = tree(&[add(G1, ROOT, requests(9)), add(G2, ROOT, min(10))]).unwrap();
+            let groups = tree(&[add(G1, ROOT, requests(9)), add(G2, ROOT, min(10_000))]).unwrap();
             admit(&groups, Some(capacity)).map(|p| p.millionths)
         };
         assert_eq!(part(50, 0, 0), Ok(280_000));
         assert_eq!(part(0, 20, 0), Ok(550_000));
         assert_eq!(part(50, 20, 30), Ok(550_000));
         assert_eq!(part(50, 30, 12), Ok(850_000));
-        assert_eq!(part(0, 0, 0), Ok(100_000));
+        // Nine sectors a second, where nothing else is known.
+        assert_eq!(part(0, 0, 0), Ok(146_080));
         let refusal = part(50, 11, 20).unwrap_err();
         let text = alloc::format!("{refusal}");
         assert_eq!(
             text,
-            "promises add up to 91.9 % of the drive (10 bytes/s and 9 requests/s of read 100 bytes/s, write 200 bytes/s, \
+            "promises add up to 91.9 % of the drive (10000 bytes/s and 9 requests/s of read 100000 bytes/s, write 200000 bytes/s, \
              50 requests/s, 11 read requests/s, 20 write requests/s); at most 90 % can be promised"
         );
     }
 
     #[test]
     fn a_tenants_min_covers_its_members_or_is_refused() {
-        let inside = tree(&[add(G1, ROOT, min(50)), add(G2, G1, min(30))]).unwrap();
-        assert_eq!(admit(&inside, DISK).unwrap().bytes, 50);
-        let above = tree(&[add(G1, ROOT, min(20)), add(G2, G1, min(30))]).unwrap();
+        let inside = tree(&[add(G1, ROOT, min(50_000)), add(G2, G1, min(30_000))]).unwrap();
+        assert_eq!(admit(&inside, DISK).unwrap().bytes, 50_000);
+        let above = tree(&[add(G1, ROOT, min(20_000)), add(G2, G1, min(30_000))]).unwrap();
         assert_eq!(
             admit(&above, DISK),
             Err(Refusal::ChildrenAboveParent {
                 group: G1,
-                bytes: 30,
+                bytes: 30_000,
                 iops: 0
             })
         );
-        let implied = tree(&[add(G1, ROOT, Contract::DEFAULT), add(G2, G1, min(30))]).unwrap();
-        assert_eq!(admit(&implied, DISK).unwrap().bytes, 30);
+        let implied = tree(&[add(G1, ROOT, Contract::DEFAULT), add(G2, G1, min(30_000))]).unwrap();
+        assert_eq!(admit(&implied, DISK).unwrap().bytes, 30_000);
     }
 }

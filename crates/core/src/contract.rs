@@ -57,7 +57,7 @@ impl Max {
     }
 
     /// The tightest limit on bytes a second that holds for all of the client's requests together, zero for none.
-    pub(crate) fn bytes_ceiling(&self) -> u64 {
+    pub fn bytes_ceiling(&self) -> u64 {
         match (self.bandwidth, self.read_bandwidth, self.write_bandwidth) {
             (0, 0, _) | (0, _, 0) => 0,
             (0, r, w) => r.saturating_add(w),
@@ -67,7 +67,7 @@ impl Max {
     }
 
     /// As [`Self::bytes_ceiling`], for requests a second.
-    pub(crate) fn iops_ceiling(&self) -> u64 {
+    pub fn iops_ceiling(&self) -> u64 {
         let requests = Self {
             bandwidth: self.iops,
             read_bandwidth: self.read_iops,
@@ -103,17 +103,19 @@ impl Contract {
         class: Class::BestEffort,
     };
 
-    /// What the drive must set aside for it: bytes and requests a second. For a realtime client that is its max.
+    /// What the drive must set aside for it: bytes and requests a second. For a realtime client that is its max, and a min where its
+    /// max says nothing.
     pub(crate) fn reserved(&self) -> Rates {
+        let min = Rates {
+            bytes: self.min,
+            iops: self.min_iops,
+        };
         match self.class {
             Class::Realtime => Rates {
-                bytes: self.max.bytes_ceiling(),
-                iops: self.max.iops_ceiling(),
+                bytes: self.max.bytes_ceiling().max(min.bytes),
+                iops: self.max.iops_ceiling().max(min.iops),
             },
-            Class::BestEffort => Rates {
-                bytes: self.min,
-                iops: self.min_iops,
-            },
+            Class::BestEffort => min,
             Class::Idle => Rates::default(),
         }
     }
@@ -171,6 +173,18 @@ impl Capacity {
 pub(crate) struct Rates {
     pub(crate) bytes: u64,
     pub(crate) iops: u64,
+}
+
+impl Rates {
+    /// Bytes a second that so many requests move at the least: none but a flush is charged less than a sector.
+    pub(crate) const fn least_bytes(&self) -> u64 {
+        self.iops.saturating_mul(512)
+    }
+
+    /// Requests a second that so many bytes take at the least: a request's length is 32 bits.
+    pub(crate) const fn least_iops(&self) -> u64 {
+        self.bytes.div_ceil(u32::MAX as u64)
+    }
 }
 
 #[cfg(test)]

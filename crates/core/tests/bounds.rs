@@ -5,6 +5,7 @@ use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Instant, Kind, Knobs, Layer, Max,
     OpenError, Priority, Promised, ROOT, Refusal, Sizes, Span, StreamSpec, control,
 };
+use weir_random::Rng;
 
 const G: GroupId = GroupId(1);
 
@@ -227,6 +228,143 @@ fn a_contract_that_contradicts_itself_is_refused() {
         ..FREE
     };
     assert_eq!(sold(two), Err(Refusal::TwoMins(G)));
+}
+
+#[test]
+fn a_min_is_held_against_a_max_in_the_other_currency() {
+    let requests = |min_iops, bandwidth| Contract {
+        min_iops,
+        max: Max {
+            bandwidth,
+            ..Max::NONE
+        },
+        ..FREE
+    };
+    assert_eq!(sold(requests(100, 51_200)), Ok(()));
+    assert_eq!(sold(requests(100, 51_199)), Err(Refusal::MinAboveMax(G)));
+    // Requests are no longer than 32 bits say.
+    let bytes = |min, iops| Contract {
+        min,
+        max: Max { iops, ..Max::NONE },
+        ..FREE
+    };
+    let longest = u64::from(u32::MAX);
+    let of = |contract| {
+        let mut config = config();
+        config.drive.capacity = Some(Capacity {
+            read: 1 << 40,
+            write: 1 << 40,
+            ..Capacity::NONE
+        });
+        let mut layer = Layer::new(config).unwrap();
+        layer
+            .change(Instant::ZERO, &[add(1, ROOT, contract)])
+            .map(drop)
+    };
+    assert_eq!(of(bytes(3 * longest, 3)), Ok(()));
+    assert_eq!(of(bytes(3 * longest + 1, 3)), Err(Refusal::MinAboveMax(G)));
+}
+
+#[test]
+fn a_realtime_min_counts_beside_a_max_in_the_other_currency() {
+    let realtime = |min_iops| Contract {
+        min_iops,
+        class: Class::Realtime,
+        max: Max {
+            bandwidth: 500_000,
+            ..Max::NONE
+        },
+        ..FREE
+    };
+    assert_eq!(sold(realtime(400)), Ok(()));
+    let refused = sold(realtime(401));
+    assert!(
+        matches!(refused, Err(Refusal::OverCapacity { promised, .. }) if promised.iops == 401),
+        "{refused:?}"
+    );
+    // A min is no max.
+    let endless = Contract {
+        min_iops: 1,
+        class: Class::Realtime,
+        ..FREE
+    };
+    assert_eq!(sold(endless), Err(Refusal::RealtimeWithoutMax(G)));
+}
+
+/// Whatever clients were promised, together they can ask for nine tenths of the drive at the most: of its bytes, of its requests, and of
+/// the bytes that their requests move at the least.
+#[test]
+fn what_is_admitted_fits_in_every_currency() {
+    let mut rng = Rng::new(10);
+    let mut drawn = |most: u64| match rng.range(0, 2) {
+        0 => 0,
+        _ => rng.range(1, most),
+    };
+    let mut admitted = 0;
+    for _ in 0..20_000 {
+        let capacity = Capacity {
+            read: 1 + drawn(2_000_000),
+            write: 1 + drawn(2_000_000),
+            iops: drawn(2_000),
+            read_iops: drawn(2_000),
+            write_iops: drawn(2_000),
+        };
+        let contracts: Vec<Contract> = (0..2)
+            .map(|_| {
+                let kind = drawn(3);
+                let min = if kind == 1 { drawn(400_000) } else { 0 };
+                let min_iops = if kind == 2 { drawn(400) } else { 0 };
+                (min, min_iops)
+            })
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|(min, min_iops)| Contract {
+                min,
+                min_iops,
+                max: Max {
+                    bandwidth: drawn(800_000),
+                    read_bandwidth: drawn(800_000),
+                    write_bandwidth: drawn(800_000),
+                    iops: drawn(800),
+                    read_iops: drawn(800),
+                    write_iops: drawn(800),
+                    ..Max::NONE
+                },
+                class: [Class::BestEffort, Class::Realtime][usize::from(drawn(2) == 1)],
+                ..FREE
+            })
+            .collect();
+        let mut config = config();
+        config.drive.capacity = Some(capacity);
+        let edits = (1..).zip(&contracts).map(|(id, c)| add(id, ROOT, *c));
+        let edits: Vec<Edit> = edits.collect();
+        if (Layer::new(config).unwrap())
+            .change(Instant::ZERO, &edits)
+            .is_err()
+        {
+            continue;
+        }
+        admitted += 1;
+        let promised = |c: &Contract, min: u64, max: u64| match c.class {
+            Class::Realtime => min.max(max),
+            _ => min,
+        };
+        let sum = |of: &dyn Fn(&Contract) -> u64| contracts.iter().map(of).sum::<u64>();
+        let bytes = sum(&|c| promised(c, c.min, c.max.bytes_ceiling()));
+        let requests = sum(&|c| promised(c, c.min_iops, c.max.iops_ceiling()));
+        let fits = |asked: u64, of: u64| 10 * asked <= 9 * of;
+        let stated = [capacity.iops, capacity.read_iops, capacity.write_iops];
+        assert!(
+            fits(bytes.max(512 * requests), capacity.bytes())
+                && (stated.into_iter().filter(|most| *most > 0)).all(|most| fits(requests, most))
+                && contracts.iter().all(|c| {
+                    let most = c.max.bytes_ceiling();
+                    most == 0 || 512 * c.min_iops <= most
+                }),
+            "{capacity:?} {contracts:?}"
+        );
+    }
+    assert!(admitted > 500, "{admitted} of the draws were admitted");
 }
 
 #[test]

@@ -221,6 +221,8 @@ impl Case {
     /// A capacity that admits everything that is promised at any time: the drive's own figures if they suffice.
     pub fn roomy_capacity(&self) -> Capacity {
         let (bytes, iops) = self.promised();
+        // What requests move at the least.
+        let moved = iops.saturating_mul(512);
         // Nine tenths can be promised, and bytes and requests are added.
         let room = |sum: u64| sum.saturating_mul(20) / 9 + 1;
         let fits = |c: &Capacity| {
@@ -229,11 +231,11 @@ impl Case {
                 0 => 0,
                 most => part(iops, most),
             };
-            part(bytes, c.bytes()) + requests <= 900_000
+            part(bytes, c.bytes()) + requests.max(part(moved, c.bytes())) <= 900_000
         };
         let own = self.drive.config().capacity();
         own.filter(fits).unwrap_or_else(|| {
-            let rate = room(bytes).max(1_000_000);
+            let rate = room(bytes.max(moved)).max(1_000_000);
             Capacity {
                 read: rate,
                 write: rate,

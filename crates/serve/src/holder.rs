@@ -1,8 +1,11 @@
 //! Who has what is taken: a file, a device, a port. As far as this process may see (proc(5)).
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// A process.
@@ -56,6 +59,18 @@ impl Holder {
         let hidden = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).is_err();
         let servers = others().filter(hidden).filter_map(Self::of_pid);
         servers.into_iter().find(Self::is_server)
+    }
+
+    /// Whether it is a server that was started with this file, as far as its arguments can be seen.
+    pub(crate) fn serves(&self, file: &Path) -> bool {
+        let identity = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
+        let arguments = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let mut arguments = arguments.split(|byte| *byte == 0).filter(|a| !a.is_empty());
+        let at = Path::new("/proc").join(self.pid.to_string()).join("cwd");
+        let wanted = identity(file);
+        self.is_server()
+            && wanted.is_some()
+            && arguments.any(|a| identity(&at.join(OsStr::from_bytes(a))) == wanted)
     }
 
     /// Whether it is a server like this one.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;
 use std::net::TcpListener;
+use std::path::Path;
 
 use weir_config::units::Size;
 use weir_config::{Address, Problem, Server, Volume};
@@ -23,6 +24,8 @@ pub struct Preflight {
     pub findings: Vec<Finding>,
     /// What each volume's storage is, by the volume's name, where it can be seen.
     pub storages: BTreeMap<String, Found>,
+    /// The server that runs with this file: what it has taken stands in nobody's way.
+    pub running: Option<Holder>,
 }
 
 /// Something that stands in the way of a start.
@@ -92,7 +95,12 @@ impl Preflight {
         let mut problem = setup::storage_problem(config, volume, &error);
         let inner = error.get_ref().and_then(|e| e.downcast_ref::<OpenError>());
         let certain = match inner {
-            Some(OpenError::Locked { holder, .. }) => held(&mut problem, holder.clone()),
+            Some(OpenError::Locked { holder, .. }) => {
+                if self.is_running(config, holder.as_ref()) {
+                    return;
+                }
+                held(&mut problem, holder.clone())
+            }
             _ => error.kind() != io::ErrorKind::PermissionDenied || as_root(&mut problem),
         };
         self.add(problem, certain);
@@ -105,6 +113,9 @@ impl Preflight {
         };
         let (taken, holder, forbidden) = (refusal.taken, refusal.holder.clone(), refusal.forbidden);
         let mut problem = server::listen_problem(config, key, refusal);
+        if taken && self.is_running(config, holder.as_ref()) {
+            return None;
+        }
         let certain = if taken {
             held(&mut problem, holder)
         } else {
@@ -112,6 +123,15 @@ impl Preflight {
         };
         self.add(problem, certain);
         None
+    }
+
+    /// Whether the holder of something is the server that runs with this file, which is noted.
+    fn is_running(&mut self, config: &Server, holder: Option<&Holder>) -> bool {
+        let running = holder.filter(|h| h.serves(Path::new(config.file())));
+        if let Some(holder) = running {
+            self.running = Some(holder.clone());
+        }
+        running.is_some()
     }
 
     /// Whether two volumes are one file or device by different names.

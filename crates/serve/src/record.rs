@@ -50,8 +50,7 @@ pub(crate) fn path(path: &Path, drive: &str, only: bool) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A record's thread. Until [`Record::begin`] it writes nothing; if it is dropped before, a file that was not there goes and one that was
-/// keeps what is in it.
+/// A record's thread. Until [`Record::begin`] it writes nothing; if it is dropped before, the file that was made goes.
 #[derive(Debug)]
 pub(crate) struct Record {
     thread: JoinHandle<()>,
@@ -77,19 +76,15 @@ impl Record {
     }
 }
 
-/// Opens the file (an older one will be replaced) and starts its thread.
+/// Opens the file and starts its thread. Where a record is already, it stays as it is, and this one has the next number appended to its name:
+/// a server that starts again after a crash has to leave what it would be explained by.
 pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    let (file, created) = match options.clone().create_new(true).open(path) {
-        Ok(file) => (file, Some(Created::at(path, None)?)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (options.open(path)?, None),
-        Err(error) => return Err(error),
-    };
+    let (path, file, created) = open(path)?;
     let (chunks, full) = sync_channel(CHUNKS);
     let (emptied, empty) = channel();
     let (go, begun) = channel();
     let shown = path.display().to_string();
+    tracing::info!(drive, file = shown, "recording");
     let thread = std::thread::Builder::new()
         .name("weir-record".to_owned())
         .spawn(move || {
@@ -119,11 +114,33 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
     Ok((tape, record))
 }
 
-fn write(mut file: File, full: &Receiver<Vec<u8>>, emptied: &Sender<Vec<u8>>) -> io::Result<()> {
-    // What is no regular file has no length to cut.
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
+/// The first of `path`, `path.1`, `path.2` and so on that is not there, made; or `path` if something is there that is no file.
+fn open(path: &Path) -> io::Result<(PathBuf, File, Option<Created>)> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    let mut numbered = path.to_owned();
+    let mut number = 0;
+    loop {
+        match options.clone().create_new(true).open(&numbered) {
+            Ok(file) => {
+                let created = Created::at(&numbered, None)?;
+                return Ok((numbered, file, Some(created)));
+            }
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) => {}
+        }
+        // A device or a pipe takes one record after another; a directory takes none.
+        if number == 0 && !std::fs::metadata(path).is_ok_and(|m| m.is_file()) {
+            return Ok((numbered, options.open(path)?, None));
+        }
+        number += 1;
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        numbered = PathBuf::from(name);
     }
+}
+
+fn write(mut file: File, full: &Receiver<Vec<u8>>, emptied: &Sender<Vec<u8>>) -> io::Result<()> {
     for mut chunk in full {
         file.write_all(&chunk)?;
         chunk.clear();

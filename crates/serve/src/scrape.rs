@@ -1,10 +1,10 @@
-//! One plain thread that answers `GET /metrics`: several clients at a time, one request each, small and soon, or they are closed.
+//! One plain thread that answers `GET /metrics`, and `GET /config` with the configuration in force: several clients at a time, one request each, small and soon, or they are closed.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,15 @@ pub(crate) struct Handle {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     pub(crate) address: SocketAddr,
+    /// The configuration in force, as a file.
+    config: Arc<Mutex<String>>,
+}
+
+impl Handle {
+    /// From now on, this is the configuration in force.
+    pub(crate) fn set_config(&self, config: &weir_config::Server) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config.to_string();
+    }
 }
 
 impl Drop for Handle {
@@ -44,21 +53,37 @@ impl Drop for Handle {
 }
 
 /// Answers whoever comes to `listener`, which does not block, from what the shards say when they are asked.
-pub(crate) fn spawn(listener: TcpListener, shards: Vec<Address>) -> io::Result<Handle> {
+pub(crate) fn spawn(
+    listener: TcpListener,
+    shards: Vec<Address>,
+    config: &weir_config::Server,
+) -> io::Result<Handle> {
     let address = listener.local_addr()?;
     let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
     let stopped = Arc::clone(&stop);
+    let config = Arc::new(Mutex::new(config.to_string()));
+    let told = Told {
+        shards,
+        config: Arc::clone(&config),
+    };
     let thread = std::thread::Builder::new()
         .name("weir-metrics".to_owned())
-        .spawn(move || serve(&listener, &stopped, &shards))?;
+        .spawn(move || serve(&listener, &stopped, &told))?;
     Ok(Handle {
         stop,
         thread: Some(thread),
         address,
+        config,
     })
 }
 
-fn serve(listener: &TcpListener, stop: &OwnedFd, shards: &[Address]) {
+/// Where what is asked for is known.
+struct Told {
+    shards: Vec<Address>,
+    config: Arc<Mutex<String>>,
+}
+
+fn serve(listener: &TcpListener, stop: &OwnedFd, told: &Told) {
     let mut clients: Vec<Client> = Vec::new();
     loop {
         let now = Instant::now();
@@ -83,7 +108,7 @@ fn serve(listener: &TcpListener, stop: &OwnedFd, shards: &[Address]) {
         }
         let mut those = ready[2..].iter();
         // Whoever goes away or is slow has nothing to be told.
-        clients.retain_mut(|client| !those.next().is_some_and(|r| *r) || client.advance(shards));
+        clients.retain_mut(|client| !those.next().is_some_and(|r| *r) || client.advance(told));
         if ready[1] {
             accept(listener, &mut clients);
         }
@@ -131,8 +156,8 @@ impl Client {
     }
 
     /// Goes on as far as it goes without waiting; false if it is over.
-    fn advance(&mut self, shards: &[Address]) -> bool {
-        match self.try_advance(shards) {
+    fn advance(&mut self, told: &Told) -> bool {
+        match self.try_advance(told) {
             Ok(over) => !over,
             Err(error) => matches!(
                 error.kind(),
@@ -142,7 +167,7 @@ impl Client {
     }
 
     /// True when the answer has been sent.
-    fn try_advance(&mut self, shards: &[Address]) -> io::Result<bool> {
+    fn try_advance(&mut self, told: &Told) -> io::Result<bool> {
         while self.answer.is_empty() {
             let mut part = [0; 1024];
             match self.stream.read(&mut part)? {
@@ -151,7 +176,7 @@ impl Client {
             }
             // Up to the end of its head, so that closing the connection does not cut the answer off.
             if self.request.windows(4).any(|w| w == b"\r\n\r\n") {
-                self.answer = answer(&self.request, shards);
+                self.answer = answer(&self.request, told);
             } else if self.request.len() > REQUEST_MAX {
                 return Err(io::ErrorKind::InvalidData.into());
             }
@@ -164,9 +189,9 @@ impl Client {
     }
 }
 
-fn answer(request: &[u8], shards: &[Address]) -> Vec<u8> {
+fn answer(request: &[u8], told: &Told) -> Vec<u8> {
     let (status, kind, body) = match &head(request)[..] {
-        [method, path] if method == "GET" && path == "/metrics" => match snapshots(shards) {
+        [method, path] if method == "GET" && path == "/metrics" => match snapshots(&told.shards) {
             Some(drives) => (OK, CONTENT, text::render(&drives)),
             None => (
                 "503 Service Unavailable",
@@ -174,9 +199,15 @@ fn answer(request: &[u8], shards: &[Address]) -> Vec<u8> {
                 "a shard does not answer\n".to_owned(),
             ),
         },
-        [method, _] if method == "GET" => {
-            ("404 Not Found", "text/plain", "see /metrics\n".to_owned())
+        [method, path] if method == "GET" && path == "/config" => {
+            let config = told.config.lock().unwrap_or_else(PoisonError::into_inner);
+            (OK, "application/toml", config.clone())
         }
+        [method, _] if method == "GET" => (
+            "404 Not Found",
+            "text/plain",
+            "see /metrics and /config\n".to_owned(),
+        ),
         [_, _] => (
             "405 Method Not Allowed",
             "text/plain",

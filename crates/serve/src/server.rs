@@ -2,6 +2,8 @@
 
 mod reload;
 
+pub use reload::removed_in_use;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +35,8 @@ pub struct Options {
     /// make everything durable; and how long [`Server::reload`] waits for clients of volumes that go.
     pub drain: Duration,
     /// Where to write the calls into each drive's core and what they decided ([`weir_core::record`]). With one drive that is the
-    /// file; with several, each has one of this name with `.` and the drive's name appended. The record is cut, with a line
+    /// file; with several, each has one of this name with `.` and the drive's name appended. A file that is there stays, and the record
+    /// has the next free number appended (`FILE.1`). The record is cut, with a line
     /// in the log, if the file is slower than the clients for more than 64 MiB; a replay says so.
     pub record: Option<PathBuf>,
 }
@@ -74,6 +77,7 @@ impl Server {
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
         check(config)?;
         let shards = shard_count(config, options);
+        let written = config;
         let config = &fitted(config, shards)?;
         // What these make goes with them if anything below is refused.
         let mut opened = setup::open(config, shards)?;
@@ -83,7 +87,7 @@ impl Server {
         let clock = Clock::start();
         let shards = Shards(start_shards(config, options, opened.shards, clock)?);
         let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
-        let metrics = metrics.map(|listener| scrape::spawn(listener, boxes.clone()));
+        let metrics = metrics.map(|listener| scrape::spawn(listener, boxes.clone(), written));
         let metrics = metrics.transpose().map_err(StartError::Thread)?;
         let table = Table::new(opened.exports.clone());
         // The last that can fail, and the first that serves a client.

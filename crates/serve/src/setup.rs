@@ -112,6 +112,7 @@ pub(crate) fn changes(
             added: Vec::new(),
             terms: BTreeMap::new(),
             sizes: BTreeMap::new(),
+            in_use: false,
             patience: Duration::ZERO,
             reload,
         };

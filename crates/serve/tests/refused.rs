@@ -308,8 +308,8 @@ fn a_start_that_is_not_refused() {
         .keys()
         .map(|p| p.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(names, ["new.img", "old.img", "old.record"]);
-    assert_ne!(fs::read(scratch.0.join("old.record")).unwrap(), b"old");
+    assert_eq!(names, ["new.img", "old.img", "old.record", "old.record.1"]);
+    assert_eq!(fs::read(scratch.0.join("old.record")).unwrap(), b"old");
     assert_eq!(
         fs::metadata(scratch.0.join("new.img")).unwrap().len(),
         1 << 20

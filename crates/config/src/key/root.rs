@@ -60,16 +60,27 @@ pub(crate) const ROOT: Shape = Shape {
 
 pub(crate) const SERVER: Shape = Shape {
     name: "[server]",
-    about: "The server's process. Fixed while it runs.",
-    keys: &[&[Key {
-        name: "priority",
-        kind: Kind::Word(&["normal", "high"]),
-        default: Absent::Value("\"normal\""),
-        about: "How the threads that serve drives stand to those of other programs. `\"high\"` runs them at nice -10, which takes \
-                `CAP_SYS_NICE` or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a unit of systemd); without, the log says so and the server \
-                serves as usual.",
-        example: "\"high\"",
-    }]],
+    about: "The server's process.",
+    keys: &[&[
+        Key {
+            name: "priority",
+            kind: Kind::Word(&["auto", "normal", "high"]),
+            default: Absent::Value("\"auto\""),
+            about: "How the threads that serve drives stand to those of other programs. `\"auto\"` runs them at nice -10 where that is \
+                permitted: it takes `CAP_SYS_NICE`, which root has, or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a unit of systemd). \
+                `\"high\"` does the same, and the log says where it is not permitted. `\"normal\"` leaves them as they are. Fixed while the \
+                server runs.",
+            example: "\"high\"",
+        },
+        Key {
+            name: "remove_in_use",
+            kind: Kind::Flag,
+            default: Absent::Value("false"),
+            about: "Whether a reload of this file may remove volumes that have clients. Their requests in flight are answered, and then they \
+                are disconnected. Otherwise such a reload is refused, and nothing changes.",
+            example: "true",
+        },
+    ]],
 };
 
 pub(crate) const TEST: Shape = Shape {

@@ -193,7 +193,7 @@ fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
         ("[drive.NAME]", "queues") => &[("drive.fast.tags", "1")],
         ("[volume.NAME]" | "[tenant.NAME]", "min_iops") => &[(
             "drive.fast.capacity",
-            "{ read = \"160MB/s\", write = \"120MB/s\", iops = 1000000000000000 }",
+            "{ read = \"1000TB/s\", write = \"1000TB/s\", iops = 1000000000000000 }",
         )],
         ("[limits]", "bytes_per_connection") => &[("limits.request_size", "\"64KiB\"")],
         ("[limits]", "arena") => &[

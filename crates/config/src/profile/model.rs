@@ -147,7 +147,7 @@ fn say_missing<'a>(
     let count = names.len();
     let what = format!("{count} parameters are missing: {}", names.join(", "));
     let like = example(kind, first);
-    let help = format!("{like} and so on; `weir drives NAME` prints what to begin from");
+    let help = format!("{like} and so on; `weir drives fit NAME` prints what to begin from");
     doc.at(&table.span, &table.path, what, &help);
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: 
     });
     let tenants = named(doc, &root, "tenant", &mut broken, volume::tenant);
     let volumes = named(doc, &root, "volume", &mut broken, volume::volume);
+    let (priority, remove_in_use) = process(doc, &root);
     let mut draft = Draft {
         server: Server {
             drives,
@@ -52,7 +53,8 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: 
             limits,
             volumes: Vec::new(),
             tenants,
-            priority: priority(doc, &root),
+            priority,
+            remove_in_use,
             test: test(doc, &root, options),
             places: crate::places::Places::default(),
         },
@@ -97,12 +99,25 @@ fn named<'a, T>(
 /// Longest name, bytes. NBD permits 4096; logs and metrics would not thank us.
 const NAME_MAX: usize = 255;
 
-fn priority<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> ThreadPriority {
-    let table = root.entry("server").and_then(|e| e.table(doc, &SERVER));
-    let entry = table.and_then(|table| table.entry("priority"));
-    let choices = [ThreadPriority::Normal, ThreadPriority::High].map(|p| (p.name(), p));
-    let priority = entry.and_then(|e| e.choice(doc, &choices));
-    priority.unwrap_or_default()
+/// The priority of the threads, and whether a reload may remove volumes that have clients.
+fn process<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> (ThreadPriority, bool) {
+    let table = root.entry("server");
+    let Some(table) = table.and_then(|e| e.table(doc, &SERVER)) else {
+        return Default::default();
+    };
+    let choices = [
+        ThreadPriority::Auto,
+        ThreadPriority::Normal,
+        ThreadPriority::High,
+    ]
+    .map(|p| (p.name(), p));
+    let priority = table.entry("priority");
+    let priority = priority.and_then(|e| e.choice(doc, &choices));
+    let remove_in_use = table.entry("remove_in_use").and_then(|e| e.boolean(doc));
+    (
+        priority.unwrap_or_default(),
+        remove_in_use.unwrap_or_default(),
+    )
 }
 
 fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test {

@@ -107,6 +107,11 @@ impl Reader {
         self.ended
     }
 
+    /// Bytes that have been read: the header, and whole calls.
+    pub fn position(&self) -> u64 {
+        self.offset + self.at as u64
+    }
+
     /// Checks that the record ends where a frame ends.
     ///
     /// # Errors

@@ -72,7 +72,10 @@ pub struct Replayed {
     pub outputs: u64,
     /// The `now` of the last call.
     pub now: Instant,
-    /// The record had its end. Without it, it was cut after one of its calls: what was replayed is a beginning of what happened.
+    /// Bytes up to the end of the last of these calls, or of the header.
+    pub bytes: u64,
+    /// The record had its end. Without it, it was cut after one of its calls, or inside the next: what was replayed is a beginning of what
+    /// happened.
     pub whole: bool,
 }
 
@@ -145,10 +148,13 @@ impl Replay {
     /// The record ends here.
     ///
     /// # Errors
-    /// It was cut off in the middle of a call.
+    /// It was cut off before the first call, in its header.
     pub fn end(self) -> Result<Replayed, ReplayError> {
-        self.reader.end()?;
+        if self.layer.is_none() {
+            self.reader.end()?;
+        }
         Ok(Replayed {
+            bytes: self.reader.position(),
             whole: self.reader.has_ended(),
             ..self.done
         })

@@ -222,17 +222,27 @@ fn the_first_difference_is_named() {
 }
 
 #[test]
-fn a_record_that_is_cut_off_says_so_at_every_byte() {
+fn a_record_that_is_cut_off_at_any_byte_is_replayed_up_to_the_call_before() {
     let record = run(20);
-    let mut whole = 0;
+    let mut before: Option<Replayed> = None;
     for end in 0..record.len() {
-        match replay(&record[..end]) {
-            Ok(_) => whole += 1,
-            Err(e) => assert!(matches!(e, ReplayError::Malformed(_)), "{e}"),
+        match (replay(&record[..end]), before) {
+            // In its header, it is none yet.
+            (Err(ReplayError::Malformed(_)), None) => {}
+            (Ok(cut), None) => {
+                assert_eq!((cut.calls, cut.bytes), (0, end as u64));
+                before = Some(cut);
+            }
+            (Ok(cut), Some(last)) => {
+                let another = cut.calls == last.calls + 1 && cut.bytes == end as u64;
+                assert!(!cut.whole && (cut == last || another), "{cut:?}, {last:?}");
+                before = Some(cut);
+            }
+            (other, _) => panic!("{other:?} at byte {end}"),
         }
     }
-    // Between two frames a record may end.
-    assert_eq!(whole, replay(&record).unwrap().calls);
+    let calls = replay(&record).unwrap().calls;
+    assert_eq!(before.map(|b| b.calls + 1), Some(calls));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
-use weir_config::Plan;
+use weir_config::units::Size;
+use weir_config::{Plan, Problem};
 
 use super::{ReloadError, Server};
 use crate::acceptor::{Export, Table};
@@ -11,13 +12,14 @@ use crate::shard::{Change, Grown, Mail, ShardError};
 
 impl Server {
     /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Volumes whose storage
-    /// has become larger grow, and virtual machines are told. Connections stay,
-    /// but for those to volumes that go: these get the answers to what they have under way (at most for
-    /// [`Options::drain`](crate::Options::drain)) and are closed. Returns when everything is in force.
+    /// has become larger grow, and virtual machines are told. Connections stay. Volumes that have some do not go, and the whole is
+    /// refused, unless the changed configuration says `remove_in_use`: then these get the answers to what they have under way (at most
+    /// for [`Options::drain`](crate::Options::drain)) and are closed. Returns when everything is in force: what changed, in the words of
+    /// the file, a line each.
     ///
     /// # Errors
     /// Why it is not; see there for what is in force then.
-    pub fn reload(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
+    pub fn reload(&mut self, config: &weir_config::Server) -> Result<Vec<String>, ReloadError> {
         let reload =
             weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
         let setup::Changes {
@@ -38,13 +40,23 @@ impl Server {
         self.acceptor.offer(Table::new(exports.clone()));
         for (_, change) in &mut changes {
             change.patience = self.drain;
+            change.in_use = config.remove_in_use;
         }
         exports.extend(added);
         exports.sort_by(|a, b| a.name.cmp(&b.name));
         let places: Vec<(usize, usize)> = changes.iter().map(|(s, c)| (*s, c.drive)).collect();
         let prepared = self.prepare(changes);
         self.decide(&places, prepared.is_ok());
+        let mut changed = Vec::new();
         if let Ok(grown) = &prepared {
+            changed = weir_config::changes(&self.config, config);
+            // Where the file says no size, it is the storage's.
+            let unsaid = |name: &String| config.volume(name).is_some_and(|v| v.size.is_none());
+            let grown_by_themselves = grown.iter().filter(|(name, _)| unsaid(name));
+            changed.extend(
+                grown_by_themselves
+                    .map(|(name, size)| format!("volume.{name} grew to {}", Size(*size))),
+            );
             for export in &mut exports {
                 export.size = grown.get(&export.name).copied().unwrap_or(export.size);
             }
@@ -54,9 +66,18 @@ impl Server {
             self.plans = plans;
             self.exports = exports;
             self.config = config.clone();
+            if let Some(metrics) = &self.metrics {
+                metrics.set_config(&self.config);
+            }
         }
         self.acceptor.offer(Table::new(self.exports.clone()));
-        prepared.map(drop).map_err(ReloadError::Shard)
+        match prepared {
+            Ok(_) => Ok(changed),
+            Err(ShardError::InUse { volumes }) => {
+                Err(ReloadError::Refused(removed_in_use(config, &volumes)))
+            }
+            Err(error) => Err(ReloadError::Shard(error)),
+        }
     }
 
     /// Has every drive prepare its change: which volumes grow, or why one cannot.
@@ -98,6 +119,20 @@ impl Server {
             let _ = answer.recv();
         }
     }
+}
+
+/// The problems of volumes that a reload would remove under their clients, whose connections are counted.
+pub fn removed_in_use(config: &weir_config::Server, volumes: &[(String, u32)]) -> Vec<Problem> {
+    let problem = |(name, connections): &(String, u32)| {
+        let clients = match connections {
+            1 => "a client".to_owned(),
+            n => format!("{n} clients"),
+        };
+        let what = format!("cannot go while it has {clients}");
+        let help = "disconnect them first, or state remove_in_use = true in [server]".to_owned();
+        config.problem(&format!("volume.{name}"), what, Some(help))
+    };
+    volumes.iter().map(problem).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A changed configuration: volumes and contracts that come, go and change while clients are served.
 //!
-//! Everything that can be refused has been checked before a shard hears of it. A volume that goes takes no further request; its
+//! What the configuration alone decides has been checked before a shard hears of it. A volume that has clients stays, and the change is
+//! refused, unless the configuration says otherwise. A volume that goes takes no further request; its
 //! clients get the answers to what they have under way, then their connections end (at the deadline in any case), then what was
 //! written to it is made durable. Then the change is prepared: the storage of what comes belongs to the shard, and the core has said
 //! that it takes the edits. When that is so on every drive, each drive changes as a whole, in one call into the core; when one
@@ -29,6 +30,8 @@ pub(crate) struct Change {
     pub(crate) terms: BTreeMap<String, VolumeTerms>,
     /// Of volumes that stay, the size that the configuration says.
     pub(crate) sizes: BTreeMap<String, Option<u64>>,
+    /// Whether volumes that go may have clients.
+    pub(crate) in_use: bool,
     /// How long clients of volumes that go have for what is under way.
     pub(crate) patience: Duration,
 }
@@ -62,6 +65,15 @@ impl Shard {
         result: Sender<Result<Grown, ShardError>>,
     ) {
         let drive = &mut self.drives[change.drive];
+        let goes = |name: &String| change.reload.removed.contains(name);
+        let volumes = drive.volumes.iter().flatten();
+        let in_use = volumes.filter(|v| !change.in_use && v.connections > 0 && goes(&v.name));
+        let in_use: Vec<_> = in_use.map(|v| (v.name.clone(), v.connections)).collect();
+        if !in_use.is_empty() {
+            // Whoever asked waits for this.
+            let _ = result.send(Err(ShardError::InUse { volumes: in_use }));
+            return;
+        }
         for volume in drive.volumes.iter_mut().flatten() {
             volume.leaving = change.reload.removed.contains(&volume.name);
         }

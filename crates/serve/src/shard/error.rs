@@ -53,6 +53,12 @@ pub enum ShardError {
         /// Why.
         error: weir_core::rule::Broken,
     },
+    /// Volumes that a reload would remove have clients.
+    #[error("volume {}: has clients", volumes.iter().map(|v| &v.0[..]).collect::<Vec<_>>().join(", "))]
+    InUse {
+        /// Their names, and how many connections each has.
+        volumes: Vec<(String, u32)>,
+    },
     /// A volume's storage does not start.
     #[error("volume {volume}: {}", said(.error))]
     Volume {

@@ -278,8 +278,10 @@ fn raise(priority: ThreadPriority, number: usize) {
         return;
     }
     // Of the thread alone: on Linux each has its own.
-    if let Err(errno) = rustix::process::setpriority_process(None, HIGH)
+    let raised = rustix::process::setpriority_process(None, HIGH);
+    if let Err(errno) = raised
         && number == 0
+        && priority == ThreadPriority::High
     {
         tracing::warn!(
             "server.priority = \"high\" is not permitted ({errno}; it takes CAP_SYS_NICE, or LimitNICE=-10 of systemd): serving at the \

@@ -141,6 +141,9 @@ fn a_start_that_fails_leaves_nothing_behind() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
+/// Volumes may go under their clients.
+const IN_USE: &str = "server.remove_in_use = true\n";
+
 #[test]
 fn volumes_come_and_go_without_others_noticing() {
     let mut bench = serve(&drive(&(volume("a", "") + &volume("b", ""))));
@@ -148,10 +151,31 @@ fn volumes_come_and_go_without_others_noticing() {
     a.write(0, b"of a");
     b.write(0, b"of b");
     let next = drive(&(volume("a", ", share = 500") + &volume("c", "")));
-    bench
+    // Not under its client, unless the file says so.
+    let before = bench.server.config().clone();
+    let refused = bench.server.reload(&config(&bench.directory, &next));
+    let said = refused.unwrap_err().to_string();
+    assert!(
+        said.contains("volume.b: cannot go while it has a client"),
+        "{said}"
+    );
+    assert_eq!(*bench.server.config(), before);
+    assert_eq!(b.read(0, 4), b"of b");
+    assert_eq!(bench.connect("b").read(0, 4), b"of b");
+    let insisted = next.clone() + IN_USE;
+    let changed = bench
         .server
-        .reload(&config(&bench.directory, &next))
+        .reload(&config(&bench.directory, &insisted))
         .unwrap();
+    assert_eq!(
+        changed,
+        [
+            "volume.b was removed",
+            "volume.c was added",
+            "server.remove_in_use = true (was false)",
+            "volume.a.share = 500 (was 100)",
+        ]
+    );
     assert!(b.receive().is_none(), "its volume has gone");
     assert!(bench.connect_with(HandshakeConfig::new("b")).is_err());
     assert_eq!(a.read(0, 4), b"of a");
@@ -186,7 +210,10 @@ fn a_volume_that_goes_answers_what_is_under_way() {
     assert!(answered < 30, "there is nothing under way any more");
     bench
         .server
-        .reload(&config(&bench.directory, &drive(&volume("a", ""))))
+        .reload(&config(
+            &bench.directory,
+            &(drive(&volume("a", "")) + IN_USE),
+        ))
         .unwrap();
     while let Some((_, answer)) = b.receive() {
         assert_eq!(answer.error, None);

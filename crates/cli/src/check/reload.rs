@@ -1,0 +1,103 @@
+//! `weir check --reload`: what a running server would make of the file, asked of the server where it answers for its metrics.
+
+use super::refuse;
+use crate::failure::Failure;
+use crate::output;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+use weir_config::{Plan, Server};
+use weir_serve::{Preflight, preflight, removed_in_use};
+
+/// How long the server may take for each step of an answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Says what a reload of a file that is right by itself would change, or everything that it would be refused for.
+pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
+    let address = config.listen.metrics.filter(|a| a.port() > 0);
+    let address = address.ok_or_else(|| {
+        let what = "listen.metrics names no port, and there the running server is asked";
+        Failure::Run(format!(
+            "{}: {what}; a reload itself says what it is refused for",
+            path.display()
+        ))
+    })?;
+    let options = weir_config::Options { allow_test: true };
+    let text = get(address, "/config")?;
+    let running = weir_config::parse("the running server", &text, &options);
+    let running = running.map_err(|_| not_weir(address, "what it runs with cannot be read"))?;
+    // What is promised too much is said at the promise that is new.
+    let usual = weir_config::Options::default();
+    let config = weir_config::load_again(path, &usual, &running).map_err(|p| refuse(&p))?;
+    let plans = running.drives.iter();
+    let plans: Vec<Plan> = plans
+        .filter_map(|drive| weir_config::plan(&running, &drive.name))
+        .collect();
+    let reload = weir_config::reload(&running, &plans, &config).map_err(|p| refuse(&p))?;
+    let mut problems = Vec::new();
+    if !config.remove_in_use {
+        let connections = connections(&get(address, "/metrics")?);
+        let removed: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();
+        let in_use = connections.into_iter();
+        let in_use: Vec<_> = in_use
+            .filter(|(volume, count)| *count > 0 && removed.contains(&volume))
+            .collect();
+        problems = removed_in_use(&config, &in_use);
+    }
+    // Of what comes, all that the machine has to say.
+    let added: Vec<String> = reload.drives.into_iter().flat_map(|d| d.added).collect();
+    let Preflight { findings, .. } = preflight(&config);
+    let of_added = |key: &str| {
+        let mut added = added.iter();
+        added.any(|name| key.starts_with(&format!("volume.{name}.")))
+    };
+    let findings = findings.into_iter().filter(|f| f.certain);
+    problems.extend(findings.map(|f| f.problem).filter(|p| of_added(&p.key)));
+    if !problems.is_empty() {
+        return Err(refuse(&problems));
+    }
+    let changes = weir_config::changes(&running, &config);
+    if changes.is_empty() {
+        return output::print("a reload changes nothing\n");
+    }
+    let lines: String = changes.iter().map(|line| format!("  {line}\n")).collect();
+    output::print(&format!("after a reload:\n{lines}"))
+}
+
+/// The connections of each volume, from the server's metrics.
+fn connections(metrics: &str) -> Vec<(String, u32)> {
+    let of = |line: &str| {
+        let (name, labels) = line.split_once('{')?;
+        let (labels, value) = labels.rsplit_once("} ")?;
+        let volume = labels.split_once("volume=\"")?.1;
+        // As the format has it: backslashes before quotes and themselves.
+        let end = volume.rmatch_indices('"').next()?.0;
+        let volume = volume[..end].replace("\\\"", "\"").replace("\\\\", "\\");
+        let count = value.split(' ').next()?.parse().ok()?;
+        (name == "weir_connections").then_some((volume, count))
+    };
+    metrics.lines().filter_map(of).collect()
+}
+
+fn not_weir(address: SocketAddr, why: &str) -> Failure {
+    Failure::Run(format!("cannot ask the server at http://{address}: {why}"))
+}
+
+/// What the server answers, without its head.
+fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().map_err(|e| not_weir(address, &format!("{e}; is it running?")))?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
+        _ => Err(not_weir(address, &format!("it has no {path}"))),
+    }
+}

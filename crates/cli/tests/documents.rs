@@ -1,0 +1,349 @@
+//! Every command line in every document is one: those of `weir` that are cheap are run as they stand, of the others the parts are looked
+//! up. A document that names what is not there is false, and its reader finds out too late.
+//!
+//! A command line is a line of a block, or a span between backticks, that begins with one of [`PROGRAMS`]. Words in capitals stand for what
+//! [`PLACEHOLDERS`] has.
+//!
+//! Not run are `demo`, `compare`, `plan` and `serve`, which play for seconds or until they are told (README's are run by `readme.rs`), `replay`,
+//! which takes a record, `drives fit` and `drives validation`, which fit for seconds, and `check --reload`, which asks a server: their options,
+//! and the drives, policies and scenarios that they name, are looked up.
+
+mod common;
+
+use common::{Said, Scratch, run};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PROGRAMS: [&str; 4] = ["weir", "cargo", "./test", "./bench"];
+
+/// What words in capitals stand for, by the word before them.
+const PLACEHOLDERS: [(&str, &str, &str); 9] = [
+    ("drives", "NAME", "demo"),
+    ("fit", "NAME", "demo"),
+    ("policies", "NAME", "bfq"),
+    ("scenarios", "NAME", "latency"),
+    ("--drive", "NAME", "demo"),
+    ("--drive", "D", "demo"),
+    ("compare", "SCENARIO", "latency"),
+    ("plan", "CONTRACTS", "services"),
+    ("check", "CONFIG", "weir.toml"),
+];
+
+const CONFIG: &str = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.fast]\n\
+    [volume.alpha]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\n";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A command line, and where it stands.
+struct Line {
+    place: String,
+    words: Vec<String>,
+}
+
+/// The documents, but for the list of changes, which tells of what was.
+fn documents() -> Vec<PathBuf> {
+    let files = |folder: PathBuf| {
+        let entries = fs::read_dir(folder).expect("it is there");
+        entries.map(|entry| entry.expect("it can be read").path())
+    };
+    let all = files(root()).chain(files(root().join("docs")));
+    let mut all: Vec<PathBuf> = all
+        .filter(|path| path.extension().is_some_and(|e| e == "md"))
+        .filter(|path| !path.ends_with("CHANGELOG.md"))
+        .collect();
+    all.sort();
+    all
+}
+
+/// A command line up to what the shell makes of it, without variables before it; nothing if it is none.
+fn words(text: &str) -> Option<Vec<String>> {
+    let text = text.strip_prefix("$ ").unwrap_or(text);
+    // Descriptions stand two spaces behind it, or behind a mark.
+    let text = text.split("  ").next()?;
+    let mut words: Vec<String> = Vec::new();
+    let mut quoted = None;
+    for word in text.split_whitespace() {
+        if let Some(mark) = quoted {
+            let last: &mut String = words.last_mut()?;
+            last.push(' ');
+            last.push_str(word.trim_end_matches(mark));
+            quoted = (!word.ends_with(mark)).then_some(mark);
+            continue;
+        }
+        if ["|", ">", "#", "&&", "..."].contains(&word) {
+            break;
+        }
+        let mark = word.chars().next().filter(|c| ['"', '\''].contains(c));
+        let bare = word.trim_matches(['"', '\'']).to_owned();
+        quoted = mark.filter(|mark| word.len() == 1 || !word.ends_with(*mark));
+        let sets = words.is_empty() && bare.contains('=');
+        if !sets {
+            words.push(bare);
+        }
+    }
+    PROGRAMS.contains(&words.first()?.as_str()).then_some(words)
+}
+
+/// Every command line of a document.
+fn lines(path: &Path) -> Vec<Line> {
+    let text = fs::read_to_string(path).expect("it can be read");
+    let name = path.file_name().expect("a file").to_string_lossy();
+    let (mut found, mut paragraph, mut begins) = (Vec::new(), String::new(), 1);
+    let mut add = |number: usize, text: &str| {
+        let place = format!("{name}:{number}: {text}");
+        found.extend(words(text).map(|words| Line { place, words }));
+    };
+    for (number, line) in (1..).zip(text.lines().chain([""])) {
+        if let Some(block) = line.strip_prefix("    ") {
+            add(number, block.trim_start());
+        }
+        if !line.is_empty() && !line.starts_with("    ") {
+            paragraph += line.trim();
+            paragraph.push(' ');
+            continue;
+        }
+        for span in paragraph.split('`').skip(1).step_by(2) {
+            add(begins, span);
+        }
+        paragraph.clear();
+        begins = number + 1;
+    }
+    found
+}
+
+/// The words with what their placeholders stand for.
+fn filled(words: &[String]) -> Vec<String> {
+    let mut filled: Vec<String> = Vec::new();
+    for word in words {
+        // What may be left out is tried, too.
+        let word = word.trim_matches(['[', ']']);
+        let before = filled.last().map_or("", String::as_str);
+        let mut places = PLACEHOLDERS.iter();
+        let stands = places.find(|place| (place.0, place.1) == (before, word));
+        filled.push(stands.map_or(word, |p| p.2).to_owned());
+    }
+    filled
+}
+
+/// What keeps a command line of `weir` from being one.
+fn wrong_weir(
+    scratch: &Scratch,
+    words: &[String],
+    asked: &mut BTreeSet<Vec<String>>,
+) -> Option<String> {
+    let words = filled(words);
+    let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    let mut ask = |arguments: &[&str], well: fn(&Said) -> bool| {
+        let owned = arguments.iter().map(|a| (*a).to_owned()).collect();
+        if !asked.insert(owned) {
+            return None;
+        }
+        let said = run(scratch, arguments);
+        (!well(&said)).then(|| format!("{arguments:?}: {}", said.err))
+    };
+    let well = |said: &Said| said.status == Some(0);
+    // Whatever stands before it has been parsed by then.
+    let help = [&arguments[..], &["--help"]].concat();
+    let mut wrong = ask(&help, well);
+    let of = |option: &str| {
+        let mut pairs = arguments.windows(2);
+        pairs.find(|pair| pair[0] == option).map(|pair| pair[1])
+    };
+    for (option, list) in [
+        ("--drive", "drives"),
+        ("--policy", "policies"),
+        ("--scenario", "scenarios"),
+    ] {
+        let named = of(option).filter(|name| !is_own_file(name));
+        wrong = wrong.or(named.and_then(|name| ask(&[list, name], well)));
+    }
+    match &arguments[..] {
+        ["compare" | "plan", name, ..] if !name.starts_with("--") && !is_own_file(name) => {
+            wrong.or(ask(&["scenarios", name], well))
+        }
+        ["check", "--reload", ..] => wrong,
+        ["drives", "fit" | "validation", ..] => wrong,
+        ["policies" | "drives" | "scenarios" | "check", ..] if !arguments.is_empty() => {
+            let missing = arguments == ["check"];
+            wrong.or(if missing { None } else { ask(&arguments, well) })
+        }
+        _ => wrong,
+    }
+}
+
+/// Whether a name is that of a reader's own file.
+fn is_own_file(name: &str) -> bool {
+    name.contains('/') || [".toml", ".fio"].iter().any(|end| name.ends_with(end))
+}
+
+/// The folder of a package of the workspace.
+fn package(name: &str) -> Option<PathBuf> {
+    let folders = fs::read_dir(root().join("crates")).expect("it is there");
+    let mut folders = folders.map(|entry| entry.expect("it can be read").path());
+    folders.find(|folder| {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+        manifest.contains(&format!("\nname = \"{name}\"\n"))
+    })
+}
+
+fn is_placeholder(word: &str) -> bool {
+    word.bytes().all(|b| b.is_ascii_uppercase())
+}
+
+/// All of the sources of a folder.
+fn sources(folder: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            all += &sources(&path);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            all += &fs::read_to_string(path).expect("it can be read");
+        }
+    }
+    all
+}
+
+/// What keeps a command line of `cargo` from being one: packages, tests, examples and features that are not there, and what is told to them.
+fn wrong_cargo(
+    scratch: &Scratch,
+    words: &[String],
+    asked: &mut BTreeSet<Vec<String>>,
+) -> Option<String> {
+    let words: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    let mut halves = words.splitn(2, |word| *word == "--");
+    let (own, told) = (halves.next()?, halves.next().unwrap_or_default());
+    let value = |option: &str| {
+        let mut pairs = own.windows(2);
+        pairs.find(|pair| pair[0] == option).map(|pair| pair[1])
+    };
+    let name = value("-p").unwrap_or("weir");
+    let Some(folder) = package(name) else {
+        return Some(format!("there is no package {name}"));
+    };
+    for (option, part) in [
+        ("--test", "tests"),
+        ("--example", "examples"),
+        ("--bin", "src/bin"),
+    ] {
+        let Some(target) = value(option) else {
+            continue;
+        };
+        let file = folder.join(part).join(format!("{target}.rs"));
+        let room = folder.join(part).join(target).join("main.rs");
+        if !file.exists() && !room.exists() {
+            return Some(format!("{name} has no {option} {target}"));
+        }
+    }
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("it can be read");
+    if let Some(feature) = value("--features")
+        && !manifest.contains(&format!("\n{feature} = ["))
+    {
+        return Some(format!("{name} has no feature {feature}"));
+    }
+    if words[0] == "run" && name == "weir" {
+        let told = told.iter().map(|word| (*word).to_owned());
+        let words: Vec<String> = ["weir".to_owned()].into_iter().chain(told).collect();
+        return wrong_weir(scratch, &words, asked);
+    }
+    // A filter of tests names one, or a module; what a program of ours is told, it knows.
+    let all = sources(&folder);
+    let filters = own.iter().skip_while(|word| **word != "--lib").skip(1);
+    let filters = filters.filter(|word| !word.starts_with('-') && words[0] == "test");
+    let of_harness = ["--nocapture", "--ignored", "--test-threads", "1"];
+    let told = told.iter().filter(|word| !of_harness.contains(word));
+    let told = told.filter(|word| !is_placeholder(word) && word.parse::<u64>().is_err());
+    filters.chain(told).find_map(|word| {
+        let last = word
+            .rsplit("::")
+            .next()
+            .unwrap_or(word)
+            .trim_start_matches("--");
+        (!all.contains(last)).then(|| format!("{name} knows no {word}"))
+    })
+}
+
+/// What keeps a command line of a script from being one: a word that it does not have.
+fn wrong_script(words: &[String]) -> Option<String> {
+    let script = fs::read_to_string(root().join(&words[0])).expect("it is there");
+    let known = |word: &&String| {
+        script.contains(&format!("\nfigure_{word}()")) || script.contains(&format!(" {word})"))
+    };
+    let unknown = words[1..].iter().find(|word| !known(word))?;
+    Some(format!("{} knows no {unknown}", words[0]))
+}
+
+#[test]
+fn every_command_line_of_every_document_is_one() {
+    let scratch = Scratch::new();
+    scratch.file("weir.toml", CONFIG);
+    scratch.file("mine.toml", &run(&scratch, &["policies", "bfq"]).out);
+    let (mut counts, mut wrong) = ([0; PROGRAMS.len()], Vec::new());
+    let mut asked = BTreeSet::new();
+    for line in documents().iter().flat_map(|path| lines(path)) {
+        let program = PROGRAMS.iter().position(|p| *p == line.words[0]);
+        counts[program.expect("it was looked for")] += 1;
+        let why = match program {
+            Some(0) => wrong_weir(&scratch, &line.words, &mut asked),
+            Some(1) => wrong_cargo(&scratch, &line.words, &mut asked),
+            _ => wrong_script(&line.words),
+        };
+        wrong.extend(why.map(|why| format!("{}\n  {}", line.place, why.trim_end())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // They are found: of each program there are some.
+    assert!(
+        counts
+            .iter()
+            .zip([90, 15, 3, 8])
+            .all(|(n, least)| *n >= least),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn command_lines_are_found_and_a_wrong_one_is_noticed() {
+    let scratch = Scratch::new();
+    let wrong = |text: &str| {
+        let words = words(text).unwrap_or_else(|| panic!("{text} is none"));
+        let mut asked = BTreeSet::new();
+        match &words[0][..] {
+            "weir" => wrong_weir(&scratch, &words, &mut asked),
+            "cargo" => wrong_cargo(&scratch, &words, &mut asked),
+            _ => wrong_script(&words),
+        }
+    };
+    for right in [
+        "weir drives NAME",
+        "weir compare latency --policy \"bfq + io.latency\" | head -n 2",
+        "$ weir demo --on sim > page.html",
+        "WEIR_BLESS=1 cargo test -p weir --test documents",
+        "cargo run --release -- demo  # the demo",
+        "./bench cost peers",
+        "./test --quick",
+    ] {
+        assert_eq!(wrong(right), None, "{right}");
+    }
+    for bad in [
+        "weir drives measure",
+        "weir compare latenc",
+        "weir compare latency --polcy bfq",
+        "weir compare latency --drive floppy",
+        "weir demo --on moon",
+        "weir chek CONFIG",
+        "cargo test -p weir-nothing",
+        "cargo test -p weir --test nothing",
+        "cargo run -p weir --release -- demo --sceanrio x",
+        "cargo test -p weir-core --features nothing",
+        "./bench nothing",
+        "./test --fast",
+    ] {
+        assert!(wrong(bad).is_some(), "{bad}");
+    }
+    for none in ["weird", "of weir", "--drive NAME", "test"] {
+        assert!(words(none).is_none(), "{none}");
+    }
+}
