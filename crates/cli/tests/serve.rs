@@ -208,8 +208,8 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     assert!(said.err.contains("is it running?"), "{}", said.err);
 }
 
-fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
 #[test]
+fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let serve = ["serve", "--record", "record", "weir.toml"];
