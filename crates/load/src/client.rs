@@ -108,6 +108,10 @@ impl Client {
         if self.outstanding == self.program.depth || self.must_drain() {
             return Step::WaitForCompletion;
         }
+        // A rate counts reads and writes, as fio's does: a flush is due as soon as what it flushes has been written.
+        if self.pace.is_open() && self.must_flush() {
+            return Step::Issue(self.issue(now));
+        }
         match self.due(now) {
             Due::Since(due) => Step::Issue(self.issue(due)),
             Due::At(at) if self.is_past_end(at) => {
@@ -236,7 +240,9 @@ impl Client {
     }
 
     fn issue(&mut self, due: Instant) -> Io {
-        self.pace.issued(&mut self.rng);
+        if !(self.pace.is_open() && self.must_flush()) {
+            self.pace.issued(&mut self.rng);
+        }
         let number = self.issued;
         self.issued += 1;
         self.outstanding += 1;
@@ -276,13 +282,17 @@ impl Client {
         }
     }
 
-    /// The flush that is due in place of a read or a write.
+    /// Enough has been written since the last flush.
+    fn must_flush(&self) -> bool {
+        match self.program.sync {
+            SyncMode::Never => false,
+            SyncMode::Flush(every) | SyncMode::Fdatasync(every) => self.unsynced >= every,
+        }
+    }
+
+    /// The flush that is due before the next read or write.
     fn flush(&mut self, number: u64, due: Instant) -> Option<Io> {
-        let every = match self.program.sync {
-            SyncMode::Never => return None,
-            SyncMode::Flush(every) | SyncMode::Fdatasync(every) => every,
-        };
-        if self.unsynced < every {
+        if !self.must_flush() {
             return None;
         }
         self.unsynced = 0;

@@ -53,6 +53,7 @@ fn clients(kept: bool) -> Vec<ComparedClient> {
     let row = |label: &str, got: f64| ComparedRow {
         label: label.into(),
         got_mbps: got,
+        got_half: (label == "reads").then_some(1.25),
         worst_mbps: Some(got / 2.0),
         mean_us: (got > 0.0).then(|| 4096.0 / got),
         p99_us: (got > 0.0).then(|| 8192.0 / got),

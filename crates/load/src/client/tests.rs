@@ -1,7 +1,7 @@
 //! Every kind of program, step by step.
 
 use super::*;
-use crate::program::{Activity, Arrival, Pattern, Size};
+use crate::program::{Activity, Arrival, Law, Pattern, Size, Skew};
 use crate::seed;
 use std::vec;
 use std::vec::Vec;
@@ -471,6 +471,49 @@ fn think_time_follows_every_so_many_answers() {
     }
 }
 
+/// As fio: `rate_iops=100000` with `fdatasync=1` writes a hundred thousand times a second and flushes as often.
+#[test]
+fn a_flush_is_no_arrival_of_an_open_loop() {
+    let interval = Span::from_micros(10);
+    let program = Program {
+        writes: 100,
+        sync: SyncMode::Fdatasync(1),
+        arrival: Arrival::Even { interval },
+        ..Program::random_reads(4096, 4)
+    };
+    let mut c = Client::new(
+        &program,
+        7,
+        Region {
+            start: 0,
+            length: 1 << 20,
+        },
+    )
+    .unwrap();
+    let (mut now, mut writes, mut flushes) = (Instant::ZERO, 0, 0);
+    while now < us(1000) {
+        match c.next(now) {
+            Step::Issue(io) => {
+                match io.op {
+                    Op::Write => {
+                        assert_eq!(io.due, us(10 * writes));
+                        writes += 1;
+                    }
+                    _ => {
+                        assert_eq!(io.due, now, "it has waited for the write only");
+                        flushes += 1;
+                    }
+                }
+                now += Span::from_micros(2);
+                c.completed(now);
+            }
+            Step::WaitUntil(at) => now = at,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((writes, flushes), (100, 100));
+}
+
 #[test]
 fn a_program_that_ends_says_how_long_it_took() {
     let mut c = client(Program {
@@ -576,7 +619,10 @@ fn a_client_knows_whether_anything_was_drawn() {
             ..plain
         },
         Program {
-            pattern: Pattern::Zipf,
+            pattern: Pattern::Skewed(Skew {
+                law: Law::Zipf(1_100_000),
+                center: None,
+            }),
             ..plain
         },
         Program {
