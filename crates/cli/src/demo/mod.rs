@@ -2,6 +2,7 @@
 
 mod best;
 mod directory;
+mod host;
 mod live;
 mod playable;
 mod report;
@@ -21,13 +22,14 @@ use crate::progress::Progress;
 use crate::scenario;
 use crate::whole;
 use clap::{Args, ValueEnum};
+use live::Shown;
 use report::Played;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Capacity;
-use weir_measure::{Record, to_line};
+use weir_measure::to_line;
 use weir_report::{DemoReport, demo_page, demo_table, demo_table_all};
 
 /// What to play, where, and what to write.
@@ -55,8 +57,9 @@ pub(crate) struct Options {
     /// A real server in real time, or the simulator in virtual time
     #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
     on: On,
-    /// How the real server's threads stand to other programs (`[server] priority`); the clients' stay as they are
-    #[arg(long, value_enum, default_value = "normal", value_name = "PRIORITY")]
+    /// How the real server's threads stand to other programs (`[server] priority`): auto raises them where that is permitted; the clients'
+    /// stay as they are
+    #[arg(long, value_enum, default_value = "auto", value_name = "PRIORITY")]
     priority: Priority,
     /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
     #[arg(long, value_name = "FILE")]
@@ -79,6 +82,7 @@ pub(crate) enum On {
 /// How the server's threads stand to other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Priority {
+    Auto,
     Normal,
     High,
 }
@@ -117,9 +121,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         scenario: &scenario,
         storage: &storage,
         on: options.on,
-        priority: options.priority,
     };
-    let runs = play(played, &policies, &leftovers, &mut progress)?;
+    let runs = play(
+        played,
+        options.priority,
+        &policies,
+        &leftovers,
+        &mut progress,
+    )?;
     progress.clear();
     let lines = json.is_some().then(|| lines(&runs));
     let report = report::report(played, runs);
@@ -186,10 +195,11 @@ fn scenario(
 /// Plays the scenario under one policy after the other.
 fn play(
     played: Played<'_>,
+    priority: Priority,
     policies: &[Policy],
     leftovers: &Leftovers,
     progress: &mut Progress,
-) -> Result<Vec<(Policy, Vec<Record>)>, Failure> {
+) -> Result<Vec<Shown>, Failure> {
     let scenario = played.scenario;
     let each = Duration::from_nanos((scenario.warm_up + scenario.duration).as_nanos());
     let alone = match played.storage {
@@ -201,7 +211,7 @@ fn play(
         scenario,
         storage: played.storage,
         leftovers,
-        priority: played.priority,
+        priority,
     };
     let (mut runs, mut live) = (Vec::new(), Vec::new());
     for (policy, number) in policies.iter().zip(1..) {
@@ -209,7 +219,12 @@ fn play(
         match played.on {
             On::Sim => {
                 let records = twin::play(played, policy, &alone, |passed| progress.set(passed))?;
-                runs.push((policy.clone(), records));
+                runs.push(Shown {
+                    policy: policy.clone(),
+                    records,
+                    busy: None,
+                    raised: None,
+                });
             }
             On::Serve => live.push(live::play(stage, policy, |passed| progress.set(passed))?),
         }
@@ -220,8 +235,8 @@ fn play(
 }
 
 /// The records of all runs, a line each.
-fn lines(runs: &[(Policy, Vec<Record>)]) -> String {
-    let records = runs.iter().flat_map(|r| &r.1);
+fn lines(runs: &[Shown]) -> String {
+    let records = runs.iter().flat_map(|r| &r.records);
     records.map(|r| to_line(r) + "\n").collect()
 }
 
