@@ -85,8 +85,13 @@ fn on_host(shown: &Shown, (fate, verdict): (Fate, String)) -> (Fate, String) {
     match (fate, excused, promised) {
         (Fate::Kept, Some(excused), Some(seconds)) if excused > 0 => {
             let all = seconds.promised;
+            let others = if excused < all {
+                " In the others everyone got it."
+            } else {
+                ""
+            };
             let text = format!(
-                "In {excused} of {all} seconds somebody got less than was promised, and this machine is why: {busy} In the others everyone got it."
+                "In {excused} of {all} seconds somebody got less than was promised, and not by the policy. {busy}{others}"
             );
             (Fate::OutOfReach, text)
         }
@@ -211,4 +216,44 @@ fn notes(played: Played<'_>, runs: &[Shown]) -> Vec<String> {
         threads.to_owned()
     });
     [place].into_iter().chain(raised).chain([weights]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_config::Policy;
+    use weir_measure::PromiseSeconds;
+
+    #[test]
+    fn a_promise_that_a_busy_machine_excuses_seconds_of_is_not_called_kept() {
+        let judged = |excused: u64, busy: Option<&str>, fate: Fate| {
+            let seconds = PromiseSeconds {
+                promised: 4,
+                kept: 4 - excused,
+                excused,
+                why: [("host".to_owned(), excused)].into(),
+                ..PromiseSeconds::default()
+            };
+            let shown = Shown {
+                policy: Policy::none(),
+                records: vec![Record {
+                    promise_seconds: Some(seconds),
+                    ..Record::default()
+                }],
+                busy: busy.map(str::to_owned),
+                raised: None,
+            };
+            on_host(&shown, (fate, "As judged.".to_owned()))
+        };
+        let (fate, text) = judged(1, Some("Busy."), Fate::Kept);
+        let said = "In 1 of 4 seconds somebody got less than was promised, and not by the policy. Busy. In the others everyone got it.";
+        assert_eq!((fate, &text[..]), (Fate::OutOfReach, said));
+        let (_, text) = judged(4, Some("Busy."), Fate::Kept);
+        assert!(text.ends_with("Busy."), "{text}");
+        let kept = (Fate::Kept, "As judged.".to_owned());
+        assert_eq!(judged(0, Some("Busy."), Fate::Kept), kept);
+        assert_eq!(judged(0, None, Fate::Kept), kept);
+        let broken = (Fate::Broken, "As judged. Busy.".to_owned());
+        assert_eq!(judged(1, Some("Busy."), Fate::Broken), broken);
+    }
 }
