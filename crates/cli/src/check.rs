@@ -50,7 +50,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             "note: {server} runs with this file; `weir check --reload` says what a reload would change"
         ));
     }
-    for note in weir_config::notes(&config) {
+    for note in weir_config::notes(&config)
+        .into_iter()
+        .chain(rotation(&config, &storages))
+    {
         output::tell(&format!("note: {note}"));
     }
     let summary = summary(&config)?;
@@ -109,6 +112,33 @@ fn summary(config: &Server) -> Result<String, Failure> {
         ]);
     }
     Ok(table.text(output::width()))
+}
+
+/// The drives of which the file says something else than the kernel does of the devices below their volumes.
+fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> {
+    let of = |drive: &weir_config::Drive| {
+        let mut volumes = config.volumes_of(&drive.name);
+        let (volume, place) = volumes.find_map(|volume| {
+            let place = storages.get(&volume.name)?.place.as_ref()?;
+            let says = place.rotational?;
+            (says != drive.rotational).then_some((volume, place))
+        })?;
+        let (says, other) = if drive.rotational {
+            ("is no disk that turns", "false")
+        } else {
+            ("is a disk that turns", "true")
+        };
+        let what = format!(
+            "is {}, by which the elevator and clients go; the kernel says that {}, where volume.{} lies, {says}",
+            drive.rotational, place.device, volume.name
+        );
+        let help = format!(
+            "state rotational = {other} if the kernel is right; of virtual disks it often is not"
+        );
+        let key = format!("drive.{}.rotational", drive.name);
+        Some(config.problem(&key, what, Some(help)))
+    };
+    config.drives.iter().filter_map(of).collect()
 }
 
 /// What each volume's storage is.
@@ -186,4 +216,43 @@ fn against(promised: Promised, capacity: Capacity) -> String {
 /// Millionths as percent.
 fn part(millionths: u64) -> String {
     format!("{:.1}%", millionths as f64 / 1e4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// What is said of a drive with a file on the device that this test runs on: nothing, or what the kernel says otherwise.
+    #[test]
+    fn what_the_kernel_says_otherwise_of_a_drive_is_noted() {
+        let folder = std::env::temp_dir().join(format!("weir-check-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let notes = |rotational: bool| {
+            let text = format!(
+                "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\nrotational = {rotational}\n[volume.v]\ndrive = \"d\"\n\
+                 file = \"{}/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n",
+                folder.display()
+            );
+            let config = weir_config::parse("", &text, &weir_config::Options::default()).unwrap();
+            let mut storages = preflight(&config).storages;
+            let says = |storages: &BTreeMap<String, Found>| rotation(&config, storages);
+            let own = says(&storages);
+            let place = storages.get_mut("v").unwrap().place.as_mut().unwrap();
+            let kernel = place.rotational;
+            place.rotational = None;
+            assert_eq!(says(&storages), []);
+            (kernel, own)
+        };
+        for rotational in [false, true] {
+            let (kernel, own) = notes(rotational);
+            let differs = kernel.is_some_and(|kernel| kernel != rotational);
+            assert_eq!(own.len(), usize::from(differs), "{own:?}");
+            for note in own {
+                assert_eq!(note.key, "drive.d.rotational");
+                assert!(note.message.contains("volume.v"), "{note}");
+            }
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

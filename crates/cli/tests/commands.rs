@@ -291,7 +291,16 @@ fn check() {
         ],
     );
     let said = common::run(&scratch, &["check", "files.toml"]);
-    assert_eq!((said.status, said.err.as_str()), (Some(0), ""));
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    // Whether the machine's disk turns, as drive.plain's does not, is the machine's.
+    let mut told = said.err.lines();
+    assert!(
+        told.next()
+            .is_none_or(|line| line.contains(".rotational: is false"))
+            && told.nth(1).is_none(),
+        "{}",
+        said.err
+    );
     // Where it lies and how much is free there is the machine's.
     let row = |volume: &str| {
         let line = said.out.lines().find(|line| line.starts_with(volume));

@@ -160,15 +160,17 @@ fn wrong_weir(
         let named = of(option).filter(|name| !is_own_file(name));
         wrong = wrong.or(named.and_then(|name| ask(&[list, name], well)));
     }
+    // What is not run, and why, is said above.
+    let is_long = |arguments: &[&str]| {
+        let second = arguments.get(1).copied();
+        matches!(second, Some("fit" | "validation" | "--reload")) || arguments == ["check"]
+    };
     match &arguments[..] {
         ["compare" | "plan", name, ..] if !name.starts_with("--") && !is_own_file(name) => {
             wrong.or(ask(&["scenarios", name], well))
         }
-        ["check", "--reload", ..] => wrong,
-        ["drives", "fit" | "validation", ..] => wrong,
-        ["policies" | "drives" | "scenarios" | "check", ..] if !arguments.is_empty() => {
-            let missing = arguments == ["check"];
-            wrong.or(if missing { None } else { ask(&arguments, well) })
+        all @ ["policies" | "drives" | "scenarios" | "check", ..] if !is_long(all) => {
+            wrong.or(ask(all, well))
         }
         _ => wrong,
     }

@@ -94,6 +94,12 @@ fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
         "{nice_raised:?}"
     );
     server.end();
+    // Where nobody asks for it, they are raised, too, where that is permitted.
+    config(&scratch, "");
+    let server = start(&mut common::weir(&scratch, &["serve", "weir.toml"]));
+    assert_eq!(nice(&server)[0], nice_raised[0]);
+    assert!(!server.says("server.priority"));
+    server.end();
     let without = ["setpriv", "--bounding-set=-sys_nice"];
     if refused
         || Command::new(without[0])
@@ -104,6 +110,11 @@ fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
     {
         return;
     }
+    let server = start(&mut behind(&scratch, &without));
+    assert!(nice(&server).iter().all(|n| *n > -10));
+    assert!(!server.says("server.priority"), "nobody asked for it");
+    server.end();
+    config(&scratch, "[server]\npriority = \"high\"\n");
     let server = start(&mut behind(&scratch, &without));
     common::wait("it is said", || server.says("server.priority"));
     let log = server.log.lock().unwrap().clone();

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 use weir_client::{Address, Connection, Fleet, Member};
 use weir_load::Program;
+use weir_wire::nbd::TransmissionFlags;
 use weir_wire::nbd::client::HandshakeConfig;
 
 const CONFIG: &str = r#"
@@ -303,4 +304,22 @@ fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
     let place = "weir.toml:13:8: volume.beta.file: cannot create /nowhere/beta.img with 1MiB: ";
     assert!(said.err.contains(place), "{}", said.err);
     assert_eq!(said.status, Some(1));
+}
+
+/// Clients are told what the elevator goes by, whatever holds the data.
+#[test]
+fn a_drive_that_turns_is_called_so() {
+    let scratch = Scratch::new();
+    let more = "[drive.disk]\nrotational = true\n[volume.beta]\ndrive = \"disk\"\nmemory = true\nsize = \"1MiB\"\n\
+        [drive.model]\nmodel = \"wd-wd10jpvx\"\n[volume.gamma]\ndrive = \"model\"\nsize = \"1MiB\"\n";
+    config(&scratch, more);
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let turns = |volume: &str| {
+        let config = HandshakeConfig::new(volume);
+        let connection = Connection::open(&server.address, config, Duration::from_mins(1));
+        let flags = connection.unwrap().session().flags;
+        flags.contains(TransmissionFlags::ROTATIONAL)
+    };
+    assert_eq!(["alpha", "beta", "gamma"].map(turns), [false, true, true]);
+    server.end();
 }

@@ -199,8 +199,8 @@ impl Meter {
     }
 
     /// Judges a promise over the whole seconds of the measurement. `all` is what all clients of the drive were served, this one
-    /// included.
-    pub fn judge(&self, terms: &Terms, all: &Series) -> Judged {
+    /// included; `host_ns` for how long a busy host kept the client or its server waiting in each second, as far as that is known.
+    pub fn judge(&self, terms: &Terms, all: &Series, host_ns: &[u64]) -> Judged {
         let mut until = self.clone();
         until.pass(self.end_ns);
         let whole = (self.length_ns() / SECOND_NS) as usize;
@@ -213,6 +213,7 @@ impl Meter {
                     bytes: all.bytes.saturating_sub(second.done.bytes),
                     requests: all.requests.saturating_sub(second.done.requests),
                 },
+                host_ns: host_ns.get(k).copied().unwrap_or(0),
                 ..*second
             };
             let owed = terms.rate.during(second.waited_ns);
@@ -389,7 +390,7 @@ mod tests {
             rate: Rate::new(min, 0).unwrap(),
             alone: None,
         };
-        meter.judge(&terms, meter.seconds())
+        meter.judge(&terms, meter.seconds(), &[])
     }
 
     #[test]

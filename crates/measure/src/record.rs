@@ -441,15 +441,17 @@ pub struct Record {
 
 impl Record {
     /// Adds a promise and its verdicts. `all` is what all clients of the drive were served in each second; `alone_mbps` what the client
-    /// gets with the drive to itself, if that was measured.
+    /// gets with the drive to itself, if that was measured; `host_ns` for how long a busy host kept the client or its server waiting in
+    /// each second, if that is known.
     pub fn with_promise(
         mut self,
         terms: &Terms,
         alone_mbps: Option<f64>,
         meter: &Meter,
         all: &Series,
+        host_ns: &[u64],
     ) -> Self {
-        let judged = meter.judge(terms, all);
+        let judged = meter.judge(terms, all, host_ns);
         let Rate { units, a_second } = terms.rate;
         // In the promise's units.
         let alone = match units {
@@ -598,7 +600,7 @@ mod tests {
         };
         let r = run
             .record("target", &meter)
-            .with_promise(&terms, None, &meter, meter.seconds())
+            .with_promise(&terms, None, &meter, meter.seconds(), &[])
             .with_series(meter.plot(), meter.end_ns());
         assert_eq!((r.requests, r.bytes), (1999, 19_990_000));
         assert!((r.throughput_mbps - 9.995).abs() < 1e-9);

@@ -209,6 +209,7 @@ fn export(
         name: volume.name.clone(),
         size: storage.size(),
         traits: storage.traits(),
+        rotational: plan.config.drive.rotational,
         request_size: config.limits.request_size,
         place: Place { space, ..place },
         notify: volume.notify,

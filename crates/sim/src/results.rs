@@ -60,7 +60,7 @@ impl Results {
     pub fn judge(&self, client: usize, rate: Rate) -> Judged {
         let terms = Terms { rate, alone: None };
         let meter = &self.clients[client].meter;
-        meter.judge(&terms, self.total.seconds())
+        meter.judge(&terms, self.total.seconds(), &[])
     }
 
     /// The result records: one for each client, with its promise, its bandwidth over time and what limited it, and one of the
@@ -94,7 +94,7 @@ impl ClientResult {
         let rate = Rate::new(self.contract.min, self.contract.min_iops);
         if let Some(rate) = rate.filter(|_| self.alone) {
             let (mbps, alone) = (alone.map(|a| a.mbps), alone.map(|a| a.request));
-            record = record.with_promise(&Terms { rate, alone }, mbps, meter, all);
+            record = record.with_promise(&Terms { rate, alone }, mbps, meter, all, &[]);
         }
         record.with_limit(meter.think_us(self.depth))
     }

@@ -1,5 +1,6 @@
 //! The demo on a real server: in this process, on a socket of its own, with real clients.
 
+use super::host::{self, Host};
 use super::scrape::Scrape;
 use super::storage::Storage;
 use super::{Priority, directory};
@@ -36,6 +37,21 @@ pub(crate) struct Live {
     meters: Vec<Meter>,
     /// What the server said meanwhile.
     waits: Waits,
+    /// How long the threads waited for a processor meanwhile.
+    host: Host,
+    /// Whether the server's threads were raised above those of other programs.
+    raised: bool,
+}
+
+/// What is shown of a run under a policy.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) policy: Policy,
+    pub(crate) records: Vec<Record>,
+    /// What a busy machine did to it, in a sentence.
+    pub(crate) busy: Option<String>,
+    /// Whether the server's threads were raised above those of other programs; `None` where there are none.
+    pub(crate) raised: Option<bool>,
 }
 
 /// Plays a scenario under a policy on a server of its own. `None`: it was abandoned for an interrupt.
@@ -49,9 +65,11 @@ pub(crate) fn play(
     let config = config(stage, policy, &socket)?;
     let server = Server::start(&config, &weir_serve::Options::default()).map_err(Failure::run)?;
     let fleet = fleet(stage.scenario, socket);
-    let mut waits = Waits::default();
+    let (mut waits, mut host) = (Waits::default(), Host::default());
+    let raised = host::is_raised();
     let interrupt = stage.leftovers.interrupt();
     let outcomes = fleet.run_while(|passed| {
+        host.watch(fleet.warm_up, passed);
         waits.watch(&fleet, &server, passed);
         progress(passed);
         interrupt.signal().is_none()
@@ -77,16 +95,14 @@ pub(crate) fn play(
         policy: policy.clone(),
         meters,
         waits,
+        host,
+        raised,
     }))
 }
 
 /// The result records of all runs, as the simulator gives them. `alone` is what each client gets with the drive to itself, without the
 /// way to the server, where that is known.
-pub(crate) fn records(
-    stage: Stage<'_>,
-    runs: &[Live],
-    alone: &[Option<Alone>],
-) -> Vec<(Policy, Vec<Record>)> {
+pub(crate) fn records(stage: Stage<'_>, runs: &[Live], alone: &[Option<Alone>]) -> Vec<Shown> {
     let clients = 0..stage.scenario.clients.len();
     let known = |at: usize| alone.get(at).copied().flatten();
     let least: Vec<Option<promise::Alone>> =
@@ -94,7 +110,15 @@ pub(crate) fn records(
     let each = runs.iter().map(|run| {
         let mut records = run.records(stage, alone, &least);
         run.waits.busy(&mut records);
-        (run.policy.clone(), records)
+        Shown {
+            policy: run.policy.clone(),
+            records,
+            busy: {
+                let clients = stage.scenario.clients.iter();
+                run.host.said(clients.map(|client| client.name.as_str()))
+            },
+            raised: Some(run.raised),
+        }
     });
     each.collect()
 }
@@ -188,6 +212,7 @@ fn config(stage: Stage<'_>, policy: &Policy, socket: &Path) -> Result<Config, Fa
     config.listen.nbd = vec![Address::Unix(socket.to_owned())];
     config.listen.metrics = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     config.priority = match stage.priority {
+        Priority::Auto => ThreadPriority::Auto,
         Priority::Normal => ThreadPriority::Normal,
         Priority::High => ThreadPriority::High,
     };
@@ -263,7 +288,9 @@ impl Live {
                 let mbps = alone.get(client).copied().flatten().map(|a| a.mbps);
                 let alone = unloaded[client];
                 let terms = Terms { rate, alone };
-                record = record.with_promise(&terms, mbps, meter, total.seconds());
+                let host = self.host.late_ns(&spec.name);
+                let all = total.seconds();
+                record = record.with_promise(&terms, mbps, meter, all, &host);
             }
             records.push(record.with_limit(meter.think_us(spec.program.depth)));
         }

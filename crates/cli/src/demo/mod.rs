@@ -2,6 +2,7 @@
 
 mod best;
 mod directory;
+mod host;
 mod live;
 mod playable;
 mod report;
@@ -22,13 +23,14 @@ use crate::scenario;
 use crate::unkept;
 use crate::whole;
 use clap::{Args, ValueEnum};
+use live::Shown;
 use report::Played;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Capacity;
-use weir_measure::{Record, to_line};
+use weir_measure::to_line;
 use weir_report::{DemoReport, demo_page, demo_table, demo_table_all};
 
 /// What to play, where, and what to write.
@@ -56,8 +58,9 @@ pub(crate) struct Options {
     /// A real server in real time, or the simulator in virtual time
     #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
     on: On,
-    /// How the real server's threads stand to other programs (`[server] priority`); the clients' stay as they are
-    #[arg(long, value_enum, default_value = "normal", value_name = "PRIORITY")]
+    /// How the real server's threads stand to other programs (`[server] priority`): auto raises them where that is permitted; the clients'
+    /// stay as they are
+    #[arg(long, value_enum, default_value = "auto", value_name = "PRIORITY")]
     priority: Priority,
     /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
     #[arg(long, value_name = "FILE")]
@@ -80,6 +83,7 @@ pub(crate) enum On {
 /// How the server's threads stand to other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Priority {
+    Auto,
     Normal,
     High,
 }
@@ -121,11 +125,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         scenario: &scenario,
         storage: &storage,
         on: options.on,
-        priority: options.priority,
     };
     let interrupt = leftovers.interrupt();
     interrupt.hold();
-    let runs = play(played, &policies, &leftovers, &mut progress);
+    let runs = play(
+        played,
+        options.priority,
+        &policies,
+        &leftovers,
+        &mut progress,
+    );
     interrupt.release();
     progress.clear();
     let runs = runs?;
@@ -146,7 +155,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 /// Which policies are missing after an interrupt, if any are.
-fn missing(policies: &[Policy], runs: &[(Policy, Vec<Record>)]) -> Option<String> {
+fn missing(policies: &[Policy], runs: &[Shown]) -> Option<String> {
     // They are played in order.
     let missing = policies[runs.len()..].iter().map(|p| p.name.as_str());
     let missing: Vec<&str> = missing.collect();
@@ -212,10 +221,11 @@ fn scenario(
 /// Plays the scenario under one policy after the other; after an interrupt, what there is.
 fn play(
     played: Played<'_>,
+    priority: Priority,
     policies: &[Policy],
     leftovers: &Leftovers,
     progress: &mut Progress,
-) -> Result<Vec<(Policy, Vec<Record>)>, Failure> {
+) -> Result<Vec<Shown>, Failure> {
     let scenario = played.scenario;
     let each = Duration::from_nanos((scenario.warm_up + scenario.duration).as_nanos());
     let alone = match played.storage {
@@ -227,7 +237,7 @@ fn play(
         scenario,
         storage: played.storage,
         leftovers,
-        priority: played.priority,
+        priority,
     };
     let interrupt = leftovers.interrupt();
     let (mut runs, mut live) = (Vec::new(), Vec::new());
@@ -237,7 +247,12 @@ fn play(
             On::Sim => {
                 let run = twin::play(played, policy, &alone, interrupt, |at| progress.set(at))?;
                 let Some(records) = run else { break };
-                runs.push((policy.clone(), records));
+                runs.push(Shown {
+                    policy: policy.clone(),
+                    records,
+                    busy: None,
+                    raised: None,
+                });
             }
             On::Serve => {
                 let run = live::play(stage, policy, |passed| progress.set(passed))?;
@@ -252,8 +267,8 @@ fn play(
 }
 
 /// The records of all runs, a line each.
-fn lines(runs: &[(Policy, Vec<Record>)]) -> String {
-    let records = runs.iter().flat_map(|r| &r.1);
+fn lines(runs: &[Shown]) -> String {
+    let records = runs.iter().flat_map(|r| &r.records);
     records.map(|r| to_line(r) + "\n").collect()
 }
 

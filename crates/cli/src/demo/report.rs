@@ -1,14 +1,15 @@
 //! From the records of all runs to what is shown.
 
+use super::live::Shown;
 use super::storage::Storage;
-use super::{On, Priority, best};
+use super::{On, best};
 use crate::judge::{self, Judged};
 use crate::policies::is_none;
-use weir_config::Policy;
 use weir_config::scenario::Script;
 use weir_core::Span;
 use weir_drive::{Config, null};
-use weir_measure::{Record, TOTAL};
+use weir_measure::promise::{Excuse, Fate};
+use weir_measure::{PromiseSeconds, Record, TOTAL};
 use weir_report::number::{percent, plain};
 use weir_report::{BestFigure, DemoReport, PolicyResult};
 
@@ -19,14 +20,16 @@ pub(crate) struct Played<'a> {
     pub(crate) scenario: &'a weir_sim::Scenario,
     pub(crate) storage: &'a Storage,
     pub(crate) on: On,
-    pub(crate) priority: Priority,
 }
 
 /// What is shown of the runs under each policy.
-pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> DemoReport {
-    let none = runs.iter().find(|r| is_none(&r.0));
-    let all = none.and_then(|r| total(&r.1));
-    let others: Vec<_> = runs.iter().map(|r| (r.0.name.as_str(), &r.1[..])).collect();
+pub(crate) fn report(played: Played<'_>, runs: Vec<Shown>) -> DemoReport {
+    let none = runs.iter().find(|r| is_none(&r.policy));
+    let all = none.and_then(|r| total(&r.records));
+    let others: Vec<_> = runs
+        .iter()
+        .map(|r| (r.policy.name.as_str(), &r.records[..]))
+        .collect();
     let verdict = |records| {
         judge::verdict(Judged {
             script: played.script,
@@ -36,9 +39,16 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
             cases: &[],
         })
     };
-    let verdicts: Vec<_> = runs.iter().map(|r| verdict(&r.1)).collect();
+    let verdicts: Vec<_> = runs
+        .iter()
+        .map(|r| on_host(r, verdict(&r.records)))
+        .collect();
+    let notes = notes(played, &runs);
     let mut policies = Vec::new();
-    for ((policy, records), (fate, mut verdict)) in runs.into_iter().zip(verdicts) {
+    for (shown, (fate, mut verdict)) in runs.into_iter().zip(verdicts) {
+        let Shown {
+            policy, records, ..
+        } = shown;
         if let (Some(all), Some(total), true) = (all, total(&records), !is_none(&policy)) {
             let part = percent(total / all);
             verdict.extend([" All together got ", &part, " of what they got under none."]);
@@ -59,7 +69,38 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<(Policy, Vec<Record>)>) -> De
         best: best(played),
         contracts: contracts(played.scenario),
         policies,
-        notes: notes(played),
+        notes,
+    }
+}
+
+/// The verdict with what a busy machine had to do with it. A promise that it excuses seconds of is not called kept: that nobody can say.
+fn on_host(shown: &Shown, (fate, verdict): (Fate, String)) -> (Fate, String) {
+    let Some(busy) = &shown.busy else {
+        return (fate, verdict);
+    };
+    let of_host = |s: &PromiseSeconds| s.of(Excuse::Host.name());
+    let seconds = shown.records.iter();
+    let seconds = seconds.filter_map(|r| r.promise_seconds.as_ref());
+    let excused = seconds.map(of_host).max();
+    let promised = shown
+        .records
+        .iter()
+        .find_map(|r| r.promise_seconds.as_ref());
+    match (fate, excused, promised) {
+        (Fate::Kept, Some(excused), Some(seconds)) if excused > 0 => {
+            let all = seconds.promised;
+            let others = if excused < all {
+                " In the others everyone got it."
+            } else {
+                ""
+            };
+            let text = format!(
+                "In {excused} of {all} seconds somebody got less than was promised, and not by the policy. {busy}{others}"
+            );
+            (Fate::OutOfReach, text)
+        }
+        (Fate::Broken, ..) => (fate, format!("{verdict} {busy}")),
+        _ => (fate, verdict),
     }
 }
 
@@ -130,7 +171,7 @@ fn load(played: Played<'_>) -> String {
     let groups = &played.scenario.groups;
     let min = groups.first().map_or(0, |g| g.contract.min);
     let load = played.script.load();
-    let mut load = match min {
+    match min {
         0 => load.to_owned(),
         // Who is promised what stands in the tables.
         _ if groups.iter().any(|g| g.contract.min != min) => load.to_owned(),
@@ -138,27 +179,18 @@ fn load(played: Played<'_>) -> String {
             "{load} Each is promised at least {} MB/s.",
             plain(min as f64 / 1e6)
         ),
-    };
-    if played.priority == Priority::High {
-        load += " The server's threads are set to nice -10, where that is permitted; the clients' are not.";
     }
-    load
 }
 
 fn best(played: Played<'_>) -> Vec<BestFigure> {
-    match linked(played) {
-        Some(drive) => best::figures(played.script, played.scenario, drive),
-        // Nothing is known of other drives but what they gave.
-        None => vec![BestFigure {
-            what: "total, as measured before the runs".into(),
-            value: played.scenario.capacity.map_or_else(String::new, |c| {
-                format!("{} MB/s", plain(c.read as f64 / 1e6))
-            }),
-        }],
-    }
+    // Of other drives nothing is known but what they gave, which others can exceed.
+    let drive = linked(played);
+    drive.map_or_else(Vec::new, |drive| {
+        best::figures(played.script, played.scenario, drive)
+    })
 }
 
-fn notes(played: Played<'_>) -> Vec<String> {
+fn notes(played: Played<'_>, runs: &[Shown]) -> Vec<String> {
     let place = match played.on {
         On::Serve => {
             let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -174,5 +206,53 @@ fn notes(played: Played<'_>) -> Vec<String> {
     let weights = "Under bfq and bfq-linux promises are given as weights, for it knows no others. bfq-linux is set up as Linux \
                    does; bfq charges bytes, never time, and its budgets are so small that a second holds ten turns of everyone."
         .to_owned();
-    vec![place, weights]
+    let raised = runs.iter().find_map(|run| run.raised).map(|raised| {
+        let threads = if raised {
+            "The server's threads ran at nice -10, before those of other programs; the clients' did not."
+        } else {
+            "The server's threads ran at the usual priority (raising them was not wanted, or takes CAP_SYS_NICE or a RLIMIT_NICE of 30)."
+        };
+        threads.to_owned()
+    });
+    [place].into_iter().chain(raised).chain([weights]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_config::Policy;
+    use weir_measure::PromiseSeconds;
+
+    #[test]
+    fn a_promise_that_a_busy_machine_excuses_seconds_of_is_not_called_kept() {
+        let judged = |excused: u64, busy: Option<&str>, fate: Fate| {
+            let seconds = PromiseSeconds {
+                promised: 4,
+                kept: 4 - excused,
+                excused,
+                why: [("host".to_owned(), excused)].into(),
+                ..PromiseSeconds::default()
+            };
+            let shown = Shown {
+                policy: Policy::none(),
+                records: vec![Record {
+                    promise_seconds: Some(seconds),
+                    ..Record::default()
+                }],
+                busy: busy.map(str::to_owned),
+                raised: None,
+            };
+            on_host(&shown, (fate, "As judged.".to_owned()))
+        };
+        let (fate, text) = judged(1, Some("Busy."), Fate::Kept);
+        let said = "In 1 of 4 seconds somebody got less than was promised, and not by the policy. Busy. In the others everyone got it.";
+        assert_eq!((fate, &text[..]), (Fate::OutOfReach, said));
+        let (_, text) = judged(4, Some("Busy."), Fate::Kept);
+        assert!(text.ends_with("Busy."), "{text}");
+        let kept = (Fate::Kept, "As judged.".to_owned());
+        assert_eq!(judged(0, Some("Busy."), Fate::Kept), kept);
+        assert_eq!(judged(0, None, Fate::Kept), kept);
+        let broken = (Fate::Broken, "As judged. Busy.".to_owned());
+        assert_eq!(judged(1, Some("Busy."), Fate::Broken), broken);
+    }
 }

@@ -121,12 +121,12 @@ pub(crate) fn measure(
             scenario: &scenario,
             storage,
             leftovers,
-            priority: Priority::Normal,
+            priority: Priority::Auto,
         };
         let run = live::play(stage, &Policy::none(), |passed| progress.set(passed))?;
         progress.next(half);
         let records = live::records(stage, run.as_slice(), &[]).into_iter();
-        let total = records.flat_map(|r| r.1).find(|r| r.client == TOTAL);
+        let total = records.flat_map(|r| r.records).find(|r| r.client == TOTAL);
         Ok::<Record, Failure>(total.unwrap_or_default())
     };
     let streams = probe(Program::sequential_reads(128 * 1024, 2))?;

@@ -52,7 +52,8 @@ pub(crate) const DRIVE: Shape = Shape {
             name: "rotational",
             kind: Kind::Flag,
             default: Absent::Value("false"),
-            about: "True for a disk: it seeks.",
+            about: "True for a disk: it seeks. Elevators go by it, and clients of NBD are told it. `weir check` notes where the kernel says \
+                otherwise of the device below a volume.",
             example: "true",
         },
         Key {

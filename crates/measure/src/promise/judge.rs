@@ -42,11 +42,22 @@ pub enum Excuse {
     Limit,
     /// The client's queue depth was too low: it would have missed its min with the drive to itself, too.
     Depth,
+    /// The client got its min for the time in which it and the server had a processor.
+    Host,
 }
 
 impl Excuse {
     /// All reasons.
-    pub const ALL: [Self; 4] = [Self::Idle, Self::Suspended, Self::Limit, Self::Depth];
+    pub const ALL: [Self; 5] = [
+        Self::Idle,
+        Self::Suspended,
+        Self::Limit,
+        Self::Depth,
+        Self::Host,
+    ];
+
+    /// Those that a server can tell: of what a busy host does to its clients it knows nothing.
+    pub const OF_SERVER: [Self; 4] = [Self::Idle, Self::Suspended, Self::Limit, Self::Depth];
 
     /// Its name in records and metrics.
     pub const fn name(self) -> &'static str {
@@ -55,6 +66,7 @@ impl Excuse {
             Self::Suspended => "suspended",
             Self::Limit => "limit",
             Self::Depth => "depth",
+            Self::Host => "host",
         }
     }
 }
@@ -103,7 +115,7 @@ pub struct Seconds {
     /// Short ones, by reason.
     pub short: [u64; 4],
     /// Excused ones, by reason.
-    pub excused: [u64; 4],
+    pub excused: [u64; Excuse::ALL.len()],
     /// Total shortfall of the short ones: bytes for a promise of bytes, requests for one of requests.
     pub lacking: Window,
 }
@@ -218,6 +230,9 @@ impl Judge {
         let by = owed + before - got - self.advanced;
         if is_limited(second) {
             return Verdict::Excused(Excuse::Limit);
+        }
+        if missing <= under_way.saturating_add(terms.rate.during(second.host_ns)) {
+            return Verdict::Excused(Excuse::Host);
         }
         match terms.alone.map(|alone| reach(second, units, alone)) {
             Some(reach) if reach < required => {

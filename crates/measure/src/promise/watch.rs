@@ -25,6 +25,8 @@ pub struct Second {
     pub limited: u32,
     /// Bytes of the longest part served at once, in this second or before.
     pub longest: u64,
+    /// Nanoseconds in which the client, or the server, was ready to run and had no processor, if that is known.
+    pub host_ns: u64,
 }
 
 /// Turns events into seconds. A time before the last one counts as the last one.

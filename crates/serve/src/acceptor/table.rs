@@ -23,6 +23,8 @@ pub(crate) struct Export {
     /// Bytes.
     pub(crate) size: u64,
     pub(crate) traits: Traits,
+    /// Whether its drive rotates, as the configuration has it.
+    pub(crate) rotational: bool,
     /// The longest read or write, bytes.
     pub(crate) request_size: u32,
     pub(crate) place: Place,

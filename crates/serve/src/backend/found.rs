@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{Dev, StatVfs};
 use weir_config::{Cache, Storage, Volume};
 
-use super::device::{look as look_at_device, usage};
+use super::device::{look as look_at_device, sysfs, usage};
 use super::file::look as look_at_image;
 use super::{device_options, image_options, memory};
 
@@ -33,6 +33,8 @@ pub struct Place {
     pub free: Option<u64>,
     /// Bytes of these that a start takes.
     pub takes: u64,
+    /// Whether the device rotates, as the kernel has it; `None` where it has no such device.
+    pub rotational: Option<bool>,
     pub(crate) number: Dev,
     /// What two volumes may not share, under whatever names: of a file that is there, its inode; of another, its directory's and its name.
     pub(crate) identity: (u64, OsString),
@@ -44,6 +46,7 @@ impl Place {
             device: usage::name(number),
             free,
             takes: 0,
+            rotational: sysfs::rotational(number),
             number,
             identity,
         }

@@ -224,7 +224,6 @@ impl Prepare for Memory {
             align: 1,
             preferred: 4096,
             read_only: self.read_only,
-            rotational: false,
             trim: true,
             fast_zero: true,
             allocation: true,

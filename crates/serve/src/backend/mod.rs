@@ -111,8 +111,6 @@ pub struct Traits {
     pub preferred: u32,
     /// Nothing can be written.
     pub read_only: bool,
-    /// The medium rotates.
-    pub rotational: bool,
     /// A range can be given back (NBD's TRIM).
     pub trim: bool,
     /// A range can be zeroed in less time than writing it takes.

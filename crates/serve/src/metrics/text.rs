@@ -216,7 +216,7 @@ fn promises(page: &mut Page, drives: &[DriveSnapshot]) {
     let help =
         "Of the promised seconds, those in which the client got less than it was owed, by reason.";
     by_reason(page, "weir_short_seconds", help, short, &all, |s| &s.short);
-    let excused = Excuse::ALL.map(Excuse::name);
+    let excused = Excuse::OF_SERVER.map(Excuse::name);
     let help = "Of the promised seconds, those in which nothing was owed, by reason.";
     by_reason(page, "weir_excused_seconds", help, excused, &all, |s| {
         &s.excused
@@ -230,7 +230,7 @@ fn by_reason(
     help: &str,
     reasons: [&str; 4],
     all: &[Promised<'_>],
-    pick: fn(&Seconds) -> &[u64; 4],
+    pick: fn(&Seconds) -> &[u64],
 ) {
     page.family(name, "counter", help);
     for of in all {

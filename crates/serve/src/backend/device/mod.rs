@@ -93,7 +93,6 @@ impl Device {
                 align: geometry.block,
                 preferred: geometry.block.max(4096),
                 read_only: options.read_only,
-                rotational: sysfs::rotational(dev),
                 trim: !options.read_only && queue("discard_max_bytes") > 0,
                 fast_zero: !options.read_only && zeroes,
                 allocation: false,

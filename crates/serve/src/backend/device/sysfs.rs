@@ -30,9 +30,9 @@ pub(super) fn queue(sys: &Path, dev: Dev, name: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Whether what is behind a device number rotates; false for what is no block device of its own.
-pub(in crate::backend) fn rotational(dev: Dev) -> bool {
-    queue(Path::new(SYS), dev, "rotational") == Some(1)
+/// Whether what is behind a device number rotates, as the kernel has it; `None` for what is no block device of its own.
+pub(in crate::backend) fn rotational(dev: Dev) -> Option<bool> {
+    queue(Path::new(SYS), dev, "rotational").map(|flag| flag == 1)
 }
 
 /// Whether a block device can only be read.

@@ -23,7 +23,7 @@ use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, S
 use rustix::process::{Resource, getrlimit};
 use weir_uring::Errno;
 
-use super::device::{sysfs, usage};
+use super::device::usage;
 use super::found::{self, Found, Place};
 use super::{Backend, Prepare, Traits, locks};
 use crate::created::{Created, Kept};
@@ -97,7 +97,6 @@ impl Image {
             align: geometry.block,
             preferred: geometry.block.max(4096),
             read_only: options.read_only,
-            rotational: sysfs::rotational(stat.st_dev),
             trim,
             fast_zero: trim,
             allocation: medium.tells_holes(),

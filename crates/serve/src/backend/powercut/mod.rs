@@ -97,7 +97,6 @@ impl Prepare for PowerCut {
             align: 1,
             preferred: 4096,
             read_only: self.read_only,
-            rotational: false,
             trim: true,
             fast_zero: true,
             allocation: false,

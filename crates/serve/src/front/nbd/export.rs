@@ -53,7 +53,7 @@ pub(super) fn info(export: &Export, key: u64) -> ExportInfo {
         description: String::new(),
         key,
         size: export.size,
-        flags: flags(&export.traits),
+        flags: flags(&export.traits, export.rotational),
         block_sizes: BlockSizes {
             minimum: 1,
             preferred: export.traits.preferred,
@@ -63,13 +63,13 @@ pub(super) fn info(export: &Export, key: u64) -> ExportInfo {
     }
 }
 
-fn flags(traits: &Traits) -> TransmissionFlags {
+fn flags(traits: &Traits, rotational: bool) -> TransmissionFlags {
     let writable = !traits.read_only;
     let mut flags =
         TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_DF | TransmissionFlags::SEND_CACHE;
     for (set, flag) in [
         (traits.read_only, TransmissionFlags::READ_ONLY),
-        (traits.rotational, TransmissionFlags::ROTATIONAL),
+        (rotational, TransmissionFlags::ROTATIONAL),
         (traits.multi_connection, TransmissionFlags::CAN_MULTI_CONN),
         (writable, TransmissionFlags::SEND_FUA),
         (writable && traits.trim, TransmissionFlags::SEND_TRIM),
