@@ -190,6 +190,12 @@ fn a_table_for_each_drive() {
     let policies = ["none", "io.latency", "bfq", "contract"].map(|p| ["--policy", p]);
     let said = compare(&scratch, &[&SHORT[..], &policies.concat()].concat());
     golden_text("compare", &said.out);
+    // The target's priority is no class, since it has no max.
+    assert!(
+        said.err.contains("client[0].ionice: does not count"),
+        "{}",
+        said.err
+    );
     let last = said.err.lines().last().expect("it says how many");
     assert!(
         last.starts_with("32 runs in ") && last.ends_with(" s"),

@@ -155,8 +155,8 @@ fn table(report: &PlanReport) -> Table {
     let mut table = Table::new([
         Column::text("policy"),
         Column::number("drives"),
-        Column::number("needed in").dropped(2),
-        Column::number("clients a drive").dropped(1),
+        Column::number("needed in").dropped(1),
+        Column::number("clients a drive").dropped(2),
         Column::number("used"),
         Column::number("average MB/s"),
         Column::number("of the least"),
