@@ -88,13 +88,15 @@ fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'
     RUNTIME
 }
 
-/// A program with its beginning and its end; how long it runs, and what passes before it is measured.
-fn timed(
-    doc: &mut Document<'_>,
-    notes: &mut Document<'_>,
-    section: &Section<'_>,
-    program: Program,
-) -> (Program, Span, Span) {
+/// When a job begins, and how much later at most; what passes before it is measured; and how long it runs.
+struct Times {
+    start: Span,
+    start_spread: Span,
+    ramp: Span,
+    runtime: Span,
+}
+
+fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>) -> Times {
     let runtime = runtime(doc, notes, section);
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
     let start = time_range(doc, section, "startdelay", SECOND);
@@ -103,14 +105,12 @@ fn timed(
         let what = "startdelay, ramp_time and runtime add up to more than an hour";
         doc.at(&section.at, section.name, what, "take a shorter runtime");
     }
-    let stop = Some(start + ramp + runtime);
-    let program = Program {
+    Times {
         start,
         start_spread,
-        stop,
-        ..program
-    };
-    (program, runtime, ramp)
+        ramp,
+        runtime,
+    }
 }
 
 pub(super) fn job(
@@ -124,8 +124,14 @@ pub(super) fn job(
     let jobs = count(doc, section, "numjobs", 1..=4096);
     let direct = flag(doc, section, "direct").unwrap_or(false);
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
+    let times = times(doc, notes, section);
     let program = program(doc, notes, section, base);
-    let (mut program, runtime, ramp) = timed(doc, notes, section, program?);
+    let mut program = Program {
+        start: times.start,
+        start_spread: times.start_spread,
+        stop: Some(times.start + times.ramp + times.runtime),
+        ..program?
+    };
     ends(doc, section, &mut program, place.amount);
     if buffered {
         through_the_cache(doc, section, &program, [place.offset, place.increment]);
@@ -173,8 +179,8 @@ pub(super) fn job(
     }
     (doc.found() == before).then_some(Job {
         client,
-        runtime,
-        ramp,
+        runtime: times.runtime,
+        ramp: times.ramp,
     })
 }
 
