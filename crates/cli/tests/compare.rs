@@ -45,7 +45,7 @@ fn compare_refuses() {
         &DISK.replace("segments =", "segment_count ="),
     );
     scratch.file("disk.toml", DISK);
-    scratch.file("jobs.fio", "[a]\nstonewall\nsize=1g\nruntime=1\n");
+    scratch.file("jobs.fio", "[a]\ncgroup=one\nsize=1g\nruntime=1\n");
     let asks = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\n";
     scratch.file("asks-nothing.toml", asks);
     golden(

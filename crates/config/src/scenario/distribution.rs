@@ -48,7 +48,7 @@ pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, Said> 
             "write a job for each zone, with offset and size".to_owned(),
         )),
         _ => {
-            let near = nearest::name(word, ["random", "zipf", "pareto", "normal"].into_iter());
+            let near = nearest::name(word, ["random", "zipf", "pareto", "normal"]);
             let near = near.map(|n| format!("did you mean {n}?"));
             Err((
                 "is not a distribution",

@@ -52,7 +52,13 @@ fn place(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Place {
     let there = each.map(|each| each.saturating_mul(files).min(FILE_MOST));
     let size_of = size(doc, section, "size", base, some.clone());
     if section.get("size").is_none() && section.get("filesize").is_none() {
-        let help = "write size=1g: what the job uses of its file";
+        let device = (section.get("filename"))
+            .is_some_and(|l| l.value.unwrap_or_default().starts_with("/dev/"));
+        let help = if device {
+            "write size=100g: how large the device is is not known before a drive is chosen"
+        } else {
+            "write size=1g: what the job uses of its file"
+        };
         doc.at(&section.at, "size", "is missing", help);
     }
     let amount = size(doc, section, "io_size", base, some);
@@ -86,6 +92,31 @@ fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'
     RUNTIME
 }
 
+/// When a job begins, and how much later at most; what passes before it is measured; and how long it runs.
+struct Times {
+    start: Span,
+    start_spread: Span,
+    ramp: Span,
+    runtime: Span,
+}
+
+fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>) -> Times {
+    let runtime = runtime(doc, notes, section);
+    let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
+    let start = time_range(doc, section, "startdelay", SECOND);
+    let (start, start_spread) = start.unwrap_or_default();
+    if start + start_spread + ramp + runtime > HOUR {
+        let what = "startdelay, ramp_time and runtime add up to more than an hour";
+        doc.at(&section.at, section.name, what, "take a shorter runtime");
+    }
+    Times {
+        start,
+        start_spread,
+        ramp,
+        runtime,
+    }
+}
+
 pub(super) fn job(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
@@ -97,19 +128,12 @@ pub(super) fn job(
     let jobs = count(doc, section, "numjobs", 1..=4096);
     let direct = flag(doc, section, "direct").unwrap_or(false);
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
-    let runtime = runtime(doc, notes, section);
-    let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
-    let start = time_range(doc, section, "startdelay", SECOND);
-    let (start, start_spread) = start.unwrap_or_default();
-    if start + start_spread + ramp + runtime > HOUR {
-        let what = "startdelay, ramp_time and runtime add up to more than an hour";
-        doc.at(&section.at, section.name, what, "take a shorter runtime");
-    }
+    let times = times(doc, notes, section);
     let program = program(doc, notes, section, base);
     let mut program = Program {
-        start,
-        start_spread,
-        stop: Some(start + ramp + runtime),
+        start: times.start,
+        start_spread: times.start_spread,
+        stop: Some(times.start + times.ramp + times.runtime),
         ..program?
     };
     ends(doc, section, &mut program, place.amount);
@@ -158,8 +182,8 @@ pub(super) fn job(
     (doc.found() == before).then_some(Job {
         client,
         unclassed,
-        runtime,
-        ramp,
+        runtime: times.runtime,
+        ramp: times.ramp,
     })
 }
 
@@ -224,7 +248,7 @@ fn program(
         ("1", true),
     ];
     let help = "write dsync, or fdatasync=1";
-    let arrival = arrival(doc, section, size, [depth, writes.into()], base);
+    let arrival = arrival(doc, notes, section, size, [depth, writes.into()], base);
     let every = count(doc, section, "thinktime_blocks", 1..=65_536);
     Some(Program {
         pattern: pattern(doc, notes, section, random),
@@ -461,6 +485,7 @@ fn flushes(doc: &mut Document<'_>, section: &Section<'_>) -> SyncMode {
 
 fn arrival(
     doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
     section: &Section<'_>,
     size: Size,
     [depth, writes]: [u32; 2],
@@ -527,7 +552,7 @@ fn arrival(
             "write rate_iops=200",
         );
     }
-    let low = batches(doc, section, depth);
+    let low = batches(doc, notes, section, depth, interval.is_some());
     match interval {
         Some(interval) if poisson => Arrival::Poisson { interval },
         Some(interval) => Arrival::Even { interval },
@@ -540,7 +565,19 @@ fn arrival(
 
 /// How few requests are outstanding when a job whose places were all taken goes on: at most `iodepth_low`, and so many fewer than `iodepth` as
 /// it takes answers at a time.
-fn batches(doc: &mut Document<'_>, section: &Section<'_>, depth: u32) -> u32 {
+fn batches(
+    doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
+    section: &Section<'_>,
+    depth: u32,
+    paced: bool,
+) -> u32 {
+    for name in ["iodepth_low", "iodepth_batch_complete_min"] {
+        if let Some(line) = section.get(name).filter(|_| paced) {
+            let what = "changes nothing for a job with a rate";
+            notes.at(&line.at, name, what, "");
+        }
+    }
     let least = count(doc, section, "iodepth_batch_complete_min", 0..=65_536);
     let taken = least.unwrap_or(1).max(1) as u32;
     let low = count(doc, section, "iodepth_low", 0..=65_536);

@@ -16,6 +16,7 @@ use crate::document::Document;
 use crate::key::SCENARIOS;
 use crate::problem::Problem;
 use std::ops::Range;
+use value::flag;
 use weir_core::Span;
 
 /// Longest file, bytes.
@@ -70,7 +71,14 @@ pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     }
     let mut jobs = Vec::new();
     let mut count = 0;
-    for section in &sections {
+    for (number, section) in sections.iter().enumerate() {
+        // Before the first job there is nothing to wait for.
+        let waits = flag(&mut doc, section, "stonewall").unwrap_or(false);
+        if let Some(line) = section.get("stonewall").filter(|_| waits && number > 0) {
+            let what = "has no meaning behind another job";
+            let help = "all jobs run at a time: put each phase into a file of its own";
+            doc.at(&line.at, line.name, what, help);
+        }
         let Some(job) = job::job(&mut doc, &mut notes, section) else {
             continue;
         };

@@ -50,6 +50,7 @@ const READ: &[&[&str]] = &[
     &["zonerange"],
     &["prio"],
     &["prioclass"],
+    &["stonewall", "wait_for_previous"],
     &["kb_base"],
 ];
 
@@ -187,10 +188,6 @@ const NOTED: &[(&str, &str)] = &[
 /// Other options of fio: what to do instead.
 const REFUSED: &[(&str, &str)] = &[
     (
-        "stonewall",
-        "all jobs run at a time: put each phase into a file of its own",
-    ),
-    (
         "wait_for",
         "all jobs run at a time: put each phase into a file of its own",
     ),
@@ -276,7 +273,6 @@ const OFF: &[&str] = &[
     "do_verify",
     "pre_read",
     "fill_device",
-    "stonewall",
     "exitall",
     "thinktime_spin",
     "serialize_overlap",
