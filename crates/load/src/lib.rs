@@ -46,7 +46,7 @@ mod seed;
 mod shuffle;
 mod zipf;
 
-pub use client::{Client, Io, Step};
+pub use client::{Client, Io, Step, Streak};
 pub use program::{Activity, Arrival, Pattern, Program, Region, Size, Split, SyncMode, Zones};
 pub use seed::seed;
 pub use weir_random::Rng;
