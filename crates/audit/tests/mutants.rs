@@ -1,6 +1,6 @@
 //! Every mutant of the core is noticed by the auditor that is named for it; without a mutant the same runs pass.
 //!
-//! Needs the feature `mutants`: `cargo test --release -p weir-audit --features mutants --test mutants`.
+//! Needs the feature `mutants`: `cargo test -p weir-audit --features mutants --test mutants`.
 #![cfg(feature = "mutants")]
 
 use std::panic::{UnwindSafe, catch_unwind};

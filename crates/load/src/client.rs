@@ -51,6 +51,17 @@ pub struct Io {
     pub due: Instant,
 }
 
+/// Reads of one length, one right behind the other: see [`Client::streak`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Streak {
+    /// Offset of the first.
+    pub offset: u64,
+    /// Length of each in bytes.
+    pub length: u32,
+    /// How many there are at most.
+    pub count: u64,
+}
+
 /// The client's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -129,6 +140,48 @@ impl Client {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.syncing = self.syncing && self.outstanding > 0;
         self.pace.answered(now);
+        self.answered = self.answered.max(now);
+    }
+
+    /// What it issues from `now` on if each request is answered `each` (at least 1 ns) later, as long as that is reads in sequence without a
+    /// pause: what the cache of a process holds need not be asked for call by call. `None` where its next step is anything else.
+    pub fn streak(&self, now: Instant, each: Span) -> Option<Streak> {
+        let program = &self.program;
+        let start = Instant::ZERO + program.start;
+        let (offset, length, fit) = self.offsets.streak()?;
+        if program.writes > 0
+            || self.outstanding > 0
+            || self.stopped
+            || now < start
+            || !self.pace.is_prompt()
+        {
+            return None;
+        }
+        // One begins at `now`, and one after each that has ended by then.
+        let within = |left: Span| left.as_nanos().div_ceil(each.as_nanos());
+        let stop = program
+            .stop
+            .map(|stop| within((Instant::ZERO + stop).since(now)));
+        let works = program
+            .activity
+            .map(|activity| within(left(activity, now.since(start))));
+        let requests = program.requests.map(|n| n.saturating_sub(self.issued));
+        let most = [stop, works, requests]
+            .into_iter()
+            .flatten()
+            .fold(fit, u64::min);
+        Some(Streak {
+            offset,
+            length,
+            count: most,
+        })
+    }
+
+    /// It has issued the first `count` reads of its [`Self::streak`], and the last was answered at `now`.
+    pub fn read_streak(&mut self, count: u64, now: Instant) {
+        self.issued += count;
+        self.offsets.pass(count);
+        self.pace.answered_promptly(count);
         self.answered = self.answered.max(now);
     }
 
@@ -306,6 +359,14 @@ impl Client {
             due,
         })
     }
+}
+
+/// For how long a client goes on working that has passed so much time since its start; nothing while it rests.
+fn left(activity: Activity, passed: Span) -> Span {
+    let round = activity.on.as_nanos() + activity.off.as_nanos();
+    activity
+        .on
+        .less(Span::from_nanos(passed.as_nanos() % round))
 }
 
 /// For how much of the time since its start a client has worked; while it rests, just short of the end of its work.

@@ -47,7 +47,7 @@ mod seed;
 mod shuffle;
 mod skew;
 
-pub use client::{Client, Io, Step};
+pub use client::{Client, Io, Step, Streak};
 pub use program::{
     Activity, Arrival, Law, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
 };

@@ -119,6 +119,29 @@ impl Offsets {
     }
 }
 
+impl Offsets {
+    /// Offset and length of the next request, and how many of this length follow each other in the file; `None` if they do not.
+    #[inline]
+    pub(crate) fn streak(&self) -> Option<(u64, u32, u64)> {
+        let (Size::Fixed(length), None, [Order::Sequential(next)]) =
+            (self.size, self.zones, &self.orders[..])
+        else {
+            return None;
+        };
+        let fit = self.file.saturating_sub(*next) / u64::from(length);
+        Some((self.region.start + next, length, fit))
+    }
+
+    /// The first `count` of these were drawn.
+    pub(crate) fn pass(&mut self, count: u64) {
+        if let (Size::Fixed(length), Some(Order::Sequential(next))) =
+            (self.size, self.orders.first_mut())
+        {
+            *next += count * u64::from(length);
+        }
+    }
+}
+
 impl Zones {
     /// The offset of a request of `length` bytes if the previous one ended at `next`.
     fn fit(&self, next: u64, length: u32) -> u64 {

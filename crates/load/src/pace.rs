@@ -96,6 +96,22 @@ impl Pace {
         }
     }
 
+    /// A closed loop without think time, with a request to be issued.
+    #[inline]
+    pub(crate) fn is_prompt(&self) -> bool {
+        matches!(self, Self::Closed { think: Span::ZERO, idle, .. } if *idle > 0)
+    }
+
+    /// So many requests of a prompt loop were issued and answered, one after the other.
+    pub(crate) fn answered_promptly(&mut self, count: u64) {
+        if let Self::Closed {
+            every, answered, ..
+        } = self
+        {
+            *answered = ((u64::from(*answered) + count) % u64::from(*every)) as u32;
+        }
+    }
+
     /// How many requests of an open loop are due by `at`, those that were issued not counted.
     pub(crate) fn waiting(&self, at: Instant) -> u64 {
         match *self {
@@ -140,11 +156,13 @@ impl Pace {
                 thinking,
             } => {
                 *answered += 1;
-                if *think > Span::ZERO && *answered >= *every {
+                let thinks = *answered >= *every;
+                if thinks {
                     *answered = 0;
+                }
+                if thinks && *think > Span::ZERO {
                     thinking.push_back(now + *think);
                 } else {
-                    *answered %= *every;
                     *idle += 1;
                 }
             }

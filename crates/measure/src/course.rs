@@ -51,15 +51,28 @@ impl Course {
     /// Records a value at `now_ns`. Does not allocate.
     #[inline]
     pub fn add(&mut self, now_ns: u64, value: u64) {
+        self.add_n(now_ns, value, 1);
+    }
+
+    /// Records a value `n` times in the window of `now_ns`.
+    #[inline]
+    pub(crate) fn add_n(&mut self, now_ns: u64, value: u64, n: u64) {
         let Some(since) = now_ns.checked_sub(self.start_ns) else {
             return;
         };
         if let Some(window) = self.windows.get_mut((since / self.step_ns) as usize) {
-            window.count += 1;
-            window.sum = window.sum.saturating_add(value);
+            window.count += n;
+            window.sum = window.sum.saturating_add(value.saturating_mul(n));
             window.min = window.min.min(value);
             window.max = window.max.max(value);
         }
+    }
+
+    /// When the window ends in which `now_ns`, not before the first, is.
+    pub(crate) fn window_end(&self, now_ns: u64) -> u64 {
+        let before = (now_ns - self.start_ns) / self.step_ns;
+        self.start_ns
+            .saturating_add((before + 1).saturating_mul(self.step_ns))
     }
 
     /// The length of a window, in nanoseconds.

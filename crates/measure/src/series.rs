@@ -43,13 +43,26 @@ impl Series {
     /// Counts one request of `bytes` that completed at `now_ns`. Does not allocate.
     #[inline]
     pub fn add(&mut self, now_ns: u64, bytes: u64) {
+        self.add_n(now_ns, bytes, 1);
+    }
+
+    /// Counts `n` requests of `bytes` each, which completed in the window of `now_ns`.
+    #[inline]
+    pub(crate) fn add_n(&mut self, now_ns: u64, bytes: u64, n: u64) {
         let window = match now_ns.checked_sub(self.start_ns) {
             Some(since) => self.windows.get_mut((since / self.step_ns) as usize),
             None => None,
         };
         let window = window.unwrap_or(&mut self.outside);
-        window.bytes += bytes;
-        window.requests += 1;
+        window.bytes += bytes * n;
+        window.requests += n;
+    }
+
+    /// When the window ends in which `now_ns`, not before the first, is.
+    pub(crate) fn window_end(&self, now_ns: u64) -> u64 {
+        let before = (now_ns - self.start_ns) / self.step_ns;
+        self.start_ns
+            .saturating_add((before + 1).saturating_mul(self.step_ns))
     }
 
     /// Adds another series of the same start, step and length, window by window.

@@ -106,6 +106,14 @@ impl Split {
         self.drive.record(waits.drive_ns);
     }
 
+    /// Records `n` requests that waited for nothing. Does not allocate.
+    pub(crate) fn record_none(&mut self, n: u64) {
+        self.limit.record_n(0, n);
+        self.elevator.record_n(0, n);
+        self.drive.record_n(0, n);
+        self.within.count += n;
+    }
+
     /// Records the parts of one request's waits. Does not allocate.
     #[inline]
     pub fn record_within(&mut self, within: Within) {

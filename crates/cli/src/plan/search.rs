@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use weir_config::Policy;
 use weir_measure::{PromiseSeconds, Record, TOTAL};
-use weir_sim::{Error, Run};
+use weir_sim::{ClientSpec, Error, Run};
 
 /// What is searched for.
 #[derive(Debug)]
@@ -81,10 +81,11 @@ fn one(asked: &Asked<'_>, which: usize, repetition: u32) -> Result<Found, Failur
     let clients = asked.fleet.clients();
     let Some(policy) = which.checked_sub(1).map(|at| &asked.policies[at]) else {
         let load = asked.fleet.load(&Policy::none(), repetition)?;
-        return pack(asked, &load, clients, repetition);
+        return Search::new(asked, &load, repetition).pack(clients);
     };
     let load = asked.fleet.load(policy, repetition)?;
-    least(clients, |drives| pack(asked, &load, drives, repetition))
+    let mut search = Search::new(asked, &load, repetition);
+    least(clients, |drives| search.pack(drives))
 }
 
 /// The result for the least number of drives for which there is one, if it is there for all larger numbers: by doubling and halving.
@@ -113,47 +114,93 @@ fn least<T, E>(
     Ok(Some(best))
 }
 
-/// What clients get that are dealt out in turn to so many drives; `None` if a promise is not kept, or is refused.
-fn pack(asked: &Asked<'_>, load: &Load, drives: usize, repetition: u32) -> Result<Found, Failure> {
-    let clients = asked.fleet.clients();
-    let (mut total, mut average) = (0.0, 0.0);
-    for drive in 0..drives {
-        let members: Vec<usize> = (drive..clients).step_by(drives).collect();
-        let part = load.part(&members);
-        let run = match Run::new(
-            &part,
-            load.policy(),
-            repetition.wrapping_mul(4096) + drive as u32,
-        ) {
+/// The clients of one repetition under one policy, on numbers of drives.
+#[derive(Debug)]
+struct Search<'a> {
+    asked: &'a Asked<'a>,
+    load: &'a Load,
+    repetition: u32,
+    /// What came of each client that was on a drive of its own: the same on every number of drives.
+    single: Vec<Option<Option<Shared>>>,
+}
+
+/// What the clients of a drive get whose promises are all kept.
+#[derive(Debug, Clone)]
+struct Shared {
+    total_mbps: f64,
+    /// Each while it is active.
+    active_mbps: Vec<f64>,
+}
+
+impl<'a> Search<'a> {
+    fn new(asked: &'a Asked<'a>, load: &'a Load, repetition: u32) -> Self {
+        Self {
+            asked,
+            load,
+            repetition,
+            single: vec![None; asked.fleet.clients()],
+        }
+    }
+
+    /// What clients get that are dealt out in turn to so many drives; `None` if a promise is not kept, or is refused.
+    fn pack(&mut self, drives: usize) -> Result<Found, Failure> {
+        let clients = self.asked.fleet.clients();
+        let (mut total, mut average) = (0.0, 0.0);
+        for drive in 0..drives {
+            let members: Vec<usize> = (drive..clients).step_by(drives).collect();
+            let shared = match &self.single[drive] {
+                Some(known) if members.len() == 1 => known.clone(),
+                _ => self.share(drive, &members)?,
+            };
+            if members.len() == 1 {
+                self.single[drive] = Some(shared.clone());
+            }
+            let Some(shared) = shared else {
+                return Ok(None);
+            };
+            total += shared.total_mbps;
+            average = shared
+                .active_mbps
+                .iter()
+                .fold(average, |sum, mbps| sum + mbps);
+        }
+        Ok(Some(Packed {
+            drives,
+            total_mbps: total,
+            average_mbps: average / clients as f64,
+        }))
+    }
+
+    /// What these clients get on a drive that is theirs; `None` if a promise is not kept, or is refused.
+    fn share(&self, drive: usize, members: &[usize]) -> Result<Option<Shared>, Failure> {
+        let part = self.load.part(members);
+        let repetition = self.repetition.wrapping_mul(4096) + drive as u32;
+        let run = match Run::new(&part, self.load.policy(), repetition) {
             Err(Error::Refused(_)) => return Ok(None),
             other => other.map_err(Failure::run)?,
         };
         let results = run.run(|_| {}).map_err(Failure::run)?;
-        for (at, record) in results
-            .records(&asked.fleet.alone(&members))
+        let records = results.records(&self.asked.fleet.alone(members));
+        let (totals, records): (Vec<_>, Vec<_>) =
+            records.iter().partition(|record| record.client == TOTAL);
+        if !records
             .iter()
-            .enumerate()
+            .all(|record| is_kept(record, self.asked.keep))
         {
-            if record.client == TOTAL {
-                total += record.throughput_mbps;
-                continue;
-            }
-            if !is_kept(record, asked.keep) {
-                return Ok(None);
-            }
-            let activity = part.clients[at].program.activity;
-            let active = activity.map_or(1.0, |a| {
+            return Ok(None);
+        }
+        let active = |(record, client): (&&Record, &ClientSpec)| {
+            let active = client.program.activity.map_or(1.0, |a| {
                 let (on, off) = (a.on.as_nanos() as f64, a.off.as_nanos() as f64);
                 on / (on + off)
             });
-            average += record.throughput_mbps / active;
-        }
+            record.throughput_mbps / active
+        };
+        Ok(Some(Shared {
+            total_mbps: totals.iter().map(|total| total.throughput_mbps).sum(),
+            active_mbps: records.iter().zip(&part.clients).map(active).collect(),
+        }))
     }
-    Ok(Some(Packed {
-        drives,
-        total_mbps: total,
-        average_mbps: average / clients as f64,
-    }))
 }
 
 /// Whether so many of a hundred seconds were kept in which the promise applied.

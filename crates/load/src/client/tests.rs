@@ -655,3 +655,84 @@ fn a_client_knows_whether_anything_was_drawn() {
         assert_eq!(drawn(program), (true, true), "{program:?}");
     }
 }
+
+/// One request after the other, each answered after `each`: as they come, or in streaks. What was read, and how the client is then.
+fn looped(
+    program: &Program,
+    each: Span,
+    streaks: bool,
+) -> (Vec<(Instant, u64)>, std::string::String) {
+    let mut c = client(*program);
+    let (mut now, mut read) = (us(0), Vec::new());
+    while read.len() < 600 {
+        let streak = c.streak(now, each).filter(|_| streaks);
+        let count = streak.map_or(0, |s| s.count.min(7));
+        if count > 0 {
+            let first = streak.expect("it has requests").offset;
+            for n in 0..count {
+                read.push((now, first + n * 4096));
+                now += each;
+            }
+            c.read_streak(count, now);
+            continue;
+        }
+        match c.next(now) {
+            Step::Issue(io) => {
+                read.push((now, io.offset));
+                now += each;
+                c.completed(now);
+            }
+            Step::WaitUntil(at) => now = at,
+            Step::WaitForCompletion | Step::Finished => break,
+        }
+    }
+    (read, std::format!("{c:?}"))
+}
+
+#[test]
+fn a_streak_is_what_is_issued_one_by_one() {
+    let mut rng = Rng::new(4);
+    let mut all = 0;
+    for _ in 0..500 {
+        let time = |rng: &mut Rng| Span::from_nanos(rng.range(1, 300_000));
+        let program = Program {
+            activity: (rng.range(0, 1) == 0).then(|| Activity {
+                on: time(&mut rng),
+                off: time(&mut rng),
+            }),
+            think_every: rng.range(1, 5) as u32,
+            start: time(&mut rng),
+            stop: (rng.range(0, 1) == 0).then(|| Span::from_nanos(rng.range(0, 3_000_000))),
+            requests: (rng.range(0, 1) == 0).then(|| rng.range(0, 590)),
+            ..Program::sequential_reads(4096, 1)
+        };
+        let each = time(&mut rng);
+        let (read, _) = looped(&program, each, false);
+        all += read.len();
+        // The last streak may go on beyond the end of the test.
+        let (streaks, state) = looped(&program, each, true);
+        assert_eq!(streaks[..read.len().min(600)], read, "{program:?} {each:?}");
+        if read.len() < 600 {
+            assert_eq!(state, looped(&program, each, false).1);
+        }
+    }
+    assert!(all > 50_000, "{all} requests");
+    let others = [
+        Program::random_reads(4096, 1),
+        Program {
+            writes: 1,
+            ..Program::sequential_reads(4096, 1)
+        },
+        Program {
+            arrival: Arrival::Closed {
+                think: us(1).since(us(0)),
+            },
+            ..Program::sequential_reads(4096, 1)
+        },
+    ];
+    assert!(
+        others
+            .iter()
+            .all(|other| client(*other).streak(us(0), Span::from_nanos(1)).is_none())
+    );
+}

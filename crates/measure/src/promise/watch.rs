@@ -140,6 +140,13 @@ impl Watch {
         self.second.longest = self.second.longest.max(bytes);
     }
 
+    /// `n` requests of `bytes` each were served and completed in the current second, without waits.
+    pub(crate) fn completed(&mut self, bytes: u64, n: u64) {
+        self.second.done.bytes += bytes * n;
+        self.second.done.requests += n;
+        self.second.longest = self.second.longest.max(bytes);
+    }
+
     /// A request completed without error after these waits, the last of which ends now.
     #[inline]
     pub fn answered(&mut self, waits: Waits) {

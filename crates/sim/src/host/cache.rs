@@ -67,6 +67,28 @@ impl Cache {
         }
     }
 
+    /// How many pages from `page` on can be read one after the other, among the next `most`: present, and without a marker.
+    pub(super) fn readable(&self, page: u64, most: u64) -> u64 {
+        let end = page.saturating_add(most).min(self.pages);
+        let end = self
+            .markers
+            .range(page..end)
+            .next()
+            .map_or(end, |&marker| marker);
+        let others = self.coming.iter().filter(|coming| coming.end > page);
+        let end = others.fold(end, |end, coming| end.min(coming.start.max(page)));
+        let mut at = page;
+        while at < end {
+            let (word, bit) = (self.bits[(at / 64) as usize], at % 64);
+            let held = u64::from((word >> bit).trailing_ones());
+            at += held;
+            if bit + held < 64 {
+                break;
+            }
+        }
+        at.min(end) - page
+    }
+
     /// Whether the page is present or in flight.
     #[inline]
     pub(super) fn holds(&self, page: u64) -> bool {
@@ -159,6 +181,27 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_readable_agrees_with_a_scan() {
+        let mut rng = weir_load::Rng::new(3);
+        for _ in 0..2_000 {
+            let mut cache = Cache::new(rng.range(1, 300));
+            for number in 0..rng.range(0, 6) {
+                let start = rng.range(0, cache.pages() - 1);
+                let end = rng.range(start + 1, cache.pages());
+                match rng.range(0, 3) {
+                    0 => cache.fetch(Fetch { client: 0, number }, start, end),
+                    1 => cache.mark(start),
+                    _ => cache.written(start, end),
+                }
+            }
+            let (page, most) = (rng.range(0, cache.pages() - 1), rng.range(0, 200));
+            let free = |p: &u64| cache.look(*p) == Page::Present && !cache.is_marked(*p);
+            let scanned = (page..cache.pages()).take(most as usize).take_while(free);
+            assert_eq!(cache.readable(page, most), scanned.count() as u64);
+        }
+    }
 
     #[test]
     fn a_page_comes_and_goes() {

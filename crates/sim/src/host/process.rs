@@ -130,9 +130,14 @@ impl Process {
     ) -> Then {
         loop {
             let t = now.max(self.free);
-            if self.call.is_none() {
+            let mut call = if let Some(call) = self.call.take() {
+                call
+            } else {
                 if t > now + AHEAD {
                     return Then::At(t);
+                }
+                if self.read_streak(now, t, cache, program, meter) {
+                    continue;
                 }
                 match program.next(t) {
                     Step::Issue(io) => {
@@ -141,22 +146,59 @@ impl Process {
                         } else {
                             meter.sent(io.due.as_nanos());
                         }
-                        self.begin(cache, io);
+                        self.begin(cache, io)
                     }
                     Step::WaitUntil(at) => return Then::At(at),
                     Step::WaitForCompletion | Step::Finished => return Then::Answer,
                 }
-            }
-            if let Some(then) = self.proceed(now, t, cache, commands) {
+            };
+            if let Some(then) = self.proceed(now, t, &mut call, cache, commands) {
+                self.call = Some(call);
                 return then;
             }
-            self.end(t, program, meter);
+            self.end(t, &call, program, meter);
         }
     }
 
     /// When the call was due that it is in.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.call.map(|call| call.io.due)
+    }
+
+    /// Makes the calls from `t` on that find all their pages in the cache, at once, as far ahead of the others as it may. False if there are
+    /// none, or it does not read in sequence.
+    fn read_streak(
+        &mut self,
+        now: Instant,
+        t: Instant,
+        cache: &Cache,
+        program: &mut Client,
+        meter: &mut Meter,
+    ) -> bool {
+        let Size::Fixed(length) = program.program().size else {
+            return false;
+        };
+        let pages = u64::from(length) / PAGE;
+        let each = self.buffered.copy.as_nanos() * pages;
+        let Some(streak) = program.streak(t, Span::from_nanos(each)) else {
+            return false;
+        };
+        let page = (streak.offset - self.base) / PAGE;
+        // It may begin anew here, with an empty cache.
+        if page == self.first {
+            return false;
+        }
+        let ahead = (now + AHEAD).since(t).as_nanos() / each + 1;
+        let most = streak.count.min(ahead);
+        let count = cache.readable(page, most * pages) / pages;
+        if count == 0 {
+            return false;
+        }
+        self.previous = Some(page + count * pages - 1);
+        self.free = t + Span::from_nanos(count * each);
+        meter.streak(t.as_nanos(), each, length.into(), count);
+        program.read_streak(count, self.free);
+        true
     }
 
     /// A fetch of any process of the file is over; `parts` are where it spent its time. True if this one has waited for it and runs on.
@@ -197,24 +239,23 @@ impl Process {
         call.parts.add(parts.last(now.since(since)));
     }
 
-    fn begin(&mut self, cache: &mut Cache, io: Io) {
+    fn begin(&self, cache: &mut Cache, io: Io) -> Call {
         let page = (io.offset.saturating_sub(self.base)) / PAGE;
         if self.loops && page == self.first && io.number > 0 && io.op == Op::Read {
             cache.drop_all();
         }
-        self.call = Some(Call {
+        Call {
             io,
             page,
             end: page + u64::from(io.length) / PAGE,
             stage: Stage::Running,
             parts: Parts::default(),
             failed: false,
-        });
+        }
     }
 
     /// The system call returns.
-    fn end(&mut self, t: Instant, program: &mut Client, meter: &mut Meter) {
-        let call = self.call.take().expect("there is a call");
+    fn end(&mut self, t: Instant, call: &Call, program: &mut Client, meter: &mut Meter) {
         let pages = u64::from(call.io.length) / PAGE;
         let copy = self.buffered.copy.as_nanos() * pages.max(1);
         self.free = t + Span::from_nanos(copy);
@@ -242,26 +283,23 @@ impl Process {
         &mut self,
         now: Instant,
         t: Instant,
+        call: &mut Call,
         cache: &mut Cache,
         commands: &mut Vec<Command>,
     ) -> Option<Then> {
-        let mut call = self.call?;
         let writing = matches!(call.stage, Stage::Writing { .. });
-        let then = if call.failed && !writing {
-            None
-        } else {
-            match call.io.op {
-                Op::Read => self.read(now, t, &mut call, cache, commands),
-                Op::Flush => self.sync(now, t, &mut call, commands),
-                _ => {
-                    cache.written(call.page, call.end);
-                    self.dirty.extend(call.page..call.end);
-                    None
-                }
+        if call.failed && !writing {
+            return None;
+        }
+        match call.io.op {
+            Op::Read => self.read(now, t, call, cache, commands),
+            Op::Flush => self.sync(now, t, call, commands),
+            _ => {
+                cache.written(call.page, call.end);
+                self.dirty.extend(call.page..call.end);
+                None
             }
-        };
-        self.call = Some(call);
-        then
+        }
     }
 
     /// `read`: page by page.

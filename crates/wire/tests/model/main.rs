@@ -1,7 +1,7 @@
 //! The rings as they are shipped, under a model checker: loom runs them in every order of memory accesses that the language allows
 //! (with a bound on how often a thread is interrupted), and says when everybody sleeps.
 //!
-//! `cargo test --release -p weir-wire --features mutants --test model -- --nocapture --test-threads 1` prints which case passes, and
+//! `cargo test -p weir-wire --features mutants --test model -- --nocapture --test-threads 1` prints which case passes, and
 //! with which bug built in which case fails. Without the feature only the cases run.
 
 mod event;
