@@ -31,6 +31,29 @@ pub(super) fn find_starved(plan: &Plan, cells: &mut [Pair]) {
     }
 }
 
+/// A note on promises to groups of several clients, whose seconds are not judged.
+pub(super) fn shared_promises(cells: &[Pair]) -> Option<String> {
+    let scenario = &cells.iter().find_map(|(_, runs)| runs.first())?.scenario;
+    let members = |group| scenario.clients.iter().filter(move |c| c.group == group);
+    let places = scenario.clients.iter().enumerate();
+    let shared = places.filter(|(at, client)| {
+        let contract = scenario.contract(*at);
+        let first = members(client.group).next().map(|c| &c.name);
+        contract.min + contract.min_iops > 0
+            && first == Some(&client.name)
+            && members(client.group).count() > 1
+    });
+    let names = shared.map(|(_, first)| {
+        let names = members(first.group).map(|c| c.name.as_str());
+        names.collect::<Vec<_>>().join(" and ")
+    });
+    let names: Vec<String> = names.collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join("; ");
+        format!("A promise to several clients together is not judged here: that to {names}.")
+    })
+}
+
 /// The place of the cell of the same drive and case under `none`, if there is one with a run.
 pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
     cells.iter().position(|(c, runs)| {
@@ -259,25 +282,29 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
     }
     let starved: Vec<&Client<'_>> = members.iter().filter(|m| m.starved().is_some()).collect();
     if let Some(worst) = starved.iter().max_by(|a, b| waits(a).total_cmp(&waits(b))) {
+        let many = starved.len() > 1;
+        let verb = |one: &str, many_do: &str| if many { many_do } else { one }.to_owned();
         let how = match (worst.starved(), worst.none_mbps) {
             (Some(Starved::Bandwidth), Some(none)) => {
-                let got = worst.row().got_mbps;
-                let part = deviation(got / none);
-                let verb = if starved.len() > 1 {
-                    "starve"
-                } else {
-                    "starves"
-                };
-                format!(
-                    "{verb} at {} MB/s, {part} of {} under none",
-                    figure(got),
-                    figure(none)
-                )
+                let (got, none_mbps) = (worst.row().got_mbps, figure(none));
+                match got > 0.0 {
+                    true => format!(
+                        "{} at {} MB/s, {} of {none_mbps} under none",
+                        verb("starves", "starve"),
+                        figure(got),
+                        deviation(got / none),
+                    ),
+                    false => format!(
+                        "{} nothing, and {none_mbps} MB/s under none",
+                        verb("gets", "get")
+                    ),
+                }
             }
-            _ => {
-                let verb = if starved.len() > 1 { "wait" } else { "waits" };
-                format!("{verb} up to {} for a request", duration(waits(worst)))
-            }
+            _ => format!(
+                "{} up to {} for a request",
+                verb("waits", "wait"),
+                duration(waits(worst))
+            ),
         };
         troubles.push(format!("{} {how}", of(starved.len())));
     }

@@ -131,6 +131,9 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
     let whose = whose.then(|| format!("{}'s requests: ", plan.script.target()));
     let whose = whose.unwrap_or_default();
     let line = (!each.is_empty()).then(|| format!("{head}{whose}{}.", each.join("; ")));
+    // Tables of clients say what became of each promise.
+    let verdicts = verdicts.into_iter();
+    let verdicts = verdicts.filter(|_| !plan.script.shows_clients());
     let between = between_runs(plan, cells, case).map(|line| format!("{head}{line}"));
     line.into_iter().chain(between).chain(verdicts).collect()
 }
@@ -226,6 +229,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
         )
     }];
     notes.extend(runs::undrawn(plan, cells));
+    notes.extend(clients::shared_promises(cells));
     if plan.policies.iter().any(is_none) {
         let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";
         notes.push(beside.into());

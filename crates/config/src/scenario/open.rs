@@ -26,6 +26,7 @@ built_in! { "scenario" in "scenarios":
     "latency-sporadic"
     "no-control"
     "max-limits"
+    "mixed"
     "low-limits"
     "cfq-shares"
     "bfq-shares"
