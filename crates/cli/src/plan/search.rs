@@ -121,8 +121,11 @@ struct Search<'a> {
     load: &'a Load,
     repetition: u32,
     /// What came of each client that was on a drive of its own: the same on every number of drives.
-    single: Vec<Option<Option<Shared>>>,
+    single: Vec<Option<Kept>>,
 }
+
+/// `None`: a promise is not kept, or is refused.
+type Kept = Option<Shared>;
 
 /// What the clients of a drive get whose promises are all kept.
 #[derive(Debug, Clone)]
@@ -172,7 +175,7 @@ impl<'a> Search<'a> {
     }
 
     /// What these clients get on a drive that is theirs; `None` if a promise is not kept, or is refused.
-    fn share(&self, drive: usize, members: &[usize]) -> Result<Option<Shared>, Failure> {
+    fn share(&self, drive: usize, members: &[usize]) -> Result<Kept, Failure> {
         let part = self.load.part(members);
         let repetition = self.repetition.wrapping_mul(4096) + drive as u32;
         let run = match Run::new(&part, self.load.policy(), repetition) {
