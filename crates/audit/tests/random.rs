@@ -21,7 +21,7 @@ fn random_operations_break_nothing_and_reach_everything() {
     let sum = seconds.kept + seconds.all_short() + seconds.all_excused();
     assert_eq!(seconds.promised, sum);
     // Each verdict and each reason occurs, except the one that needs a client alone on its drive.
-    let [idle, suspended, limit, _] = seconds.excused;
+    let [idle, suspended, limit, ..] = seconds.excused;
     assert!(
         [seconds.kept, idle, suspended, limit]
             .iter()
