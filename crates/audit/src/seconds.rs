@@ -383,14 +383,18 @@ impl Slow {
     fn judge(&mut self, rate: Rate, owed: u64, waited: u64, got: Window) {
         self.sums.promised += 1;
         let advanced = std::mem::take(&mut self.advanced);
-        if waited == 0 {
-            self.sums.quiet += 1;
-            return;
-        }
         let (got, one) = match rate.units {
             Units::Bytes => (got.bytes, self.longest),
             Units::Requests => (got.requests, 1),
         };
+        if waited == 0 {
+            // Its whole min was served without a wait.
+            let whole = rate.a_second - rate.a_second / 100 + advanced;
+            let kept = u64::from(got > 0 && got >= whole);
+            self.sums.kept += kept;
+            self.sums.quiet += 1 - kept;
+            return;
+        }
         let one = if self.waiting > 0 { one } else { 0 };
         let needs = owed.saturating_sub(rate.a_second / 100) + advanced;
         if got + one >= needs {

@@ -36,6 +36,16 @@ pub(crate) struct Finding {
     pub(crate) columns: Vec<(String, String)>,
 }
 
+/// Says in the records of a run which clients starve, beside those of the same run under no control, where they are known.
+pub(crate) fn find_starved(records: &mut [Record], none: Option<&[Record]>) {
+    for (client, record) in records.iter_mut().enumerate() {
+        let before = none.and_then(|none| none.get(client));
+        // The total is no client.
+        let is_client = record.client != TOTAL;
+        record.starved = record.starves(before).filter(|_| is_client);
+    }
+}
+
 /// Whether a run did what its scenario asks for, and what came of it in a sentence or more.
 pub(crate) fn verdict(run: Judged<'_>) -> (Fate, String) {
     let expects = run.script.expects().iter();

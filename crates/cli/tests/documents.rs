@@ -282,6 +282,9 @@ fn wrong_script(words: &[String]) -> Option<String> {
 fn every_command_line_of_every_document_is_one() {
     let scratch = Scratch::new();
     scratch.file("weir.toml", CONFIG);
+    for job in ["job.fio", "jobs.fio"] {
+        scratch.file(job, "[a]\nrw=randread\nsize=64m\n");
+    }
     scratch.file("mine.toml", &run(&scratch, &["policies", "bfq"]).out);
     let (mut counts, mut wrong) = ([0; PROGRAMS.len()], Vec::new());
     let mut asked = BTreeSet::new();

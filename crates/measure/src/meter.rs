@@ -188,6 +188,8 @@ impl Meter {
                     course.add_n(first, each_ns, n);
                 }
                 self.split.record_none(n);
+            } else if first >= self.end_ns {
+                self.unanswered(from_ns);
             }
             (from_ns, count) = (last, count - n);
         }

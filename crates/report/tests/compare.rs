@@ -52,7 +52,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
 fn clients(kept: bool) -> Vec<ComparedClient> {
     let row = |label: &str, got: f64| ComparedRow {
         label: label.into(),
-        got_mbps: got,
+        got_mbps: Some(got),
         got_half: (label == "reads").then_some(1.25),
         worst_mbps: Some(got / 2.0),
         mean_us: (got > 0.0).then(|| 4096.0 / got),

@@ -459,7 +459,7 @@ fn a_stream_of_small_requests_is_waited_for_before_anything_is_known_of_the_disk
     let tried = tried(
         "seagate-st3808110as",
         2,
-        "1MB/s,1MB/s,9098",
+        "4MB/s,4MB/s,9098",
         "group; group iops=4094; client group=1 at=random writes=50 size=256KiB space=1GiB; \
          client group=2 at=sequential size=4KiB space=1GiB",
     );

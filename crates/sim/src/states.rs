@@ -163,7 +163,7 @@ mod tests {
         );
         let weights: Vec<f64> = of("active weight").map(|s| s.points[5].1).collect();
         assert!(
-            weights.len() == 16 && weights.iter().all(|w| (w - 100.0).abs() < 0.1),
+            weights.len() == 16 && weights.iter().all(|w| (w - 10_000.0).abs() < 0.1),
             "{weights:?}"
         );
     }

@@ -5,7 +5,7 @@ use super::spread::Spread;
 use super::work::{Cell, Outcome, Plan};
 use crate::judge;
 use weir_measure::promise::Fate;
-use weir_measure::{KindRecord, Latency, Record, Starved, TOTAL};
+use weir_measure::{Kind, KindRecord, Latency, Record, Starved};
 use weir_report::number::{deviation, duration, figure, plain};
 use weir_report::{ComparedClient, ComparedRow, alike};
 use weir_sim::ClientSpec;
@@ -21,12 +21,7 @@ pub(super) fn find_starved(plan: &Plan, cells: &mut [Pair]) {
             let repetition = cells[at].1[run].run.repeat;
             let before = none.and_then(|none| asked::of(&cells[none].1, repetition));
             let before = before.map(|outcome| outcome.records.clone());
-            for (client, record) in cells[at].1[run].records.iter_mut().enumerate() {
-                let before = before.as_ref().and_then(|of| of.get(client));
-                // The total is no client.
-                let is_client = record.client != TOTAL;
-                record.starved = record.starves(before).filter(|_| is_client);
-            }
+            judge::find_starved(&mut cells[at].1[run].records, before.as_deref());
         }
     }
 }
@@ -111,6 +106,12 @@ impl<'a> Client<'a> {
         fates.fold(Fate::NotAsked, Fate::worse)
     }
 
+    /// Its mean bandwidth, in MB/s.
+    fn mbps(&self) -> f64 {
+        let all = self.runs.iter().map(|r| r.throughput_mbps);
+        all.sum::<f64>() / self.runs.len() as f64
+    }
+
     fn starved(&self) -> Option<Starved> {
         self.runs.iter().find_map(|r| r.starved)
     }
@@ -140,12 +141,14 @@ impl<'a> Client<'a> {
     /// What is behind its name, and its figures, of each kind of operations it has.
     fn kinds(&self) -> Vec<(&'static str, ComparedRow)> {
         let kinds = self.runs[0].kinds().map(|(kind, _)| kind);
-        let row = |kind: weir_measure::Kind| {
+        let row = |kind: Kind| {
             let of = self.runs.iter().flat_map(|r| r.kinds());
             let of = of
                 .filter(|(k, _)| *k == kind)
                 .map(|(_, of)| Figures::of_kind(of));
-            (kind.name(), figures(of))
+            let row = figures(of);
+            let got_mbps = row.got_mbps.filter(|_| kind != Kind::Flush);
+            (kind.name(), ComparedRow { got_mbps, ..row })
         };
         kinds.map(row).collect()
     }
@@ -191,7 +194,7 @@ fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
     }
     ComparedRow {
         label: String::new(),
-        got_mbps: mbps / f64::max(count, 1.0),
+        got_mbps: Some(mbps / f64::max(count, 1.0)),
         got_half: None,
         worst_mbps: None,
         mean_us: (requests > 0.0).then(|| sum / requests),
@@ -251,7 +254,7 @@ fn spread(what: &str, all: Vec<ComparedRow>) -> Vec<ComparedRow> {
         };
         ComparedRow {
             label: label(end),
-            got_mbps: of(|r| Some(r.got_mbps), rate).unwrap_or(0.0),
+            got_mbps: of(|r| r.got_mbps, rate),
             got_half: of(|r| r.got_half, f64::max),
             worst_mbps: of(|r| r.worst_mbps, rate),
             mean_us: of(|r| r.mean_us, time),
@@ -286,7 +289,7 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
         let verb = |one: &str, many_do: &str| if many { many_do } else { one }.to_owned();
         let how = match (worst.starved(), worst.none_mbps) {
             (Some(Starved::Bandwidth), Some(none)) => {
-                let (got, none_mbps) = (worst.row().got_mbps, figure(none));
+                let (got, none_mbps) = (worst.mbps(), figure(none));
                 match got > 0.0 {
                     true => format!(
                         "{} at {} MB/s, {} of {none_mbps} under none",

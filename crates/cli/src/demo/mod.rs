@@ -15,6 +15,7 @@ use storage::Storage;
 use crate::check;
 use crate::drive;
 use crate::failure::Failure;
+use crate::judge;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
 use crate::policies;
@@ -137,7 +138,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     );
     interrupt.release();
     progress.clear();
-    let runs = runs?;
+    let mut runs = runs?;
+    find_starved(&mut runs);
     let missing = interrupt.signal().zip(missing(&policies, &runs));
     let mut shown = Ok(());
     if !runs.is_empty() {
@@ -151,6 +153,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     match missing {
         Some((signal, missing)) => Err(Failure::Interrupted(signal, missing).beside(shown)),
         None => shown,
+    }
+}
+
+/// Says of every client whether it starves, beside what it gets under no control.
+fn find_starved(runs: &mut [Shown]) {
+    let none = runs.iter().find(|run| policies::is_none(&run.policy));
+    let none = none.map(|run| (run.policy.name.clone(), run.records.clone()));
+    for run in runs {
+        let beside = none.as_ref().filter(|(name, _)| *name != run.policy.name);
+        judge::find_starved(&mut run.records, beside.map(|(_, records)| &records[..]));
     }
 }
 

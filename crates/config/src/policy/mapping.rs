@@ -1,6 +1,7 @@
 //! How a contract becomes the knobs of a group under a policy.
 
-use super::{Controller, Policy, weight};
+use super::weight::{self, Node};
+use super::{Controller, Policy};
 use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevator};
 
 /// What becomes of a contract's min.
@@ -157,15 +158,6 @@ pub struct Budget {
     pub window: Span,
     /// Hundredths of a share: 1 to 100.
     pub percent: u64,
-}
-
-/// A group of a drive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Node {
-    /// The place of what it hangs on, which comes before it; `None`: the root.
-    pub parent: Option<usize>,
-    /// Its contract, as it is written.
-    pub contract: Contract,
 }
 
 /// A policy set up for a drive and the contracts on it: what the core is made from and told.

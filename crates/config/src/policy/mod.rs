@@ -17,9 +17,10 @@ mod weight;
 mod word;
 
 pub(crate) use mapping::Words;
-pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Node, Setup, Share, Target};
+pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Setup, Share, Target};
 pub use print::print;
 pub use unkept::Unkept;
+pub use weight::Node;
 pub use word::{Refused, Unknown, choose, find, is_file};
 
 use crate::document::{Document, Table};

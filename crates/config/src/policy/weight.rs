@@ -1,7 +1,15 @@
 //! Weights in proportion to what each group is due of the drive.
 
-use super::Node;
 use weir_core::{Capacity, Contract};
+
+/// A group of a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// The place of what it hangs on, which comes before it; `None`: the root.
+    pub parent: Option<usize>,
+    /// Its contract, as it is written.
+    pub contract: Contract,
+}
 
 /// What a promised request counts as where the drive's requests a second are not known, bytes.
 const REQUEST: f64 = 4096.0;

@@ -69,7 +69,10 @@ fn print_client(f: &mut Formatter<'_>, client: &Client, all: &[Client]) -> fmt::
         writeln!(f, "ionice = \"{class}:{}\"", client.priority.level)?;
     }
     writeln!(f, "# A contract, where grouping is \"each\":")?;
-    writeln!(f, "# min = \"20MB/s\"\n# max = \"50MB/s\"\n# share = 100")
+    writeln!(
+        f,
+        "# min = \"20MB/s\"\n# max = {{ bandwidth = \"50MB/s\" }}\n# share = 100"
+    )
 }
 
 /// What its requests are.

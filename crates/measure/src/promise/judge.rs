@@ -204,12 +204,12 @@ impl Judge {
         let units = terms.rate.units;
         let before = std::mem::take(&mut self.advanced);
         let got = units.of(second.done);
-        let enough = terms.rate.a_second - terms.rate.a_second / LACKING;
-        // Pages that are there already are read without waiting: a client that got its whole min has it, whatever was owed.
-        if got > 0 && got >= enough.saturating_add(before) {
-            return Verdict::Kept;
-        }
         if second.waited_ns == 0 {
+            // Pages that are there already are read without waiting: a client that got its whole min has it, whatever was owed.
+            let enough = terms.rate.a_second - terms.rate.a_second / LACKING;
+            if got > 0 && got >= enough.saturating_add(before) {
+                return Verdict::Kept;
+            }
             return Verdict::Excused(if second.suspended_ns > 0 {
                 Excuse::Suspended
             } else {

@@ -34,8 +34,8 @@ pub struct ComparedClient {
 pub struct ComparedRow {
     /// What is behind the client's name: empty, `worst`, `reads`, `reads, best`.
     pub label: String,
-    /// Mean bandwidth, in MB/s.
-    pub got_mbps: f64,
+    /// Mean bandwidth, in MB/s; `None` for flushes, which move nothing.
+    pub got_mbps: Option<f64>,
     /// Half the 95 % interval of that mean over the runs, in MB/s; `None` where it is not known.
     pub got_half: Option<f64>,
     /// Bandwidth in the worst second of all runs, in MB/s.
@@ -89,7 +89,7 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
         Column::number("starve\nclients"),
         Column::number("total\nMB/s"),
         Column::number("drive\nbusy").dropped(1),
-        Column::text("who falls short or starves"),
+        Column::text("short of a promise, or starving"),
     ]);
     for cell in cells {
         let clients = || cell.clients.iter();
@@ -147,7 +147,7 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
             let plain = [
                 name,
                 first(promised),
-                figure(row.got_mbps),
+                row.got_mbps.map_or_else(|| "-".into(), figure),
                 half.map_or_else(String::new, figure),
                 row.worst_mbps.map_or_else(|| "-".into(), figure),
                 time(row.mean_us),
@@ -186,7 +186,11 @@ pub(super) fn matrix(cells: &[&ComparedCell]) -> Table {
 
 fn got(row: &ComparedRow) -> String {
     let mean = row.mean_us.map(|us| format!(", {}", duration(us)));
-    format!("{} MB/s{}", figure(row.got_mbps), mean.unwrap_or_default())
+    format!(
+        "{} MB/s{}",
+        figure(row.got_mbps.unwrap_or(0.0)),
+        mean.unwrap_or_default()
+    )
 }
 
 /// A drive's results on a terminal.

@@ -109,7 +109,8 @@ fn class<'a>(
             "its class is its group's",
             "state the class in the [[group]]",
         )),
-        None if !draft.grouped => Err((
+        // Where all are in the root, as fio's jobs are, each is in a group of its own under a policy that goes by classes.
+        None if !draft.grouped && !draft.groups.is_empty() => Err((
             "it is in the root group, which has no class",
             "write grouping = \"each\"",
         )),
