@@ -40,6 +40,13 @@ impl Tried {
         assert!(broken.is_empty(), "{broken:#?}\n{}", self.case);
     }
 
+    /// Asserts that a client gets this much in every second: what it is promised counts only while reads or writes of it wait, and
+    /// this one waits for its flushes.
+    fn gets(&self, client: usize, rate: u64) {
+        let least = self.least(client);
+        assert!(least * 100 >= rate * 99, "{least} of {rate}\n{}", self.case);
+    }
+
     /// Asserts that clients get nearly as much as under `none`, each relative to its bandwidth alone.
     fn wastes_nothing(&self) {
         let [null, ssd, hdd] = [0.95, 0.9, 0.8];
@@ -144,6 +151,7 @@ fn a_promise_is_kept_on_a_drive_that_runs_dry_all_the_time() {
         "group min=200MB/s; group; client group=1 writes=100 size=4KiB depth=2 fdatasync=1; client group=2 writes=100 size=64KiB",
     );
     tried.keeps();
+    tried.gets(0, 200_000_000);
     tried.wastes_nothing();
 }
 
@@ -479,6 +487,7 @@ fn others_writes_leave_a_promised_client_short_flushes() {
          client group=2 at=random writes=100 size=16KiB fdatasync=6 space=323MiB",
     );
     tried.keeps();
+    tried.gets(1, 20_000_000);
 }
 
 /// Both were behind by as much, so that each piece of one was followed by one of the other: 0.77 of the min, and a sixth of the total.
