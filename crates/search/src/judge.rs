@@ -184,6 +184,17 @@ mod tests {
         assert_eq!(kept, [false, false, true, true]);
     }
 
+    /// A request ends every 600 ms, the one in flight at the end of the first second counts for it, and not again for the second.
+    #[test]
+    fn a_second_that_is_left_out_pays_for_the_request_that_it_began_with() {
+        let judged = judged(
+            "seconds=3 drive=null:service=600000000,tags=1,link=0 capacity=1GB/s,1GB/s,0; \
+             group min=106250B/s; client group=1 size=64KiB; change at=1500ms group=1 min=106250B/s",
+        );
+        assert_eq!(seconds(&judged), [0, 2]);
+        assert!(judged.iter().all(Judged::is_kept), "{judged:?}");
+    }
+
     #[test]
     fn a_tenant_is_judged_by_all_its_members() {
         let text = format!(
