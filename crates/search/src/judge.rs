@@ -1,24 +1,18 @@
 //! Verdicts about promises.
 //!
-//! A promise is judged in whole seconds, aligned to the start of the run. In a second a group must get 99 % of its min, times the
-//! part of the second in which it had a request outstanding, less one request: the one that is in flight when the second ends. A
-//! second is not judged if the group had nothing outstanding for more than half of the time, if a member connected or left in it,
-//! if the group's contract changed in it, or if the drive was frozen for a part of it. contract changed, or that the drive was
-//! frozen in for a while.
+//! Each whole second of a group is judged as [`promise`](weir_measure::promise) says; a tenant by the sum over its members and the
+//! time in which any of them waited. Left out are seconds in which the promise did not apply, and those in which a member connected
+//! or left, the group's contract changed, or the drive was frozen for a while.
 
 use crate::case::Case;
 use crate::watch::Watch;
 use weir_core::{Contract, GroupId, Instant, Span};
+use weir_measure::promise::{Judge, Rate, Terms, Verdict};
 
-const SECOND: u64 = 1_000_000_000;
+/// The part of their min, in hundredths, that promised clients must get without the others.
+pub const SPARE: u64 = 104;
 
-/// The part of a promise that must be kept, in thousandths.
-pub const KEPT: u64 = 990;
-
-/// The additional part that promised clients alone must get: four hundredths.
-pub const SPARE: u64 = KEPT * 104 / 100;
-
-/// A promise in one second.
+/// A promise in one second in which it applied.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Judged {
     /// The group.
@@ -27,39 +21,39 @@ pub struct Judged {
     pub second: u64,
     /// Bytes or requests that it was served.
     pub served: u64,
-    /// What it had to get. Zero if the promise is less than the request in flight.
-    pub required: u64,
-    /// The part of the second in which it waited, in thousandths.
-    pub waited: u64,
+    /// Bytes or requests that it was owed.
+    pub owed: u64,
+    /// What is missing of these; zero if the promise was kept.
+    pub lacks: u64,
 }
 
 impl Judged {
-    /// What it was served relative to what it had to get.
-    pub fn ratio(&self) -> f64 {
-        if self.required == 0 {
-            return f64::INFINITY;
+    /// The part (0 to 1) of what was owed that it got; 1 if the promise was kept.
+    pub fn part(&self) -> f64 {
+        if self.is_kept() {
+            return 1.0;
         }
-        self.served as f64 / self.required as f64
+        self.owed.saturating_sub(self.lacks) as f64 / self.owed.max(1) as f64
     }
 
     /// Whether the promise was kept.
     pub fn is_kept(&self) -> bool {
-        self.served >= self.required
+        self.lacks == 0
     }
 }
 
-/// Judges all promises of a case in a run of it, by this many thousandths of them.
-pub fn judge(case: &Case, watch: &Watch, thousandths: u64) -> Vec<Judged> {
+/// Judges all promises of a case in a run of it, as if each were this many hundredths of what it is.
+pub fn judge(case: &Case, watch: &Watch, hundredths: u64) -> Vec<Judged> {
     let ids = (1..=case.groups.len() as u32).map(GroupId);
     let promised = ids.filter(|g| case.is_promised(*g));
     promised
-        .flat_map(|group| of_group(case, watch, group, thousandths))
+        .flat_map(|group| of_group(case, watch, group, hundredths))
         .collect()
 }
 
-/// The second with the lowest ratio.
+/// The second in which the least part of what was owed was served.
 pub fn worst(judged: &[Judged]) -> Option<&Judged> {
-    let order = |a: &&Judged, b: &&Judged| a.ratio().total_cmp(&b.ratio());
+    let order = |a: &&Judged, b: &&Judged| a.part().total_cmp(&b.part());
     judged.iter().min_by(order)
 }
 
@@ -67,36 +61,37 @@ fn of_group<'a>(
     case: &'a Case,
     watch: &'a Watch,
     group: GroupId,
-    thousandths: u64,
+    hundredths: u64,
 ) -> impl Iterator<Item = Judged> + 'a {
-    let node = watch.group(group);
-    (0..case.seconds).filter_map(move |second| {
-        if !is_judged(case, group, second) {
-            return None;
-        }
+    let (mut judge, mut units) = (Judge::default(), None);
+    let seconds = (0..case.seconds).zip(&watch.group(group).seconds);
+    seconds.filter_map(move |(second, seen)| {
         let contract = contract_at(case, group, second);
-        let seen = node.seconds[second as usize];
-        let (min, served, one) = if contract.min_iops > 0 {
-            (contract.min_iops, seen.requests, 1)
-        } else {
-            (contract.min, seen.bytes, node.longest)
-        };
-        if min == 0 || seen.waited < SECOND / 2 {
-            return None;
+        let of = |min: u64| min * hundredths / 100;
+        let rate = Rate::new(of(contract.min), of(contract.min_iops));
+        if rate.map(|r| r.units) != units {
+            // It is another promise.
+            (judge, units) = (Judge::default(), rate.map(|r| r.units));
         }
-        let whole = u128::from(min) * u128::from(thousandths) * u128::from(seen.waited);
-        let required = (whole / 1000 / u128::from(SECOND)) as u64;
-        Some(Judged {
+        let (rate, alone) = (rate?, None);
+        let owed = rate.during(seen.waited_ns);
+        // A second that is left out is judged, too: the request that it began with may have been credited to the one before.
+        let lacks = match judge.second(seen, &Terms { rate, alone }, owed) {
+            Verdict::Kept => 0,
+            Verdict::Short { by, .. } => by,
+            Verdict::Excused(_) => return None,
+        };
+        (!is_excluded(case, group, second)).then_some(Judged {
             group,
             second,
-            served,
-            required: required.saturating_sub(one),
-            waited: seen.waited * 1000 / SECOND,
+            served: rate.units.of(seen.done),
+            owed,
+            lacks,
         })
     })
 }
 
-fn is_judged(case: &Case, group: GroupId, second: u64) -> bool {
+fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
     let (from, to) = (Span::from_secs(second), Span::from_secs(second + 1));
     let within = |at: Span| from < at && at < to;
     let frozen = case
@@ -111,7 +106,7 @@ fn is_judged(case: &Case, group: GroupId, second: u64) -> bool {
         .iter()
         .filter(|c| case.path(c.group).any(|g| g == group));
     let moved = members.any(|c| within(c.arrives) || c.leaves.is_some_and(within));
-    !(frozen || changed || moved)
+    frozen || changed || moved
 }
 
 /// The contract in force at the start of a second.
@@ -130,64 +125,74 @@ mod tests {
     use crate::trial::play;
     use weir_sim::Policy;
 
-    /// On the demo's drive a request of 4 KiB takes 46 384 ns: 88.3 MB/s with one after the other.
-    fn judged(parts: &str) -> Vec<Judged> {
+    fn judged_by(parts: &str, hundredths: u64) -> Vec<Judged> {
         let text = format!("case name=x {parts}");
         let case: Case = text.parse().expect("a case");
         let played = play(&case, &Policy::none(), false).expect("it can be played");
-        judge(&case, &played.watch, KEPT)
+        judge(&case, &played.watch, hundredths)
+    }
+
+    fn judged(parts: &str) -> Vec<Judged> {
+        judged_by(parts, 100)
     }
 
     const DEMO: &str = "drive=demo capacity=1GB/s,1GB/s,0";
+
+    /// On the demo's drive a request of 4 KiB takes 46 384 ns: 88.3 MB/s with one after the other.
+    const RATE: u64 = 4096 * (1_000_000_000 / 46_384);
 
     fn seconds(judged: &[Judged]) -> Vec<u64> {
         judged.iter().map(|j| j.second).collect()
     }
 
     #[test]
-    fn a_promise_is_kept_to_the_hundredth_less_a_request() {
-        let with = |min: u64| {
-            judged(&format!(
-                "seconds=3 {DEMO}; group min={min}B/s; client group=1 size=4KiB"
-            ))
+    fn every_second_of_a_promise_is_judged_by_as_many_hundredths_of_it() {
+        let with = |min: u64, hundredths| {
+            let parts = format!("seconds=3 {DEMO}; group min={min}B/s; client group=1 size=4KiB");
+            judged_by(&parts, hundredths)
         };
-        let rate = 4096 * (1_000_000_000 / 46_384);
-        for (min, kept) in [
-            (rate, true),
-            (rate * 100 / 99, true),
-            (rate * 102 / 99, false),
+        for (min, hundredths, kept) in [
+            (RATE * 100 / 99, 100, true),
+            (RATE * 102 / 99, 100, false),
+            (RATE * 100 / 104, SPARE, true),
+            (RATE * 100 / 102, SPARE, false),
         ] {
-            let judged = with(min);
+            let judged = with(min, hundredths);
             assert_eq!(seconds(&judged), [0, 1, 2]);
             assert!(judged.iter().all(|j| j.is_kept() == kept), "{judged:?}");
         }
-        let worst = with(2 * rate);
-        let ratio = super::worst(&worst).expect("one was judged").ratio();
-        assert!((0.504..0.506).contains(&ratio), "1 / (2 * 0.99): {ratio}");
-        assert_eq!(with(1000)[0].required, 0, "less than the request under way");
+        let half = with(2 * RATE, 100);
+        let part = worst(&half).expect("one was judged").part();
+        assert!((0.499..0.501).contains(&part), "{part}");
     }
 
     #[test]
     fn requests_are_counted_where_these_were_promised() {
         let text = format!("seconds=1 {DEMO}; group iops=1000; client group=1 size=4KiB");
         let judged = judged(&text);
-        assert_eq!((judged[0].required, judged[0].is_kept()), (989, true));
+        assert_eq!((judged[0].owed, judged[0].is_kept()), (1000, true));
         assert!((21_500..21_600).contains(&judged[0].served));
     }
 
     #[test]
-    fn gaps_are_taken_out_and_seconds_of_little_waiting_are_not_judged() {
-        let with = |think: &str| {
-            judged(&format!(
-                "seconds=2 {DEMO}; group min=40MB/s; client group=1 size=4KiB think={think}"
-            ))
-        };
-        // 46.4 us of every 66.4 us, then of every 106.4 us.
-        let judged = with("20us");
-        assert_eq!(seconds(&judged), [0, 1]);
-        assert!((695..=700).contains(&judged[0].waited), "{judged:?}");
-        assert!(judged.iter().all(Judged::is_kept));
-        assert!(with("60us").is_empty());
+    fn a_promise_of_requests_owes_nothing_to_one_of_bytes_before_it() {
+        let min = 2 * RATE;
+        let text = format!(
+            "seconds=4 {DEMO}; group min={min}B/s; client group=1 size=4KiB; change at=2s group=1 iops=20000"
+        );
+        let kept: Vec<bool> = judged(&text).iter().map(Judged::is_kept).collect();
+        assert_eq!(kept, [false, false, true, true]);
+    }
+
+    /// A request ends every 600 ms, the one in flight at the end of the first second counts for it, and not again for the second.
+    #[test]
+    fn a_second_that_is_left_out_pays_for_the_request_that_it_began_with() {
+        let judged = judged(
+            "seconds=3 drive=null:service=600000000,tags=1,link=0 capacity=1GB/s,1GB/s,0; \
+             group min=106250B/s; client group=1 size=64KiB; change at=1500ms group=1 min=106250B/s",
+        );
+        assert_eq!(seconds(&judged), [0, 2]);
+        assert!(judged.iter().all(Judged::is_kept), "{judged:?}");
     }
 
     #[test]
@@ -201,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_of_freezes_changes_comings_and_goings_are_not_judged() {
+    fn seconds_of_freezes_changes_comings_and_goings_are_left_out() {
         let client = "client group=1 size=4KiB";
         let with = |head: &str, rest: &str| {
             seconds(&judged(&format!(

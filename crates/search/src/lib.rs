@@ -24,4 +24,4 @@ mod watch;
 pub mod why;
 
 pub use draw::draw;
-pub use watch::{Node, Second, Watch};
+pub use watch::{Node, Watch};

@@ -53,7 +53,7 @@ pub fn one(seed: u64, kind: Option<usize>) -> Outcome {
     let outcome = match drawn(seed, kind) {
         Ok(case) => trial::outcome(&case, seed.is_multiple_of(AUDITED)),
         Err(why) => Outcome {
-            worst: f64::INFINITY,
+            worst: 1.0,
             title: "could not be drawn".into(),
             broken: Some(why),
             ..Outcome::default()

@@ -134,7 +134,7 @@ fn fared(judged: &[Judged], group: GroupId) -> (String, String) {
     let kept = own.iter().filter(|j| j.is_kept()).count();
     let worst = judge::worst(&own).map_or_else(
         || "-".into(),
-        |j| format!("{:.3} ({} s)", j.ratio(), j.second),
+        |j| format!("{:.3} ({} s)", j.part(), j.second),
     );
     (format!("{kept} of {}", own.len()), worst)
 }
@@ -142,20 +142,20 @@ fn fared(judged: &[Judged], group: GroupId) -> (String, String) {
 /// Each promise under contract, second by second.
 pub fn seconds(trial: &Trial) -> String {
     let mut text = format!(
-        "{:>6} {:>7} {:>14} {:>14} {:>8} {:>8}\n",
-        "group", "second", "served", "required", "ratio", "waited"
+        "{:>6} {:>7} {:>14} {:>14} {:>14} {:>8}\n",
+        "group", "second", "served", "owed", "lacks", "part"
     );
     for j in &trial.judged {
         let mark = if j.is_kept() { "" } else { "  <-" };
         let _ = writeln!(
             text,
-            "{:>6} {:>7} {:>14} {:>14} {:>8.3} {:>7.1}%{mark}",
+            "{:>6} {:>7} {:>14} {:>14} {:>14} {:>8.3}{mark}",
             j.group.0,
             j.second,
             j.served,
-            j.required,
-            j.ratio(),
-            j.waited as f64 / 10.0
+            j.owed,
+            j.lacks,
+            j.part()
         );
     }
     text

@@ -88,7 +88,7 @@ impl Failure {
         let title = &outcome.title;
         let (second, group) = outcome.worst_at;
         let broken = format!(
-            "group {group} got {:.3} of what it had to in second {second}",
+            "group {group} got {:.3} of what it was owed in second {second}",
             outcome.worst
         );
         let what = match self {
@@ -207,11 +207,7 @@ fn figure(values: Vec<f64>, thousandths: usize) -> String {
 }
 
 fn least(all: &[&Outcome], thousandths: usize) -> String {
-    // More than the min counts as the min.
-    figure(
-        feasible(all).iter().map(|o| o.worst.min(1.0)).collect(),
-        thousandths,
-    )
+    figure(feasible(all).iter().map(|o| o.worst).collect(), thousandths)
 }
 
 fn total(all: &[&Outcome], thousandths: usize) -> String {
@@ -319,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_is_counted_in_totals_only() {
-        let mut all = vec![outcome(1.2), outcome(0.5), outcome(0.7)];
+        let mut all = vec![outcome(1.0), outcome(0.5), outcome(0.7)];
         all[2].feasible = false;
         all[2].total = Some(0.25);
         assert_eq!(row(&all, "feasible"), ["2", "0", "0"]);

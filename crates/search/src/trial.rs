@@ -47,9 +47,9 @@ pub struct Outcome {
     pub feasible: bool,
     /// Whether there is a realtime client.
     pub realtime: bool,
-    /// The lowest ratio of any second under the contract policy; infinite if no second was judged.
+    /// The least part of what it was owed that any group got in any second under the contract policy; 1 if all promises were kept.
     pub worst: f64,
-    /// The second of that ratio and its group.
+    /// The second and the group.
     pub worst_at: (u64, u32),
     /// Whether BFQ keeps every promise.
     pub bfq_keeps: bool,
@@ -207,8 +207,8 @@ pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
         realtime: realtime(case)?,
         far: far(case)?,
         alone_keeps: alone_keeps(case)?,
-        judged: judge::judge(case, &contract.watch, judge::KEPT),
-        judged_bfq: judge::judge(case, &bfq.watch, judge::KEPT),
+        judged: judge::judge(case, &contract.watch, 100),
+        judged_bfq: judge::judge(case, &bfq.watch, 100),
         none,
         bfq,
         contract,
@@ -285,7 +285,7 @@ impl Trial {
             promised,
             feasible: promised && (self.alone_keeps || bfq_keeps),
             realtime: case.has_realtime(),
-            worst: worst.map_or(f64::INFINITY, Judged::ratio),
+            worst: worst.map_or(1.0, Judged::part),
             worst_at: worst.map_or((0, 0), |w| (w.second, w.group.0)),
             bfq_keeps,
             total: self.total(),
@@ -437,7 +437,7 @@ fn broken(case: &Case, why: String) -> Outcome {
     Outcome {
         kind: case.kind(),
         title: title(case),
-        worst: f64::INFINITY,
+        worst: 1.0,
         broken: Some(why),
         ..Outcome::default()
     }

@@ -2,9 +2,9 @@
 
 use crate::case::Case;
 use weir_core::record::{Call, Observer};
-use weir_core::{Class, GroupId, Instant, Layer, Op, Outcome, Output, Request, StreamId};
-
-const SECOND: u64 = 1_000_000_000;
+use weir_core::{Class, Done, GroupId, Instant, Layer, Op, Outcome, Output, Request, StreamId};
+use weir_measure::Waits;
+use weir_measure::promise::{self, Second};
 
 /// What was observed of a run's groups.
 #[derive(Debug)]
@@ -18,31 +18,17 @@ pub struct Watch {
 }
 
 /// What was observed of a group.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Node {
-    /// By second.
+    /// The seconds that have ended.
     pub seconds: Vec<Second>,
-    /// Bytes of its longest request.
-    pub longest: u64,
     /// For the idle class: the longest time for which it had something to send and nothing was dispatched, in nanoseconds.
     pub starved: u64,
+    watch: promise::Watch,
     idle: bool,
-    outstanding: u64,
-    waits_since: Instant,
     /// Bytes that were not dispatched.
     queued: u64,
     served_at: Instant,
-}
-
-/// A group in a second.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Second {
-    /// Bytes completed.
-    pub bytes: u64,
-    /// Reads and writes completed.
-    pub requests: u64,
-    /// Nanoseconds in which at least one request was outstanding.
-    pub waited: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,9 +43,12 @@ impl Watch {
     /// For a run of `case` that has not begun.
     pub fn new(case: &Case) -> Self {
         let node = |idle| Node {
-            seconds: vec![Second::default(); case.seconds as usize + 1],
+            seconds: Vec::with_capacity(case.seconds as usize),
+            starved: 0,
+            watch: promise::Watch::new(0),
             idle,
-            ..Node::default()
+            queued: 0,
+            served_at: Instant::ZERO,
         };
         let below = (case.groups.iter()).map(|g| node(g.contract.class == Class::Idle));
         let ids = (1..=case.groups.len() as u32).map(GroupId);
@@ -85,9 +74,7 @@ impl Watch {
     /// The run has ended.
     pub fn end(&mut self, now: Instant) {
         for node in &mut self.nodes {
-            if node.outstanding > 0 {
-                node.waited(now);
-            }
+            node.pass(now);
             node.starves(now);
         }
     }
@@ -107,26 +94,22 @@ impl Watch {
         let group = stream.group.0 as usize;
         for &node in &self.paths[group] {
             let node = &mut self.nodes[node as usize];
-            node.longest = node.longest.max(length);
-            node.enter(now);
+            node.pass(now);
+            node.watch.sent(false);
             node.queue(now, length);
         }
     }
 
     fn output(&mut self, now: Instant, output: &Output) {
         match output {
-            Output::Done(done) => {
+            Output::Done(done) if done.op != Op::Flush => {
                 let Some(stream) = self.stream(done.stream) else {
                     return;
                 };
                 stream.outstanding -= 1;
                 let group = stream.group.0 as usize;
                 for &node in &self.paths[group] {
-                    let node = &mut self.nodes[node as usize];
-                    node.leave(now, 1);
-                    if done.outcome == Outcome::Ok && done.op != Op::Flush {
-                        node.served(now, done.length.into());
-                    }
+                    self.nodes[node as usize].done(now, done);
                 }
             }
             Output::Dispatch(piece) if piece.op != Op::Flush => {
@@ -151,7 +134,8 @@ impl Watch {
         self.streams[id.slot() as usize] = None;
         for &node in &self.paths[stream.group.0 as usize] {
             let node = &mut self.nodes[node as usize];
-            node.leave(now, stream.outstanding);
+            node.pass(now);
+            (0..stream.outstanding).for_each(|_| node.watch.over(false));
             node.unqueue(now, stream.queued);
         }
     }
@@ -178,7 +162,8 @@ impl Observer for Watch {
             Call::Close { stream } => self.closed(now, stream),
             Call::Submit { batch, result } => {
                 let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
-                for request in &batch[..accepted] {
+                let accepted = batch[..accepted].iter();
+                for request in accepted.filter(|r| r.op != Op::Flush) {
                     self.submitted(now, request);
                 }
             }
@@ -194,40 +179,28 @@ impl Observer for Watch {
 
 impl Node {
     #[inline]
-    fn enter(&mut self, now: Instant) {
-        if self.outstanding == 0 {
-            self.waits_since = now;
+    fn pass(&mut self, now: Instant) {
+        let now = now.as_nanos();
+        while self.watch.ends() <= now {
+            self.seconds.push(self.watch.end());
         }
-        self.outstanding += 1;
+        self.watch.advance(now);
     }
 
-    #[inline]
-    fn leave(&mut self, now: Instant, requests: u64) {
-        let before = self.outstanding;
-        self.outstanding = before.saturating_sub(requests);
-        if before > 0 && self.outstanding == 0 {
-            self.waited(now);
-        }
-    }
-
-    #[inline]
-    fn served(&mut self, now: Instant, bytes: u64) {
-        if let Some(second) = self.seconds.get_mut((now.as_nanos() / SECOND) as usize) {
-            second.bytes += bytes;
-            second.requests += 1;
-        }
-    }
-
-    /// It had something outstanding until `now`.
-    fn waited(&mut self, now: Instant) {
-        let (mut from, to) = (self.waits_since.as_nanos(), now.as_nanos());
-        while from < to {
-            let index = from / SECOND;
-            let until = to.min((index + 1) * SECOND);
-            if let Some(second) = self.seconds.get_mut(index as usize) {
-                second.waited += until - from;
+    fn done(&mut self, now: Instant, done: &Done) {
+        self.pass(now);
+        self.watch.over(false);
+        match done.outcome {
+            Outcome::Ok => {
+                self.watch.served(done.length.into());
+                self.watch.answered(Waits {
+                    limit_ns: done.waits.limit.as_nanos(),
+                    elevator_ns: done.waits.elevator.as_nanos(),
+                    drive_ns: done.waits.drive.as_nanos(),
+                });
             }
-            from = until;
+            Outcome::Error(_) => self.watch.failed(done.length.into()),
+            Outcome::Cancelled => {}
         }
     }
 

@@ -113,11 +113,9 @@ impl Why {
                 why.flushes += spent.flushes[at];
             }
         }
-        let lacks = missed.required.saturating_sub(missed.served);
-        let lacks = u128::from(why.own) * u128::from(lacks) / u128::from(missed.served.max(1));
-        if missed.served > 0 {
-            why.lacks = lacks as u64;
-        }
+        let lacks = u128::from(why.own) * u128::from(missed.lacks);
+        let lacks = lacks.checked_div(missed.served.into());
+        why.lacks = lacks.unwrap_or(0) as u64;
         why
     }
 
@@ -148,9 +146,9 @@ impl Display for Why {
         let ms = |ns: u64| ns / 1_000_000;
         write!(
             f,
-            "group {} got {:.3} of what it had to in second {}: {}; ms: lacks {}, own {}, unpromised {}, their flushes {}, realtime {}, promised {}, idle {}",
+            "group {} got {:.3} of what it was owed in second {}: {}; ms: lacks {}, own {}, unpromised {}, their flushes {}, realtime {}, promised {}, idle {}",
             self.missed.group.0,
-            self.missed.ratio(),
+            self.missed.part(),
             self.missed.second,
             self.cause().name(),
             ms(self.lacks),
@@ -171,7 +169,7 @@ impl Display for Why {
 pub fn why(case: &Case) -> Result<Option<Why>, Broken> {
     let mut ledger = Ledger::new(case);
     let played = trial::play_with(case, &Policy::contract(), &mut ledger)?;
-    let judged = judge::judge(case, &played.watch, judge::KEPT);
+    let judged = judge::judge(case, &played.watch, 100);
     let worst = judge::worst(&judged).filter(|worst| !worst.is_kept());
     let second = |missed: &Judged| &ledger.seconds()[missed.second as usize];
     Ok(worst.map(|missed| Why::new(case, missed, second(missed))))
@@ -205,8 +203,8 @@ mod tests {
             group: GroupId(1),
             second: 0,
             served: 50,
-            required: 100,
-            waited: 1000,
+            owed: 100,
+            lacks: 50,
         };
         let spent = Spent {
             requests: vec![0, own, unpromised, realtime, promised],

@@ -2,6 +2,7 @@
 //!
 //! A case is a line that `cargo run --release -p weir-search --example promises -- --case '...' --seconds` runs as well.
 
+use weir_measure::promise::Rate;
 use weir_search::case::{Case, KINDS};
 use weir_search::judge::Judged;
 use weir_search::trial::{self, Outcome, Played, Trial};
@@ -38,6 +39,14 @@ impl Tried {
         assert!(!self.trial.judged.is_empty(), "{}", self.case);
         let broken: Vec<&Judged> = self.trial.judged.iter().filter(|j| !j.is_kept()).collect();
         assert!(broken.is_empty(), "{broken:#?}\n{}", self.case);
+    }
+
+    /// Asserts that a client gets this much in every second. A promise owes nothing while only flushes wait, so that a client that
+    /// syncs could starve with its promise kept.
+    fn gets(&self, client: usize, rate: u64) {
+        let least = self.least(client);
+        let short = Rate::new(rate, 0).is_some_and(|r| r.exceeds(least as f64));
+        assert!(!short, "{least} of {rate}\n{}", self.case);
     }
 
     /// Asserts that clients get nearly as much as under `none`, each relative to its bandwidth alone.
@@ -144,6 +153,7 @@ fn a_promise_is_kept_on_a_drive_that_runs_dry_all_the_time() {
         "group min=200MB/s; group; client group=1 writes=100 size=4KiB depth=2 fdatasync=1; client group=2 writes=100 size=64KiB",
     );
     tried.keeps();
+    tried.gets(0, 200_000_000);
     tried.wastes_nothing();
 }
 
@@ -459,7 +469,7 @@ fn a_stream_of_small_requests_is_waited_for_before_anything_is_known_of_the_disk
     let tried = tried(
         "seagate-st3808110as",
         2,
-        "4MB/s,4MB/s,9098",
+        "10MB/s,10MB/s,9098",
         "group; group iops=4094; client group=1 at=random writes=50 size=256KiB space=1GiB; \
          client group=2 at=sequential size=4KiB space=1GiB",
     );
@@ -479,6 +489,7 @@ fn others_writes_leave_a_promised_client_short_flushes() {
          client group=2 at=random writes=100 size=16KiB fdatasync=6 space=323MiB",
     );
     tried.keeps();
+    tried.gets(1, 20_000_000);
 }
 
 /// Both were behind by as much, so that each piece of one was followed by one of the other: 0.77 of the min, and a sixth of the total.

@@ -1,4 +1,4 @@
-//! Whether a promise was kept. The server's metrics, the demo and comparisons all decide it here.
+//! Whether a promise was kept. The server's metrics, the demo, comparisons and the search all decide it here.
 //!
 //! A promise is a number of bytes or requests per second. Every whole second in which it is in force is a *promised* second, and is
 //! exactly one of

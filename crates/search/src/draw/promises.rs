@@ -3,9 +3,9 @@
 use super::dice::Dice;
 use crate::case::{Case, max_bandwidth};
 use crate::trial::{Broken, play};
-use crate::watch::Second;
 use weir_core::{Class, Contract, GroupId, ROOT, Span};
 use weir_load::{Arrival, Size};
+use weir_measure::promise::Second;
 use weir_sim::Policy;
 
 /// Gives realtime clients their max, and some groups a min.
@@ -95,7 +95,7 @@ fn per_mille(dice: &mut Dice) -> u64 {
 /// A min for a group, within its max; a tenant gets at least the sum of its members' (they come before it).
 fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, requests: bool) {
     let mean = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() / seconds.len() as u64;
-    let (bytes, iops) = (mean(|s| s.bytes), mean(|s| s.requests));
+    let (bytes, iops) = (mean(|s| s.done.bytes), mean(|s| s.done.requests));
     let members = case.groups.iter().filter(|g| g.parent == group);
     let (below, below_iops) = members.fold((0, 0), |sum, g| {
         (sum.0 + g.contract.min, sum.1 + g.contract.min_iops)
@@ -128,7 +128,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
             .for_each(|g| g.contract = Contract::DEFAULT);
         let watch = play(&alone, &Policy::none(), false)?.watch;
         let client = &mut case.clients[index];
-        let rate = watch.group(client.group).seconds[0].bytes;
+        let rate = watch.group(client.group).seconds[0].done.bytes;
         let max = (rate * dice.log(20, 300) / 1000).max(100_000);
         if dice.chance(2, 3) && !client.buffered {
             let size = match client.program.size {
