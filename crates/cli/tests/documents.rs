@@ -158,7 +158,7 @@ fn wrong_weir(
         ("--scenario", "scenarios"),
     ] {
         let named = of(option).filter(|name| !is_own_file(name));
-        wrong = wrong.or(named.and_then(|name| ask(&[list, name], well)));
+        wrong = wrong.or_else(|| named.and_then(|name| ask(&[list, name], well)));
     }
     // What is not run, and why, is said above.
     let is_long = |arguments: &[&str]| {
@@ -167,10 +167,10 @@ fn wrong_weir(
     };
     match &arguments[..] {
         ["compare" | "plan", name, ..] if !name.starts_with("--") && !is_own_file(name) => {
-            wrong.or(ask(&["scenarios", name], well))
+            wrong.or_else(|| ask(&["scenarios", name], well))
         }
         all @ ["policies" | "drives" | "scenarios" | "check", ..] if !is_long(all) => {
-            wrong.or(ask(all, well))
+            wrong.or_else(|| ask(all, well))
         }
         _ => wrong,
     }

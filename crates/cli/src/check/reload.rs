@@ -61,8 +61,7 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
     if changes.is_empty() {
         return output::print("a reload changes nothing\n");
     }
-    let lines: String = changes.iter().map(|line| format!("  {line}\n")).collect();
-    output::print(&format!("after a reload:\n{lines}"))
+    output::print(&format!("after a reload:\n  {}\n", changes.join("\n  ")))
 }
 
 /// The connections of each volume, from the server's metrics.

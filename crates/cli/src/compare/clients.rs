@@ -226,15 +226,15 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
 /// The rows of a client; of several alike ones the worst and the best of each figure.
 fn rows(members: &[Client<'_>]) -> Vec<ComparedRow> {
     let kinds: Vec<_> = members.iter().map(Client::kinds).collect();
-    let mut rows = spread("", members.iter().map(Client::row).collect());
+    let mut rows = spread("", &members.iter().map(Client::row).collect::<Vec<_>>());
     for (at, (kind, _)) in kinds[0].iter().enumerate() {
         let each = kinds.iter().filter_map(|of| Some(of.get(at)?.1.clone()));
-        rows.extend(spread(kind, each.collect()));
+        rows.extend(spread(kind, &each.collect::<Vec<_>>()));
     }
     rows
 }
 
-fn spread(what: &str, all: Vec<ComparedRow>) -> Vec<ComparedRow> {
+fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
     let label = |end: &str| {
         let parts = [what, end].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(", ")
@@ -290,17 +290,16 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
         let how = match (worst.starved(), worst.none_mbps) {
             (Some(Starved::Bandwidth), Some(none)) => {
                 let (got, none_mbps) = (worst.mbps(), figure(none));
-                match got > 0.0 {
-                    true => format!(
+                if got > 0.0 {
+                    format!(
                         "{} at {} MB/s, {} of {none_mbps} under none",
                         verb("starves", "starve"),
                         figure(got),
                         deviation(got / none),
-                    ),
-                    false => format!(
-                        "{} nothing, and {none_mbps} MB/s under none",
-                        verb("gets", "get")
-                    ),
+                    )
+                } else {
+                    let gets = verb("gets", "get");
+                    format!("{gets} nothing, and {none_mbps} MB/s under none")
                 }
             }
             _ => format!(

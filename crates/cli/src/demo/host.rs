@@ -36,7 +36,7 @@ impl Host {
         let of = |waits: &Waits| waits.get(name).copied().unwrap_or(0);
         let part = |pair: &[(Duration, Waits)]| {
             let waited = of(&pair[1].1).saturating_sub(of(&pair[0].1));
-            let passed = (pair[1].0 - pair[0].0).as_nanos().max(1);
+            let passed = pair[1].0.saturating_sub(pair[0].0).as_nanos().max(1);
             (waited as f64 / passed as f64).min(1.0)
         };
         self.seconds.windows(2).map(part).collect()

@@ -87,7 +87,7 @@ impl<'a> Fleet<'a> {
 
     /// The case of the scenario; the scenario's name where it has none.
     pub(super) fn case(&self) -> &str {
-        self.case.as_deref().unwrap_or(self.script.name())
+        self.case.as_deref().unwrap_or_else(|| self.script.name())
     }
 
     /// What these would get with a drive to themselves.

@@ -93,9 +93,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
     let page = page.transpose()?;
     if let (true, Some(line)) = (options.drives.is_empty(), scenario::drive_of_jobs(&script)) {
-        match json.as_ref().is_some_and(Output::is_standard) {
-            true => output::tell(&line),
-            false => output::print(&(line + "\n\n"))?,
+        if json.as_ref().is_some_and(Output::is_standard) {
+            output::tell(&line);
+        } else {
+            output::print(&(line + "\n\n"))?;
         }
     }
     let asked = fleets.iter().map(|fleet| search::Asked {

@@ -38,7 +38,9 @@ impl Policy {
                 Min::Ignored => Some(self.ignores()),
             };
             let key = if contract.min > 0 { "min" } else { "min_iops" };
-            does.into_iter().for_each(|does| say(key, does, &counts));
+            if let Some(does) = does {
+                say(key, does, &counts);
+            }
         }
         if contract.share != Contract::DEFAULT.share && self.mapping.share == Share::Ignored {
             say("share", self.ignores(), keep);

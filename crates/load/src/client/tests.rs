@@ -498,15 +498,12 @@ fn a_flush_is_no_arrival_of_an_open_loop() {
     while now < us(1000) {
         match c.next(now) {
             Step::Issue(io) => {
-                match io.op {
-                    Op::Write => {
-                        assert_eq!(io.due, us(10 * writes));
-                        writes += 1;
-                    }
-                    _ => {
-                        assert_eq!(io.due, now, "it has waited for the write only");
-                        flushes += 1;
-                    }
+                if io.op == Op::Write {
+                    assert_eq!(io.due, us(10 * writes));
+                    writes += 1;
+                } else {
+                    assert_eq!(io.due, now, "it has waited for the write only");
+                    flushes += 1;
                 }
                 now += Span::from_micros(2);
                 c.completed(now);

@@ -74,10 +74,10 @@ impl ComparedClient {
         };
         let took = (self.took_s).map(|s| format!("done in {}", duration(s * 1e6)));
         let parts: Vec<String> = promise.into_iter().chain(starves).chain(took).collect();
-        match parts.is_empty() {
-            true => ("-".to_owned(), tone),
-            false => (parts.join(", "), tone),
+        if parts.is_empty() {
+            return ("-".to_owned(), tone);
         }
+        (parts.join(", "), tone)
     }
 }
 
@@ -102,9 +102,10 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
             0 => ("-".to_owned(), Tone::Plain),
             all => (format!("{kept} of {all}"), bad(kept < all)),
         };
-        let trouble = match cell.trouble.is_empty() {
-            true => "-".to_owned(),
-            false => cell.trouble.join("; "),
+        let trouble = if cell.trouble.is_empty() {
+            "-".to_owned()
+        } else {
+            cell.trouble.join("; ")
         };
         table.toned_row([
             (cell.policy.clone(), Tone::Plain),
@@ -199,12 +200,12 @@ pub(super) fn text(report: &CompareReport, drive: &ComparedDrive, width: usize) 
     for case in drive.cases() {
         let cells: Vec<&ComparedCell> = drive.of(case).collect();
         if !case.is_empty() {
-            out += &format!("Case {case}:\n");
+            out.extend(["Case ", case, ":\n"]);
         }
         out += &policies(&cells).text(width);
         out.push('\n');
         for cell in cells {
-            out += &format!("{}:\n", cell.policy);
+            out.extend([&cell.policy, ":\n"]);
             out += &clients(cell).text(width);
             out.push('\n');
         }

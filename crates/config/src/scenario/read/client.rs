@@ -89,8 +89,8 @@ pub(super) fn client<'a>(
 }
 
 /// The class that an I/O priority is where the contract states none.
-fn class<'a>(
-    table: &Table<'a>,
+fn class(
+    table: &Table<'_>,
     priority: Priority,
     draft: &Draft,
     group: Option<usize>,
