@@ -8,20 +8,25 @@ use crate::table::named;
 
 /// A comparison as one self-contained HTML page: the target's latency under each policy, and the reasons.
 pub fn compare_page(report: &CompareReport) -> String {
-    let mut sections = vec![figures(report)];
-    sections.extend(report.drives.iter().map(|d| drive(report, d)));
+    let drives = report.drives.iter().map(|d| drive(report, d));
+    let mut sections: Vec<Section> = [figures(report)].into_iter().chain(drives).collect();
+    if report.clients {
+        // What became of all comes before the target's latency.
+        sections.rotate_left(1);
+    }
     sections.push(reading(report));
     let drives = match &report.drives[..] {
         [one] => one.name.clone(),
         all => format!("{} drives", all.len()),
     };
     let page = Page {
-        title: format!(
-            "{}: how long {} waits, on {drives}",
-            report.scenario,
-            named(&report.target)
-        ),
-        lead: lead(report).unwrap_or_default(),
+        title: if report.clients {
+            format!("{}: what each client gets, on {drives}", report.scenario)
+        } else {
+            let target = named(&report.target);
+            format!("{}: how long {target} waits, on {drives}", report.scenario)
+        },
+        lead: lead(report).filter(|_| !report.clients).unwrap_or_default(),
         intro: vec![report.load.clone()],
         sections: sections
             .into_iter()
@@ -96,6 +101,8 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
     let mut blocks = vec![Block::Text(drive.about.clone())];
     if report.clients {
         blocks.extend(every_client(drive));
+        let target = format!("Requests of {}", named(&report.target));
+        blocks.push(Block::Heading(target, None));
     }
     blocks.push(Block::Table(rows::drive(drive, report.latency)));
     let figures = plots::figures(report, drive);
@@ -138,8 +145,8 @@ fn every_client(drive: &ComparedDrive) -> Vec<Block> {
         if !case.is_empty() {
             blocks.push(Block::Heading(format!("Case {case}: every client"), None));
         }
-        blocks.push(Block::Table(clients::matrix(&cells)));
         blocks.push(Block::Table(clients::policies(&cells)));
+        blocks.push(Block::Table(clients::matrix(&cells)));
         let each = cells.iter().flat_map(|cell| {
             let ink = Some(policy::ink(&cell.policy));
             let heading = Block::Heading(cell.policy.clone(), ink);
