@@ -384,6 +384,27 @@ mod tests {
     }
 
     #[test]
+    fn flushes_are_no_requests_of_a_promise() {
+        let flushes = weir_measure::KindRecord {
+            requests: 10,
+            ..weir_measure::KindRecord::default()
+        };
+        let log = Record {
+            promised_mbps: None,
+            promised_iops: Some(40),
+            requests: 30,
+            seconds: 1.0,
+            flushes: Some(flushes),
+            ..client("log", 1.0, 4)
+        };
+        let (_, text) = promise::everyone(&[&log]);
+        assert!(
+            text.contains("log got 20 of 40 requests/s promised"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn who_was_promised_nothing_breaks_nothing_and_who_fell_short_is_named() {
         let free = Record {
             client: "scan".into(),

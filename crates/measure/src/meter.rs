@@ -111,6 +111,7 @@ impl Meter {
         if self.measures(now_ns) {
             self.watch.served(bytes);
             self.watch.answered(Waits::default());
+            self.seconds.add(now_ns, bytes);
         }
         if let Some(late) = &mut self.late {
             late.answered(sent_ns, now_ns);
@@ -132,7 +133,6 @@ impl Meter {
         } else if self.measures(now_ns) {
             self.bytes += bytes;
             self.latency.record(now_ns.saturating_sub(sent_ns));
-            self.seconds.add(now_ns, bytes);
             self.plot.add(now_ns, bytes);
             if let Some(course) = &mut self.course {
                 course.add(now_ns, now_ns.saturating_sub(sent_ns));
@@ -374,7 +374,7 @@ impl Meter {
         &self.split
     }
 
-    /// Bytes and requests in each second.
+    /// Bytes and requests in each second; flushes, which promises do not cover, are none of these.
     pub fn seconds(&self) -> &Series {
         &self.seconds
     }
@@ -507,6 +507,24 @@ mod tests {
         m.failed(5, 10);
         m.failed(2 * SECOND_NS, 10);
         assert_eq!((m.failures(), m.requests(), m.bytes()), (1, 0, 0));
+    }
+
+    #[test]
+    fn its_own_flushes_are_not_what_others_were_served() {
+        let mut m = Meter::new(0, SECOND_NS);
+        for n in 0..10 {
+            let (sent, written) = (n * 100 * MS, n * 100 * MS + 50 * MS);
+            m.sent(sent);
+            m.done(sent, written, 1000);
+            m.flushing(written);
+            m.flushed(written, written + 40 * MS);
+        }
+        let terms = Terms {
+            rate: Rate::new(0, 36).unwrap(),
+            alone: None,
+        };
+        let short = m.judge(&terms, m.seconds()).short;
+        assert_eq!((short[0].by, short[0].why), (8, Short::Drive));
     }
 
     #[test]

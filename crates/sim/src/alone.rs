@@ -2,7 +2,7 @@
 
 use crate::{ClientSpec, Error, Policy, Run, Scenario};
 use weir_core::{Contract, Span};
-use weir_measure::{mbps, promise};
+use weir_measure::{Histogram, Kind, Meter, mbps, promise};
 
 /// What a client gets with the drive to itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -66,19 +66,33 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error
     };
     let results = Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?;
     let meter = &results.clients[0].meter;
-    Ok((!meter.latency().is_empty()).then(|| Alone {
+    let latency = covered(meter);
+    Ok((!latency.is_empty()).then(|| Alone {
         mbps: mbps(meter.bytes(), meter.length_ns()),
         request: promise::Alone {
-            latency_ns: meter.latency().mean() as u64,
-            bytes: meter.bytes() / meter.requests(),
+            latency_ns: latency.mean() as u64,
+            bytes: meter.bytes() / latency.count(),
         },
     }))
+}
+
+/// The latency of what a promise covers: not of flushes.
+fn covered(meter: &Meter) -> Histogram {
+    if meter.of(Kind::Flush).is_none() {
+        return meter.latency().clone();
+    }
+    let mut latency = Histogram::new();
+    for apart in [Kind::Read, Kind::Write].map(|kind| meter.of(kind)) {
+        apart.into_iter().for_each(|of| latency.merge(of.latency()));
+    }
+    latency
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scenario::demo;
+    use weir_load::{Program, SyncMode};
 
     #[test]
     fn a_client_alone_waits_for_the_drive_only() {
@@ -93,5 +107,22 @@ mod tests {
         );
         assert!(all[1..].iter().all(|a| *a == all[1]), "they do the same");
         assert!(all[1].unwrap().mbps > 200.0);
+    }
+
+    #[test]
+    fn flushes_are_no_requests_of_a_promise() {
+        let mut scenario = Scenario::new("log", demo(Span::ZERO).drive, TIME);
+        let contract = Contract {
+            min_iops: 100,
+            ..Contract::DEFAULT
+        };
+        let program = Program {
+            writes: 100,
+            sync: SyncMode::Fdatasync(1),
+            ..Program::random_reads(4096, 1)
+        };
+        scenario.tenant("log", contract, 1 << 20, program);
+        let request = alone(&scenario).unwrap()[0].unwrap().request;
+        assert_eq!((request.latency_ns, request.bytes), (46_384, 4096));
     }
 }

@@ -4,6 +4,7 @@ use super::work::{Cell, Outcome, Plan, Played};
 use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
 use weir_config::scenario::{Asked, Expect, Figure, Script, Whose};
+use weir_measure::Record;
 use weir_measure::promise::Fate;
 use weir_report::{ComparedDrive, ComparedFigure};
 
@@ -88,12 +89,18 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
         let name = &plan.policy(*cell).name;
         for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
             required += 1;
-            let (finding, run) = found(plan, &here, *cell, outcomes, expect);
+            let (finding, of) = match &expect.asked {
+                Asked::Promise(_) => (promised(plan, outcomes, expect), "worst".to_owned()),
+                _ => {
+                    let (finding, run) = found(plan, &here, *cell, outcomes, expect);
+                    (finding, format!("run {}", run + 1))
+                }
+            };
             if !matches!(finding.fate, Fate::Kept | Fate::Excused) {
                 let drive = &plan.drives[cell.drive].name;
                 let of = match outcomes.len() {
                     1 => String::new(),
-                    all => format!("run {} of {all}: ", run + 1),
+                    all => format!("{of} of {all} runs: "),
                 };
                 failed.push(format!(
                     "{drive}, {}{of}{}",
@@ -116,6 +123,28 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     Err(Failure::Run(format!(
         "{count} of {required} expectations did not come out:\n  {lines}"
     )))
+}
+
+/// What became of promises over all repetitions: of each client's in the run that was worst for it.
+fn promised(plan: &Plan, outcomes: &[Outcome], expect: &Expect) -> Finding {
+    let runs = |at: usize| outcomes.iter().map(move |outcome| &outcome.records[at]);
+    let short = |r: &Record| r.promise_seconds.as_ref().map_or(0, |s| s.short);
+    let worst = (0..outcomes[0].records.len()).filter_map(|at| {
+        runs(at).reduce(
+            |a, b| match is_worse((a.fate(), b.fate()), short(b) > short(a)) {
+                true => b,
+                false => a,
+            },
+        )
+    });
+    let run = Judged {
+        script: &plan.script,
+        scenario: &outcomes[0].scenario,
+        records: &worst.cloned().collect::<Vec<_>>(),
+        others: &[],
+        cases: &[],
+    };
+    judge::find(run, &expect.asked)
 }
 
 fn head(plan: &Plan, cell: Cell) -> String {
@@ -160,17 +189,18 @@ fn found(
     });
     let worse = |a: (Finding, u32), b: (Finding, u32)| {
         let (one, other) = (&a.0, &b.0);
-        let is_worse = match (
-            one.fate == other.fate,
-            one.fate.worse(other.fate) == other.fate,
-        ) {
-            (true, _) => other.off > one.off,
-            (false, is_worse) => is_worse,
-        };
-        if is_worse { b } else { a }
+        match is_worse((one.fate, other.fate), other.off > one.off) {
+            true => b,
+            false => a,
+        }
     };
     // Of each cell the first is played before the second of any.
     all.reduce(worse).expect("there is one repetition at least")
+}
+
+/// Whether the second of two fates is the worse one; of equal ones the one that is further off.
+fn is_worse((a, b): (Fate, Fate), is_further: bool) -> bool {
+    if a == b { is_further } else { a.worse(b) == b }
 }
 
 /// A cell's repetition of that number, which is its only one where nothing is drawn. `None`: it is missing after an interrupt.

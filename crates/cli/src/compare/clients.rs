@@ -112,6 +112,12 @@ impl<'a> Client<'a> {
         all.sum::<f64>() / self.runs.len() as f64
     }
 
+    /// Something is promised, and that did not fail: it was kept, or applied in no second.
+    fn is_kept(&self) -> bool {
+        let fate = self.fate();
+        fate != Fate::NotAsked && !fate.is_failure()
+    }
+
     fn starved(&self) -> Option<Starved> {
         self.runs.iter().find_map(|r| r.starved)
     }
@@ -215,7 +221,7 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
         count: members.len(),
         promised: record.promised_mbps.map(plain).or(iops),
         fate: fates.fold(Fate::NotAsked, Fate::worse),
-        kept: members.iter().filter(|m| m.fate() == Fate::Kept).count(),
+        kept: members.iter().filter(|m| m.is_kept()).count(),
         short: short.max().unwrap_or_default(),
         starved: members.iter().filter(|m| m.starved().is_some()).count(),
         took_s: took.reduce(f64::max),
@@ -252,13 +258,18 @@ fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
         let of = |get: fn(&ComparedRow) -> Option<f64>, pick: fn(f64, f64) -> f64| {
             all.iter().filter_map(get).reduce(pick)
         };
+        // One without an answer is worse than any with one.
+        let answered = |get: fn(&ComparedRow) -> Option<f64>| {
+            let served = end == "best" || all.iter().all(|row| get(row).is_some());
+            of(get, time).filter(|_| served)
+        };
         ComparedRow {
             label: label(end),
             got_mbps: of(|r| r.got_mbps, rate),
             got_half: of(|r| r.got_half, f64::max),
             worst_mbps: of(|r| r.worst_mbps, rate),
-            mean_us: of(|r| r.mean_us, time),
-            p99_us: of(|r| r.p99_us, time),
+            mean_us: answered(|r| r.mean_us),
+            p99_us: answered(|r| r.p99_us),
             longest_us: of(|r| r.longest_us, time),
         }
     };

@@ -125,8 +125,10 @@ fn amount(record: &Record) -> String {
     }
 }
 
+/// Requests a second that count for a promise: flushes do not.
 fn iops_of(record: &Record) -> f64 {
-    record.requests as f64 / record.seconds.max(1e-9)
+    let flushes = record.flushes.map_or(0, |flushes| flushes.requests);
+    (record.requests - flushes) as f64 / record.seconds.max(1e-9)
 }
 
 /// What a client was promised, with its unit.

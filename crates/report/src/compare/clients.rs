@@ -17,7 +17,7 @@ pub struct ComparedClient {
     pub promised: Option<String>,
     /// What became of the promise: the worst of alike ones.
     pub fate: Fate,
-    /// The number of alike ones of which the promise was kept.
+    /// The number of alike ones whose promise did not fail: it was kept, or applied in no second.
     pub kept: usize,
     /// Seconds in which the promise was short, and those in which it applied; the worst of alike ones.
     pub short: (u64, u64),

@@ -1,0 +1,21 @@
+//! The page's matrix: what became of each client under each policy.
+
+/// A cell: its class, and what stands in it.
+pub(crate) type Cell = (String, String);
+
+/// The rows of the first table that begins with a column of clients.
+pub(crate) fn matrix(page: &str) -> Vec<Vec<Cell>> {
+    let begin = "<thead><tr><th>client</th><th class=\"n\">promised MB/s</th>";
+    let (_, table) = page.split_once(begin).expect("there is a matrix");
+    let (table, _) = table.split_once("</table>").expect("it ends");
+    let rows = table.split("<tr").skip(1);
+    rows.map(|row| row.split("<td").skip(1).map(cell).collect())
+        .collect()
+}
+
+fn cell(html: &str) -> Cell {
+    let (tag, rest) = html.split_once('>').expect("a tag ends");
+    let (text, _) = rest.split_once("</td>").expect("a cell ends");
+    let class = tag.split('"').nth(1).unwrap_or_default();
+    (class.to_owned(), text.to_owned())
+}

@@ -1,0 +1,87 @@
+//! The tables on standard output.
+
+/// A table: what stands above it, and its rows, cell by cell.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) head: String,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// All tables in a text, in their order. Below the head of each are dashes as wide as its columns.
+pub(crate) fn tables(text: &str) -> Vec<Table> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_ruler =
+        |line: &str| line.starts_with('-') && line.chars().all(|c| matches!(c, '-' | ' '));
+    let rulers = (0..lines.len()).filter(|at| is_ruler(lines[*at]));
+    let table = |at: usize| {
+        let begin = lines[..at].iter().rposition(|line| line.is_empty());
+        let begin = begin.map_or(0, |empty| empty + 1);
+        let title = lines[begin].strip_suffix(':');
+        let rows = lines[at + 1..].iter().take_while(|line| !line.is_empty());
+        let mut all: Vec<Vec<String>> = Vec::new();
+        for row in rows.map(|line| cells(line, lines[at])) {
+            // A row whose last cell is wider than everything.
+            match all.last_mut().and_then(|row| row.last_mut()) {
+                Some(last) if row[0].is_empty() => *last += &format!(" {}", row[row.len() - 1]),
+                _ => all.push(row),
+            }
+        }
+        Table {
+            title: title.unwrap_or_default().to_owned(),
+            head: lines[begin..at].join(" "),
+            rows: all,
+        }
+    };
+    rulers.map(table).collect()
+}
+
+/// The cells of a line whose columns are as wide as the dashes of the ruler.
+fn cells(line: &str, ruler: &str) -> Vec<String> {
+    let letters: Vec<char> = line.chars().collect();
+    let (mut cells, mut begin) = (Vec::new(), 0);
+    for dashes in ruler.split(' ') {
+        let end = (begin + dashes.len()).min(letters.len());
+        let cell: String = letters[begin.min(end)..end].iter().collect();
+        // Rows of one client are indented below its name.
+        let indented = cells.is_empty() && cell.starts_with("  ") && !cell.trim().is_empty();
+        let indent = if indented { "  " } else { "" };
+        cells.push(indent.to_owned() + cell.trim());
+        begin += dashes.len() + 1;
+    }
+    cells
+}
+
+/// The value that a cell shows, and half of what its last digit stands for: `12.3`, `4.40 ms` (in microseconds), `12%`. `None`: a dash.
+///
+/// # Panics
+/// The cell is something else.
+pub(crate) fn value(cell: &str) -> Option<(f64, f64)> {
+    if cell == "-" {
+        return None;
+    }
+    let (number, unit) = cell.split_once(' ').unwrap_or((cell, ""));
+    let number = number.trim_end_matches('%');
+    let scale = match unit {
+        "" | "us" | "IOPS" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        _ => panic!("a unit: {cell}"),
+    };
+    let value: f64 = number
+        .parse()
+        .unwrap_or_else(|_| panic!("a number: {cell}"));
+    let digits = number.split_once('.').map_or(0, |(_, digits)| digits.len());
+    Some((value * scale, 0.5 * scale / 10f64.powi(digits as i32)))
+}
+
+/// Whether a cell shows this value, of which so much is not known.
+pub(crate) fn shows(cell: &str, wanted: Option<f64>, unknown: f64) -> bool {
+    match (value(cell), wanted) {
+        (None, None) => true,
+        (Some((shown, half)), Some(wanted)) => {
+            (shown - wanted).abs() <= half * 1.000_001 + unknown + 1e-9
+        }
+        _ => false,
+    }
+}
