@@ -523,7 +523,7 @@ mod tests {
             rate: Rate::new(0, 36).unwrap(),
             alone: None,
         };
-        let short = m.judge(&terms, m.seconds()).short;
+        let short = m.judge(&terms, m.seconds(), &[]).short;
         assert_eq!((short[0].by, short[0].why), (8, Short::Drive));
     }
 

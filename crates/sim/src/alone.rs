@@ -82,8 +82,11 @@ fn covered(meter: &Meter) -> Histogram {
         return meter.latency().clone();
     }
     let mut latency = Histogram::new();
-    for apart in [Kind::Read, Kind::Write].map(|kind| meter.of(kind)) {
-        apart.into_iter().for_each(|of| latency.merge(of.latency()));
+    for apart in [Kind::Read, Kind::Write]
+        .iter()
+        .filter_map(|kind| meter.of(*kind))
+    {
+        latency.merge(apart.latency());
     }
     latency
 }

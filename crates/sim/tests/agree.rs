@@ -146,7 +146,7 @@ impl Observer for Metrics {
             }
             Call::Complete { batch } => {
                 for completion in *batch {
-                    let piece = self.dispatched.remove(&u32::from(completion.tag.0));
+                    let piece = self.dispatched.remove(&completion.tag.0);
                     if completion.outcome == Some(Outcome::Ok) {
                         self.returned(now, &piece.expect("it was dispatched"));
                     }
@@ -156,7 +156,7 @@ impl Observer for Metrics {
                 for output in *outputs {
                     match output {
                         Output::Dispatch(piece) => {
-                            self.dispatched.insert(u32::from(piece.tag.0), *piece);
+                            self.dispatched.insert(piece.tag.0, *piece);
                         }
                         Output::Done(done) if done.op != Op::Flush => {
                             let waits = Waits {

@@ -89,12 +89,11 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
         let name = &plan.policy(*cell).name;
         for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
             required += 1;
-            let (finding, of) = match &expect.asked {
-                Asked::Promise(_) => (promised(plan, outcomes, expect), "worst".to_owned()),
-                _ => {
-                    let (finding, run) = found(plan, &here, *cell, outcomes, expect);
-                    (finding, format!("run {}", run + 1))
-                }
+            let (finding, of) = if let Asked::Promise(_) = &expect.asked {
+                (promised(plan, outcomes, expect), "worst".to_owned())
+            } else {
+                let (finding, run) = found(plan, &here, *cell, outcomes, expect);
+                (finding, format!("run {}", run + 1))
             };
             if !matches!(finding.fate, Fate::Kept | Fate::Excused) {
                 let drive = &plan.drives[cell.drive].name;
@@ -130,12 +129,13 @@ fn promised(plan: &Plan, outcomes: &[Outcome], expect: &Expect) -> Finding {
     let runs = |at: usize| outcomes.iter().map(move |outcome| &outcome.records[at]);
     let short = |r: &Record| r.promise_seconds.as_ref().map_or(0, |s| s.short);
     let worst = (0..outcomes[0].records.len()).filter_map(|at| {
-        runs(at).reduce(
-            |a, b| match is_worse((a.fate(), b.fate()), short(b) > short(a)) {
-                true => b,
-                false => a,
-            },
-        )
+        runs(at).reduce(|a, b| {
+            if is_worse((a.fate(), b.fate()), short(b) > short(a)) {
+                b
+            } else {
+                a
+            }
+        })
     });
     let run = Judged {
         script: &plan.script,
@@ -189,9 +189,10 @@ fn found(
     });
     let worse = |a: (Finding, u32), b: (Finding, u32)| {
         let (one, other) = (&a.0, &b.0);
-        match is_worse((one.fate, other.fate), other.off > one.off) {
-            true => b,
-            false => a,
+        if is_worse((one.fate, other.fate), other.off > one.off) {
+            b
+        } else {
+            a
         }
     };
     // Of each cell the first is played before the second of any.

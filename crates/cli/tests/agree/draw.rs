@@ -102,9 +102,9 @@ pub(crate) fn draw(seed: u64) -> Drawn {
     let mut text = format!("policies = [{}]\n", policies.join(", "));
     put(&mut text, "repetitions", rng.range(1, 2));
     let duration = pick(rng, &["1s", "1s", "2s", "2s", "3s", "2500ms", "800ms"]);
-    text += &format!("duration = {duration:?}\n");
+    _ = writeln!(text, "duration = {duration:?}");
     let warm_up = pick(rng, &["0s", "500ms", "1s"]);
-    text += &format!("warm_up = {warm_up:?}\n");
+    _ = writeln!(text, "warm_up = {warm_up:?}");
     // The part of the drive that is promised, in hundredths, and those among whom it is divided.
     let part = rng.range(10, 92);
     let clients = rng.range(1, 6);
@@ -117,7 +117,7 @@ pub(crate) fn draw(seed: u64) -> Drawn {
         let jobs = (one_in(rng, 3)).then(|| rng.range(1, left.min(4)));
         let each = part * kind.bytes / 100 / clients;
         let iops = part * kind.iops / 100 / clients;
-        text += &format!("\n[[client]]\nname = {name:?}\n");
+        _ = writeln!(text, "\n[[client]]\nname = {name:?}");
         if let Some(jobs) = jobs {
             put(&mut text, "numjobs", jobs);
         }
@@ -143,7 +143,10 @@ fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
     let writes = !rw.ends_with("read");
     let size = pick(rng, kind.sizes);
     let direct = !one_in(rng, 6);
-    *text += &format!("rw = {rw:?}\nbs = {size:?}\nsize = \"64MiB\"\ndirect = {direct}\n");
+    _ = writeln!(
+        text,
+        "rw = {rw:?}\nbs = {size:?}\nsize = \"64MiB\"\ndirect = {direct}"
+    );
     if rw.ends_with("rw") {
         // One that never writes cannot sync.
         put(text, "rwmixread", rng.range(0, 100).clamp(1, 99));
@@ -161,7 +164,7 @@ fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
         0 => put(text, "rate_iops", rng.range(1, kind.iops / 4)),
         1 if one_in(rng, 2) => {
             let think = pick(rng, &["1ms", "20ms", "300ms"]);
-            *text += &format!("thinktime = {think:?}\n");
+            _ = writeln!(text, "thinktime = {think:?}");
         }
         _ => {}
     }
@@ -189,7 +192,7 @@ fn contract(rng: &mut Rng, bytes: u64, iops: u64, text: &mut String) {
         }
         _ => {
             let min = rng.range(bytes / 100, bytes) / 1000 + 1;
-            *text += &format!("min = \"{min}kB/s\"\n");
+            _ = writeln!(text, "min = \"{min}kB/s\"");
             min * 1000
         }
     };
@@ -199,9 +202,14 @@ fn contract(rng: &mut Rng, bytes: u64, iops: u64, text: &mut String) {
     let max = promised.max(100_000) / 1000 * rng.range(2, 6);
     match class {
         0 => *text += "class = \"idle\"\n",
-        1 => *text += &format!("class = \"realtime\"\nmax = {{ bandwidth = \"{max}kB/s\" }}\n"),
-        2 | 3 => *text += &format!("max = {{ bandwidth = \"{max}kB/s\" }}\n"),
-        4 => *text += &format!("max = {{ iops = {} }}\n", iops.max(1) * rng.range(1, 4)),
+        1 => {
+            _ = writeln!(
+                text,
+                "class = \"realtime\"\nmax = {{ bandwidth = \"{max}kB/s\" }}"
+            );
+        }
+        2 | 3 => _ = writeln!(text, "max = {{ bandwidth = \"{max}kB/s\" }}"),
+        4 => _ = writeln!(text, "max = {{ iops = {} }}", iops.max(1) * rng.range(1, 4)),
         _ => {}
     }
 }

@@ -28,7 +28,8 @@ impl Faults {
 
     /// What is shown is to be this.
     pub(crate) fn same<T: PartialEq + Debug>(&mut self, what: &str, shown: T, wanted: T) {
-        let same = shown == wanted;
-        self.check(same, || format!("{what}: {shown:?}, not {wanted:?}"));
+        let both = [shown, wanted];
+        let said = || format!("{what}: {:?}, not {:?}", both[0], both[1]);
+        self.check(both[0] == both[1], said);
     }
 }

@@ -210,9 +210,8 @@ fn judged(record: &Record, fate: &str, (kept, short, depth): (u64, u64, u64), fa
         (0, _) => "kept",
         _ => match is_beyond(record) {
             Some(true) => "out of reach",
-            Some(false) => "broken",
             None if fate == "out of reach" => fate,
-            None => "broken",
+            Some(false) | None => "broken",
         },
     };
     faults.same("its promise", fate, wanted);

@@ -209,7 +209,7 @@ fn figures<'a>(
         let Some(row) = rows.next() else {
             return faults.check(false, || format!("no best row of {head}"));
         };
-        let best = kind.map_or("  best".into(), |kind| format!("  {kind}, best"));
+        let best = kind.map_or_else(|| "  best".into(), |kind| format!("  {kind}, best"));
         faults.same("client", &row[0], &best);
         let best = joined(&all, f64::max, f64::min, false);
         faults.within(&row[0], |faults| one(row, has_half, &best, faults));
@@ -300,9 +300,10 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
         });
         parts.push(format!("done in {done}"));
     }
-    let text = match parts.is_empty() {
-        true => "-".to_owned(),
-        false => parts.join(", "),
+    let text = if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        parts.join(", ")
     };
     faults.same("standing", shown, &text);
     let promised = match (

@@ -23,7 +23,7 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
         for row in rows.map(|line| cells(line, lines[at])) {
             // A row whose last cell is wider than everything.
             match all.last_mut().and_then(|row| row.last_mut()) {
-                Some(last) if row[0].is_empty() => *last += &format!(" {}", row[row.len() - 1]),
+                Some(last) if row[0].is_empty() => last.extend([" ", &row[row.len() - 1]]),
                 _ => all.push(row),
             }
         }
@@ -72,7 +72,7 @@ pub(crate) fn value(cell: &str) -> Option<(f64, f64)> {
         .parse()
         .unwrap_or_else(|_| panic!("a number: {cell}"));
     let digits = number.split_once('.').map_or(0, |(_, digits)| digits.len());
-    Some((value * scale, 0.5 * scale / 10f64.powi(digits as i32)))
+    Some((value * scale, 0.5 * scale / 10f64.powf(digits as f64)))
 }
 
 /// Whether a cell shows this value, of which so much is not known.
