@@ -227,7 +227,8 @@ impl Judge {
         if missing <= under_way {
             return Verdict::Kept;
         }
-        let by = owed + before - got - self.advanced;
+        // What was credited to the second before is missing, too, but no more than is owed.
+        let by = (owed + before - got - self.advanced).min(owed);
         if is_limited(second) {
             return Verdict::Excused(Excuse::Limit);
         }
