@@ -90,14 +90,11 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(outcomes: &'a [Outcome], none: Option<&[Outcome]>, at: usize) -> Self {
-        let of = |outcomes: &[Outcome]| {
-            let all = outcomes.iter().map(|o| o.records[at].throughput_mbps);
-            all.sum::<f64>() / outcomes.len() as f64
-        };
+        let none = none.filter(|none| !none.is_empty());
         Self {
             runs: outcomes.iter().map(|o| &o.records[at]).collect(),
             spread: Spread::of(outcomes, &outcomes[0].records[at].client),
-            none_mbps: none.filter(|none| !none.is_empty()).map(of),
+            none_mbps: none.map(|none| mean_mbps(none.iter().map(|o| &o.records[at]))),
         }
     }
 
@@ -108,8 +105,7 @@ impl<'a> Client<'a> {
 
     /// Its mean bandwidth, in MB/s.
     fn mbps(&self) -> f64 {
-        let all = self.runs.iter().map(|r| r.throughput_mbps);
-        all.sum::<f64>() / self.runs.len() as f64
+        mean_mbps(self.runs.iter().copied())
     }
 
     /// Something is promised, and that did not fail: it was kept, or applied in no second.
@@ -158,6 +154,12 @@ impl<'a> Client<'a> {
         };
         kinds.map(row).collect()
     }
+}
+
+/// The mean bandwidth of these runs, of which there is one at least.
+fn mean_mbps<'a>(runs: impl ExactSizeIterator<Item = &'a Record>) -> f64 {
+    let count = runs.len() as f64;
+    runs.map(|r| r.throughput_mbps).sum::<f64>() / count
 }
 
 /// Figures of a run.

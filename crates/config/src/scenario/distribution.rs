@@ -2,7 +2,7 @@
 
 use crate::nearest;
 use std::fmt::{self, Display, Formatter};
-use weir_load::{Law, Skew};
+use weir_load::{Law, Pattern, Skew};
 
 /// What parameters are multiples of.
 const MILLION: u32 = 1_000_000;
@@ -64,6 +64,23 @@ pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, Said> 
         }
     };
     Ok(Some(Skew { law, center }))
+}
+
+/// The order of offsets of a client: one after the other unless it is `random`, then by what is said of it. `again`: a place may be taken
+/// again before every other was.
+pub(super) fn pattern_of(
+    random: bool,
+    skew: Option<Skew>,
+    part: Option<[u8; 2]>,
+    again: bool,
+) -> Pattern {
+    match (random, skew, part, again) {
+        (false, ..) => Pattern::Sequential,
+        (true, Some(skew), ..) => Pattern::Skewed(skew),
+        (true, None, Some([reads, writes]), _) => Pattern::Partly { reads, writes },
+        (true, None, None, true) => Pattern::Random,
+        (true, None, None, false) => Pattern::Shuffled,
+    }
 }
 
 /// Percentages of reads and of writes: `80` of both, or `100,0`.

@@ -6,7 +6,7 @@ use crate::document::Document;
 use crate::nearest;
 use crate::problem::Problem;
 use crate::scenario::class::{UNCLASSED, of_priority};
-use crate::scenario::distribution::{distribution, parts};
+use crate::scenario::distribution::{distribution, parts, pattern_of};
 use crate::scenario::draft::{Client, names};
 use crate::scenario::{FILE_MOST, PAGE, REQUEST_MOST};
 use crate::text::quoted;
@@ -416,13 +416,7 @@ fn pattern(
         let what = "stands beside random_distribution";
         say(doc, line, what, "leave one of the two");
     }
-    match (random, skew, part, again) {
-        (false, ..) => Pattern::Sequential,
-        (true, Some(skew), ..) => Pattern::Skewed(skew),
-        (true, None, Some([reads, writes]), _) => Pattern::Partly { reads, writes },
-        (true, None, None, true) => Pattern::Random,
-        (true, None, None, false) => Pattern::Shuffled,
-    }
+    pattern_of(random, skew, part, again)
 }
 
 /// A distribution: `zipf` alone has the exponent 1.1, as in fio.

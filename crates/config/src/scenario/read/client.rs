@@ -1,7 +1,7 @@
 //! A client, or several that do the same.
 
 use super::super::class::{UNCLASSED, Why, of_priority};
-use super::super::distribution::{distribution, parts};
+use super::super::distribution::{distribution, parts, pattern_of};
 use super::super::draft::{Client, Draft, names};
 use super::{HOUR, checked, contract, first_of_contract, time, word};
 use crate::document::{Document, Entry, Table};
@@ -294,13 +294,7 @@ fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Patte
         let what = "stands beside random_distribution";
         doc.report(&entry, what, "leave one of the two");
     }
-    match (random, skew, part, again) {
-        (false, ..) => Pattern::Sequential,
-        (true, Some(skew), ..) => Pattern::Skewed(skew),
-        (true, None, Some([reads, writes]), _) => Pattern::Partly { reads, writes },
-        (true, None, None, true) => Pattern::Random,
-        (true, None, None, false) => Pattern::Shuffled,
-    }
+    pattern_of(random, skew, part, again)
 }
 
 fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
