@@ -500,6 +500,30 @@ fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
 }
 
 #[test]
+fn a_monitor_that_comes_back_need_not_know_where_its_queue_stopped() {
+    let _one = tools::alone();
+    let site = Site::start(VOLUMES);
+    let path = at(&site, "file");
+    let mut guest = Guest::connect(&path);
+    guest.agree();
+    guest.tell_memory();
+    let notes = guest.inflight(1);
+    guest.add_queue(0);
+    for _ in 0..3 {
+        guest.tell_queue(0, 0);
+        guest.write(0, &[1; 512]);
+        guest.write(8, &[2; 512]);
+        let more = guest.next_within(0, Duration::from_millis(2));
+        assert_eq!(more, None, "nothing is served twice");
+        guest.reconnect(&path);
+        guest.agree();
+        guest.tell_memory();
+        let files = [notes.as_fd()];
+        guest.tell(Code::SET_INFLIGHT_FD, &inflight(1 << 12, 1), &files);
+    }
+}
+
+#[test]
 fn an_idle_guest_costs_nothing() {
     let _one = tools::alone();
     let site = Site::start(VOLUMES);

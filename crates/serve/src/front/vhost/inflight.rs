@@ -39,6 +39,8 @@ pub(super) struct Log<M> {
 pub(super) struct Left {
     /// Heads in flight, in the order in which they were taken.
     pub(super) heads: Vec<u16>,
+    /// The queue was served before, with these notes.
+    pub(super) is_resumed: bool,
 }
 
 impl<M: Shared> Log<M> {
@@ -48,7 +50,8 @@ impl<M: Shared> Log<M> {
         if memory.len() < length(size) {
             return None;
         }
-        match memory.load16(VERSION, Load::Relaxed) {
+        let version = memory.load16(VERSION, Load::Relaxed);
+        match version {
             0 => {
                 memory.store16(VERSION, 1, Store::Relaxed);
                 memory.store16(ENTRIES, size, Store::Relaxed);
@@ -70,7 +73,8 @@ impl<M: Shared> Log<M> {
             .last()
             .map_or(0, |(counter, _)| counter.wrapping_add(1));
         let heads = found.into_iter().map(|(_, head)| head).collect();
-        Some((log, Left { heads }))
+        let is_resumed = version != 0;
+        Some((log, Left { heads, is_resumed }))
     }
 
     /// Ends what was begun when a batch was published and its end not noted.

@@ -190,8 +190,9 @@ impl Queue {
         if let Some(part) = log {
             let (log, left) = Log::open(part, self.size, published).ok_or(StartError::Log)?;
             self.log = Some(log);
-            // What is in flight was taken after what is in the used ring, and nothing else was.
-            if !left.heads.is_empty() {
+            // What is in flight was taken after what is in the used ring, and nothing else was: the notes know better than a monitor
+            // that was not told where its queue stopped.
+            if left.is_resumed {
                 self.base = published.wrapping_add(left.heads.len() as u16);
             }
             self.left = left.heads.into();
