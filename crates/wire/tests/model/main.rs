@@ -114,8 +114,11 @@ const THROTTLE: KickPolicy = KickPolicy::Throttle {
     jiffy: Span::from_millis(1),
 };
 
-/// How often a thread is interrupted where it would not have to wait, in one run: one more where it has the time (`./test`).
-const INTERRUPTIONS: usize = if cfg!(feature = "mutants") { 3 } else { 2 };
+/// How often a thread is interrupted where it would not have to wait, in one run: `./bench soak` has time for one more.
+fn interruptions() -> usize {
+    let variable = std::env::var("WEIR_INTERRUPTIONS");
+    variable.map_or(2, |text| text.parse().expect("a number"))
+}
 
 /// Runs a model in every order with at most so many interruptions.
 fn check(model: &Model, interruptions: usize) {
@@ -129,7 +132,7 @@ fn check(model: &Model, interruptions: usize) {
 fn every_case_passes() {
     for model in MODELS {
         let start = Instant::now();
-        check(model, INTERRUPTIONS);
+        check(model, interruptions());
         println!(
             "{:<66} passes  {:>6} ms",
             model.name,
@@ -148,7 +151,7 @@ fn one() {
     let name = variable("WEIR_MODEL");
     let mut models = MODELS.iter().chain([&BEFORE_2011]);
     let model = models.find(|model| model.name == name);
-    check(model.expect("there is such a model"), INTERRUPTIONS);
+    check(model.expect("there is such a model"), interruptions());
 }
 
 /// How a model fails with a bug, or with 0 for none; `None` if it passes.
