@@ -2,10 +2,11 @@
 //!
 //! Between the two lies nothing but when they are told of something: a server counts what comes and goes at the layer, as it happens; a
 //! record is made of what the client sees, when it is over. So requests go to the layer directly, and none is longer than a command, since a
-//! server counts each piece of a request when it is back. Neither knows what a client would get with the drive to itself. In three things
+//! server counts each piece of a request when it is back. Neither knows what a client would get with the drive to itself. In four things
 //! they may differ for a good reason: a record knows where a request was in each second of its life, a server only once it is answered, and
 //! until then whether it is throttled. So a second that one calls short for the elevator the other may call short for the drive, and one that
-//! is excused for a max in one may be short in the other.
+//! is excused for a max in one may be short in the other. Where the layer splits requests, what is in flight between two seconds is a piece
+//! to the server and a request to the client, and what is missing differs by what one is longer than the other.
 //!
 //! `WEIR_DRAWS=1000 cargo test -p weir-sim --test agree -- --nocapture` draws more of them, from `WEIR_FUZZ_SEED` on.
 
@@ -28,9 +29,22 @@ struct Counted {
     stream: Option<StreamId>,
     /// Requests that are outstanding, without flushes.
     live: u32,
+    /// Bytes of the longest request that was sent, and of the longest command that was served.
+    longest: [u64; 2],
     promise: Option<Promise>,
-    /// The verdicts up to the end of each second.
-    seconds: Vec<Seconds>,
+    /// The verdicts up to the end of each second, and the [slack](Self::slack) then.
+    seconds: Vec<(Seconds, u64)>,
+}
+
+impl Counted {
+    fn observe_length(&mut self, what: usize, bytes: u64) {
+        self.longest[what] = self.longest[what].max(bytes);
+    }
+
+    /// By how many bytes the two may differ in what is missing, since requests were split.
+    fn slack(&self) -> u64 {
+        self.longest[0].saturating_sub(self.longest[1])
+    }
 }
 
 /// What a server counts of a drive.
@@ -52,6 +66,7 @@ impl Metrics {
                 rate: Rate::new(contract.min, contract.min_iops),
                 stream: None,
                 live: 0,
+                longest: [0; 2],
                 promise: None,
                 seconds: Vec::new(),
             }
@@ -86,7 +101,8 @@ impl Metrics {
                     _ => 0,
                 };
                 promise.pass(self.ends, self.drive, limited);
-                client.seconds.push(*promise.seconds());
+                let seconds = *promise.seconds();
+                client.seconds.push((seconds, client.slack()));
             }
             self.drive = Window::default();
             self.ends += SECOND_NS;
@@ -113,6 +129,9 @@ impl Metrics {
         if piece.op != Op::Flush {
             let bytes = u64::from(piece.length);
             self.drive.bytes += if now < self.start { 0 } else { bytes };
+            if now >= self.start {
+                self.client(piece.stream).observe_length(1, bytes);
+            }
             self.tell(now, piece.stream, |promise| promise.served(bytes));
         }
     }
@@ -140,7 +159,9 @@ impl Observer for Metrics {
             Call::Submit { batch, result } => {
                 assert!(result.is_ok(), "there is room for all that clients ask");
                 for request in batch.iter().filter(|r| r.op != Op::Flush) {
-                    self.client(request.stream).live += 1;
+                    let client = self.client(request.stream);
+                    client.live += 1;
+                    client.observe_length(0, request.length.into());
                     self.tell(now, request.stream, |promise| promise.sent(false));
                 }
             }
@@ -199,12 +220,14 @@ fn verdict(before: &Seconds, after: &Seconds) -> Verdict {
     excuse.map_or(Verdict::Kept, Verdict::Excused)
 }
 
-/// Whether two verdicts are the same, but for what only one of them can know.
-fn agrees(metrics: Verdict, record: Verdict, is_limited: bool) -> bool {
+/// Whether two verdicts are the same, but for what only one of them can know. `slack`: see [`Counted::slack`].
+fn agrees(metrics: Verdict, record: Verdict, is_limited: bool, slack: u64) -> bool {
     let is_wait = |why| matches!(why, Short::Elevator | Short::Drive);
     match (metrics, record) {
         (Verdict::Short(a, lacking), Verdict::Short(b, too)) => {
-            lacking == too && (a == b || is_wait(a) && is_wait(b))
+            lacking.requests == too.requests
+                && lacking.bytes.abs_diff(too.bytes) <= slack
+                && (a == b || is_wait(a) && is_wait(b))
         }
         (Verdict::Short(..), Verdict::Excused(Excuse::Limit))
         | (Verdict::Excused(Excuse::Limit), Verdict::Short(..)) => is_limited,
@@ -324,17 +347,19 @@ fn compare(scenario: &Scenario, policy: &str) -> Option<(u64, Vec<String>)> {
         let Some(rate) = counted.rate else { continue };
         let is_limited = scenario.contract(at).max.is_limited();
         let whole = results.judge(at, rate).seconds.promised;
-        let mut before = [Seconds::default(); 2];
+        let (mut before, mut slack) = ([Seconds::default(); 2], 0);
         // The last second may have ended with nothing after it.
         let known = counted.seconds.iter().take(whole as usize);
-        for (second, after) in (1..).zip(known) {
+        for (second, (after, now)) in (1..).zip(known) {
             let mut cut = results.clone();
             cut.clients[at]
                 .meter
                 .cut(scenario.warm_up.as_nanos() + second * SECOND_NS);
             let judged = cut.judge(at, rate).seconds;
             let [metrics, record] = [verdict(&before[0], after), verdict(&before[1], &judged)];
-            if !agrees(metrics, record, is_limited) {
+            // What was credited to the second before counts in this one.
+            slack = slack.max(*now);
+            if !agrees(metrics, record, is_limited, slack) {
                 let (name, drive) = (&scenario.name, scenario.drive.name());
                 faults.push(format!(
                     "{name} on {drive}, {}, client {at}, second {second}: metrics say {metrics:?}, the record {record:?}",
