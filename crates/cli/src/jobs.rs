@@ -2,6 +2,7 @@
 
 use crate::whole;
 use clap::Args;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZero;
 use std::thread;
 
@@ -21,4 +22,10 @@ impl Jobs {
             None => thread::available_parallelism().map_or(1, NonZero::get),
         }
     }
+}
+
+/// This many threads, at least one.
+pub(crate) fn threads(jobs: usize) -> ThreadPool {
+    let threads = ThreadPoolBuilder::new().num_threads(jobs.max(1));
+    threads.build().expect("threads can be started")
 }

@@ -3,6 +3,7 @@
 use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A bar over a known amount of work, in steps of a tenth of a second; on standard error if that is a terminal. Else a line there says how
@@ -15,7 +16,7 @@ pub(crate) struct Progress {
     /// Where the part of the work begins that is running.
     base: u64,
     /// The line was said.
-    forecast: bool,
+    forecast: AtomicBool,
 }
 
 const TENTH: u128 = 100;
@@ -43,7 +44,7 @@ impl Progress {
             bar,
             work,
             base: 0,
-            forecast: false,
+            forecast: AtomicBool::new(false),
         }
     }
 
@@ -63,7 +64,7 @@ impl Progress {
     }
 
     /// How much of the part that is running has passed. It never goes back, in whatever order threads tell.
-    pub(crate) fn set(&mut self, passed: Duration) {
+    pub(crate) fn set(&self, passed: Duration) {
         let position = self.base + tenths(passed);
         self.bar.set_position(position.max(self.bar.position()));
         if self.bar.elapsed() >= LONG {
@@ -83,14 +84,15 @@ impl Progress {
     }
 
     /// Says once how long it takes, where there is no bar that does.
-    fn foretell(&mut self) {
-        if self.forecast || !self.bar.is_hidden() {
+    fn foretell(&self) {
+        if self.forecast.load(Ordering::Relaxed) || !self.bar.is_hidden() {
             return;
         }
         let all = self.bar.length().unwrap_or_default();
-        if let Some(whole) = whole(self.bar.position(), all, self.bar.elapsed()) {
+        if let Some(whole) = whole(self.bar.position(), all, self.bar.elapsed())
+            && !self.forecast.swap(true, Ordering::Relaxed)
+        {
             output::tell(&format!("about {} for {}", HumanDuration(whole), self.work));
-            self.forecast = true;
         }
     }
 }

@@ -7,8 +7,8 @@
 use crate::Error;
 use crate::fit::{compare_fitted, ties};
 use crate::search::{NEAR_ENOUGH, Tie, round_to_three, search};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use weir_config::sheet::Sheet;
 use weir_drive::Config;
 use weir_load::Rng;
@@ -32,31 +32,25 @@ pub fn ensemble(
     found: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Config>, Error> {
     let ties = ties(sheet)?;
-    let sets: Mutex<Vec<(usize, Drawn)>> = Mutex::default();
-    let next = AtomicUsize::new(0);
-    // Draws are handed out in order and every one that was handed out is finished, so none before the last is missing in the end.
-    let work = || {
-        while count(&lock(&sets)) < wanted {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= wanted * DRAWS {
-                return;
-            }
-            let set = fits(sheet, &ties, &draw(sheet, fitted, index));
-            let mut sets = lock(&sets);
-            sets.push((index, set));
-            found(count(&sets).min(wanted));
+    let mut sets = Vec::new();
+    let batches = (0..wanted * DRAWS).step_by(wanted.max(1));
+    for first in batches {
+        if sets.len() >= wanted {
+            break;
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..jobs.max(1) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let mut sets = sets.into_inner().unwrap_or_else(PoisonError::into_inner);
-    sets.sort_by_key(|s| s.0);
-    let sets = sets.into_iter().filter_map(|(_, set)| set.transpose());
-    sets.take(wanted).collect()
+        let batch = first..first + wanted;
+        let fit = |index| fits(sheet, &ties, &draw(sheet, fitted, index));
+        let batch = threads(jobs).install(|| batch.into_par_iter().map(fit).collect::<Vec<_>>());
+        sets.extend(batch.into_iter().filter_map(Result::transpose));
+        found(sets.len().min(wanted));
+    }
+    sets.into_iter().take(wanted).collect()
+}
+
+/// This many threads, at least one.
+pub(crate) fn threads(jobs: usize) -> ThreadPool {
+    let threads = ThreadPoolBuilder::new().num_threads(jobs.max(1));
+    threads.build().expect("threads can be started")
 }
 
 /// A drive whose undetermined parameters are drawn uniformly from their ranges; its parameters may contradict each other.
@@ -79,12 +73,4 @@ fn fits(sheet: &Sheet, ties: &[Tie], drive: &Config) -> Drawn {
     let rows = compare_fitted(sheet, &drive)?;
     let holds = rows.iter().all(|row| row.holds() != Some(false));
     Ok(holds.then_some(drive))
-}
-
-fn count(sets: &[(usize, Drawn)]) -> usize {
-    sets.iter().filter(|s| !matches!(s.1, Ok(None))).count()
-}
-
-fn lock(sets: &Mutex<Vec<(usize, Drawn)>>) -> MutexGuard<'_, Vec<(usize, Drawn)>> {
-    sets.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,7 +11,6 @@ mod ensemble;
 mod error;
 mod figure;
 mod fit;
-mod parallel;
 mod search;
 mod validation;
 
@@ -19,5 +18,4 @@ pub use ensemble::ensemble;
 pub use error::Error;
 pub use figure::{Figure, Measure};
 pub use fit::{Row, compare, fit};
-use parallel::parallel;
 pub use validation::{Interval, Validation, document, validate};

@@ -1,9 +1,12 @@
 //! Models compared to what was published of the drives they stand for.
 
+use crate::ensemble::threads;
 use crate::fit::{Row, compare};
 use crate::search::REPETITIONS;
-use crate::{Error, Figure, Measure, ensemble, parallel};
+use crate::{Error, Figure, Measure, ensemble};
+use rayon::prelude::*;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_config::sheet::Sheet;
 use weir_drive::Config;
 use weir_sim::scenario::{COMPARED, Interferers};
@@ -62,12 +65,14 @@ pub fn validate(
         .filter(|r| r.1)
         .map(|r| r.0.figure)
         .collect();
-    let measured = parallel(jobs, &sets, |n, set| {
+    let count = AtomicUsize::new(0);
+    let measure = |set| {
         let figures = figures.iter().map(|f| f.of(set, REPETITIONS));
         let figures = figures.collect::<Result<Vec<_>, _>>();
-        done(700 + n * 300 / sets.len());
+        done(700 + count.fetch_add(1, Ordering::Relaxed) * 300 / sets.len());
         figures
-    });
+    };
+    let measured: Vec<_> = threads(jobs).install(|| sets.par_iter().map(measure).collect());
     let measured = measured.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut columns =
         (0..figures.len()).map(|i| Interval::of(measured.iter().map(|m| m[i]).collect()));

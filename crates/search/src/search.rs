@@ -2,8 +2,9 @@
 
 use crate::trial::{self, Outcome};
 use crate::{case::Case, draw};
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The cases to run.
@@ -24,28 +25,15 @@ const AUDITED: u64 = 4;
 
 /// Runs all cases of a plan, and tells `progress` how many are done. Outcomes are in the order of their seeds.
 pub fn search(plan: &Plan, progress: impl Fn(u64) + Sync) -> Vec<Outcome> {
-    let next = AtomicU64::new(0);
-    let all = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= plan.runs {
-                return;
-            }
-            let outcome = one(plan.seed.wrapping_add(index), plan.kind);
-            let mut all = all.lock().expect("nobody panics with it");
-            all.push((index, outcome));
-            progress(all.len() as u64);
-        }
+    let done = AtomicU64::new(0);
+    let run = |index| {
+        let outcome = one(plan.seed.wrapping_add(index), plan.kind);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+        outcome
     };
-    std::thread::scope(|scope| {
-        for _ in 0..plan.jobs.max(1) {
-            scope.spawn(work);
-        }
-    });
-    let mut all = all.into_inner().expect("nobody panics with it");
-    all.sort_by_key(|(index, _)| *index);
-    all.into_iter().map(|(_, outcome)| outcome).collect()
+    let threads = ThreadPoolBuilder::new().num_threads(plan.jobs.max(1));
+    let threads = threads.build().expect("threads can be started");
+    threads.install(|| (0..plan.runs).into_par_iter().map(run).collect())
 }
 
 /// The outcome of a seed.

@@ -4,11 +4,11 @@ use super::runs;
 use crate::check;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::jobs::threads;
 use crate::modelled::Drive;
 use crate::progress::Progress;
+use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
@@ -273,38 +273,23 @@ fn pass(
     runs: &[Job],
     jobs: usize,
     interrupt: &Interrupt,
-    mut done: impl FnMut(usize),
+    done: impl Fn(usize) + Sync,
 ) -> Result<Vec<(Job, Outcome)>, Failure> {
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut outcomes: Vec<Option<Result<Outcome, Failure>>> = runs.iter().map(|_| None).collect();
-    thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..jobs.min(runs.len()) {
-            let sender = sender.clone();
-            let (next, failed) = (&next, &failed);
-            scope.spawn(move || {
-                while !failed.load(Ordering::Relaxed) && interrupt.signal().is_none() {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((cell, repetition)) = runs.get(number) else {
-                        return;
-                    };
-                    let (plan, cell) = cells[*cell];
-                    let outcome = plan.play(cell, *repetition, interrupt).transpose();
-                    let Some(outcome) = outcome else { return };
-                    failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-                    // The receiver is there until all senders are gone.
-                    let _ = sender.send((number, outcome));
-                }
-            });
+    let (count, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let play = |(number, &(cell, repetition)): (usize, &Job)| {
+        if failed.load(Ordering::Relaxed) || interrupt.signal().is_some() {
+            return None;
         }
-        drop(sender);
-        for (count, (number, outcome)) in (1..).zip(receiver) {
-            outcomes[number] = Some(outcome);
-            done(count);
-        }
-    });
-    // Runs begin in order: what was not begun comes after the first that failed.
-    let played = runs.iter().zip(outcomes);
-    let played = played.filter_map(|(run, outcome)| Some(outcome?.map(|one| (*run, one))));
+        let (plan, at) = cells[cell];
+        let outcome = plan.play(at, repetition, interrupt).transpose()?;
+        failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+        done(count.fetch_add(1, Ordering::Relaxed) + 1);
+        Some((number, outcome.map(|outcome| ((cell, repetition), outcome))))
+    };
+    // In order, one after the other: what is not begun comes after the first that fails.
+    let runs = runs.iter().enumerate().par_bridge();
+    let mut played: Vec<_> = threads(jobs).install(|| runs.filter_map(play).collect());
+    played.sort_unstable_by_key(|(number, _)| *number);
+    let played = played.into_iter().map(|(_, outcome)| outcome);
     played.collect()
 }

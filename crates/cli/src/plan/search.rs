@@ -2,10 +2,9 @@
 
 use super::fleet::{Fleet, Load};
 use crate::failure::Failure;
-use std::sync::Mutex;
+use crate::jobs::threads;
+use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 use weir_config::Policy;
 use weir_measure::{PromiseSeconds, Record, TOTAL};
 use weir_sim::{ClientSpec, Error, Run};
@@ -38,41 +37,21 @@ pub(super) type Found = Option<Packed>;
 pub(super) fn all(
     asked: &Asked<'_>,
     jobs: usize,
-    mut done: impl FnMut(usize),
+    done: impl Fn(usize) + Sync,
 ) -> Result<Vec<Found>, Failure> {
     let each = asked.repetitions as usize;
     let total = (asked.policies.len() + 1) * each;
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let found: Mutex<Vec<Option<Result<Found, Failure>>>> =
-        Mutex::new((0..total).map(|_| None).collect());
-    thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..jobs.min(total) {
-            let sender = sender.clone();
-            let (found, next, failed) = (&found, &next, &failed);
-            scope.spawn(move || {
-                while !failed.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= total {
-                        return;
-                    }
-                    let one = one(asked, number / each, (number % each) as u32);
-                    failed.fetch_or(one.is_err(), Ordering::Relaxed);
-                    let mut all = found.lock().expect("no search panics while it writes this");
-                    all[number] = Some(one);
-                    // The receiver is there until all senders are gone.
-                    let _ = sender.send(());
-                }
-            });
+    let (count, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let search = |number| {
+        if failed.load(Ordering::Relaxed) {
+            return None;
         }
-        drop(sender);
-        for (count, ()) in (1..).zip(receiver) {
-            done(count);
-        }
-    });
-    let found = found
-        .into_inner()
-        .expect("no search panics while it writes this");
+        let one = one(asked, number / each, (number % each) as u32);
+        failed.fetch_or(one.is_err(), Ordering::Relaxed);
+        done(count.fetch_add(1, Ordering::Relaxed) + 1);
+        Some(one)
+    };
+    let found: Vec<_> = threads(jobs).install(|| (0..total).into_par_iter().map(search).collect());
     found.into_iter().flatten().collect()
 }
 
