@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use weir_config::os_error;
 
 /// Why a command did not do what it was asked to, and with which status it ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// A run that failed for a reason with words of its own.
     pub(crate) fn run(reason: impl Display) -> Self {
-        Self::Run(plain(&reason.to_string()))
+        Self::Run(os_error::without_numbers(&reason.to_string()))
     }
 
     /// What was tried with a file, and what the system said.
@@ -31,7 +32,7 @@ impl Failure {
         Self::Run(format!(
             "cannot {tried} {}: {}",
             path.display(),
-            said(error)
+            os_error::message(error)
         ))
     }
 
@@ -60,35 +61,5 @@ impl Failure {
             let _ = writeln!(io::stderr(), "{head}: {reason}");
         }
         ExitCode::from(status)
-    }
-}
-
-/// What the system said, without its number.
-pub(crate) fn said(error: &io::Error) -> String {
-    plain(&error.to_string())
-}
-
-/// A text without the system's error numbers, which say nothing to people that the words before them do not.
-fn plain(text: &str) -> String {
-    let mut parts = text.split(" (os error ");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        plain += part.split_once(')').map_or(part, |(_, rest)| rest);
-    }
-    plain
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_errors_are_left_out() {
-        assert_eq!(
-            said(&io::Error::from_raw_os_error(2)),
-            "No such file or directory"
-        );
-        let two = "a: no (os error 2), b: yes (os error 13)";
-        assert_eq!(plain(two), "a: no, b: yes");
     }
 }

@@ -1,6 +1,7 @@
 //! A file's text, and its outermost table.
 
 use crate::document::{Document, Table};
+use crate::os_error;
 use crate::problem::Problem;
 use crate::units::Size;
 use std::fs::FileType;
@@ -26,7 +27,12 @@ pub(crate) fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
             help,
         }]
     };
-    let refused = |error: io::Error| problem(format!("cannot be read: {}", said(&error)), None);
+    let refused = |error: io::Error| {
+        problem(
+            format!("cannot be read: {}", os_error::message(&error)),
+            None,
+        )
+    };
     // Before it is opened: opening a pipe waits for its other end.
     let kind = std::fs::metadata(path).map_err(refused)?.file_type();
     if !kind.is_file() {
@@ -65,13 +71,6 @@ fn called(kind: FileType) -> &'static str {
         kind if kind.is_block_device() => "a block device",
         _ => "a character device",
     }
-}
-
-/// What the system said, without its number.
-fn said(error: &io::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" (os error ").unwrap_or(text.len());
-    text[..end].to_owned()
 }
 
 /// What `read` makes of a text's outermost table, if nothing is wrong with it. `file` is its name in problems.

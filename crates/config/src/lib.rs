@@ -45,6 +45,7 @@ pub mod manual;
 mod measured;
 mod nearest;
 mod note;
+pub mod os_error;
 pub mod parameter;
 mod places;
 mod plan;

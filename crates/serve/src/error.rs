@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use weir_config::Problem;
 
-use crate::log::said;
 use crate::shard::ShardError;
+use weir_config::os_error;
 
 /// Why a server did not start. Nothing of it is left running, and nothing is there that was not there before.
 #[derive(Debug, thiserror::Error)]
@@ -19,10 +19,10 @@ pub enum StartError {
     #[error(transparent)]
     Shard(#[from] ShardError),
     /// A thread beside the shards cannot run.
-    #[error("cannot start a thread: {}", said(.0))]
+    #[error("cannot start a thread: {}", os_error::message(.0))]
     Thread(io::Error),
     /// The record cannot be written.
-    #[error("cannot write the record {}: {}{}", path.display(), said(error), if_not_there(error))]
+    #[error("cannot write the record {}: {}{}", path.display(), os_error::message(error), if_not_there(error))]
     Record {
         /// Its file.
         path: PathBuf,

@@ -1,6 +1,5 @@
 //! Keeping clients from filling the log, and errors of the system in words.
 
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,13 +22,6 @@ pub(crate) fn allowed() -> bool {
 /// Whether one more line about a client that comes or goes may be written now.
 pub(crate) fn passing() -> bool {
     PASSING.allowed(second())
-}
-
-/// What the system said, without its number.
-pub(crate) fn said(error: &io::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" (os error ").unwrap_or(text.len());
-    text[..end].to_owned()
 }
 
 fn second() -> u64 {

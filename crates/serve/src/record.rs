@@ -94,7 +94,7 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
             if let Err(error) = write(file, &full, &emptied) {
                 tracing::error!(
                     file = shown,
-                    error = crate::log::said(&error),
+                    error = weir_config::os_error::message(&error),
                     "the record ends early"
                 );
             }

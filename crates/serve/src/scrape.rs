@@ -98,7 +98,10 @@ fn serve(listener: &TcpListener, stop: &OwnedFd, told: &Told) {
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
-                tracing::error!(error = crate::log::said(&error.into()), "metrics end");
+                tracing::error!(
+                    error = weir_config::os_error::message(&error.into()),
+                    "metrics end"
+                );
                 return;
             }
         }

@@ -10,10 +10,10 @@ use crate::acceptor::{Export, Place};
 use crate::backend::{self, Prepare};
 use crate::created::Created;
 use crate::error::{ReloadError, StartError};
-use crate::log::said;
 use crate::shard::{
     Change, DriveSetup, SPACES_MAX, ShardError, TenantTerms, VolumeSetup, VolumeTerms,
 };
+use weir_config::os_error;
 
 /// Everything of a configuration that is open.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ pub(crate) fn storage_problem(
     volume: &Volume,
     error: &std::io::Error,
 ) -> Problem {
-    config.storage_problem(volume, said(error))
+    config.storage_problem(volume, os_error::message(error))
 }
 
 /// Whether a layer takes the whole plan: what it would refuse is refused here, before anything has changed.

@@ -15,8 +15,8 @@ use weir_config::{Address, Id, Listen, Owner};
 
 use crate::created::Created;
 use crate::holder::Holder;
-use crate::log::said;
 use crate::places::Peer;
+use weir_config::os_error;
 
 /// Clients that may wait to be accepted; the system permits no more by default. Where they are full a client of TCP is not heard
 /// before it tries again, a second later.
@@ -185,7 +185,10 @@ fn system(address: &Address, error: &io::Error) -> Refusal {
         .map_or_else(String::new, |h| format!(" by {h}"));
     Refusal {
         owner: false,
-        what: format!("cannot listen on {address}: {}{by}", said(error)),
+        what: format!(
+            "cannot listen on {address}: {}{by}",
+            os_error::message(error)
+        ),
         help,
         taken,
         holder,
@@ -270,7 +273,10 @@ fn not_owned(owner: &Owner, path: &Path, error: &io::Error) -> Refusal {
     let path = path.display();
     Refusal {
         owner: true,
-        what: format!("cannot give {path} to {owner}: {}", said(error)),
+        what: format!(
+            "cannot give {path} to {owner}: {}",
+            os_error::message(error)
+        ),
         help: "only root gives files to other users, and to groups that are not its own".to_owned(),
         taken: false,
         holder: None,
@@ -307,7 +313,7 @@ fn number(id: &Id, kind: &str, table: &str) -> Result<u32, (String, String)> {
     };
     let lines = std::fs::read_to_string(table).map_err(|error| {
         (
-            format!("cannot read {table}: {}", said(&error)),
+            format!("cannot read {table}: {}", os_error::message(&error)),
             String::new(),
         )
     })?;

@@ -161,7 +161,7 @@ impl Acceptor {
         while !self.stop.wanted.load(Ordering::SeqCst) {
             if let Err(error) = self.turn() {
                 tracing::error!(
-                    error = crate::log::said(&error),
+                    error = weir_config::os_error::message(&error),
                     "the acceptor ends: no further connection is accepted"
                 );
                 return;

@@ -4,14 +4,14 @@ use std::io;
 
 use weir_config::units::Size;
 
-use crate::log::said;
+use weir_config::os_error;
 
 /// What is wrong with a shard or one of its drives, and where.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardError {
     /// The system gives no thread.
-    #[error("cannot start a thread: {}", said(.0))]
+    #[error("cannot start a thread: {}", os_error::message(.0))]
     Thread(io::Error),
     /// Its thread ended before it ran; what it failed with is in the log.
     #[error("the thread ended at once")]
@@ -60,7 +60,7 @@ pub enum ShardError {
         volumes: Vec<(String, u32)>,
     },
     /// A volume's storage does not start.
-    #[error("volume {volume}: {}", said(.error))]
+    #[error("volume {volume}: {}", os_error::message(.error))]
     Volume {
         /// Its name.
         volume: String,

@@ -27,7 +27,7 @@ impl Shard {
             Ok(Ok(durable)) => durable,
             Ok(Err(error)) => {
                 tracing::error!(
-                    error = crate::log::said(&error),
+                    error = weir_config::os_error::message(&error),
                     "the ring of a shard failed: the shard ends"
                 );
                 false

@@ -8,8 +8,8 @@ use weir_core::{Contract, Flags, GroupId, Op};
 use super::ShardError;
 use crate::backend::{Backend, Prepare, Traits};
 use crate::errno::{EIO, ENOTSUP};
-use crate::log::said;
 use crate::metrics::{Tally, VolumeSnapshot};
+use weir_config::os_error;
 
 /// What the storage was asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +158,7 @@ impl Volume {
                 operation = piece.operation(),
                 offset = piece.offset,
                 length = piece.length,
-                error = said(&io::Error::from_raw_os_error(errno.into())),
+                error = os_error::message(&io::Error::from_raw_os_error(errno.into())),
                 "a flush failed: every later flush and FUA write of this volume fails until the server is restarted"
             );
         } else if self.tally.errors_logged() {
@@ -167,7 +167,7 @@ impl Volume {
                 operation = piece.operation(),
                 offset = piece.offset,
                 length = piece.length,
-                error = said(&io::Error::from_raw_os_error(errno.into())),
+                error = os_error::message(&io::Error::from_raw_os_error(errno.into())),
                 "the storage failed a request"
             );
         }

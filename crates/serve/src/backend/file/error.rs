@@ -10,7 +10,7 @@ use weir_uring::Errno;
 
 use crate::backend::found;
 use crate::holder::Holder;
-use crate::log::said;
+use weir_config::os_error;
 
 /// Why an image or a device was not opened: what is wrong, with which, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ pub enum OpenError {
         .path.display(),
         Size(*.size),
         if_allocated(.preallocate),
-        said(source),
+        os_error::message(source),
         if_not_made(path, source, .preallocate)
     )]
     Create {
@@ -112,7 +112,7 @@ pub enum OpenError {
     #[error(
         "{} cannot be opened past the page cache (O_DIRECT): {}; its file system does not offer that (ext4, xfs and btrfs do): move the image, or say `cache = \"host\"`, with which no min can be promised",
         .path.display(),
-        said(source)
+        os_error::message(source)
     )]
     NoDirect {
         /// The file.
@@ -156,7 +156,7 @@ pub enum OpenError {
         uses: Vec<String>,
     },
     /// The system answered something else.
-    #[error("cannot {call} {}: {}{}", .path.display(), said(source), if_refused(source))]
+    #[error("cannot {call} {}: {}{}", .path.display(), os_error::message(source), if_refused(source))]
     System {
         /// The file or device.
         path: PathBuf,
