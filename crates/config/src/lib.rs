@@ -36,7 +36,6 @@ mod check;
 mod document;
 mod elsewhere;
 mod file;
-pub mod fuzz;
 mod key;
 mod listen;
 mod load;

@@ -3,9 +3,9 @@
 mod common;
 
 use common::Random;
+use common::fuzz::server_file;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::fuzz::server_file;
 use weir_config::{Options, parse};
 
 fn files(folder: &str) -> Vec<Vec<u8>> {

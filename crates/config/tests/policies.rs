@@ -1,5 +1,7 @@
 //! Policies: those that come with Weir, what is refused of others, and what a changed file cannot do.
 
+#[path = "common/fuzz.rs"]
+mod fuzz;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
@@ -10,7 +12,6 @@ use random::Random;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::fuzz;
 use weir_config::policy::{self, Policy};
 use weir_config::{Options, parse, plan, reload};
 use weir_core::{Edit, elevator};

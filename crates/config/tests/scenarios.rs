@@ -1,16 +1,18 @@
 //! Scenarios and job files of fio: those that come with Weir, and what is refused of others.
 
+#[path = "common/fuzz.rs"]
+mod fuzz;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
+use fuzz::scenario_text;
 use mutate::{located, mutate};
 use random::Random;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::fuzz::scenario_text;
 use weir_config::policy;
 use weir_config::profile;
 use weir_config::scenario::{self, Choice, Script};

@@ -3,26 +3,29 @@
 //! `corpus/TARGET/seed-*` are built by this file: run it with `WEIR_WRITE_CORPUS=1` to write them
 //! anew. `found-*` were found by a fuzzer: with the seeds, they reach all the code that it reached.
 
+mod fuzz;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use fuzz::ring::GUEST;
 use weir_random::Rng;
 use weir_wire::nbd::*;
-use weir_wire::ring::{self, fuzz::GUEST, split::Descriptor};
+use weir_wire::ring::split::Descriptor;
 use weir_wire::vhost;
 
 /// A directory of the corpus, what it is for, and its seeds.
 type Target = (&'static str, fn(&[u8]), fn() -> Seeds);
 
 const TARGETS: [Target; 7] = [
-    ("handshake", fuzz::handshake, handshake_seeds),
-    ("requests", fuzz::requests, request_seeds),
-    ("replies", fuzz::replies, reply_seeds),
-    ("vhost", vhost::fuzz::messages, vhost_seeds),
-    ("ring-device", ring::fuzz::device, device_seeds),
-    ("ring-driver", ring::fuzz::driver, driver_seeds),
-    ("ring-xen", ring::fuzz::xen, xen_seeds),
+    ("handshake", fuzz::nbd::handshake, handshake_seeds),
+    ("requests", fuzz::nbd::requests, request_seeds),
+    ("replies", fuzz::nbd::replies, reply_seeds),
+    ("vhost", fuzz::vhost::messages, vhost_seeds),
+    ("ring-device", fuzz::ring::device, device_seeds),
+    ("ring-driver", fuzz::ring::driver, driver_seeds),
+    ("ring-xen", fuzz::ring::xen, xen_seeds),
 ];
 
 /// Inputs by their name.
@@ -119,9 +122,9 @@ fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
 }
 
 /// Everything allowed, no bound near.
-const GENEROUS: [u8; fuzz::CONTROL_LEN] = [0b1_1110, 0xff, 64, 0xff, 1, 2, 3, 4];
+const GENEROUS: [u8; fuzz::nbd::CONTROL_LEN] = [0b1_1110, 0xff, 64, 0xff, 1, 2, 3, 4];
 
-fn with_control(control: [u8; fuzz::CONTROL_LEN], stream: &[&[u8]]) -> Vec<u8> {
+fn with_control(control: [u8; fuzz::nbd::CONTROL_LEN], stream: &[&[u8]]) -> Vec<u8> {
     [&control[..], &stream.concat()].concat()
 }
 
@@ -433,7 +436,7 @@ fn vhost_seeds() -> Seeds {
     let overlapping = slot(Code::ADD_MEM_REG).repeat(2);
     // So many descriptors come with each message.
     let with = |descriptors, stream: &[u8]| {
-        with_control([descriptors; vhost::fuzz::CONTROL_LEN], &[stream])
+        with_control([descriptors; fuzz::vhost::CONTROL_LEN], &[stream])
     };
     Seeds::from([
         ("begin", with(0, &vhost_begin())),
@@ -450,7 +453,7 @@ fn vhost_seeds() -> Seeds {
 }
 
 /// A queue of 8 whose indices wrap after two, events by index, tables of up to 64; 255 sectors in blocks of 512, everything offered.
-const QUEUE: [u8; ring::fuzz::CONTROL_LEN] = [0x1b, 64, 0xfe, 0xff, 255, 0x18, 0x8f, 64];
+const QUEUE: [u8; fuzz::ring::CONTROL_LEN] = [0x1b, 64, 0xfe, 0xff, 255, 0x18, 0x8f, 64];
 
 /// Puts a descriptor in the table, at `at`.
 fn describe(at: u8, address: u64, length: u32, flags: u16, next: u16) -> Vec<u8> {

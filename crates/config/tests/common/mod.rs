@@ -1,5 +1,6 @@
 //! Files drawn at random, most of them good ones.
 
+pub(crate) mod fuzz;
 mod random;
 
 pub(crate) use random::Random;

@@ -106,7 +106,6 @@ mod errno;
 mod export;
 mod fields;
 mod flags;
-pub mod fuzz;
 mod handshake;
 mod meta;
 mod reply;

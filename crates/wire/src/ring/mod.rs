@@ -18,7 +18,6 @@
 //! name, and a ring that cannot go on says so in every later call ([`xen::Broken`], [`split::Broken`]).
 
 mod event;
-pub mod fuzz;
 pub mod plain;
 pub mod split;
 pub mod xen;

@@ -25,7 +25,6 @@
 //! ```
 
 mod constants;
-pub mod fuzz;
 mod message;
 mod region;
 mod reply;

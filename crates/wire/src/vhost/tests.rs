@@ -488,15 +488,6 @@ proptest! {
         let within = start >= first && start < last && end <= last;
         prop_assert_eq!(found, within.then(|| address - user));
     }
-
-    #[test]
-    fn any_bytes_are_messages_or_errors(
-        control in any::<[u8; fuzz::CONTROL_LEN]>(),
-        codes in prop::collection::vec((1u32..40, 0u32..16, prop::collection::vec(any::<u8>(), 0..60)), 0..8),
-    ) {
-        let stream = codes.iter().flat_map(|(code, flags, payload)| message(Code(*code), flags | 1, payload));
-        fuzz::messages(&control.into_iter().chain(stream).collect::<Vec<u8>>());
-    }
 }
 
 /// As the protocol numbers them.

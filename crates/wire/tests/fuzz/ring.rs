@@ -4,22 +4,23 @@
 //! The first [`CONTROL_LEN`] bytes are settings; the rest is a program, a byte for what is done and then its operands. What is missing
 //! at the end is 0.
 
-use super::plain::{Memory, Regions};
-use super::split::{
-    Areas, Buffer, Chain, DESCRIPTOR, Descriptor, Device, Driver, Settings, TakeError, lengths,
-};
-use super::xen::{self, Back, Front, Rearm, Request, Response, Status};
-use super::{Guest, Load, Outside, Shared, Store};
-use crate::virtio_blk::{self, Command, RangeLimits, Rules, SECTOR};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use weir_wire::ring::plain::{Memory, Regions};
+use weir_wire::ring::split::{
+    Areas, Broken, Buffer, Chain, DESCRIPTOR, Descriptor, Device, Driver, Settings, TakeError,
+    lengths,
+};
+use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
+use weir_wire::ring::{Guest, Load, Outside, Shared, Store};
+use weir_wire::virtio_blk::{self, Command, RangeLimits, Rules, SECTOR};
 
 /// How many bytes at the start of the input are settings.
-pub const CONTROL_LEN: usize = 8;
+pub(crate) const CONTROL_LEN: usize = 8;
 /// Where the guest's memory starts: two regions that adjoin, of [`REGION`] bytes each.
-pub const GUEST: u64 = 0x1_0000;
+pub(crate) const GUEST: u64 = 0x1_0000;
 /// How long each of them is in bytes.
-pub const REGION: u64 = 0x1000;
+pub(crate) const REGION: u64 = 0x1000;
 /// How long Xen's page is: four slots.
 const PAGE: usize = 64 + 4 * xen::SLOT;
 
@@ -110,7 +111,7 @@ fn contents(memory: &Memory) -> Vec<u8> {
 ///
 /// # Panics
 /// If something does not hold that must.
-pub fn device(data: &[u8]) {
+pub(crate) fn device(data: &[u8]) {
     let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
     };
@@ -166,7 +167,7 @@ struct Attacked {
     in_flight: VecDeque<u16>,
     /// The index that the driver has written last.
     available: u16,
-    broken: Option<super::split::Broken>,
+    broken: Option<Broken>,
 }
 
 impl Attacked {
@@ -261,7 +262,7 @@ impl Attacked {
     }
 
     /// A queue that is broken stays so, for the same reason.
-    fn note(&mut self, broken: Option<super::split::Broken>) {
+    fn note(&mut self, broken: Option<Broken>) {
         assert!(self.broken.is_none() || broken == self.broken);
         self.broken = broken;
         assert_eq!(self.device.broken(), broken);
@@ -391,7 +392,7 @@ const HEADER_READS: usize = virtio_blk::HEADER;
 ///
 /// # Panics
 /// If something does not hold that must.
-pub fn driver(data: &[u8]) {
+pub(crate) fn driver(data: &[u8]) {
     let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
     };
@@ -451,7 +452,7 @@ pub fn driver(data: &[u8]) {
 ///
 /// # Panics
 /// If something does not hold that must.
-pub fn xen(data: &[u8]) {
+pub(crate) fn xen(data: &[u8]) {
     let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
     };

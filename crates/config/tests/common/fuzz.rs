@@ -1,10 +1,9 @@
-//! What must hold for any bytes whatever. For fuzzers, and for the replay of what they found.
+//! What must hold for any bytes whatever.
+#![allow(dead_code, reason = "each program of tests uses a part")]
 
-use crate::plan::plan;
-use crate::policy::{self, Node};
-use crate::reload::reload;
-use crate::scenario::{self, Choice};
-use crate::{Options, Server, parse};
+use weir_config::policy::{self, Node};
+use weir_config::scenario::{self, Choice};
+use weir_config::{Options, Server, parse, plan, reload};
 use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, ROOT, Sizes};
 use weir_drive::{Config, null};
 
@@ -13,7 +12,7 @@ use weir_drive::{Config, null};
 /// # Panics
 /// If a file is refused without a problem or a problem has no text; if a file is accepted and the core refuses what it comes to,
 /// or if it reads differently once printed, or if reloading it into itself changes anything.
-pub fn server_file(data: &[u8]) {
+pub(crate) fn server_file(data: &[u8]) {
     let (options, data) = match data {
         [1, rest @ ..] => (Options { allow_test: true }, rest),
         _ => (Options::default(), data),
@@ -36,7 +35,7 @@ pub fn server_file(data: &[u8]) {
 /// # Panics
 /// If a file is refused without a problem, or a problem has no text; if a file is accepted and the core refuses what it comes to for a few
 /// contracts, or if it reads differently once printed.
-pub fn policy_file(text: &str) -> bool {
+pub(crate) fn policy_file(text: &str) -> bool {
     let policy = match policy::read(text, "fuzz.toml") {
         Ok(policy) => policy,
         Err(problems) => {
@@ -96,7 +95,7 @@ pub fn policy_file(text: &str) -> bool {
 /// # Panics
 /// If a file is refused without a problem, or a problem has no text; if a file is accepted and a combination of what it says cannot be
 /// built, or has a client whose program does not fit its region; if a job file plays otherwise once printed as a scenario's.
-pub fn scenario_text(text: &str, ending: &str) {
+pub(crate) fn scenario_text(text: &str, ending: &str) {
     let file = format!("fuzz.{ending}");
     let script = match scenario::parse(text, &file) {
         Ok(script) => script,

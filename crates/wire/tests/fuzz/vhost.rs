@@ -3,18 +3,16 @@
 //! The first [`CONTROL_LEN`] bytes say how many descriptors come with each message in turn and where the stream is cut; the rest is
 //! the stream. It is fed once in whole messages and once in pieces, and both must have the same result.
 
-use super::constants::{CONFIG_MAX, DESCRIPTORS_MAX, QUEUE_SIZE_MAX, TABLE_REGIONS_MAX};
-use super::message::{Assembler, FrameError, Message, Request};
-use super::region::{Region, check_joining};
+use weir_wire::vhost::*;
 
 /// How many bytes at the start of the input are settings.
-pub const CONTROL_LEN: usize = 8;
+pub(crate) const CONTROL_LEN: usize = 8;
 
 /// Drives the assembler with the stream, and the check of regions with those that came.
 ///
 /// # Panics
 /// If something does not hold that must.
-pub fn messages(data: &[u8]) {
+pub(crate) fn messages(data: &[u8]) {
     let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
     };

@@ -3,26 +3,19 @@
 //! The first [`CONTROL_LEN`] bytes choose limits, features and where the stream is cut; the rest is the stream. Every stream is fed
 //! once as a whole and once in pieces, and both must have the same result.
 
-use super::client::{self, Reply, ReplyParser};
-use super::constants::{MAX_STRING, REQUEST_LEN};
-use super::errno::Errno;
-use super::export::{BlockSizes, ExportInfo, Exports};
-use super::flags::{CommandFlags, TransmissionFlags};
-use super::handshake::{Handshake, HandshakeConfig, HandshakeError, Outcome};
-use super::meta::Extent;
-use super::request::{Command, Fatal, Request, parse_request};
-use super::rules::{RequestError, RuleSettings, Rules};
 use weir_random::Xorshift;
+use weir_wire::nbd::client::{self, Reply, ReplyParser};
+use weir_wire::nbd::*;
 
 /// How many bytes at the start of the input are settings.
-pub const CONTROL_LEN: usize = 8;
+pub(crate) const CONTROL_LEN: usize = 8;
 
 /// Drives the server's handshake with the stream, then the client's, as if the other side had sent
 /// it.
 ///
 /// # Panics
 /// If something does not hold that must.
-pub fn handshake(data: &[u8]) {
+pub(crate) fn handshake(data: &[u8]) {
     let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
     };
@@ -84,7 +77,7 @@ pub fn handshake(data: &[u8]) {
 ///
 /// # Panics
 /// If something does not hold that must.
-pub fn requests(data: &[u8]) {
+pub(crate) fn requests(data: &[u8]) {
     let Some((control, mut stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
     };
@@ -106,7 +99,7 @@ pub fn requests(data: &[u8]) {
             Err(Fatal::BadMagic { found }) => {
                 return assert!(stream.starts_with(&found.to_be_bytes()));
             }
-            Err(Fatal::PayloadTooLong { .. }) => panic!("the parser knows no limit"),
+            Err(fatal) => panic!("the parser knows no limit: {fatal:?}"),
         };
         for end in 0..REQUEST_LEN {
             assert_eq!(
@@ -143,7 +136,7 @@ pub fn requests(data: &[u8]) {
 ///
 /// # Panics
 /// If something does not hold that must.
-pub fn replies(data: &[u8]) {
+pub(crate) fn replies(data: &[u8]) {
     let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
     };
