@@ -176,9 +176,10 @@ fn the_commands_of_the_table_print_its_figures() {
     let mut found = 0;
     for (command, cells) in rows {
         let printed = output(&Scratch::new(), command);
-        for figure in cells.split([' ', ',']).filter(|word| {
-            word.starts_with(|c: char| c.is_ascii_digit()) && word.len() >= 4
-        }) {
+        for figure in cells
+            .split([' ', ','])
+            .filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.len() >= 4)
+        {
             let words = printed.split_whitespace();
             let mut words = words.map(|word| word.trim_end_matches([',', '.', ';']));
             assert!(words.any(|word| word == figure), "{figure}, {command}");
