@@ -139,12 +139,13 @@ fn tabled(page: &str) -> String {
     format!("{before}{}{}", contracts(), &after[old..])
 }
 
-/// A page is `actual`, or becomes it where that is asked for; how many commands it has.
-fn check(page: &str, actual: &str) -> usize {
+/// A page is `actual`, or becomes it where that is asked for.
+fn check(page: &str, actual: &str) {
     let said = text(page);
+    assert!(said.contains("\n    $ weir "), "its blocks are found");
     if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
         std::fs::write(path(page), actual).expect("writable");
-        return said.matches("\n    $ weir ").count();
+        return;
     }
     let lines = said.lines().zip(actual.lines());
     let differs: Vec<_> = lines.filter(|(a, b)| a != b).take(5).collect();
@@ -152,15 +153,13 @@ fn check(page: &str, actual: &str) -> usize {
         said == actual,
         "{page} is not what its commands print (page, printed): {differs:#?}\nif that is meant: WEIR_BLESS=1 cargo test -p weir --test readme"
     );
-    said.matches("\n    $ weir ").count()
 }
 
 #[test]
 fn the_commands_print_what_the_pages_say() {
     let comparing = "docs/comparing.md";
-    let found = check(comparing, &replayed(&text(comparing)))
-        + check(PROMISES, &tabled(&replayed(&text(PROMISES))));
-    assert!(found >= 4, "their blocks are found");
+    check(comparing, &replayed(&text(comparing)));
+    check(PROMISES, &tabled(&replayed(&text(PROMISES))));
 }
 
 /// Figures are numbers of four characters or more.
@@ -180,30 +179,12 @@ fn the_commands_of_the_table_print_its_figures() {
             .split([' ', ','])
             .filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.len() >= 4)
         {
-            let words = printed.split_whitespace();
-            let mut words = words.map(|word| word.trim_end_matches([',', '.', ';']));
-            assert!(words.any(|word| word == figure), "{figure}, {command}");
+            let is_printed = printed.split_whitespace().any(|word| word == figure);
+            assert!(is_printed, "{figure}, {command}");
             found += 1;
         }
     }
     assert!(found >= 9, "its figures are found");
-}
-
-/// What the page says beside the table of contracts: no policy keeps that promise on the Hitachi, where the target alone gets less.
-#[test]
-fn what_the_target_gets_alone_is_what_it_says() {
-    let page = text(PROMISES).replace('\n', " ");
-    let (_, after) = page
-        .split_once("alone on the drive the target gets ")
-        .expect("the text is there");
-    let figure = after.split(' ').next().expect("there is a figure");
-    let command = "weir compare latency --drive hitachi-hts72755 --policy contract";
-    let printed = output(&Scratch::new(), command).replace('\n', " ");
-    let said = format!("gets {figure} MB/s");
-    assert!(
-        printed.contains(&said),
-        "{PROMISES}: {said}, {command}: {printed}"
-    );
 }
 
 /// The blocks of what stands before the first heading below the title, without their indentation.
