@@ -269,11 +269,10 @@ fn storm(page: &mut String) {
 const HEAD: &str = "\
 # Notification between guests and their back end
 
-A guest tells its back end of requests (a *kick*), the back end tells the guest of responses (a *call*). Each costs processor time on both
-sides, and each that is left out or late costs latency. In 2011 this was discussed on xen-devel under \"blkback: Fix block I/O latency issue\"
-(P. Vincent, K. R. Wilk); what was asked for there is what the scenarios `ring`, `coalescing` and `storm` play in virtual time, over the rings and
-with the notification of the server (`rings.md`). The tables of this page are printed by a test from what `weir compare` gives:
-`WEIR_BLESS=1 cargo test -p weir --test coalescing` prints it anew.
+A guest tells its back end of requests (a *kick*), the back end tells the guest of responses (a *call*). Each notification costs processor time on
+both sides; one that is left out or late costs latency. xen-devel discussed this in 2011 under \"blkback: Fix block I/O latency issue\" (P. Vincent,
+K. R. Wilk). The scenarios below play what was asked for there, in virtual time, over the server's rings and notification (`rings.md`).
+`WEIR_BLESS=1 cargo test -p weir --test coalescing` prints this page anew.
 
     weir compare ring                        when the back end asks for the next kick, before 2011 and since
     weir compare coalescing                  every policy of notification
@@ -282,33 +281,30 @@ with the notification of the server (`rings.md`). The tables of this page are pr
 
 ## The model
 
-Between a client and the layer there is a guest (`[guest]` in `scenarios.md`): one processor, a ring, and a thread of the back end, each of which does
-one thing at a time.
+A guest (`[guest]` in `scenarios.md`) has one processor, a ring, and a thread of the back end. Each of them does one thing at a time.
 
     client ─► request ─► … plug … ─► publish ─► event ─► ipi ─► wake ─► look ─► take ─► layer, drive
                 guest's processor    does the back end want it?   back end's thread          │
     client ◄─ response ◄─ interrupt ◄─ ipi ◄─ event ◄─ does the guest want it? ◄─ answer ◄────┘
 
-Nine of these steps cost time; all are keys of `[guest.cost]`. **Their defaults are assumed**: orders of magnitude for processors of that time, since the
-thread states none. In sum they are 28 us for a request alone on the drive. Where the drive takes milliseconds they make no difference;
-where it takes microseconds they are most of what is seen, and a row for `scsi-debug` says more about them than about the policy.
-What else is ours: 8 KiB and 8 GiB for orion's small random requests, which parts of a file are read and written, how long a run is. Not modelled:
-more than one processor of a guest, what a copy or a grant costs, the cache misses of a wake-up, and time that the processors need for anything
-else.
+Nine of these steps cost time (`[guest.cost]`), 28 us together for a request alone on the drive. **These costs are assumed**: orders of magnitude for
+processors of that time, since the thread states none. They make no difference where the drive takes milliseconds, and are most of what a
+row for `scsi-debug` shows. Also ours: 8 KiB and 8 GiB for orion's small random requests, which parts of a file are read and written, how long a run
+is. Not modelled: several processors of a guest, copies, grants, cache misses of a wake-up, other work of the processors.
 
-The guest's latency is from when its program asks until it has the answer; the back end's is what Dom-0 saw: from when it has the request until the
-drive is done. (Of a request that the guest cuts it is that of the last piece.) *Before 2011* the back end asks for the next kick when it has answered all
-that it took (`xen-before-2011`), *since* then when it has taken all there is (`xen`).
+The guest's latency runs from its program's question to the answer; the back end's (Dom-0's) from when it has the request, or the last piece of one
+that the guest cuts, to the drive's answer. The back end asks for the next kick, *before 2011*, when it has answered all that it took
+(`xen-before-2011`), *since* then when it has taken all there is (`xen`).
 
 ## What was published, and what comes out
 
 | published | here |
 | --- | --- |
-| With two small requests at a time \"50+ % latency benefit\", and the guest's latency is about twice Dom-0's | Twice Dom-0's wherever the drive takes milliseconds. Lower by half on the target that wakes each millisecond (from two on), by 45 % on eight spindles, where two requests meet on one spindle one time in eight, by 38 % on flash. Nothing on one disk: it serves one at a time, and both rules let it. With command queueing it has the more to choose from the more it is given: 7 % with three requests. |
-| On several spindles the gain is highest with twice as many requests as spindles | **Not here**: the peak is at two requests, however many spindles there are, and at twice the spindles 3, 1 and 1 % are left (two, four and eight of them). The old rule leaves the drive N - 1 of N requests, so what it takes away is the smaller the larger N is. |
+| With two small requests at a time \"50+ % latency benefit\", and the guest's latency is about twice Dom-0's | Twice Dom-0's wherever the drive takes milliseconds. Lower by half on the target that wakes each millisecond (from two on), by 45 % on eight spindles, where two requests meet on one spindle one time in eight, by 38 % on flash. Nothing on one disk, which serves one at a time; with command queueing, 7 % with three requests. |
+| On several spindles the gain is highest with twice as many requests as spindles | **Not here**: the peak is at two requests, however many spindles there are; at twice the spindles 3, 1 and 1 % are left (two, four and eight). The old rule leaves the drive N - 1 of N requests. |
 | With the page cache the rate of kicks does not go up at high load | Reads: one kick for each window of read-ahead instead of none, nothing gained but on flash. |
 | 64 KiB, four threads writing to a target in memory: 2 to 3 kicks a second, since then about 5,000 | `iscsi-1ms`: 0, since then 1,000, one each time that target wakes. Flash: 0 and 17,544. |
-| Four threads of 512 B to 64 KiB on the 4 us target: about 20,000 kicks a second | 836 and 4,982: with the assumed costs the back end's processor is the bottleneck there and hardly ever sleeps. Flash, the closest there is according to the thread: 32 and 22,420. |
+| Four threads of 512 B to 64 KiB on the 4 us target: about 20,000 kicks a second | 836 and 4,982: with the assumed costs the back end's processor is the bottleneck and hardly ever sleeps. Flash, the closest according to the thread: 32 and 22,420. |
 | High load (two threads, 256 at a time): about 1 %; the slow target hardly generates kicks | From 0.2 % more latency to 2.3 % less. But 43 % less on the target that wakes each millisecond: by the old rule half of the ring waits for the other half. |
 | Waiting \"200+ us\" caps wake-ups at 5,000 a second | `sleep 200us`: 5,000, and latencies of 200 us where it was 30 to 120. |
 ";
@@ -316,15 +312,15 @@ that it took (`xen-before-2011`), *since* then when it has taken all there is (`
 const SWEEP: &str = "
 ## The gain over the number of requests
 
-How much lower the guest's mean latency is since 2011 than before, with N small random requests at a time, half of them writes. `stripe-n` are n
-disks of the kind of `seagate-st3808110as`; with `seagate-no-ncq` the disk has no command queueing.
+How much lower the guest's mean latency is since 2011, with N small random requests at a time, half of them writes. `stripe-n`: n disks like
+`seagate-st3808110as`. `seagate-no-ncq`: that disk without command queueing.
 
 ";
 
 const LOADED: &str = "
 ## Every load, by both rules
 
-Guest and back end: mean latencies. Processors: of one processor's time, for what the ring costs. `2` and `32`: small random requests, so many at a
+Guest and back end: mean latencies. Processors: of one processor's time, for what the ring costs. `2` and `32`: as many small random requests at a
 time.
 
 ";
@@ -333,21 +329,19 @@ const COALESCED: &str = "
 ## Every policy
 
 On a virtqueue. Towards the back end: `at-once`; `spin 50us`; `sleep 200us`; `throttle 5000` (Linux's answer to XSA-332). Towards the guest: `delay 100us 8`
-(NVMe's), `vic` (by commands in flight), `spdk 50us` (by the rate). One request at a time is delayed by neither of the last two; with 32 at a
-time a quarter of a call for each request is enough for all three. Spinning pays where the next request comes within its time, and takes a
-processor for it; nothing but `delay`, `vic` and `spdk` makes a saturated back end faster. With one at a time `delay` delays everything by its whole
-time: the count is never reached.
+(NVMe's), `vic` (by commands in flight), `spdk 50us` (by the rate). Neither of the last two delays one request at a time, and `delay` delays it by
+its whole time. With 32 at a time a quarter of a call for each request is enough for all three, and only these three make a saturated back end
+faster. Spinning pays where the next request comes within its time, and takes a processor for it.
 
 ";
 
 const STORM: &str = "
 ## A storm of empty kicks
 
-Four guests with 20 MB/s promised to each under `contract`, on one thread of the back end with a fifth that kicks a million times a second without a
-request, on a drive of 250 MB/s. Kicks that come while one is being looked at are one, as with an event channel or an eventfd, and guests take
-turns: a storm takes the processor's idle time, and one look between two requests of the others. So it costs nothing while the drive is the limit. Where the
-thread is (`--drive samsung-970-pro`, a processor at 100 %), `at-once` takes 3 % of what the neighbours get there (515 MB/s each), and `throttle` less than
-0.1 %.
+Four guests with 20 MB/s promised to each under `contract`, on a drive of 250 MB/s, share one thread of the back end with a fifth that kicks a
+million times a second without a request. Kicks that come during a look are one, and guests take turns: a storm takes idle time and one look
+between two requests of the others, which costs nothing while the drive is the limit. Where the thread is (`--drive samsung-970-pro`),
+`at-once` takes 3 % of what the neighbours get (515 MB/s each), and `throttle` less than 0.1 %.
 
 ";
 

@@ -1,7 +1,8 @@
-//! README's commands print what README says, and its example works when it is pasted.
+//! What README and the pages behind it say that commands print, they print, and the example of `docs/serving.md` works when it is pasted.
 //!
 //! A block that begins with `$ COMMAND` is what the shell prints for it, in virtual time; `WEIR_BLESS=1` writes the blocks and the table of
-//! contracts anew. Figures of live runs and of `./bench` are timed and not held here: README says so.
+//! contracts anew. README's table names a command for each row: that of a row in virtual time prints the row's figures. Figures of live runs
+//! and of `./bench` are timed and not held here: README says so.
 //!
 //! The example is pasted into an empty directory, with two changes: its port for metrics, which may be taken, becomes 0 (any), and the
 //! server is started by `exec`, so that the test can end it.
@@ -15,12 +16,15 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")
+const PROMISES: &str = "docs/promises.md";
+
+fn path(page: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join(page)
 }
 
-fn readme() -> String {
-    std::fs::read_to_string(path()).expect("README is there")
+fn text(page: &str) -> String {
+    std::fs::read_to_string(path(page)).expect("the page is there")
 }
 
 /// The shell in `scratch`, which finds `weir` and a terminal of no particular width.
@@ -61,9 +65,9 @@ fn block(text: &str) -> String {
     })
 }
 
-/// The README, with what each command prints below it.
-fn replayed(readme: &str) -> String {
-    let lines: Vec<&str> = readme.lines().collect();
+/// A page, with what each command prints below it.
+fn replayed(page: &str) -> String {
+    let lines: Vec<&str> = page.lines().collect();
     let indented = |at: usize| lines.get(at).is_some_and(|line| line.starts_with("    "));
     let (mut out, mut at) = (String::new(), 0);
     while let Some(line) = lines.get(at) {
@@ -81,12 +85,12 @@ fn replayed(readme: &str) -> String {
     out
 }
 
-/// The rows of the table of contracts, from the records of the command that README names.
+/// The rows of the table of contracts, from the records of the command that the page names.
 fn contracts() -> String {
     const COMMAND: &str = "weir compare latency --policy none --policy bfq --policy contract";
     assert!(
-        readme().contains(&format!("`{COMMAND}`")),
-        "README names another command"
+        text(PROMISES).contains(&format!("`{COMMAND}`")),
+        "{PROMISES} names another command"
     );
     let records = output(&Scratch::new(), &format!("{COMMAND} --json -"));
     let records: Vec<Value> = records
@@ -122,11 +126,11 @@ fn contracts() -> String {
     rows
 }
 
-/// The README, with the table of contracts as it comes out.
-fn tabled(readme: &str) -> String {
+/// The page of promises, with the table of contracts as it comes out.
+fn tabled(page: &str) -> String {
     let head = "| drive, the others | target under `contract` | the others | the others under `bfq` |\n| --- | --- | --- | --- |\n";
-    let at = readme.find(head).expect("the table is there") + head.len();
-    let (before, after) = readme.split_at(at);
+    let at = page.find(head).expect("the table is there") + head.len();
+    let (before, after) = page.split_at(at);
     let old: usize = after
         .lines()
         .take_while(|l| l.starts_with('|'))
@@ -135,53 +139,57 @@ fn tabled(readme: &str) -> String {
     format!("{before}{}{}", contracts(), &after[old..])
 }
 
-#[test]
-fn the_commands_print_what_it_says() {
-    let readme = readme();
-    let actual = tabled(&replayed(&readme));
+/// A page is `actual`, or becomes it where that is asked for.
+fn check(page: &str, actual: &str) {
+    let said = text(page);
+    assert!(said.contains("\n    $ weir "), "its blocks are found");
     if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
-        std::fs::write(path(), &actual).expect("writable");
+        std::fs::write(path(page), actual).expect("writable");
         return;
     }
-    let differs: Vec<_> = readme
-        .lines()
-        .zip(actual.lines())
-        .filter(|(a, b)| a != b)
-        .take(5)
-        .collect();
+    let lines = said.lines().zip(actual.lines());
+    let differs: Vec<_> = lines.filter(|(a, b)| a != b).take(5).collect();
     assert!(
-        readme == actual,
-        "README is not what its commands print (README, printed): {differs:#?}\nif that is meant: WEIR_BLESS=1 cargo test -p weir --test readme"
-    );
-    assert!(
-        readme.matches("\n    $ weir ").count() >= 4,
-        "its blocks are found"
+        said == actual,
+        "{page} is not what its commands print (page, printed): {differs:#?}\nif that is meant: WEIR_BLESS=1 cargo test -p weir --test readme"
     );
 }
 
-/// What README says beside the table of contracts: no policy keeps that promise on the Hitachi, where the target alone gets less.
 #[test]
-fn what_the_target_gets_alone_is_what_it_says() {
-    let readme = readme().replace('\n', " ");
-    let (_, after) = readme
-        .split_once("alone on the drive the target gets ")
-        .expect("the text is there");
-    let figure = after.split(' ').next().expect("there is a figure");
-    let command = "weir compare latency --drive hitachi-hts72755 --policy contract";
-    let printed = output(&Scratch::new(), command).replace('\n', " ");
-    let said = format!("gets {figure} MB/s");
-    assert!(
-        printed.contains(&said),
-        "README: {said}, {command}: {printed}"
-    );
+fn the_commands_print_what_the_pages_say() {
+    let comparing = "docs/comparing.md";
+    check(comparing, &replayed(&text(comparing)));
+    check(PROMISES, &tabled(&replayed(&text(PROMISES))));
 }
 
-/// The blocks of a section, without their indentation.
-fn blocks(readme: &str, heading: &str) -> Vec<String> {
-    let section = readme
-        .split("\n## ")
-        .find(|s| s.starts_with(heading))
-        .expect("the section is there");
+/// Figures are numbers of four characters or more.
+#[test]
+fn the_commands_of_the_table_print_its_figures() {
+    let page = text("README.md");
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let command = cells.last()?.strip_suffix("` |")?.strip_prefix('`')?;
+        let is_quick = command.starts_with("weir ");
+        is_quick.then(|| (command, cells[1..cells.len() - 1].join(" ")))
+    });
+    let mut found = 0;
+    for (command, cells) in rows {
+        let printed = output(&Scratch::new(), command);
+        for figure in cells
+            .split([' ', ','])
+            .filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.len() >= 4)
+        {
+            let is_printed = printed.split_whitespace().any(|word| word == figure);
+            assert!(is_printed, "{figure}, {command}");
+            found += 1;
+        }
+    }
+    assert!(found >= 9, "its figures are found");
+}
+
+/// The blocks of what stands before the first heading below the title, without their indentation.
+fn blocks(page: &str) -> Vec<String> {
+    let section = page.split("\n## ").next().expect("there is a first");
     let mut blocks = vec![String::new()];
     for line in section.lines() {
         let last = blocks.last_mut().expect("there is one");
@@ -198,8 +206,7 @@ fn blocks(readme: &str, heading: &str) -> Vec<String> {
 
 #[test]
 fn the_example_works_when_it_is_pasted() {
-    let readme = readme();
-    let [server, client] = &blocks(&readme, "Serve a volume")[..] else {
+    let [server, client] = &blocks(&text("docs/serving.md"))[..] else {
         panic!("one block for each terminal");
     };
     let server = server.replace("127.0.0.1:9809", "127.0.0.1:0");
