@@ -8,6 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice;
+use syn::visit::{self, Visit};
+use syn::{
+    Attribute, Ident, ItemFn, ItemMod, ItemUse, UseName, UseRename, UseTree, VisRestricted,
+    Visibility,
+};
 
 /// Circles that there may be: the crate, the files (not all of them need be in it), and why. One that is gone is taken out here.
 const NAMED: &[(&str, &[&str], &str)] = &[
@@ -41,6 +46,7 @@ const NAMED: &[(&str, &[&str], &str)] = &[
         "serve",
         &[
             "backend",
+            "backend/device",
             "backend/device/sysfs",
             "backend/device/usage",
             "backend/file",
@@ -67,9 +73,9 @@ const NAMED: &[(&str, &[&str], &str)] = &[
 /// The name of a module: where it is below the crate's root.
 type Module = Vec<String>;
 
-/// One crate's modules, the code of each, and the names that each exports of another.
+/// One crate's modules, where each leads to, and the names that each exports of another.
 struct House {
-    code: BTreeMap<Module, String>,
+    code: BTreeMap<Module, Paths>,
     exports: BTreeMap<(Module, String), Module>,
 }
 
@@ -79,29 +85,20 @@ impl House {
             .join("..")
             .join(name)
             .join("src");
-        let code = sources(&root)
-            .iter()
-            .filter_map(|file| {
-                let module = module_of(file.strip_prefix(&root).expect("it is below"))?;
-                let text = fs::read_to_string(file).expect("it can be read");
-                Some((module, code_of(&text)))
-            })
-            .collect();
-        let mut house = Self {
-            code,
-            exports: BTreeMap::new(),
-        };
-        house.note_exports();
-        house
+        let files = sources(&root).into_iter().map(|file| {
+            let text = fs::read_to_string(&file).expect("it can be read");
+            let file = file.strip_prefix(&root).expect("it is below");
+            (file.to_owned(), text)
+        });
+        Self::of(files)
     }
 
-    fn of(files: &[(&str, &str)]) -> Self {
-        let code = files
-            .iter()
-            .filter_map(|(file, text)| Some((module_of(Path::new(file))?, code_of(text))))
-            .collect();
+    fn of(files: impl IntoIterator<Item = (PathBuf, String)>) -> Self {
+        let modules = files
+            .into_iter()
+            .filter_map(|(file, text)| Some((module_of(&file)?, Paths::of(&text))));
         let mut house = Self {
-            code,
+            code: modules.collect(),
             exports: BTreeMap::new(),
         };
         house.note_exports();
@@ -112,20 +109,12 @@ impl House {
     fn note_exports(&mut self) {
         for _ in 0..3 {
             let mut exports = BTreeMap::new();
-            for (module, code) in &self.code {
-                for (line, paths) in used_paths(code) {
-                    if !line.starts_with("pub") {
-                        continue;
-                    }
-                    for path in paths {
-                        let Some(name) = path.last().cloned() else {
-                            continue;
-                        };
-                        if let Some(target) = self.resolve(module, &path)
-                            && target != *module
-                        {
-                            exports.insert((module.clone(), name), target);
-                        }
+            for (module, paths) in &self.code {
+                for path in &paths.exported {
+                    if let (Some(name), Some(target)) = (path.last(), self.resolve(module, path))
+                        && target != *module
+                    {
+                        exports.insert((module.clone(), name.clone()), target);
                     }
                 }
             }
@@ -165,14 +154,12 @@ impl House {
         Some(at)
     }
 
-    /// Who uses whom.
+    /// The modules that each uses.
     fn uses(&self) -> BTreeMap<Module, BTreeSet<Module>> {
         let mut all = BTreeMap::new();
-        for (module, code) in &self.code {
-            let in_use_lines = used_paths(code).into_iter().flat_map(|(_, paths)| paths);
-            let paths = in_use_lines.chain(inline_paths(code));
-            let used: BTreeSet<Module> = paths
-                .filter_map(|path| self.resolve(module, &path))
+        for (module, paths) in &self.code {
+            let used: BTreeSet<Module> = (paths.used.iter())
+                .filter_map(|path| self.resolve(module, path))
                 .filter(|used| used != module && !used.is_empty() && *used != parent(module))
                 .collect();
             all.insert(module.clone(), used);
@@ -230,97 +217,86 @@ fn module_of(file: &Path) -> Option<Module> {
     Some(module)
 }
 
-/// A file without its tests, its comments and what is for documentation only.
-fn code_of(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
-    let mut code = String::new();
-    let mut skipped = false;
-    for line in text.lines() {
-        let line = line.split("//").next().unwrap_or("");
-        if line.trim() == "#[cfg(doc)]" || line.trim() == "#[cfg(test)]" {
-            skipped = true;
-        } else if skipped {
-            skipped = !line.contains(';') && !line.contains('}');
-        } else {
-            code.push_str(line);
-            code.push('\n');
-        }
-    }
-    code
+/// What a file leads to: the paths of its `use` lines, those that `pub use` exports, and the others that say where they begin.
+#[derive(Default)]
+struct Paths {
+    used: Vec<Vec<String>>,
+    exported: Vec<Vec<String>>,
 }
 
-/// Every `use` in the code, as its first words and the paths that it names.
-fn used_paths(code: &str) -> Vec<(String, Vec<Vec<String>>)> {
-    let mut found = Vec::new();
-    for statement in code.split(';') {
-        let Some(at) = statement.rfind("use ") else {
-            continue;
-        };
-        let line_start = statement[..at].rfind('\n').map_or(0, |n| n + 1);
-        let before = statement[line_start..at].trim();
-        if !(before.is_empty() || before.starts_with("pub")) {
-            continue;
+impl Paths {
+    fn of(text: &str) -> Self {
+        let mut paths = Self::default();
+        paths.visit_file(&syn::parse_file(text).expect("it is Rust"));
+        paths
+    }
+
+    /// Takes the braces of a `use` apart.
+    fn spread(tree: &UseTree, mut path: Vec<String>, all: &mut Vec<Vec<String>>) {
+        match tree {
+            UseTree::Path(tree) => {
+                path.push(tree.ident.to_string());
+                Self::spread(&tree.tree, path, all);
+            }
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    Self::spread(tree, path.clone(), all);
+                }
+            }
+            UseTree::Name(UseName { ident }) | UseTree::Rename(UseRename { ident, .. }) => {
+                if path.is_empty() || ident != "self" {
+                    path.push(ident.to_string());
+                }
+                all.push(path);
+            }
+            UseTree::Glob(_) => all.push(path),
+        }
+    }
+}
+
+/// Whether something is there for tests or for documentation only.
+fn is_aside(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let when = attribute.parse_args::<Ident>();
+        attribute.path().is_ident("cfg") && when.is_ok_and(|when| when == "test" || when == "doc")
+    })
+}
+
+impl<'ast> Visit<'ast> for Paths {
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        if !is_aside(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        if !is_aside(&item.attrs) {
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        if is_aside(&item.attrs) {
+            return;
         }
         let mut paths = Vec::new();
-        spread(statement[at + 4..].trim(), &[], &mut paths);
-        found.push((before.to_owned(), paths));
-    }
-    found
-}
-
-/// Takes the braces of a `use` apart.
-fn spread(tree: &str, before: &[String], paths: &mut Vec<Vec<String>>) {
-    let tree = tree.split(" as ").next().unwrap_or(tree).trim();
-    let Some(open) = tree.find('{') else {
-        let mut path = before.to_vec();
-        path.extend(tree.split("::").map(|part| part.trim().to_owned()));
-        path.retain(|part| !part.is_empty() && part != "*");
-        if path.last().is_some_and(|part| part == "self") && path.len() > 1 {
-            path.pop();
+        Self::spread(&item.tree, Vec::new(), &mut paths);
+        if !matches!(item.vis, Visibility::Inherited) {
+            self.exported.extend(paths.clone());
         }
-        paths.push(path);
-        return;
-    };
-    let mut path = before.to_vec();
-    let head = tree[..open].trim_end_matches("::").trim();
-    path.extend(
-        head.split("::")
-            .filter(|p| !p.is_empty())
-            .map(str::to_owned),
-    );
-    let inner = tree[open + 1..].trim_end();
-    let inner = inner.strip_suffix('}').unwrap_or(inner);
-    let (mut depth, mut start) = (0, 0);
-    for (at, c) in inner.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                spread(&inner[start..at], &path, paths);
-                start = at + 1;
-            }
-            _ => {}
-        }
+        self.used.extend(paths);
     }
-    if !inner[start..].trim().is_empty() {
-        spread(&inner[start..], &path, paths);
-    }
-}
 
-/// Paths that begin at `crate`, `super` or `self` outside of `use` lines.
-fn inline_paths(code: &str) -> Vec<Vec<String>> {
-    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    code.split(|c: char| !is_path(c))
-        .filter(|word| {
-            ["crate::", "super::", "self::"]
-                .iter()
-                .any(|begin| word.starts_with(begin))
-        })
-        .map(|word| {
-            let parts = word.split("::").filter(|part| !part.is_empty());
-            parts.map(str::to_owned).collect()
-        })
-        .collect()
+    /// Where a thing is seen from is not what it uses.
+    fn visit_vis_restricted(&mut self, _: &'ast VisRestricted) {}
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let parts: Vec<_> = path.segments.iter().map(|s| s.ident.to_string()).collect();
+        if matches!(&*parts[0], "crate" | "super" | "self") && parts.len() > 1 {
+            self.used.push(parts);
+        }
+        visit::visit_path(self, path);
+    }
 }
 
 /// Every Rust file below a directory.
@@ -365,7 +341,12 @@ fn no_files_use_each_other_but_those_named() {
 
 #[test]
 fn a_circle_is_found_on_every_way_and_a_room_may_use_its_door() {
-    let circles = |files: &[(&str, &str)]| House::of(files).circles();
+    let circles = |files: &[(&str, &str)]| {
+        let files = files
+            .iter()
+            .map(|(file, text)| (file.into(), (*text).to_owned()));
+        House::of(files).circles()
+    };
     let two = |one: &str, other: &str| {
         circles(&[("a.rs", one), ("b.rs", other), ("lib.rs", "pub use b::B;")])
     };
