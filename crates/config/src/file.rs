@@ -1,6 +1,7 @@
 //! A file's text, and its outermost table.
 
 use crate::document::{Document, Table};
+use crate::key::UNDECLARED;
 use crate::problem::Problem;
 use crate::units::Size;
 use std::fs::FileType;
@@ -82,7 +83,9 @@ pub(crate) fn whole<T>(
 ) -> Result<T, Vec<Problem>> {
     let mut doc = Document::new(file, text);
     let table = tables(&mut doc, text);
-    let table = table.as_ref().map(|t| Table::root(t.get_ref()));
+    let table = table
+        .as_ref()
+        .map(|t| Table::root(t.get_ref(), &UNDECLARED));
     match table.and_then(|t| read(&mut doc, &t)) {
         Some(value) if doc.found() == 0 => Ok(value),
         _ => Err(doc.into_problems()),

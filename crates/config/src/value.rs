@@ -16,9 +16,9 @@ pub(crate) fn parameter(
     drive: &Config,
 ) -> Option<u64> {
     match parameter.unit {
-        ParameterUnit::Bytes => entry.size(doc),
+        ParameterUnit::Bytes => entry.any_size(doc),
         ParameterUnit::Rate => entry.any_rate(doc),
-        ParameterUnit::Time => entry.time(doc).map(Span::as_nanos),
+        ParameterUnit::Time => entry.any_time(doc).map(Span::as_nanos),
         ParameterUnit::Bool => entry.boolean(doc).map(u64::from),
         ParameterUnit::Count
         | ParameterUnit::PerMinute
@@ -83,8 +83,8 @@ fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunabl
         }
         Unit::Flag => entry.boolean(doc).map(u64::from),
         Unit::Word(words) => {
-            let choices: Vec<_> = words.iter().copied().zip(0..).collect();
-            entry.choice(doc, &choices)
+            let word = entry.choice(doc, words)?;
+            Some(word as u64)
         }
         Unit::Count | Unit::Kib | Unit::Sectors => entry.integer(doc, least..=most),
     }

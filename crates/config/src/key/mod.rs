@@ -21,7 +21,7 @@ pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER, TEST};
 pub(crate) use scenario::{
-    CLIENT, EXPECT, GROUP, HOST, PATH, PUBLISHED, SCENARIO, SCENARIOS, VARIED,
+    CLIENT, EXPECT, GROUP, HOST, PATH, PUBLISHED, RW, SCENARIO, SCENARIOS, VARIED,
 };
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
 pub(crate) use volume::{ATTACH, TENANT, VOLUME};
@@ -88,7 +88,31 @@ pub(crate) enum Absent {
     Words(&'static str),
 }
 
+/// The shape of a table whose keys are declared elsewhere, or are names that people chose.
+pub(crate) const UNDECLARED: Shape = Shape {
+    name: "",
+    about: "",
+    keys: &[],
+};
+
+/// The words of pairs of words and values.
+pub(crate) const fn words<T, const N: usize>(pairs: &[(&'static str, T)]) -> [&'static str; N] {
+    assert!(pairs.len() == N, "each word is there");
+    let mut words = [""; N];
+    let mut at = 0;
+    while at < N {
+        words[at] = pairs[at].0;
+        at += 1;
+    }
+    words
+}
+
 impl Shape {
+    /// What it declares of a key.
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys().find(|k| k.name == name)
+    }
+
     /// Its keys, in order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + Clone {
         self.keys.iter().copied().flatten()
@@ -101,6 +125,14 @@ impl Shape {
 }
 
 impl Kind {
+    /// The words that it can be; none if it is no word.
+    pub(crate) fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Word(words) => words,
+            _ => &[],
+        }
+    }
+
     /// What it can be, with bounds and unit, in a few words of Markdown.
     pub(crate) fn text(&self) -> String {
         match *self {

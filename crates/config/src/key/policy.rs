@@ -1,6 +1,7 @@
 //! The keys of a policy's file. Tunables have tables of their own, in the core.
 
-use super::{Absent, Key, Kind, Shape};
+use super::{Absent, Key, Kind, Shape, words};
+use crate::policy::{ClassKnob, Limit, Min, Share, Target, Words};
 use weir_core::Span;
 use weir_core::control::{cost, low, slices};
 use weir_core::tunable::{Tunable, Unit};
@@ -84,7 +85,7 @@ pub(crate) const KNOBS: Shape = Shape {
     keys: &[&[
         Key {
             name: "min",
-            kind: Kind::Word(&["kept", "weight", "limit", "low", "ignored"]),
+            kind: Kind::Word(&words::<_, 5>(Min::WORDS)),
             default: Absent::Words(
                 "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`",
             ),
@@ -96,7 +97,7 @@ pub(crate) const KNOBS: Shape = Shape {
         },
         Key {
             name: "share",
-            kind: Kind::Word(&["weight", "ignored"]),
+            kind: Kind::Word(&words::<_, 2>(Share::WORDS)),
             default: Absent::Words(
                 "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`",
             ),
@@ -105,21 +106,21 @@ pub(crate) const KNOBS: Shape = Shape {
         },
         Key {
             name: "max",
-            kind: Kind::Word(&["limit", "ignored"]),
+            kind: Kind::Word(&words::<_, 2>(Limit::WORDS)),
             default: Absent::Words("`\"limit\"` with controller `\"max\"` or `\"io.max\"`"),
             about: "`\"limit\"`: the controller keeps it.",
             example: "\"limit\"",
         },
         Key {
             name: "class",
-            kind: Kind::Word(&["kept", "ignored"]),
+            kind: Kind::Word(&words::<_, 2>(ClassKnob::WORDS)),
             default: Absent::Words("`\"kept\"` with elevator `\"contract\"`"),
             about: "`\"kept\"`: the elevator goes by it.",
             example: "\"ignored\"",
         },
         Key {
             name: "latency",
-            kind: Kind::Word(&["target", "ignored"]),
+            kind: Kind::Word(&words::<_, 2>(Target::WORDS)),
             default: Absent::Words("`\"target\"` with controller `\"io.latency\"`"),
             about: "`\"target\"`: it is the target of io.latency.",
             example: "\"ignored\"",

@@ -1,6 +1,7 @@
 //! Scenarios: who does what.
 
-use super::{Absent, CONTRACTS, COSTS, GUEST, Key, Kind, Shape};
+use super::{Absent, CONTRACTS, COSTS, GUEST, Key, Kind, Shape, words};
+use crate::scenario::Figure;
 use weir_core::Span;
 
 const HOUR: Span = Span::from_secs(3600);
@@ -321,6 +322,17 @@ pub(crate) const CLIENT: Shape = Shape {
     keys: &[&[NAME], ACCESS, PACE, PLACE, CONTRACTS],
 };
 
+/// What a client does, in sequence or at random places.
+pub(crate) const RW: [&str; 7] = [
+    "read",
+    "write",
+    "rw",
+    "readwrite",
+    "randread",
+    "randwrite",
+    "randrw",
+];
+
 /// What a client asks for.
 const ACCESS: &[Key] = &[
     Key {
@@ -339,15 +351,7 @@ const ACCESS: &[Key] = &[
     },
     Key {
         name: "rw",
-        kind: Kind::Word(&[
-            "read",
-            "write",
-            "rw",
-            "readwrite",
-            "randread",
-            "randwrite",
-            "randrw",
-        ]),
+        kind: Kind::Word(&RW),
         default: Absent::Value("\"read\""),
         about: "Whether it reads or writes, in sequence or at random places.",
         example: "\"randread\"",
@@ -636,6 +640,8 @@ const PLACE: &[Key] = &[
     },
 ];
 
+const FIGURES: &[&str] = &words::<_, 19>(&Figure::ALL);
+
 pub(crate) const EXPECT: Shape = Shape {
     name: "[[expect]]",
     about: "What is asked of the result: one of `promise`, `shares`, `max` and `figure`. The verdicts and the columns of the tables come from \
@@ -664,27 +670,7 @@ pub(crate) const EXPECT: Shape = Shape {
         },
         Key {
             name: "figure",
-            kind: Kind::Word(&[
-                "bandwidth",
-                "iops",
-                "worst_second",
-                "mean",
-                "p50",
-                "p90",
-                "p99",
-                "p999",
-                "longest",
-                "runtime",
-                "late",
-                "busy",
-                "backend",
-                "kicks",
-                "calls",
-                "calls_per_request",
-                "wakeups",
-                "guest_busy",
-                "backend_busy",
-            ]),
+            kind: Kind::Word(FIGURES),
             default: Absent::Words("not asked"),
             about: "A figure of `client` that is to lie where `at_least` and `at_most` say.",
             example: "\"p99\"",
@@ -761,27 +747,7 @@ pub(crate) const PUBLISHED: Shape = Shape {
         },
         Key {
             name: "figure",
-            kind: Kind::Word(&[
-                "bandwidth",
-                "iops",
-                "worst_second",
-                "mean",
-                "p50",
-                "p90",
-                "p99",
-                "p999",
-                "longest",
-                "runtime",
-                "late",
-                "busy",
-                "backend",
-                "kicks",
-                "calls",
-                "calls_per_request",
-                "wakeups",
-                "guest_busy",
-                "backend_busy",
-            ]),
+            kind: Kind::Word(FIGURES),
             default: Absent::Needed,
             about: "What was published.",
             example: "\"mean\"",

@@ -5,7 +5,7 @@ use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use std::fmt::Write as _;
-use weir_core::control::cost::{Config, DONATION, DonationRule, MODEL};
+use weir_core::control::cost::{Config, DONATION, MODEL};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
 /// One of the two files.
@@ -175,17 +175,7 @@ pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, con
     }
 }
 
-/// The tunable that no file of Linux has: a key of its own.
-pub(super) fn set_donation<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, config: &mut Config) {
-    let rules = [DonationRule::Tree, DonationRule::Flat];
-    let words = DonationRule::WORDS.iter().copied();
-    let words: Vec<(&str, DonationRule)> = words.zip(rules).collect();
-    if let Some(rule) = entry.choice(doc, &words) {
-        config.donation = rule;
-    }
-}
-
-/// Its line for a configuration, and what it is.
+/// The line of the tunable that no file of Linux has, a key of its own, and what it is.
 pub(crate) fn donation(config: &Config) -> (String, &'static Tunable) {
     let all = Config::TUNABLES.iter().enumerate();
     let mut all = all.filter(|(_, tunable)| tunable.name == DONATION);

@@ -10,8 +10,7 @@ use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use crate::value;
-use weir_core::Span;
-use weir_core::control::cost::{Config as CostConfig, DONATION};
+use weir_core::control::cost::{Config as CostConfig, DONATION, DonationRule};
 use weir_core::elevator::{self, Kind};
 use weir_core::tunable::Tuned;
 
@@ -21,6 +20,7 @@ const COST_KEY: &str = "cost";
 /// A policy from its table.
 pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Policy> {
     let keys = tunable::and_tables(POLICY.names());
+    let table = &table.shaped(&POLICY);
     doc.check_keys(table, POLICY.name, &keys);
     let name = name(doc, table);
     let about = about(doc, table);
@@ -194,7 +194,7 @@ fn knob<'a, T: Words>(
     let Some(entry) = table.entry(key) else {
         return;
     };
-    let Some(value) = entry.choice(doc, T::WORDS) else {
+    let Some(value) = entry.word(doc, T::WORDS.iter().map(|w| w.1)) else {
         return;
     };
     match senseless(value) {
@@ -212,8 +212,9 @@ fn knob<'a, T: Words>(
 /// The elevator with the tunables that the file sets. Those of another elevator have no place in it.
 fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> elevator::Config {
     let mut config = (kind.default)();
+    let stated = table.undeclared();
     for (other, _) in tunable::tables() {
-        let Some(entry) = table.entry(other.name) else {
+        let Some(entry) = stated.entry(other.name) else {
             continue;
         };
         let Some(table) = value::tunable_table(doc, &entry, other) else {
@@ -278,9 +279,7 @@ fn cost_tunables<'a>(
             cost::set(doc, &entry, file, &mut config);
         }
     }
-    if let Some(entry) = table.entry(DONATION) {
-        cost::set_donation(doc, &entry, &mut config);
-    }
+    config.donation = table.word(doc, DONATION, [DonationRule::Tree, DonationRule::Flat]);
     config
 }
 
@@ -292,7 +291,7 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
         doc.report(&entry, what, "remove it");
         return None;
     }
-    let stated = table.entry(kind.name).filter(Entry::is_table);
+    let stated = table.undeclared().entry(kind.name).filter(Entry::is_table);
     let stated = stated.and_then(|e| e.map(doc)?.entry(Budget::TUNABLE));
     if stated.is_some() {
         let what = format!("is stated in [{}], too", kind.name);
@@ -300,10 +299,9 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
     }
     let budget = entry.table(doc, &BUDGET)?;
     let window = doc.required(&budget, "window", "write window = \"1s\"")?;
-    let range = Span::from_millis(1)..=Span::from_secs(60);
-    let window = window.time_in(doc, range);
+    let window = window.time(doc);
     let percent = doc.required(&budget, "percent", "write percent = 10")?;
-    let percent = percent.integer(doc, 1..=100);
+    let percent = percent.count(doc);
     Some(Budget {
         window: window?,
         percent: percent?,

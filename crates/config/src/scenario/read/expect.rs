@@ -90,7 +90,8 @@ fn bounds<'a>(
     draft: &Draft,
     cases: &[String],
 ) -> Option<Bounds> {
-    let figure = table.entry("figure")?.choice(doc, &Figure::ALL)?;
+    let figures = Figure::ALL.map(|f| f.1);
+    let figure = table.entry("figure")?.word(doc, figures)?;
     let beside = table.entry("beside").and_then(|e| policy(doc, &e));
     let entry_of_case = table.entry("beside_case");
     let beside_case = entry_of_case.as_ref().and_then(|e| case(doc, e, cases));
@@ -149,7 +150,7 @@ fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, figure: Figure) -> Optio
         | Figure::Percentile(_)
         | Figure::Longest
         | Figure::Runtime
-        | Figure::Backend => entry.time(doc).map(Value::Time),
+        | Figure::Backend => entry.any_time(doc).map(Value::Time),
     }
 }
 
@@ -234,7 +235,7 @@ fn one<'a>(
     let policy = doc.required(&table, "policy", "write policy = \"none\"");
     let policy = policy.and_then(|e| self::policy(doc, &e));
     let figure = doc.required(&table, "figure", "write figure = \"mean\"");
-    let figure = figure.and_then(|e| e.choice(doc, &Figure::ALL));
+    let figure = figure.and_then(|e| e.word(doc, Figure::ALL.map(|f| f.1)));
     let value_entry = doc.required(&table, "value", "write value = \"38.7ms\"");
     let value = figure.and_then(|f| value(doc, &value_entry?, f));
     doc.required(&table, "source", "write source = \"a paper, page 7\"");
