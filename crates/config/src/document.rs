@@ -301,7 +301,10 @@ impl<'a> Table<'a> {
         Entry {
             path: join(&self.path, key),
             span: value.span(),
-            kind: self.shape.key(key).map_or(Kind::Other(""), |k| k.kind),
+            kind: match self.shape.key(key).map(|k| k.kind) {
+                Some(Kind::Or(kind, _)) => *kind,
+                kind => kind.unwrap_or(Kind::Other("")),
+            },
             value: value.get_ref(),
         }
     }
@@ -403,11 +406,11 @@ impl<'a> Entry<'a> {
     pub(crate) fn word<T>(
         &self,
         doc: &mut Document<'_>,
-        values: impl IntoIterator<Item = T>,
+        values: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
     ) -> Option<T> {
-        let words = self.kind.words();
-        debug_assert!(!words.is_empty(), "{} is not declared as a word", self.path);
-        values.into_iter().nth(self.choice(doc, words)?)
+        let (words, mut values) = (self.kind.words(), values.into_iter());
+        debug_assert_eq!(values.len(), words.len(), "the words of {}", self.path);
+        values.nth(self.choice(doc, words)?)
     }
 
     /// A whole number within the declared bounds.
@@ -415,6 +418,7 @@ impl<'a> Entry<'a> {
         let Kind::Count(least, most) = self.kind else {
             return self.is_no("whole number");
         };
+        debug_assert!(T::try_from(most).is_ok(), "the most of {}", self.path);
         T::try_from(self.integer(doc, least..=most)?).ok()
     }
 

@@ -21,7 +21,7 @@ pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER, TEST};
 pub(crate) use scenario::{
-    CLIENT, EXPECT, GROUP, HOST, PATH, PUBLISHED, RW, SCENARIO, SCENARIOS, VARIED,
+    CLIENT, EXPECT, GROUP, HOST, HOUR, PATH, PUBLISHED, RW, SCENARIO, SCENARIOS, VARIED,
 };
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
 pub(crate) use volume::{ATTACH, TENANT, VOLUME};
@@ -73,6 +73,8 @@ pub(crate) enum Kind {
     List(&'static str),
     /// A table, and what of.
     Table(&'static str),
+    /// One of the above, or something else, in words.
+    Or(&'static Self, &'static str),
     /// Something else, in words.
     Other(&'static str),
 }
@@ -154,6 +156,7 @@ impl Kind {
             Self::Text(what) => format!("string: {what}"),
             Self::List(what) => format!("array of {what}"),
             Self::Table(what) => format!("table: {what}"),
+            Self::Or(kind, other) => format!("{}, or {other}", kind.text()),
             Self::Other(what) => what.into(),
         }
     }

@@ -3,9 +3,9 @@
 use super::super::class::{UNCLASSED, Why, of_priority};
 use super::super::distribution::{distribution, parts, pattern_of};
 use super::super::draft::{Client, Draft, names};
-use super::{HOUR, checked, contract, first_of_contract};
+use super::{checked, contract, first_of_contract};
 use crate::document::{Document, Entry, Table};
-use crate::key::{CLIENT, RW};
+use crate::key::{CLIENT, HOUR, RW};
 use crate::problem::Problem;
 use crate::read::knobs;
 use crate::scenario::{FILE_MOST as FILE, PAGE, REQUEST_MOST as REQUEST};
@@ -274,7 +274,7 @@ fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
 /// How many reads and writes in a hundred are at random; `None` where all are.
 fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
     let Some(text) = entry.as_text() else {
-        let both = entry.integer(doc, 0..=100)? as u8;
+        let both = entry.count(doc)?;
         return (both < 100).then_some([both; 2]);
     };
     let found = parts(text);
@@ -421,7 +421,7 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
     let text = match entry.as_text() {
         Some(text) if text.contains(['-', '/']) => text,
         _ => {
-            let size = entry.size_in(doc, 1..=REQUEST, 1)?;
+            let size = entry.size(doc)?;
             return Some(Size::Fixed(size as u32));
         }
     };
@@ -449,7 +449,7 @@ fn start_delay<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> (Span, Span) {
 /// A time, or a range of them: the least, and how much more the most is.
 fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Span)> {
     let Some((least, most)) = entry.as_text().and_then(|text| text.split_once('-')) else {
-        let start = entry.time_in(doc, Span::ZERO..=HOUR)?;
+        let start = entry.time(doc)?;
         return Some((start, Span::ZERO));
     };
     let found = moment(least).and_then(|least| Ok((least, moment(most)?)));

@@ -16,9 +16,7 @@ use crate::key::{self, GROUP, HOST, PATH};
 use crate::nearest;
 use crate::read::{contract as read_contract, knobs};
 use crate::text::{join, quoted};
-use weir_core::{Contract, Span};
-
-const HOUR: Span = Span::from_secs(3600);
+use weir_core::Contract;
 
 /// What the core or the host model cannot do yet, so that it has no meaning in a file: a key, and why.
 const LATER: &[(&str, &str)] = &[
@@ -173,8 +171,7 @@ fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
 
 fn nr_requests<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<NrRequests> {
     if entry.is_integer() {
-        let each = entry.integer(doc, 1..=65_536)?;
-        return Some(NrRequests::Each(each as u32));
+        return entry.count(doc).map(NrRequests::Each);
     }
     entry.choice(doc, &["linux"]).map(|_| NrRequests::Linux)
 }
