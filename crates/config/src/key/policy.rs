@@ -2,9 +2,10 @@
 
 use super::{Absent, Key, Kind, Shape, words};
 use crate::policy::{ClassKnob, Limit, Min, Share, Target, Words};
+use crate::tunable;
 use weir_core::Span;
 use weir_core::control::{cost, low, slices};
-use weir_core::tunable::{Tunable, Unit};
+use weir_core::tunable::Tunable;
 
 pub(crate) const POLICY: Shape = Shape {
     name: "a policy",
@@ -130,13 +131,9 @@ pub(crate) const KNOBS: Shape = Shape {
 
 /// A tunable of a controller, from the core's table.
 const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'static str) -> Key {
-    let (least, most) = tunable.bounds;
     Key {
         name: tunable.name,
-        kind: match tunable.unit {
-            Unit::Word(words) => Kind::Word(words),
-            _ => Kind::Time(Span::from_nanos(least), Span::from_nanos(most)),
-        },
+        kind: tunable::kind(tunable),
         default: Absent::Value(default),
         about: tunable.about,
         example,

@@ -65,7 +65,7 @@ fn tunables(text: &mut String, tuned: &dyn Tuned, is_derived: impl Fn(&Tunable) 
         let default = tunable::toml(tunable, tunable.default);
         let facts = format!(
             "{}; default {default}; {}.",
-            tunable::bounds(tunable),
+            tunable::kind(tunable).text(),
             tunable.source
         );
         comment(text, &facts);
@@ -98,7 +98,7 @@ fn cost_lines(text: &mut String, policy: &Policy) {
     comment(text, tunable.about);
     comment(
         text,
-        &format!("{}; {}.", tunable::bounds(tunable), tunable.source),
+        &format!("{}; {}.", tunable::kind(tunable).text(), tunable.source),
     );
     let _ = writeln!(text, "{line}");
 }
