@@ -5,6 +5,7 @@ use super::cost;
 use super::{Budget, Controller, Limit, Mapping, Min};
 use super::{Policy, Share, Target, Words, named};
 use crate::document::{Document, Entry, Table};
+use crate::file::head;
 use crate::key::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY, Shape};
 use crate::nearest;
 use crate::text::quoted;
@@ -22,8 +23,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
     let keys = tunable::and_tables(POLICY.names());
     let table = &table.shaped(&POLICY);
     doc.check_keys(table, POLICY.name, &keys);
-    let name = name(doc, table);
-    let about = about(doc, table);
+    let (name, about) = head(doc, table, "policy", "what it does");
     let help = "write elevator = \"bfq\", or another";
     let kind = doc.required(table, "elevator", help);
     let kind = kind.and_then(|e| elevator(doc, &e));
@@ -42,9 +42,9 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
     let low = controller_tunables(doc, table, ("low", &LOW), own(Controller::Low));
     let cost = cost_tunables(doc, table, &controllers);
     Some(Policy {
-        word: name.clone().unwrap_or_default(),
-        name: name?,
-        about: about?,
+        word: name?.to_owned(),
+        name: name?.to_owned(),
+        about: about?.to_owned(),
         elevator,
         controllers,
         slices,
@@ -72,31 +72,6 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &P
         );
         doc.report(&entry, what, "give it a name of its own");
     }
-}
-
-fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
-    let entry = doc.required(table, "name", "write name = \"my-policy\"")?;
-    let name = entry.text(doc, "a text", "\"my-policy\"")?;
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
-    let first = name.as_bytes().first();
-    if name.len() > 64 || !name.bytes().all(inner) || !first.is_some_and(u8::is_ascii_alphanumeric)
-    {
-        let what = format!("{} is not a valid name", quoted(name));
-        let help = "a policy's name has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
-        doc.report(&entry, what, help);
-        return None;
-    }
-    Some(name.to_owned())
-}
-
-fn about<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
-    let entry = doc.required(table, "about", "write about = \"what it does\"")?;
-    let about = entry.text(doc, "a text", "\"what it does\"")?;
-    if about.lines().next().is_none_or(str::is_empty) {
-        doc.report(&entry, "says nothing in its first line", "");
-        return None;
-    }
-    Some(about.to_owned())
 }
 
 fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Kind> {
