@@ -1,17 +1,17 @@
 //! What scenarios and job files come to: every number that a run is played by, of those that come with Weir and of those in
 //! `tests/scenarios` that are accepted. A digest of each case is in `tests/plays.txt`.
 
-use std::fmt::{Debug, Write as _};
-use std::fs;
-use std::path::{Path, PathBuf};
+#[path = "common/files.rs"]
+mod files;
+#[path = "common/held.rs"]
+mod held;
 
+use files::{files, told};
+use held::check;
+use std::fmt::{Debug, Write as _};
 use weir_config::scenario::{self, Asked, Choice, Scenario, Script};
 use weir_config::{policy, profile};
 use weir_core::elevator;
-
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
 
 fn put(text: &mut String, name: &str, value: impl Debug) {
     writeln!(text, "  {name}: {value:?}").expect("a String takes anything");
@@ -48,10 +48,7 @@ fn facts(script: &Script) -> String {
         put(&mut text, "published", published);
         put(&mut text, "  value", published.value.number());
     }
-    for note in script.notes() {
-        put(&mut text, "note", note.to_string());
-    }
-    text
+    text + &told(script.notes())
 }
 
 /// What one of its cases is on the demo's drive, or on a disk, under a policy.
@@ -67,12 +64,8 @@ fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> Str
         seconds: None,
     };
     match script.scenario(&choice) {
-        Ok(scenario) => text += &told(&scenario),
-        Err(problems) => {
-            for problem in problems {
-                put(&mut text, "problem", problem.to_string());
-            }
-        }
+        Ok(scenario) => text += &shown(&scenario),
+        Err(problems) => text += &told(&problems),
     }
     let mut tuned = policy::find(policy).expect("it comes with Weir");
     if script.tune(&choice, &mut tuned).is_ok() {
@@ -84,7 +77,7 @@ fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> Str
     text
 }
 
-fn told(scenario: &Scenario) -> String {
+fn shown(scenario: &Scenario) -> String {
     let mut text = String::new();
     let s = scenario;
     put(&mut text, "name, case", (&s.name, &s.case));
@@ -110,13 +103,10 @@ fn told(scenario: &Scenario) -> String {
     for action in &s.actions {
         put(&mut text, "action", action);
     }
-    // Of many that are alike the first and the last.
-    let groups = s.groups.iter().enumerate();
-    for (_, group) in groups.filter(|(n, _)| *n < 2 || n + 1 == s.groups.len()) {
+    for group in &s.groups {
         put(&mut text, "group", group);
     }
-    let clients = s.clients.iter().enumerate();
-    for (_, client) in clients.filter(|(n, _)| *n < 2 || n + 1 == s.clients.len()) {
+    for client in &s.clients {
         put(&mut text, "client", client);
         put(&mut text, "  outstanding", s.outstanding(client));
         if let Some(buffered) = &client.buffered {
@@ -149,18 +139,14 @@ fn digest(text: &str) -> u32 {
     (all ^ all >> 32) as u32
 }
 
-/// `WEIR_SHOW=1` prints what the digests are of, `WEIR_BLESS=1` writes them anew.
+/// `WEIR_SHOW=1` prints what the digests are of.
 #[test]
 fn what_comes_with_weir_and_what_is_accepted_of_others() {
     let mut scripts: Vec<Script> = scenario::names().flat_map(scenario::find).collect();
-    let files = fs::read_dir(folder("tests/scenarios")).expect("part of the source");
-    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
-    files.sort();
-    for path in files {
-        let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
-        if path.extension().is_none_or(|ending| ending != "txt") {
-            let source = fs::read_to_string(&path).expect("readable");
-            scripts.extend(scenario::parse(&source, name));
+    for ending in ["fio", "toml"] {
+        for (path, text) in files("tests/scenarios", ending) {
+            let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
+            scripts.extend(scenario::parse(&text, name));
         }
     }
     let mut found = String::new();
@@ -171,11 +157,5 @@ fn what_comes_with_weir_and_what_is_accepted_of_others() {
         let first = text.lines().next().unwrap_or_default();
         writeln!(found, "{:08x} {first}", digest(&text)).expect("a String takes anything");
     }
-    let golden = folder("tests/plays.txt");
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&golden, &found).expect("writable");
-    }
-    let expected = fs::read_to_string(&golden).unwrap_or_default();
-    let differs = (found.lines().zip(expected.lines())).find(|(found, expected)| found != expected);
-    assert!(found == expected, "{}: {differs:#?}", golden.display());
+    check("tests/plays.txt", &found);
 }

@@ -1,10 +1,13 @@
 //! Policies: those that come with Weir, what is refused of others, and what a changed file cannot do.
 
+#[path = "common/held.rs"]
+mod held;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
+use held::check;
 use mutate::{located, mutate};
 use random::Random;
 use std::fmt::Write as _;
@@ -88,7 +91,7 @@ fn policy_of(elevator: &str) -> Policy {
     of.expect("every elevator has a policy").clone()
 }
 
-/// What one may write wrongly: the file's lines, then what is said. `WEIR_BLESS=1` writes it anew.
+/// What one may write wrongly: the file's lines, then what is said.
 const WRONG: &[(&str, &str)] = &[
     ("nothing", ""),
     ("not TOML", "name = \"x\nelevator"),
@@ -242,11 +245,7 @@ fn what_is_wrong_is_said_with_place_and_remedy() {
     }
     fs::remove_dir_all(&scratch).expect("it was made here");
     let all = all.replace(&format!("{}/", scratch.display()), "");
-    let golden = folder("tests/golden").join("policy-files.txt");
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&golden, &all).expect("writable");
-    }
-    assert_eq!(fs::read_to_string(&golden).unwrap_or_default(), all);
+    check("tests/golden/policy-files.txt", &all);
 }
 
 /// A policy in a file is served as one that comes with Weir is; its tunables can be set beside it.

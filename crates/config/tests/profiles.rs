@@ -1,13 +1,18 @@
 //! Profiles of drives: those that come with Weir, and what is refused of others.
 
+#[path = "common/files.rs"]
+mod files;
+#[path = "common/held.rs"]
+mod held;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
+use files::{files, told};
+use held::check;
 use mutate::{located, mutate};
 use random::Random;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use weir_config::parameter::parameters;
@@ -99,31 +104,13 @@ fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
 /// texts anew; the difference is for someone to read.
 #[test]
 fn every_problem_is_told_as_written_down() {
-    let bless = std::env::var_os("WEIR_BLESS").is_some();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profiles");
-    let files = fs::read_dir(folder).expect("part of the source");
-    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    let mut wrong = String::new();
-    for input in files {
-        let text = fs::read_to_string(&input).expect("readable");
+    for (input, text) in files("tests/profiles", "toml") {
         let answer = match profile::read(&text, "drive.toml") {
             Ok(profile) => profile::print(&profile),
-            Err(problems) => problems.iter().fold(String::new(), |mut all, problem| {
-                writeln!(all, "{problem}").expect("a String takes anything");
-                all
-            }),
+            Err(problems) => told(&problems),
         };
-        let golden = input.with_extension("txt");
-        if bless {
-            fs::write(&golden, &answer).expect("writable");
-        }
-        if fs::read_to_string(&golden).unwrap_or_default() != answer {
-            write!(wrong, "{}:\n{answer}", input.display()).expect("a String takes anything");
-        }
+        check(input.with_extension("txt"), &answer);
     }
-    assert!(wrong.is_empty(), "{wrong}");
 }
 
 /// Whatever the text: no panic, every problem with its place and its words; what is accepted is possible and prints as it reads.

@@ -1,10 +1,16 @@
 //! Scenarios and job files of fio: those that come with Weir, and what is refused of others.
 
+#[path = "common/files.rs"]
+mod files;
+#[path = "common/held.rs"]
+mod held;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
+use files::{files, told};
+use held::check;
 use mutate::{located, mutate};
 use random::Random;
 use std::fmt::Write as _;
@@ -18,16 +24,6 @@ use weir_core::{Capacity, elevator};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-/// The texts of a folder's files of that ending, by name.
-fn files(name: &str, ending: &str) -> Vec<(PathBuf, String)> {
-    let files = fs::read_dir(folder(name)).expect("part of the source");
-    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == ending));
-    files.sort();
-    let read = |f: PathBuf| (f.clone(), fs::read_to_string(f).expect("readable"));
-    files.into_iter().map(read).collect()
 }
 
 #[test]
@@ -267,18 +263,6 @@ fn a_job_file_is_one_client_a_job() {
     assert_eq!(built.warm_up.as_nanos(), 2_000_000_000);
     assert_eq!(built.duration.as_nanos(), 11_000_000_000);
     let paced = &built.clients[6].program;
-    let golden = folder("tests/scenarios/accepted.txt");
-    let clients = format!("{:#?}\n", built.clients);
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&golden, &clients).expect("writable");
-    }
-    let expected = fs::read_to_string(&golden).expect("part of the source");
-    assert_eq!(
-        clients,
-        expected,
-        "WEIR_BLESS=1 rewrites {}",
-        golden.display()
-    );
     // 4000 bytes (kb_base) of 10 * 10^6 a second.
     let weir_load::Arrival::Even { interval } = paced.arrival else {
         panic!("{paced:?}")
@@ -355,10 +339,7 @@ fn answer(text: &str, ending: &str) -> String {
         Ok(script) => script.notes(),
         Err(problems) => problems,
     };
-    let mut answer = String::new();
-    for problem in problems {
-        writeln!(answer, "{problem}").expect("a String takes anything");
-    }
+    let mut answer = told(problems);
     if read.is_ok() {
         answer += "accepted\n";
     }
@@ -380,12 +361,7 @@ fn every_problem_is_told_as_written_down() {
         }
     }
     assert!(refused >= 90, "{refused}");
-    let golden = folder("tests/scenarios/messages.txt");
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&golden, &all).expect("writable");
-    }
-    let expected = fs::read_to_string(&golden).unwrap_or_default();
-    assert!(all == expected, "{all}");
+    check("tests/scenarios/messages.txt", &all);
 }
 
 /// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` make it another or a longer walk.
