@@ -1,8 +1,8 @@
 //! Every key of the files that people write, each said once.
 //!
-//! A table of a file has the keys of its [`Shape`] and no others: the parser refuses what does not stand here, and
-//! `docs/configuration.md` is printed from here ([`crate::manual`]). Bounds, defaults and examples are held against the parser by the
-//! tests of this module.
+//! A table of a file has the keys of its [`Shape`] and no others: the parser refuses what does not stand here, a reader names a key and takes
+//! bounds, unit, words and default from here ([`crate::document::Table`]), and `docs/configuration.md` is printed from here
+//! ([`crate::manual`]).
 
 mod contract;
 mod drive;
