@@ -566,6 +566,8 @@ impl<'a> Entry<'a> {
 
     /// Bytes a second, more than none.
     pub(crate) fn rate(&self, doc: &mut Document<'_>) -> Option<u64> {
+        let is_rate = matches!(self.kind, Kind::Rate);
+        debug_assert!(is_rate, "{} is not declared as a rate", self.path);
         let rate = self.any_rate(doc)?;
         if rate == 0 {
             doc.report(self, "must be more than zero", "leave the key out for none");
