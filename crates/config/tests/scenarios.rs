@@ -275,7 +275,7 @@ fn job_files_play_the_same_once_printed() {
     let mut printed = 0;
     for folder in ["tests/scenarios", "../conformance/experiments"] {
         for (path, text) in files(folder, "fio") {
-            scenario_text(&text, "fio");
+            let _ = scenario_text(&text, "fio");
             let script = scenario::load_jobs(&path);
             printed += usize::from(script.is_ok_and(|s| s.printed().is_some()));
         }
@@ -371,10 +371,7 @@ fn mutants_never_panic_and_say_where() {
         let built_in = built_in.filter(|_| ending == "toml").map(str::to_owned);
         let mut all: Vec<String> = own.chain(built_in).collect();
         all.retain(|text| !text.is_empty());
-        walk(&all, 1_500, |text| {
-            scenario_text(text, ending);
-            scenario::parse(text, &format!("a.{ending}")).map(drop)
-        });
+        walk(&all, 1_500, |text| scenario_text(text, ending));
     }
 }
 

@@ -100,6 +100,6 @@ pub(crate) fn located(text: &str, problems: &[Problem]) {
             inside || problem.message.ends_with("are not shown"),
             "{problem:?}"
         );
-        assert!(!problem.message.is_empty());
+        assert!(!problem.message.is_empty() && !problem.file.is_empty());
     }
 }
