@@ -2,7 +2,7 @@
 
 use super::super::draft::Draft;
 use super::super::expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
-use super::named_client;
+use super::{list, named_client};
 use crate::document::{Document, Entry, Table};
 use crate::key::{EXPECT, PUBLISHED};
 use crate::nearest;
@@ -179,18 +179,7 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
 
 /// Policies that are named in an array.
 pub(super) fn policies<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
-    let Some(entries) = entry.array(doc, "[\"none\", \"contract\"]") else {
-        return Vec::new();
-    };
-    if entries.is_empty() {
-        doc.report(
-            entry,
-            "names nothing",
-            "name one at least, or leave the key out",
-        );
-    }
-    let all = entries.iter().filter_map(|e| policy(doc, e));
-    all.collect()
+    list(doc, entry, "[\"none\", \"contract\"]", policy)
 }
 
 /// A policy: one that comes with Weir, or a file.

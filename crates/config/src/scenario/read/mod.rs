@@ -74,9 +74,11 @@ pub(super) fn facts<'a>(
     let first = || draft.names().next().unwrap_or_default().to_owned();
     let policies = root.entry("policies").map(|e| expect::policies(doc, &e));
     let default = ["none", "bfq", "contract"].map(str::to_owned).to_vec();
-    let drives = root
-        .entry("drives")
-        .map(|e| texts(doc, &e, "a drive's name"));
+    let drives = root.entry("drives").map(|e| {
+        list(doc, &e, "[\"demo\"]", |doc, e| {
+            e.text(doc, "a drive's name", "").map(str::to_owned)
+        })
+    });
     Facts {
         load: line(doc, root, "load"),
         target: target.unwrap_or_else(first),
@@ -96,20 +98,21 @@ pub(super) fn line<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> 
     text.unwrap_or_default().to_owned()
 }
 
-/// The strings of an array.
-fn texts<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, wanted: &str) -> Vec<String> {
-    let Some(entries) = entry.array(doc, "[\"demo\"]") else {
+/// What each element of an array that may not be empty comes to.
+fn list<'a, T>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    example: &str,
+    mut read: impl FnMut(&mut Document<'a>, &Entry<'a>) -> Option<T>,
+) -> Vec<T> {
+    let Some(entries) = entry.array(doc, example) else {
         return Vec::new();
     };
     if entries.is_empty() {
-        doc.report(
-            entry,
-            "names nothing",
-            "name one at least, or leave the key out",
-        );
+        let help = "name one at least, or leave the key out";
+        doc.report(entry, "names nothing", help);
     }
-    let texts = entries.iter().filter_map(|e| e.text(doc, wanted, ""));
-    texts.map(str::to_owned).collect()
+    entries.iter().filter_map(|e| read(doc, e)).collect()
 }
 
 /// A client's name that a key refers to.
