@@ -1,10 +1,16 @@
 //! Sheets: what comes with Weir can be read, and what is wrong in one is said with its place.
 
+#[path = "common/files.rs"]
+mod files;
+#[path = "common/held.rs"]
+mod held;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
+use files::{files, told};
+use held::check;
 use mutate::walk;
 use weir_config::{profile, sheet};
 
@@ -38,57 +44,11 @@ fn parameters_are_tied_in_the_order_of_the_file() {
     );
 }
 
-/// A sheet with one thing wrong, and what is said of it.
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
-    let profile = profile::source("scsi-debug").expect("it comes with Weir");
-    let wrong = |tables: &str| {
-        let text = format!("{profile}\n{tables}\n");
-        let problems = sheet::read(&text, "x.toml").expect_err(tables);
-        assert!(problems.iter().all(|p| p.line > 0 && p.column > 0));
-        let told = problems
-            .iter()
-            .map(|p| format!("{}: {} {:?}", p.key, p.message, p.help));
-        told.collect::<Vec<_>>().join("; ")
-    };
-    for (tables, words) in [
-        (
-            "[fit]\nservce = { figure = \"access\", from = \"1us\", to = \"2us\" }",
-            &["fit.servce", "unknown key", "service"][..],
-        ),
-        (
-            "[fit]\nservice = { from = \"1us\", to = \"2us\" }",
-            &["fit.service.figure", "is missing"],
-        ),
-        (
-            "[fit]\nservice = { figure = \"access\", from = \"2us\", to = \"1us\" }",
-            &["fit.service.to", "from 2us to 1us is not a range"],
-        ),
-        (
-            "[plausible]\ntags = { from = 0, to = 9 }",
-            &["plausible.tags.from", "not permitted"],
-        ),
-        (
-            "[plausible]\ntags = { from = 1, until = 9 }",
-            &["plausible.tags.until", "unknown key"],
-        ),
-        (
-            "[[figure]]\nname = \"access\"\nvalue = \"fast\"\nsource = \"x\"",
-            &["value", "neither a rate nor a time"],
-        ),
-        (
-            "[[figure]]\nname = \"access\"\nvalue = \"1ms\"",
-            &["source", "is missing"],
-        ),
-        (
-            "[[figure]]\nname = \"access\"\nvalue = \"1ms\"\nsource = \"x\"\nwithin = 0",
-            &["within", "must be between 1 and 100, not 0"],
-        ),
-    ] {
-        let told = wrong(tables);
-        for word in words {
-            assert!(told.contains(word), "{tables}\n{told}\nlacks {word}");
-        }
+fn every_problem_is_told_as_written_down() {
+    for (input, text) in files("tests/sheets", "toml") {
+        let problems = sheet::read(&text, "sheet.toml").expect_err("something is wrong");
+        check(input.with_extension("txt"), &told(&problems));
     }
 }
 
