@@ -1,7 +1,7 @@
 //! A TOML file on its way to values: what is read is checked, and everything wrong is kept with its place.
 
 use crate::elsewhere;
-use crate::key::{self, Shape};
+use crate::key::{self, Absent, Kind, Shape, UNDECLARED};
 use crate::nearest;
 use crate::places::Places;
 use crate::problem::Problem;
@@ -36,14 +36,17 @@ pub(crate) struct Document<'a> {
 pub(crate) struct Entry<'a> {
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
+    /// What it can be, if it is declared.
+    kind: Kind,
     value: &'a DeValue<'a>,
 }
 
-/// A table of a known shape.
+/// A table. What its shape says of a key is what the key is read by.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<'a> {
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
+    shape: &'static Shape,
     map: &'a DeTable<'a>,
 }
 
@@ -139,13 +142,6 @@ impl<'a> Document<'a> {
         self.problems
     }
 
-    /// The file's outermost table.
-    pub(crate) fn root(&mut self, map: &'a DeTable<'a>, shape: &Shape) -> Table<'a> {
-        let table = Table::root(map);
-        self.check_keys(&table, shape.name, &shape.names());
-        table
-    }
-
     /// Notes where an entry stands.
     pub(crate) fn note(&mut self, entry: &Entry<'_>) {
         let place = self.place(entry.span.start);
@@ -186,18 +182,110 @@ impl<'a> Document<'a> {
 
 impl<'a> Table<'a> {
     /// A file's outermost table, its keys not checked.
-    pub(crate) fn root(map: &'a DeTable<'a>) -> Self {
+    pub(crate) fn root(map: &'a DeTable<'a>, shape: &'static Shape) -> Self {
         Self {
             path: String::new(),
             span: 0..0,
+            shape,
             map,
         }
     }
 
+    /// The same table, read by the keys of this shape.
+    pub(crate) fn shaped(&self, shape: &'static Shape) -> Self {
+        Self {
+            shape,
+            ..self.clone()
+        }
+    }
+
+    /// The same table, read by keys that its shape does not declare.
+    pub(crate) fn undeclared(&self) -> Self {
+        self.shaped(&UNDECLARED)
+    }
+
     /// The entry of a key, if it is there.
     pub(crate) fn entry(&self, key: &str) -> Option<Entry<'a>> {
+        let is_declared = self.shape.keys.is_empty() || self.shape.key(key).is_some();
+        debug_assert!(is_declared, "{} has no key {key}", self.shape.name);
         let (key, value) = self.map.get_key_value(key)?;
         Some(self.entry_of(key.get_ref(), value))
+    }
+
+    /// Where a key's value stands; where the table does, if it has none.
+    pub(crate) fn span_of(&self, key: &str) -> Range<usize> {
+        let value = self.map.get(key);
+        value.map_or_else(|| self.span.clone(), Spanned::span)
+    }
+
+    /// What holds where a key is left out or is wrong, as it is declared.
+    fn default<T: FromStr>(&self, key: &str) -> T {
+        let value = match self.shape.key(key).map(|k| k.default) {
+            Some(Absent::Value(value)) => value.trim_matches('"').parse().ok(),
+            _ => None,
+        };
+        value.expect("its declaration has a value of that type")
+    }
+
+    /// A whole number, or its default.
+    pub(crate) fn count<T>(&self, doc: &mut Document<'_>, key: &str) -> T
+    where
+        T: TryFrom<u64> + FromStr,
+    {
+        self.count_if_any(doc, key)
+            .unwrap_or_else(|| self.default(key))
+    }
+
+    /// A whole number that has no default.
+    pub(crate) fn count_if_any<T>(&self, doc: &mut Document<'_>, key: &str) -> Option<T>
+    where
+        T: TryFrom<u64>,
+    {
+        self.entry(key)?.count(doc)
+    }
+
+    /// A number of bytes, or its default.
+    pub(crate) fn size(&self, doc: &mut Document<'_>, key: &str) -> u64 {
+        let size = self.entry(key).and_then(|e| e.size(doc));
+        size.unwrap_or_else(|| self.default::<Size>(key).0)
+    }
+
+    /// A length of time, or its default.
+    pub(crate) fn time(&self, doc: &mut Document<'_>, key: &str) -> Span {
+        self.time_if_any(doc, key)
+            .unwrap_or_else(|| self.default::<Time>(key).0)
+    }
+
+    /// A length of time that has no default.
+    pub(crate) fn time_if_any(&self, doc: &mut Document<'_>, key: &str) -> Option<Span> {
+        self.entry(key)?.time(doc)
+    }
+
+    /// Bytes a second, more than none.
+    pub(crate) fn rate(&self, doc: &mut Document<'_>, key: &str) -> Option<u64> {
+        self.entry(key)?.rate(doc)
+    }
+
+    /// `true` or `false`, or its default.
+    pub(crate) fn flag(&self, doc: &mut Document<'_>, key: &str) -> bool {
+        let flag = self.entry(key).and_then(|e| e.boolean(doc));
+        flag.unwrap_or_else(|| self.default(key))
+    }
+
+    /// What the word comes to, or its default: one of `values`, in the order of the declared words.
+    pub(crate) fn word<T: Copy, const N: usize>(
+        &self,
+        doc: &mut Document<'_>,
+        key: &str,
+        values: [T; N],
+    ) -> T {
+        let word = self.entry(key).and_then(|e| e.word(doc, values));
+        word.unwrap_or_else(|| {
+            let default: String = self.default(key);
+            let words = self.shape.key(key).map_or(&[][..], |k| k.kind.words());
+            let at = words.iter().position(|w| *w == default);
+            values[at.expect("its default is one of the declared words")]
+        })
     }
 
     /// All entries in the order of their keys, with the keys.
@@ -213,6 +301,10 @@ impl<'a> Table<'a> {
         Entry {
             path: join(&self.path, key),
             span: value.span(),
+            kind: match self.shape.key(key).map(|k| k.kind) {
+                Some(Kind::Or(kind, _)) => *kind,
+                kind => kind.unwrap_or(Kind::Other("")),
+            },
             value: value.get_ref(),
         }
     }
@@ -220,14 +312,14 @@ impl<'a> Table<'a> {
 
 impl<'a> Entry<'a> {
     /// A table of a known shape.
-    pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &Shape) -> Option<Table<'a>> {
+    pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &'static Shape) -> Option<Table<'a>> {
         if !self.is_table() {
             let what = format_args!("{} is not a table", self.shown());
             let help = self.table_help(shape, doc.family);
             doc.report(self, what, &help);
             return None;
         }
-        let table = self.map(doc)?;
+        let table = self.map(doc)?.shaped(shape);
         doc.check_keys(&table, shape.name, &shape.names());
         Some(table)
     }
@@ -260,6 +352,7 @@ impl<'a> Entry<'a> {
         Some(Table {
             path: self.path.clone(),
             span: self.span.clone(),
+            shape: &UNDECLARED,
             map,
         })
     }
@@ -294,23 +387,69 @@ impl<'a> Entry<'a> {
         None
     }
 
-    /// One of a few words.
-    pub(crate) fn choice<T: Copy>(
-        &self,
-        doc: &mut Document<'_>,
-        choices: &[(&str, T)],
-    ) -> Option<T> {
-        let names: Vec<String> = choices.iter().map(|c| format!("\"{}\"", c.0)).collect();
+    /// The place of a word among a few.
+    pub(crate) fn choice(&self, doc: &mut Document<'_>, words: &[&str]) -> Option<usize> {
+        let names: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
         let wanted = format!("one of {}", names.join(", "));
         let word = self.text(doc, &wanted, "")?;
-        let found = choices.iter().find(|c| c.0 == word);
+        let found = words.iter().position(|w| *w == word);
         if found.is_none() {
             let what = format!("{} is not {wanted}", quoted(word));
-            let near = nearest::name(word, choices.iter().map(|c| c.0));
+            let near = nearest::name(word, words.iter().copied());
             let help = near.map_or_else(String::new, |n| format!("did you mean \"{n}\"?"));
             doc.report(self, what, &help);
         }
-        found.map(|c| c.1)
+        found
+    }
+
+    /// What one of the declared words comes to: one of `values`, in their order.
+    pub(crate) fn word<T>(
+        &self,
+        doc: &mut Document<'_>,
+        values: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+    ) -> Option<T> {
+        let (words, mut values) = (self.kind.words(), values.into_iter());
+        debug_assert_eq!(values.len(), words.len(), "the words of {}", self.path);
+        values.nth(self.choice(doc, words)?)
+    }
+
+    /// A whole number within the declared bounds.
+    pub(crate) fn count<T: TryFrom<u64>>(&self, doc: &mut Document<'_>) -> Option<T> {
+        let Kind::Count(least, most) = self.kind else {
+            return self.is_no("whole number");
+        };
+        debug_assert!(T::try_from(most).is_ok(), "the most of {}", self.path);
+        T::try_from(self.integer(doc, least..=most)?).ok()
+    }
+
+    /// A number of bytes as declared.
+    pub(crate) fn size(&self, doc: &mut Document<'_>) -> Option<u64> {
+        let Kind::Size(least, _, unit) = self.kind else {
+            return self.is_no("size");
+        };
+        self.size_from(doc, least, unit)
+    }
+
+    /// A number of bytes, at least `least`, a multiple of `unit`, and no more than declared.
+    pub(crate) fn size_from(&self, doc: &mut Document<'_>, least: u64, unit: u64) -> Option<u64> {
+        let Kind::Size(_, most, _) = self.kind else {
+            return self.is_no("size");
+        };
+        self.size_in(doc, least..=most, unit)
+    }
+
+    /// A length of time within the declared bounds.
+    pub(crate) fn time(&self, doc: &mut Document<'_>) -> Option<Span> {
+        let Kind::Time(least, most) = self.kind else {
+            return self.is_no("time");
+        };
+        self.time_in(doc, least..=most)
+    }
+
+    /// What is read as something else than it is declared as is not read.
+    fn is_no<T>(&self, wanted: &str) -> Option<T> {
+        debug_assert!(false, "{} is not declared as a {wanted}", self.path);
+        None
     }
 
     /// `true` or `false`.
@@ -347,6 +486,7 @@ impl<'a> Entry<'a> {
         let element = |(i, value): (usize, &'a Spanned<DeValue<'a>>)| Self {
             path: format!("{}[{i}]", self.path),
             span: value.span(),
+            kind: Kind::Other(""),
             value: value.get_ref(),
         };
         Some(array.iter().enumerate().map(element).collect())
@@ -414,18 +554,20 @@ impl<'a> Entry<'a> {
         doc.report(self, what, "");
     }
 
-    /// A number of bytes.
-    pub(crate) fn size(&self, doc: &mut Document<'_>) -> Option<u64> {
+    /// Any number of bytes.
+    pub(crate) fn any_size(&self, doc: &mut Document<'_>) -> Option<u64> {
         self.unit::<Size>(doc, "a size", "\"128KiB\"").map(|s| s.0)
     }
 
-    /// Bytes a second.
+    /// Any number of bytes a second.
     pub(crate) fn any_rate(&self, doc: &mut Document<'_>) -> Option<u64> {
         self.unit::<Rate>(doc, "a rate", "\"50MB/s\"").map(|r| r.0)
     }
 
     /// Bytes a second, more than none.
     pub(crate) fn rate(&self, doc: &mut Document<'_>) -> Option<u64> {
+        let is_rate = matches!(self.kind, Kind::Rate);
+        debug_assert!(is_rate, "{} is not declared as a rate", self.path);
         let rate = self.any_rate(doc)?;
         if rate == 0 {
             doc.report(self, "must be more than zero", "leave the key out for none");
@@ -434,8 +576,8 @@ impl<'a> Entry<'a> {
         Some(rate)
     }
 
-    /// A length of time.
-    pub(crate) fn time(&self, doc: &mut Document<'_>) -> Option<Span> {
+    /// Any length of time.
+    pub(crate) fn any_time(&self, doc: &mut Document<'_>) -> Option<Span> {
         self.unit::<Time>(doc, "a time", "\"500ms\"").map(|t| t.0)
     }
 
@@ -445,7 +587,7 @@ impl<'a> Entry<'a> {
         doc: &mut Document<'_>,
         range: RangeInclusive<Span>,
     ) -> Option<Span> {
-        let time = self.time(doc)?;
+        let time = self.any_time(doc)?;
         if range.contains(&time) {
             return Some(time);
         }
@@ -465,7 +607,7 @@ impl<'a> Entry<'a> {
         range: RangeInclusive<u64>,
         unit: u64,
     ) -> Option<u64> {
-        let size = self.size(doc)?;
+        let size = self.any_size(doc)?;
         if !range.contains(&size) {
             let (low, high) = (Size(*range.start()), Size(*range.end()));
             doc.report(

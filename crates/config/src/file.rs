@@ -1,8 +1,11 @@
 //! A file's text, and its outermost table.
 
 use crate::document::{Document, Table};
+use crate::key::UNDECLARED;
 use crate::os_error;
 use crate::problem::Problem;
+use crate::profile::is_name;
+use crate::text::quoted;
 use crate::units::Size;
 use std::fs::FileType;
 use std::io::{self, Read};
@@ -81,11 +84,44 @@ pub(crate) fn whole<T>(
 ) -> Result<T, Vec<Problem>> {
     let mut doc = Document::new(file, text);
     let table = tables(&mut doc, text);
-    let table = table.as_ref().map(|t| Table::root(t.get_ref()));
+    let table = table
+        .as_ref()
+        .map(|t| Table::root(t.get_ref(), &UNDECLARED));
     match table.and_then(|t| read(&mut doc, &t)) {
         Some(value) if doc.found() == 0 => Ok(value),
         _ => Err(doc.into_problems()),
     }
+}
+
+/// Name and text of what a file is of, `called` so; `about` is a text that it could have. A wrong name is a name all the same.
+pub(crate) fn head<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    called: &str,
+    about: &str,
+) -> (Option<&'a str>, Option<&'a str>) {
+    let mut text = |key, example: String| {
+        let entry = doc.required(table, key, &format!("write {key} = {example}"))?;
+        let text = entry.text(doc, "a text", &example)?;
+        Some((entry, text))
+    };
+    let name = text("name", format!("\"my-{called}\""));
+    let about = text("about", format!("\"{about}\""));
+    if let Some((entry, name)) = &name
+        && !is_name(name)
+    {
+        let what = format!("{} is not a valid name", quoted(name));
+        let help = format!(
+            "a {called}'s name has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit"
+        );
+        doc.report(entry, what, &help);
+    }
+    if let Some((entry, about)) = &about
+        && about.lines().next().is_none_or(str::is_empty)
+    {
+        doc.report(entry, "says nothing in its first line", "");
+    }
+    (name.map(|n| n.1), about.map(|a| a.1))
 }
 
 /// The tables of a file; none if it is not TOML, or too long.

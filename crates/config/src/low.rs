@@ -76,13 +76,13 @@ fn set(low: &mut LowKnobs, name: &str, value: &str) -> Result<(), Wrong> {
 }
 
 /// A number in decimal digits, and nothing else.
-fn whole(text: &str) -> Option<u64> {
+pub(crate) fn whole(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok())?
 }
 
 /// `8:16`: the device, which is known here.
-fn is_device(word: &str) -> bool {
+pub(crate) fn is_device(word: &str) -> bool {
     let parts = word.split_once(':');
     parts.is_some_and(|(major, minor)| whole(major).is_some() && whole(minor).is_some())
 }

@@ -273,7 +273,7 @@ fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
             page,
             "| `{}` | {} | `{}` | {} | {} |",
             tunable.name,
-            tunable::bounds(tunable),
+            tunable::kind(tunable).text(),
             tunable::toml(tunable, tunable.default),
             tunable.about,
             tunable.source

@@ -220,7 +220,7 @@ fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published>
     let note = table
         .entry("note")
         .and_then(|e| e.text(doc, "a text", "\"because\""));
-    let within = table.entry("within").and_then(|e| e.integer(doc, 1..=100));
+    let within = table.count_if_any(doc, "within");
     let (entry, value) = value?;
     let rate = value.parse().map(|Rate(rate)| (rate as f64, false));
     let time = value
@@ -235,7 +235,7 @@ fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published>
         figure: name?.1.to_owned(),
         value,
         is_time,
-        within: within.map(|w| w as u8),
+        within,
         source: source?.1.to_owned(),
         note: note.map(str::to_owned),
     })

@@ -48,3 +48,16 @@ impl Display for Quoted<'_> {
         f.write_char('"')
     }
 }
+
+/// A text as TOML, its lines as lines.
+pub(crate) fn block(text: &str) -> String {
+    if !text.contains('\n') {
+        return Quoted(text).to_string();
+    }
+    let lines = text.split('\n').map(|line| {
+        let quoted = Quoted(line).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    });
+    let lines: Vec<String> = lines.collect();
+    format!("\"\"\"\n{}\"\"\"", lines.join("\n"))
+}

@@ -1,5 +1,6 @@
 //! Tunables of elevators, by the core's tables: what they are called, what they can be, how they are printed.
 
+use crate::key;
 use crate::units::{Size, Time};
 use weir_core::Span;
 use weir_core::elevator::{self, Kind};
@@ -46,25 +47,15 @@ pub(crate) fn toml(tunable: &Tunable, value: u64) -> String {
     }
 }
 
-/// What a tunable can be, with bounds and unit, in a few words of Markdown.
-pub(crate) fn bounds(tunable: &Tunable) -> String {
+/// What a tunable can be.
+pub(crate) const fn kind(tunable: &Tunable) -> key::Kind {
     let (least, most) = tunable.bounds;
     match (tunable.unit, tunable.unit.bytes()) {
-        (_, Some(bytes)) => format!(
-            "size, {} to {}, a multiple of {bytes} bytes",
-            Size(least * bytes),
-            Size(most * bytes)
-        ),
-        (Unit::Time, _) => {
-            let [least, most] = [least, most].map(|ns| Time(Span::from_nanos(ns)));
-            format!("time, {least} to {most}")
-        }
-        (Unit::Flag, _) => "`true` or `false`".to_owned(),
-        (Unit::Word(words), _) => {
-            let words: Vec<_> = words.iter().map(|w| format!("`\"{w}\"`")).collect();
-            words.join(", ")
-        }
-        _ => format!("whole number, {least} to {most}"),
+        (_, Some(bytes)) => key::Kind::Size(least * bytes, most.saturating_mul(bytes), bytes),
+        (Unit::Time, _) => key::Kind::Time(Span::from_nanos(least), Span::from_nanos(most)),
+        (Unit::Flag, _) => key::Kind::Flag,
+        (Unit::Word(words), _) => key::Kind::Word(words),
+        _ => key::Kind::Count(least, most),
     }
 }
 

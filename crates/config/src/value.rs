@@ -1,10 +1,11 @@
 //! Values read by tables: parameters of drive models, tunables of elevators.
 
 use crate::document::{Document, Entry, Table};
+use crate::key;
 use crate::parameter::{Parameter, Unit as ParameterUnit};
 use crate::tunable;
 use weir_core::elevator::Kind;
-use weir_core::tunable::{Tunable, Tuned, Unit};
+use weir_core::tunable::{Tunable, Tuned};
 use weir_core::{ConfigError, Span};
 use weir_drive::Config;
 
@@ -16,9 +17,9 @@ pub(crate) fn parameter(
     drive: &Config,
 ) -> Option<u64> {
     match parameter.unit {
-        ParameterUnit::Bytes => entry.size(doc),
+        ParameterUnit::Bytes => entry.any_size(doc),
         ParameterUnit::Rate => entry.any_rate(doc),
-        ParameterUnit::Time => entry.time(doc).map(Span::as_nanos),
+        ParameterUnit::Time => entry.any_time(doc).map(Span::as_nanos),
         ParameterUnit::Bool => entry.boolean(doc).map(u64::from),
         ParameterUnit::Count
         | ParameterUnit::PerMinute
@@ -71,22 +72,15 @@ pub(crate) fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mu
 
 /// A value of a tunable within its bounds.
 fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunable) -> Option<u64> {
-    let (least, most) = tunable.bounds;
-    if let Some(bytes) = tunable.unit.bytes() {
-        let range = least * bytes..=most.saturating_mul(bytes);
-        return Some(entry.size_in(doc, range, bytes)? / bytes);
-    }
-    match tunable.unit {
-        Unit::Time => {
-            let range = Span::from_nanos(least)..=Span::from_nanos(most);
-            entry.time_in(doc, range).map(Span::as_nanos)
+    match tunable::kind(tunable) {
+        key::Kind::Size(least, most, unit) => {
+            let size = entry.size_in(doc, least..=most, unit);
+            size.map(|size| size / unit)
         }
-        Unit::Flag => entry.boolean(doc).map(u64::from),
-        Unit::Word(words) => {
-            let choices: Vec<_> = words.iter().copied().zip(0..).collect();
-            entry.choice(doc, &choices)
-        }
-        Unit::Count | Unit::Kib | Unit::Sectors => entry.integer(doc, least..=most),
+        key::Kind::Time(least, most) => entry.time_in(doc, least..=most).map(Span::as_nanos),
+        key::Kind::Word(words) => entry.choice(doc, words).map(|place| place as u64),
+        key::Kind::Count(least, most) => entry.integer(doc, least..=most),
+        _ => entry.boolean(doc).map(u64::from),
     }
 }
 

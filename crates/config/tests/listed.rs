@@ -1,22 +1,11 @@
 //! What comes with Weir as it is printed, and what is said of a contract that a policy does not keep.
 
+#[path = "common/held.rs"]
+mod held;
+
+use held::check;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
-
 use weir_config::{Options, parse, policy, profile, warnings};
-
-/// `WEIR_BLESS=1` writes it anew; the difference is for someone to read.
-fn check(name: &str, found: &str) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/listed")
-        .join(name);
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&golden, found).expect("writable");
-    }
-    let expected = fs::read_to_string(&golden).unwrap_or_default();
-    assert!(found == expected, "{}:\n{found}", golden.display());
-}
 
 #[test]
 fn policies_are_printed_as_files() {
@@ -27,7 +16,7 @@ fn policies_are_printed_as_files() {
         let again = policy::read(&text, "again.toml").unwrap_or_else(|p| panic!("{p:#?}"));
         assert_eq!(policy::print(&again), text);
     }
-    check("policies.txt", &all);
+    check("tests/listed/policies.txt", &all);
 }
 
 #[test]
@@ -37,7 +26,7 @@ fn drives_have_a_summary() {
         let profile = profile::find(name).expect("it comes with Weir");
         writeln!(all, "{name}: {}", profile.summary()).expect("room");
     }
-    check("drives.txt", &all);
+    check("tests/listed/drives.txt", &all);
 }
 
 #[test]
@@ -69,7 +58,7 @@ fn what_a_policy_does_not_keep_is_said_of_each_part_of_a_contract() {
             }
         }
     }
-    check("contracts.txt", &all);
+    check("tests/listed/contracts.txt", &all);
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! What scenarios and job files come to: every number that a run is played by, of those that come with Weir and of those in
-//! `tests/scenarios` that are accepted.
+//! `tests/scenarios` that are accepted. A digest of each case is in `tests/plays.txt`.
 
+#[path = "common/files.rs"]
+mod files;
+#[path = "common/held.rs"]
+mod held;
+
+use files::{files, told};
+use held::check;
 use std::fmt::{Debug, Write as _};
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use weir_config::scenario::{self, Asked, Choice, Scenario, Script};
 use weir_config::{policy, profile};
 use weir_core::elevator;
-
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
 
 fn put(text: &mut String, name: &str, value: impl Debug) {
     writeln!(text, "  {name}: {value:?}").expect("a String takes anything");
@@ -19,7 +19,7 @@ fn put(text: &mut String, name: &str, value: impl Debug) {
 
 /// What holds of all its cases.
 fn facts(script: &Script) -> String {
-    let mut text = format!("== {}\n", script.name());
+    let mut text = format!("{}\n", script.name());
     put(&mut text, "about", script.about());
     put(&mut text, "load", script.load());
     put(&mut text, "target", script.target());
@@ -48,15 +48,13 @@ fn facts(script: &Script) -> String {
         put(&mut text, "published", published);
         put(&mut text, "  value", published.value.number());
     }
-    for note in script.notes() {
-        put(&mut text, "note", note.to_string());
-    }
-    text
+    text + &told(script.notes())
 }
 
 /// What one of its cases is on the demo's drive, or on a disk, under a policy.
 fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> String {
-    let mut text = format!("-- {} on {drive} under {policy}\n", case.unwrap_or("all"));
+    let (name, case_name) = (script.name(), case.unwrap_or("all"));
+    let mut text = format!("{name}: {case_name} on {drive} under {policy}\n");
     let drive = profile::find(drive).expect("built in").drive;
     let choice = Choice {
         drive: &drive,
@@ -66,12 +64,8 @@ fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> Str
         seconds: None,
     };
     match script.scenario(&choice) {
-        Ok(scenario) => text += &told(&scenario),
-        Err(problems) => {
-            for problem in problems {
-                put(&mut text, "problem", problem.to_string());
-            }
-        }
+        Ok(scenario) => text += &shown(&scenario),
+        Err(problems) => text += &told(&problems),
     }
     let mut tuned = policy::find(policy).expect("it comes with Weir");
     if script.tune(&choice, &mut tuned).is_ok() {
@@ -83,7 +77,7 @@ fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> Str
     text
 }
 
-fn told(scenario: &Scenario) -> String {
+fn shown(scenario: &Scenario) -> String {
     let mut text = String::new();
     let s = scenario;
     put(&mut text, "name, case", (&s.name, &s.case));
@@ -109,13 +103,10 @@ fn told(scenario: &Scenario) -> String {
     for action in &s.actions {
         put(&mut text, "action", action);
     }
-    // Of many that are alike the first and the last.
-    let groups = s.groups.iter().enumerate();
-    for (_, group) in groups.filter(|(n, _)| *n < 2 || n + 1 == s.groups.len()) {
+    for group in &s.groups {
         put(&mut text, "group", group);
     }
-    let clients = s.clients.iter().enumerate();
-    for (_, client) in clients.filter(|(n, _)| *n < 2 || n + 1 == s.clients.len()) {
+    for client in &s.clients {
         put(&mut text, "client", client);
         put(&mut text, "  outstanding", s.outstanding(client));
         if let Some(buffered) = &client.buffered {
@@ -125,62 +116,46 @@ fn told(scenario: &Scenario) -> String {
     text
 }
 
-/// The first case and the last, under policies that scripts tell apart. Of all but the first only what is not as in that one.
-fn all(script: &Script) -> String {
+/// The first case and the last, under policies that scripts tell apart.
+fn all(script: &Script) -> Vec<String> {
     let (first, last) = match script.cases() {
         [] => (None, None),
         [first, rest @ ..] => (Some(first.as_str()), rest.last().map(String::as_str)),
     };
-    let whole = played(script, first, "demo", "contract");
-    let mut others = played(script, first, "seagate-st3808110as", "bfq");
-    if last.is_some() {
-        others += &played(script, last, "demo", "contract");
-    }
-    let mut text = facts(script) + &whole;
-    for line in others
-        .lines()
-        .filter(|line| !whole.lines().any(|l| l == *line))
-    {
-        writeln!(text, "{line}").expect("a String takes anything");
-    }
-    text
+    let mut all = vec![
+        facts(script),
+        played(script, first, "demo", "contract"),
+        played(script, first, "seagate-st3808110as", "bfq"),
+    ];
+    all.extend(last.map(|_| played(script, last, "demo", "contract")));
+    all
 }
 
-/// `WEIR_BLESS=1` writes it anew; the difference is for someone to read.
-fn check(name: &str, found: &str) {
-    let golden = folder("tests/plays").join(name);
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::create_dir_all(folder("tests/plays")).expect("writable");
-        fs::write(&golden, found).expect("writable");
-    }
-    let expected = fs::read_to_string(&golden).unwrap_or_default();
-    let differs = (found.lines().zip(expected.lines())).find(|(found, expected)| found != expected);
-    assert!(found == expected, "{}: {differs:#?}", golden.display());
+/// FNV-1a, folded to 32 bits.
+fn digest(text: &str) -> u32 {
+    let all = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (all ^ all >> 32) as u32
 }
 
+/// `WEIR_SHOW=1` prints what the digests are of.
 #[test]
-fn what_comes_with_weir() {
-    for name in scenario::names() {
-        let script = scenario::find(name).expect("built in");
-        check(&format!("{name}.txt"), &all(&script));
-    }
-}
-
-#[test]
-fn what_is_accepted_of_others() {
-    let files = fs::read_dir(folder("tests/scenarios")).expect("part of the source");
-    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
-    files.sort();
-    let mut text = String::new();
-    for path in files {
-        let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
-        if path.extension().is_some_and(|ending| ending == "txt") {
-            continue;
-        }
-        let source = fs::read_to_string(&path).expect("readable");
-        if let Ok(script) = scenario::parse(&source, name) {
-            text += &all(&script);
+fn what_comes_with_weir_and_what_is_accepted_of_others() {
+    let mut scripts: Vec<Script> = scenario::names().flat_map(scenario::find).collect();
+    for ending in ["fio", "toml"] {
+        for (path, text) in files("tests/scenarios", ending) {
+            let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
+            scripts.extend(scenario::parse(&text, name));
         }
     }
-    check("others.txt", &text);
+    let mut found = String::new();
+    for text in scripts.iter().flat_map(all) {
+        if std::env::var_os("WEIR_SHOW").is_some() {
+            print!("{text}");
+        }
+        let first = text.lines().next().unwrap_or_default();
+        writeln!(found, "{:08x} {first}", digest(&text)).expect("a String takes anything");
+    }
+    check("tests/plays.txt", &found);
 }

@@ -2,12 +2,16 @@
 
 #[path = "common/fuzz.rs"]
 mod fuzz;
+#[path = "common/held.rs"]
+mod held;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
-use mutate::{located, mutate};
+use fuzz::policy_file;
+use held::check;
+use mutate::{located, walk};
 use random::Random;
 use std::fmt::Write as _;
 use std::fs;
@@ -89,7 +93,7 @@ fn policy_of(elevator: &str) -> Policy {
     of.expect("every elevator has a policy").clone()
 }
 
-/// What one may write wrongly: the file's lines, then what is said. `WEIR_BLESS=1` writes it anew.
+/// What one may write wrongly: the file's lines, then what is said.
 const WRONG: &[(&str, &str)] = &[
     ("nothing", ""),
     ("not TOML", "name = \"x\nelevator"),
@@ -243,11 +247,7 @@ fn what_is_wrong_is_said_with_place_and_remedy() {
     }
     fs::remove_dir_all(&scratch).expect("it was made here");
     let all = all.replace(&format!("{}/", scratch.display()), "");
-    let golden = folder("tests/golden").join("policy-files.txt");
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&golden, &all).expect("writable");
-    }
-    assert_eq!(fs::read_to_string(&golden).unwrap_or_default(), all);
+    check("tests/golden/policy-files.txt", &all);
 }
 
 /// A policy in a file is served as one that comes with Weir is; its tunables can be set beside it.
@@ -289,21 +289,8 @@ fn a_server_takes_a_policy_from_a_file() {
 /// Mutants of every policy file: what is refused has a place, what is accepted reads back as printed.
 #[test]
 fn a_changed_file_is_refused_with_its_place_or_is_a_policy() {
-    let mut random = Random::new(1);
-    let (mut accepted, mut refused) = (0, 0);
-    let printed = policy::all().iter().map(policy::print);
-    let all: Vec<String> = printed.collect();
-    for _ in 0..20_000 {
-        let text = mutate(&mut random, &all);
-        if fuzz::policy_file(&text) {
-            accepted += 1;
-            continue;
-        }
-        let problems = policy::read(&text, "").expect_err("refused");
-        located(&text, &problems);
-        refused += 1;
-    }
-    assert!(accepted > 1_000 && refused > 1_000, "{accepted} {refused}");
+    let all: Vec<String> = policy::all().iter().map(policy::print).collect();
+    walk(&all, 20_000, policy_file);
 }
 
 /// Words put together at random never panic, and what is chosen by a word is chosen again by its own.

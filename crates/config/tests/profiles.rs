@@ -1,13 +1,17 @@
 //! Profiles of drives: those that come with Weir, and what is refused of others.
 
+#[path = "common/files.rs"]
+mod files;
+#[path = "common/held.rs"]
+mod held;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
-use mutate::{located, mutate};
-use random::Random;
-use std::fmt::Write as _;
+use files::{files, told};
+use held::check;
+use mutate::walk;
 use std::fs;
 use std::path::Path;
 use weir_config::parameter::parameters;
@@ -99,70 +103,28 @@ fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
 /// texts anew; the difference is for someone to read.
 #[test]
 fn every_problem_is_told_as_written_down() {
-    let bless = std::env::var_os("WEIR_BLESS").is_some();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profiles");
-    let files = fs::read_dir(folder).expect("part of the source");
-    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    let mut wrong = String::new();
-    for input in files {
-        let text = fs::read_to_string(&input).expect("readable");
+    for (input, text) in files("tests/profiles", "toml") {
         let answer = match profile::read(&text, "drive.toml") {
             Ok(profile) => profile::print(&profile),
-            Err(problems) => problems.iter().fold(String::new(), |mut all, problem| {
-                writeln!(all, "{problem}").expect("a String takes anything");
-                all
-            }),
+            Err(problems) => told(&problems),
         };
-        let golden = input.with_extension("txt");
-        if bless {
-            fs::write(&golden, &answer).expect("writable");
-        }
-        if fs::read_to_string(&golden).unwrap_or_default() != answer {
-            write!(wrong, "{}:\n{answer}", input.display()).expect("a String takes anything");
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
-}
-
-/// Whatever the text: no panic, every problem with its place and its words; what is accepted is possible and prints as it reads.
-fn hold(text: &str) -> bool {
-    match profile::read(text, "drive.toml") {
-        Ok(profile) => {
-            assert_eq!(profile.drive.validate(), Ok(()));
-            let printed = profile::print(&profile);
-            assert_eq!(
-                profile::read(&printed, "").as_ref(),
-                Ok(&profile),
-                "{printed}"
-            );
-            true
-        }
-        Err(problems) => {
-            located(text, &problems);
-            false
-        }
+        check(input.with_extension("txt"), &answer);
     }
 }
 
-/// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` make it another or a longer walk.
+/// What is accepted is possible and prints as it reads.
 #[test]
 fn mutants_never_panic_and_say_where() {
-    let number = |name, or| std::env::var(name).map_or(or, |n| n.parse().expect("a number"));
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profiles");
-    let accepted = fs::read_to_string(folder.join("accepted.toml")).expect("part of the source");
-    let built_in = profile::names()
-        .filter_map(profile::source)
-        .map(str::to_owned);
-    let all: Vec<String> = built_in.chain([accepted]).collect();
-    let mut random = Random::new(number("WEIR_FUZZ_SEED", 1));
-    let (steps, mut accepted) = (number("WEIR_FUZZ_STEPS", 5_000), 0);
-    for _ in 0..steps {
-        accepted += u64::from(hold(&mutate(&mut random, &all)));
-    }
-    assert!(
-        accepted > steps / 20 && accepted < steps / 2,
-        "{accepted} of {steps}"
-    );
+    let own = files("tests/profiles", "toml");
+    let accepted = own.into_iter().find(|f| f.0.ends_with("accepted.toml"));
+    let built_in = profile::names().filter_map(profile::source);
+    let built_in = built_in.map(str::to_owned);
+    let all: Vec<String> = built_in.chain(accepted.map(|f| f.1)).collect();
+    walk(&all, 5_000, |text| {
+        let profile = profile::read(text, "drive.toml")?;
+        assert_eq!(profile.drive.validate(), Ok(()));
+        let printed = profile::print(&profile);
+        assert_eq!(profile::read(&printed, ""), Ok(profile), "{printed}");
+        Ok(())
+    });
 }

@@ -1,5 +1,8 @@
 //! From one file to the next while the server runs.
 
+#[path = "common/held.rs"]
+mod held;
+
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -218,7 +221,7 @@ size = \"1MiB\"
 drive = \"x\"
 [volume.d]";
 
-/// `tests/golden/reload.txt` has the texts; `WEIR_BLESS=1` writes them anew.
+/// `tests/golden/reload.txt` has the texts.
 #[test]
 fn what_needs_a_restart() {
     let mut all = String::new();
@@ -232,11 +235,7 @@ fn what_needs_a_restart() {
         }
         all.push('\n');
     }
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/reload.txt");
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        std::fs::write(golden, &all).expect("writable");
-    }
-    assert_eq!(all, std::fs::read_to_string(golden).unwrap_or_default());
+    held::check("tests/golden/reload.txt", &all);
 }
 
 /// Groups with their parents, contracts and knobs, and spaces with their sizes.

@@ -1,15 +1,20 @@
 //! Scenarios and job files of fio: those that come with Weir, and what is refused of others.
 
+#[path = "common/files.rs"]
+mod files;
 #[path = "common/fuzz.rs"]
 mod fuzz;
+#[path = "common/held.rs"]
+mod held;
 #[path = "common/mutate.rs"]
 mod mutate;
 #[path = "common/random.rs"]
 mod random;
 
+use files::{files, told};
 use fuzz::scenario_text;
-use mutate::{located, mutate};
-use random::Random;
+use held::check;
+use mutate::walk;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,16 +25,6 @@ use weir_core::{Capacity, elevator};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-/// The texts of a folder's files of that ending, by name.
-fn files(name: &str, ending: &str) -> Vec<(PathBuf, String)> {
-    let files = fs::read_dir(folder(name)).expect("part of the source");
-    let mut files: Vec<_> = files.map(|f| f.expect("readable").path()).collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == ending));
-    files.sort();
-    let read = |f: PathBuf| (f.clone(), fs::read_to_string(f).expect("readable"));
-    files.into_iter().map(read).collect()
 }
 
 #[test]
@@ -269,18 +264,6 @@ fn a_job_file_is_one_client_a_job() {
     assert_eq!(built.warm_up.as_nanos(), 2_000_000_000);
     assert_eq!(built.duration.as_nanos(), 11_000_000_000);
     let paced = &built.clients[6].program;
-    let golden = folder("tests/scenarios/accepted.txt");
-    let clients = format!("{:#?}\n", built.clients);
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&golden, &clients).expect("writable");
-    }
-    let expected = fs::read_to_string(&golden).expect("part of the source");
-    assert_eq!(
-        clients,
-        expected,
-        "WEIR_BLESS=1 rewrites {}",
-        golden.display()
-    );
     // 4000 bytes (kb_base) of 10 * 10^6 a second.
     let weir_load::Arrival::Even { interval } = paced.arrival else {
         panic!("{paced:?}")
@@ -294,7 +277,7 @@ fn job_files_play_the_same_once_printed() {
     let mut printed = 0;
     for folder in ["tests/scenarios", "../conformance/experiments"] {
         for (path, text) in files(folder, "fio") {
-            scenario_text(&text, "fio");
+            let _ = scenario_text(&text, "fio");
             let script = scenario::load_jobs(&path);
             printed += usize::from(script.is_ok_and(|s| s.printed().is_some()));
         }
@@ -357,10 +340,7 @@ fn answer(text: &str, ending: &str) -> String {
         Ok(script) => script.notes(),
         Err(problems) => problems,
     };
-    let mut answer = String::new();
-    for problem in problems {
-        writeln!(answer, "{problem}").expect("a String takes anything");
-    }
+    let mut answer = told(problems);
     if read.is_ok() {
         answer += "accepted\n";
     }
@@ -382,43 +362,18 @@ fn every_problem_is_told_as_written_down() {
         }
     }
     assert!(refused >= 90, "{refused}");
-    let golden = folder("tests/scenarios/messages.txt");
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&golden, &all).expect("writable");
-    }
-    let expected = fs::read_to_string(&golden).unwrap_or_default();
-    assert!(all == expected, "{all}");
+    check("tests/scenarios/messages.txt", &all);
 }
 
-/// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` make it another or a longer walk.
 #[test]
 fn mutants_never_panic_and_say_where() {
-    let number = |name, or| std::env::var(name).map_or(or, |n| n.parse().expect("a number"));
-    let (steps, mut random) = (
-        number("WEIR_FUZZ_STEPS", 1_500),
-        Random::new(number("WEIR_FUZZ_SEED", 1)),
-    );
     for ending in ["toml", "fio"] {
-        let own = files("tests/scenarios", ending);
-        let built_in = scenario::names()
-            .filter_map(scenario::source)
-            .map(str::to_owned);
-        let built_in = built_in.filter(|_| ending == "toml");
-        let mut all: Vec<String> = own.into_iter().map(|f| f.1).chain(built_in).collect();
+        let own = files("tests/scenarios", ending).into_iter().map(|f| f.1);
+        let built_in = scenario::names().filter_map(scenario::source);
+        let built_in = built_in.filter(|_| ending == "toml").map(str::to_owned);
+        let mut all: Vec<String> = own.chain(built_in).collect();
         all.retain(|text| !text.is_empty());
-        let mut accepted = 0;
-        for _ in 0..steps {
-            let text = mutate(&mut random, &all);
-            match scenario::parse(&text, &format!("a.{ending}")) {
-                Ok(_) => accepted += 1,
-                Err(problems) => located(&text, &problems),
-            }
-            scenario_text(&text, ending);
-        }
-        assert!(
-            accepted > 0 && accepted < steps / 2,
-            "{accepted} of {steps}"
-        );
+        walk(&all, 1_500, |text| scenario_text(text, ending));
     }
 }
 

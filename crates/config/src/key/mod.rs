@@ -1,8 +1,8 @@
 //! Every key of the files that people write, each said once.
 //!
-//! A table of a file has the keys of its [`Shape`] and no others: the parser refuses what does not stand here, and
-//! `docs/configuration.md` is printed from here ([`crate::manual`]). Bounds, defaults and examples are held against the parser by the
-//! tests of this module.
+//! A table of a file has the keys of its [`Shape`] and no others: the parser refuses what does not stand here, a reader names a key and takes
+//! bounds, unit, words and default from here ([`crate::document::Table`]), and `docs/configuration.md` is printed from here
+//! ([`crate::manual`]).
 
 mod contract;
 mod drive;
@@ -21,7 +21,7 @@ pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER, TEST};
 pub(crate) use scenario::{
-    CLIENT, EXPECT, GROUP, HOST, PATH, PUBLISHED, SCENARIO, SCENARIOS, VARIED,
+    CLIENT, EXPECT, GROUP, HOST, HOUR, PATH, PUBLISHED, RW, SCENARIO, SCENARIOS, VARIED,
 };
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
 pub(crate) use volume::{ATTACH, TENANT, VOLUME};
@@ -73,6 +73,8 @@ pub(crate) enum Kind {
     List(&'static str),
     /// A table, and what of.
     Table(&'static str),
+    /// One of the above, or something else, in words.
+    Or(&'static Self, &'static str),
     /// Something else, in words.
     Other(&'static str),
 }
@@ -88,7 +90,31 @@ pub(crate) enum Absent {
     Words(&'static str),
 }
 
+/// The shape of a table whose keys are declared elsewhere, or are names that people chose.
+pub(crate) const UNDECLARED: Shape = Shape {
+    name: "",
+    about: "",
+    keys: &[],
+};
+
+/// The words of pairs of words and values.
+pub(crate) const fn words<T, const N: usize>(pairs: &[(&'static str, T)]) -> [&'static str; N] {
+    assert!(pairs.len() == N, "each word is there");
+    let mut words = [""; N];
+    let mut at = 0;
+    while at < N {
+        words[at] = pairs[at].0;
+        at += 1;
+    }
+    words
+}
+
 impl Shape {
+    /// What it declares of a key.
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys().find(|k| k.name == name)
+    }
+
     /// Its keys, in order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + Clone {
         self.keys.iter().copied().flatten()
@@ -101,6 +127,14 @@ impl Shape {
 }
 
 impl Kind {
+    /// The words that it can be; none if it is no word.
+    pub(crate) fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Word(words) => words,
+            _ => &[],
+        }
+    }
+
     /// What it can be, with bounds and unit, in a few words of Markdown.
     pub(crate) fn text(&self) -> String {
         match *self {
@@ -122,6 +156,7 @@ impl Kind {
             Self::Text(what) => format!("string: {what}"),
             Self::List(what) => format!("array of {what}"),
             Self::Table(what) => format!("table: {what}"),
+            Self::Or(kind, other) => format!("{}, or {other}", kind.text()),
             Self::Other(what) => what.into(),
         }
     }

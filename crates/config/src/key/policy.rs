@@ -1,9 +1,11 @@
 //! The keys of a policy's file. Tunables have tables of their own, in the core.
 
-use super::{Absent, Key, Kind, Shape};
+use super::{Absent, Key, Kind, Shape, words};
+use crate::policy::{ClassKnob, Limit, Min, Share, Target, Words};
+use crate::tunable;
 use weir_core::Span;
 use weir_core::control::{cost, low, slices};
-use weir_core::tunable::{Tunable, Unit};
+use weir_core::tunable::Tunable;
 
 pub(crate) const POLICY: Shape = Shape {
     name: "a policy",
@@ -84,7 +86,7 @@ pub(crate) const KNOBS: Shape = Shape {
     keys: &[&[
         Key {
             name: "min",
-            kind: Kind::Word(&["kept", "weight", "limit", "low", "ignored"]),
+            kind: Kind::Word(&words::<_, 5>(Min::WORDS)),
             default: Absent::Words(
                 "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`",
             ),
@@ -96,7 +98,7 @@ pub(crate) const KNOBS: Shape = Shape {
         },
         Key {
             name: "share",
-            kind: Kind::Word(&["weight", "ignored"]),
+            kind: Kind::Word(&words::<_, 2>(Share::WORDS)),
             default: Absent::Words(
                 "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`",
             ),
@@ -105,21 +107,21 @@ pub(crate) const KNOBS: Shape = Shape {
         },
         Key {
             name: "max",
-            kind: Kind::Word(&["limit", "ignored"]),
+            kind: Kind::Word(&words::<_, 2>(Limit::WORDS)),
             default: Absent::Words("`\"limit\"` with controller `\"max\"` or `\"io.max\"`"),
             about: "`\"limit\"`: the controller keeps it.",
             example: "\"limit\"",
         },
         Key {
             name: "class",
-            kind: Kind::Word(&["kept", "ignored"]),
+            kind: Kind::Word(&words::<_, 2>(ClassKnob::WORDS)),
             default: Absent::Words("`\"kept\"` with elevator `\"contract\"`"),
             about: "`\"kept\"`: the elevator goes by it.",
             example: "\"ignored\"",
         },
         Key {
             name: "latency",
-            kind: Kind::Word(&["target", "ignored"]),
+            kind: Kind::Word(&words::<_, 2>(Target::WORDS)),
             default: Absent::Words("`\"target\"` with controller `\"io.latency\"`"),
             about: "`\"target\"`: it is the target of io.latency.",
             example: "\"ignored\"",
@@ -129,13 +131,9 @@ pub(crate) const KNOBS: Shape = Shape {
 
 /// A tunable of a controller, from the core's table.
 const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'static str) -> Key {
-    let (least, most) = tunable.bounds;
     Key {
         name: tunable.name,
-        kind: match tunable.unit {
-            Unit::Word(words) => Kind::Word(words),
-            _ => Kind::Time(Span::from_nanos(least), Span::from_nanos(most)),
-        },
+        kind: tunable::kind(tunable),
         default: Absent::Value(default),
         about: tunable.about,
         example,

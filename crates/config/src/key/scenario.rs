@@ -1,11 +1,12 @@
 //! Scenarios: who does what.
 
-use super::{Absent, CONTRACTS, COSTS, GUEST, Key, Kind, Shape};
+use super::{Absent, CONTRACTS, COSTS, GUEST, Key, Kind, Shape, words};
+use crate::scenario::{FILE_MOST, Figure, REQUEST_MOST};
 use weir_core::Span;
 
-const HOUR: Span = Span::from_secs(3600);
+/// Most of what a scenario's times can be.
+pub(crate) const HOUR: Span = Span::from_secs(3600);
 const NANO: Span = Span::from_nanos(1);
-const MOST: u64 = 1 << 50;
 
 /// Every shape of a scenario's file.
 pub(crate) const SCENARIOS: &[&Shape] = &[
@@ -215,7 +216,7 @@ pub(crate) const HOST: Shape = Shape {
     keys: &[&[
         Key {
             name: "nr_requests",
-            kind: Kind::Other("`\"linux\"` or a whole number, 1 to 65536"),
+            kind: Kind::Or(&Kind::Count(1, 65_536), "`\"linux\"`"),
             default: Absent::Words("as many as there can be"),
             about: "Requests in the elevator and the drive together, for each hardware queue. `\"linux\"`: the queue's depth without an \
                     elevator, with one of Linux twice that and at most 256, without bound under `contract`; under `cfq` the tunable of this name counts.",
@@ -321,6 +322,17 @@ pub(crate) const CLIENT: Shape = Shape {
     keys: &[&[NAME], ACCESS, PACE, PLACE, CONTRACTS],
 };
 
+/// What a client does, in sequence or at random places.
+pub(crate) const RW: [&str; 7] = [
+    "read",
+    "write",
+    "rw",
+    "readwrite",
+    "randread",
+    "randwrite",
+    "randrw",
+];
+
 /// What a client asks for.
 const ACCESS: &[Key] = &[
     Key {
@@ -339,15 +351,7 @@ const ACCESS: &[Key] = &[
     },
     Key {
         name: "rw",
-        kind: Kind::Word(&[
-            "read",
-            "write",
-            "rw",
-            "readwrite",
-            "randread",
-            "randwrite",
-            "randrw",
-        ]),
+        kind: Kind::Word(&RW),
         default: Absent::Value("\"read\""),
         about: "Whether it reads or writes, in sequence or at random places.",
         example: "\"randread\"",
@@ -361,7 +365,7 @@ const ACCESS: &[Key] = &[
     },
     Key {
         name: "bs",
-        kind: Kind::Other("a size, a range or a split, as a string"),
+        kind: Kind::Or(&Kind::Size(1, REQUEST_MOST, 1), "a range or a split"),
         default: Absent::Value("\"4KiB\""),
         about: "Bytes of a request: always the same, `\"4KiB-64KiB\"` (any multiple of the least up to the most), or \
                 `\"4KiB/60:64KiB/40\"` (sizes, and how many of a hundred requests are of each).",
@@ -483,7 +487,7 @@ const PACE: &[Key] = &[
     },
     Key {
         name: "startdelay",
-        kind: Kind::Other("a time, 0s to 1h, or a range of them"),
+        kind: Kind::Or(&Kind::Time(Span::ZERO, HOUR), "a range of them"),
         default: Absent::Value("\"0s\""),
         about: "When it begins. The warm-up counts from zero, too. Of a range, as `\"0ms-20ms\"`, each client draws its own in each run.",
         example: "\"1s\"",
@@ -536,21 +540,21 @@ const PACE: &[Key] = &[
 const PLACE: &[Key] = &[
     Key {
         name: "size",
-        kind: Kind::Size(1, MOST, 1),
+        kind: Kind::Size(1, FILE_MOST, 1),
         default: Absent::Needed,
         about: "Bytes of its file that it uses, from `offset` on.",
         example: "\"1GiB\"",
     },
     Key {
         name: "offset",
-        kind: Kind::Size(0, MOST, 1),
+        kind: Kind::Size(0, FILE_MOST, 1),
         default: Absent::Value("\"0B\""),
         about: "Where in its file they begin.",
         example: "\"64KiB\"",
     },
     Key {
         name: "offset_increment",
-        kind: Kind::Size(0, MOST, 1),
+        kind: Kind::Size(0, FILE_MOST, 1),
         default: Absent::Value("\"0B\""),
         about: "How much further that is for each of `numjobs` after the first.",
         example: "\"16KiB\"",
@@ -590,8 +594,9 @@ const PLACE: &[Key] = &[
     },
     Key {
         name: "percentage_random",
-        kind: Kind::Other(
-            "a whole number, 0 to 100, or two as `\"100,0\"`, for reads and for writes",
+        kind: Kind::Or(
+            &Kind::Count(0, 100),
+            "two as `\"100,0\"`, for reads and for writes",
         ),
         default: Absent::Value("100"),
         about: "How many in a hundred requests of a client at random are: the others go on where the last of their kind ended. Those at random \
@@ -600,14 +605,14 @@ const PLACE: &[Key] = &[
     },
     Key {
         name: "zonesize",
-        kind: Kind::Size(1, MOST, 1),
+        kind: Kind::Size(1, FILE_MOST, 1),
         default: Absent::Words("no zones"),
         about: "Bytes that are used of each zone (`zonemode=strided`), in sequence only.",
         example: "\"16KiB\"",
     },
     Key {
         name: "zoneskip",
-        kind: Kind::Size(0, MOST, 1),
+        kind: Kind::Size(0, FILE_MOST, 1),
         default: Absent::Value("\"0B\""),
         about: "Bytes that are left out behind it.",
         example: "\"32KiB\"",
@@ -635,6 +640,8 @@ const PLACE: &[Key] = &[
         example: "100000",
     },
 ];
+
+const FIGURES: &[&str] = &words::<_, 19>(&Figure::ALL);
 
 pub(crate) const EXPECT: Shape = Shape {
     name: "[[expect]]",
@@ -664,27 +671,7 @@ pub(crate) const EXPECT: Shape = Shape {
         },
         Key {
             name: "figure",
-            kind: Kind::Word(&[
-                "bandwidth",
-                "iops",
-                "worst_second",
-                "mean",
-                "p50",
-                "p90",
-                "p99",
-                "p999",
-                "longest",
-                "runtime",
-                "late",
-                "busy",
-                "backend",
-                "kicks",
-                "calls",
-                "calls_per_request",
-                "wakeups",
-                "guest_busy",
-                "backend_busy",
-            ]),
+            kind: Kind::Word(FIGURES),
             default: Absent::Words("not asked"),
             about: "A figure of `client` that is to lie where `at_least` and `at_most` say.",
             example: "\"p99\"",
@@ -761,27 +748,7 @@ pub(crate) const PUBLISHED: Shape = Shape {
         },
         Key {
             name: "figure",
-            kind: Kind::Word(&[
-                "bandwidth",
-                "iops",
-                "worst_second",
-                "mean",
-                "p50",
-                "p90",
-                "p99",
-                "p999",
-                "longest",
-                "runtime",
-                "late",
-                "busy",
-                "backend",
-                "kicks",
-                "calls",
-                "calls_per_request",
-                "wakeups",
-                "guest_busy",
-                "backend_busy",
-            ]),
+            kind: Kind::Word(FIGURES),
             default: Absent::Needed,
             about: "What was published.",
             example: "\"mean\"",

@@ -1,4 +1,4 @@
-//! The tables against the parser: what each key can be, what holds where it is left out, and that it is read at all.
+//! The tables against the parser: that each key is read, what holds where it is left out, and that its example is accepted.
 
 use super::*;
 use crate::{Options, Problem, parse, policy, profile, sheet};
@@ -65,11 +65,6 @@ const MODEL: &[(&str, &str)] = &[
     ("plausible.service", "{ from = \"1us\", to = \"1ms\" }"),
 ];
 
-const BFQ: &[(&str, &str)] = &[
-    ("name", "\"x\""),
-    ("about", "\"x\""),
-    ("elevator", "\"bfq\""),
-];
 const EVERYTHING: &[(&str, &str)] = &[
     ("name", "\"x\""),
     ("about", "\"x\""),
@@ -77,31 +72,12 @@ const EVERYTHING: &[(&str, &str)] = &[
     ("controllers", "[\"max\", \"io.low\", \"io.latency\"]"),
 ];
 
-const BFQ_WITH_BOTH: &[(&str, &str)] = &[
+const BFQ_WITH_ALL: &[(&str, &str)] = &[
     ("name", "\"x\""),
     ("about", "\"x\""),
     ("elevator", "\"bfq\""),
     ("controllers", "[\"io.max\", \"io.low\", \"io.cost\"]"),
 ];
-const SLICED: &[(&str, &str)] = &[
-    ("name", "\"x\""),
-    ("about", "\"x\""),
-    ("elevator", "\"none\""),
-    ("controllers", "[\"io.max\"]"),
-];
-const LOWERED: &[(&str, &str)] = &[
-    ("name", "\"x\""),
-    ("about", "\"x\""),
-    ("elevator", "\"none\""),
-    ("controllers", "[\"io.low\"]"),
-];
-const COSTED: &[(&str, &str)] = &[
-    ("name", "\"x\""),
-    ("about", "\"x\""),
-    ("elevator", "\"none\""),
-    ("controllers", "[\"io.cost\"]"),
-];
-
 const PLACES: &[Place] = &[
     server(&ROOT, "", &[SOCKET, DISK]),
     server(&DRIVE, "drive.fast", &[SOCKET, DISK, NAMED]),
@@ -127,12 +103,12 @@ const PLACES: &[Place] = &[
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
     server(&TEST, "test", &[SOCKET, DISK]),
-    policy_file(&POLICY, "", BFQ_WITH_BOTH),
+    policy_file(&POLICY, "", BFQ_WITH_ALL),
     policy_file(&KNOBS, "knobs", EVERYTHING),
-    policy_file(&IO_MAX, "max", SLICED),
-    policy_file(&LOW, "low", LOWERED),
-    policy_file(&COST, "cost", COSTED),
-    policy_file(&DERIVED, "derived", BFQ),
+    policy_file(&IO_MAX, "max", BFQ_WITH_ALL),
+    policy_file(&LOW, "low", BFQ_WITH_ALL),
+    policy_file(&COST, "cost", BFQ_WITH_ALL),
+    policy_file(&DERIVED, "derived", BFQ_WITH_ALL),
     policy_file(
         &BUDGET,
         "derived.max_budget",
@@ -190,24 +166,8 @@ const fn sheet(shape: &'static Shape, file: File, path: &'static str) -> Place {
 fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
     match (place.shape.name, key.name) {
         ("[drive.NAME]", "model") => &[("drive.fast.capacity", "")],
-        ("[drive.NAME]", "queues") => &[("drive.fast.tags", "1")],
-        ("[volume.NAME]" | "[tenant.NAME]", "min_iops") => &[(
-            "drive.fast.capacity",
-            "{ read = \"1000TB/s\", write = \"1000TB/s\", iops = 1000000000000000 }",
-        )],
-        ("[limits]", "bytes_per_connection") => &[("limits.request_size", "\"64KiB\"")],
-        ("[limits]", "arena") => &[
-            ("limits.request_size", "\"64KiB\""),
-            ("limits.connections", "1"),
-        ],
-        ("[limits]", "connections") => &[("limits.arena", "\"1GiB\"")],
-        ("[volume.NAME]", "size") => &[("volume.alpha.file", ""), ("volume.alpha.memory", "true")],
         ("[volume.NAME]", "device" | "memory") => &[("volume.alpha.file", "")],
         ("[volume.NAME]", "model") => &[("volume.alpha.file", ""), ("drive.fast.capacity", "")],
-        ("[drive.NAME.limits]", "requests") => &[
-            ("limits.connections", "1"),
-            ("limits.requests_per_connection", "1"),
-        ],
         ("[volume.NAME]", "class") => &[("volume.alpha.max.iops", "9")],
         ("[tenant.NAME]", "class") | ("max = { ... }", "burst") => &[("tenant.acme.max.iops", "9")],
         _ => &[],
@@ -388,64 +348,6 @@ fn what_is_left_out_is_as_the_table_says() {
                 );
             }
             (Absent::Words(_), Ok(_)) => {}
-        }
-    });
-}
-
-/// The least and the most are accepted, what is beyond them is not.
-#[test]
-fn bounds_are_those_of_the_parser() {
-    each(|place, key| {
-        let at = place.at(key.name);
-        let (good, bad): (Vec<String>, Vec<String>) = match key.kind {
-            Kind::Count(least, most) => (
-                vec![least.to_string(), most.to_string()],
-                [least.checked_sub(1), Some(most + 1)]
-                    .iter()
-                    .flatten()
-                    .map(u64::to_string)
-                    .collect(),
-            ),
-            Kind::Size(least, most, unit) => {
-                let size = |bytes: u64| format!("\"{bytes}B\"");
-                let beyond = [
-                    least.checked_sub(unit),
-                    Some(most + unit),
-                    (unit > 1).then_some(least + 1),
-                ];
-                (
-                    vec![size(least), size(most)],
-                    beyond.into_iter().flatten().map(size).collect(),
-                )
-            }
-            Kind::Time(least, most) => {
-                let time = |ns: u64| format!("\"{ns}ns\"");
-                let (least, most) = (least.as_nanos(), most.as_nanos());
-                let beyond = [least.checked_sub(1), Some(most + 1)];
-                (
-                    vec![time(least), time(most)],
-                    beyond.into_iter().flatten().map(time).collect(),
-                )
-            }
-            Kind::Rate => (vec!["\"1B/s\"".into()], vec!["\"0B/s\"".into(), "5".into()]),
-            Kind::Flag => (
-                vec!["true".into(), "false".into()],
-                vec!["1".into(), "\"true\"".into()],
-            ),
-            Kind::Word(words) => (
-                words.iter().map(|w| format!("\"{w}\"")).collect(),
-                vec!["\"zzzzzz\"".into(), "1".into()],
-            ),
-            Kind::Text(_) => (vec![], vec!["1".into()]),
-            Kind::List(_) => (vec![], vec!["\"x\"".into()]),
-            Kind::Table(_) => (vec![], vec!["1".into(), "\"x\"".into()]),
-            Kind::Other(_) => (vec![], vec!["[]".into()]),
-        };
-        for value in good {
-            assert!(!place.refuses(key, &value), "{at} = {value} is refused");
-        }
-        for value in bad {
-            assert!(place.refuses(key, &value), "{at} = {value} is not refused");
         }
     });
 }

@@ -1,6 +1,7 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Absent, Key, Kind, Shape, contract};
+use super::{Absent, Key, Kind, Shape, contract, words};
+use crate::server::CallRule;
 use weir_core::Span;
 
 pub(crate) const VOLUME: Shape = Shape {
@@ -117,7 +118,7 @@ pub(crate) const ATTACH: Shape = Shape {
         },
         Key {
             name: "calls",
-            kind: Kind::Word(&["gather", "vic", "spdk"]),
+            kind: Kind::Word(&words::<_, 3>(&CallRule::WORDS)),
             default: Absent::Value("\"gather\""),
             about: "When a virtual machine is called. `\"gather\"`: by `call_count` and `call_delay`. `\"vic\"`: by how many requests it has under \
                     way; with few for each. `\"spdk\"`: by the rate of answers; `call_delay` is the time between calls at 120,000 a second, \

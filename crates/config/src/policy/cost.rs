@@ -1,11 +1,12 @@
 //! `io.cost` as Linux's files have it: `ctrl=user rpct=95.00 rlat=75000 …` and `ctrl=user model=linear rbps=… …`.
 
 use crate::document::{Document, Entry};
+use crate::low::{is_device, whole};
 use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use std::fmt::Write as _;
-use weir_core::control::cost::{Config, DONATION, DonationRule, MODEL};
+use weir_core::control::cost::{Config, DONATION, MODEL};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
 /// One of the two files.
@@ -101,13 +102,6 @@ impl File {
     }
 }
 
-/// `8:16`: the device, which is known here.
-fn is_device(word: &str) -> bool {
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    word.split_once(':')
-        .is_some_and(|(major, minor)| digits(major) && digits(minor))
-}
-
 /// A tunable in hundredths of a percent.
 fn is_percent(tunable: &Tunable) -> bool {
     matches!(tunable.name, "rpct" | "wpct" | "min" | "max")
@@ -124,10 +118,6 @@ fn number(tunable: &Tunable, value: u64) -> String {
 }
 
 fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
-    let whole = |text: &str| -> Option<u64> {
-        let digits = text.bytes().all(|b| b.is_ascii_digit());
-        digits.then(|| text.parse().ok())?
-    };
     match tunable.unit {
         Unit::Time => whole(text)?.checked_mul(1_000),
         Unit::Word(words) => Some(words.iter().position(|w| *w == text)? as u64),
@@ -175,17 +165,7 @@ pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, con
     }
 }
 
-/// The tunable that no file of Linux has: a key of its own.
-pub(super) fn set_donation<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, config: &mut Config) {
-    let rules = [DonationRule::Tree, DonationRule::Flat];
-    let words = DonationRule::WORDS.iter().copied();
-    let words: Vec<(&str, DonationRule)> = words.zip(rules).collect();
-    if let Some(rule) = entry.choice(doc, &words) {
-        config.donation = rule;
-    }
-}
-
-/// Its line for a configuration, and what it is.
+/// The line of the tunable that no file of Linux has, a key of its own, and what it is.
 pub(crate) fn donation(config: &Config) -> (String, &'static Tunable) {
     let all = Config::TUNABLES.iter().enumerate();
     let mut all = all.filter(|(_, tunable)| tunable.name == DONATION);

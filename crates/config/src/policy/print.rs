@@ -1,7 +1,7 @@
 //! A policy written as a file: to be read, and to be copied and changed.
 
 use super::{Budget, Controller, Policy, Words, cost};
-use crate::text::Quoted;
+use crate::text::{Quoted, block};
 use crate::tunable;
 use crate::units::Time;
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ const WIDTH: usize = 110;
 pub fn print(policy: &Policy) -> String {
     // What was composed is no name.
     let name = policy.name.replace(" + ", "-");
-    let mut text = format!("name = {}\n", Quoted(&name));
-    about(&mut text, &policy.about);
+    let about = block(&policy.about);
+    let mut text = format!("name = {}\nabout = {about}\n", Quoted(&name));
     let kind = policy.elevator.kind();
     let _ = writeln!(text, "elevator = {}", Quoted(kind.name));
     let controllers = policy.controllers.iter();
@@ -65,7 +65,7 @@ fn tunables(text: &mut String, tuned: &dyn Tuned, is_derived: impl Fn(&Tunable) 
         let default = tunable::toml(tunable, tunable.default);
         let facts = format!(
             "{}; default {default}; {}.",
-            tunable::bounds(tunable),
+            tunable::kind(tunable).text(),
             tunable.source
         );
         comment(text, &facts);
@@ -98,26 +98,9 @@ fn cost_lines(text: &mut String, policy: &Policy) {
     comment(text, tunable.about);
     comment(
         text,
-        &format!("{}; {}.", tunable::bounds(tunable), tunable.source),
+        &format!("{}; {}.", tunable::kind(tunable).text(), tunable.source),
     );
     let _ = writeln!(text, "{line}");
-}
-
-fn about(text: &mut String, about: &str) {
-    if !about.contains('\n') {
-        let _ = writeln!(text, "about = {}", Quoted(about));
-        return;
-    }
-    *text += "about = \"\"\"\n";
-    let lines: Vec<String> = about
-        .split('\n')
-        .map(|line| {
-            let quoted = Quoted(line).to_string();
-            quoted[1..quoted.len() - 1].to_owned()
-        })
-        .collect();
-    *text += &lines.join("\n");
-    *text += "\"\"\"\n";
 }
 
 fn knobs(text: &mut String, policy: &Policy) {

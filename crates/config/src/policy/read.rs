@@ -5,13 +5,13 @@ use super::cost;
 use super::{Budget, Controller, Limit, Mapping, Min};
 use super::{Policy, Share, Target, Words, named};
 use crate::document::{Document, Entry, Table};
+use crate::file::head;
 use crate::key::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY, Shape};
 use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use crate::value;
-use weir_core::Span;
-use weir_core::control::cost::{Config as CostConfig, DONATION};
+use weir_core::control::cost::{Config as CostConfig, DONATION, DonationRule};
 use weir_core::elevator::{self, Kind};
 use weir_core::tunable::Tuned;
 
@@ -21,9 +21,9 @@ const COST_KEY: &str = "cost";
 /// A policy from its table.
 pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Policy> {
     let keys = tunable::and_tables(POLICY.names());
+    let table = &table.shaped(&POLICY);
     doc.check_keys(table, POLICY.name, &keys);
-    let name = name(doc, table);
-    let about = about(doc, table);
+    let (name, about) = head(doc, table, "policy", "what it does");
     let help = "write elevator = \"bfq\", or another";
     let kind = doc.required(table, "elevator", help);
     let kind = kind.and_then(|e| elevator(doc, &e));
@@ -42,9 +42,9 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
     let low = controller_tunables(doc, table, ("low", &LOW), own(Controller::Low));
     let cost = cost_tunables(doc, table, &controllers);
     Some(Policy {
-        word: name.clone().unwrap_or_default(),
-        name: name?,
-        about: about?,
+        word: name?.to_owned(),
+        name: name?.to_owned(),
+        about: about?.to_owned(),
         elevator,
         controllers,
         slices,
@@ -72,31 +72,6 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &P
         );
         doc.report(&entry, what, "give it a name of its own");
     }
-}
-
-fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
-    let entry = doc.required(table, "name", "write name = \"my-policy\"")?;
-    let name = entry.text(doc, "a text", "\"my-policy\"")?;
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
-    let first = name.as_bytes().first();
-    if name.len() > 64 || !name.bytes().all(inner) || !first.is_some_and(u8::is_ascii_alphanumeric)
-    {
-        let what = format!("{} is not a valid name", quoted(name));
-        let help = "a policy's name has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
-        doc.report(&entry, what, help);
-        return None;
-    }
-    Some(name.to_owned())
-}
-
-fn about<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
-    let entry = doc.required(table, "about", "write about = \"what it does\"")?;
-    let about = entry.text(doc, "a text", "\"what it does\"")?;
-    if about.lines().next().is_none_or(str::is_empty) {
-        doc.report(&entry, "says nothing in its first line", "");
-        return None;
-    }
-    Some(about.to_owned())
 }
 
 fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Kind> {
@@ -194,7 +169,7 @@ fn knob<'a, T: Words>(
     let Some(entry) = table.entry(key) else {
         return;
     };
-    let Some(value) = entry.choice(doc, T::WORDS) else {
+    let Some(value) = entry.word(doc, T::WORDS.iter().map(|w| w.1)) else {
         return;
     };
     match senseless(value) {
@@ -212,8 +187,9 @@ fn knob<'a, T: Words>(
 /// The elevator with the tunables that the file sets. Those of another elevator have no place in it.
 fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> elevator::Config {
     let mut config = (kind.default)();
+    let stated = table.undeclared();
     for (other, _) in tunable::tables() {
-        let Some(entry) = table.entry(other.name) else {
+        let Some(entry) = stated.entry(other.name) else {
             continue;
         };
         let Some(table) = value::tunable_table(doc, &entry, other) else {
@@ -278,9 +254,7 @@ fn cost_tunables<'a>(
             cost::set(doc, &entry, file, &mut config);
         }
     }
-    if let Some(entry) = table.entry(DONATION) {
-        cost::set_donation(doc, &entry, &mut config);
-    }
+    config.donation = table.word(doc, DONATION, [DonationRule::Tree, DonationRule::Flat]);
     config
 }
 
@@ -292,7 +266,7 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
         doc.report(&entry, what, "remove it");
         return None;
     }
-    let stated = table.entry(kind.name).filter(Entry::is_table);
+    let stated = table.undeclared().entry(kind.name).filter(Entry::is_table);
     let stated = stated.and_then(|e| e.map(doc)?.entry(Budget::TUNABLE));
     if stated.is_some() {
         let what = format!("is stated in [{}], too", kind.name);
@@ -300,10 +274,9 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
     }
     let budget = entry.table(doc, &BUDGET)?;
     let window = doc.required(&budget, "window", "write window = \"1s\"")?;
-    let range = Span::from_millis(1)..=Span::from_secs(60);
-    let window = window.time_in(doc, range);
+    let window = window.time(doc);
     let percent = doc.required(&budget, "percent", "write percent = 10")?;
-    let percent = percent.integer(doc, 1..=100);
+    let percent = percent.count(doc);
     Some(Budget {
         window: window?,
         percent: percent?,

@@ -199,19 +199,4 @@ mod tests {
             (named.elevator, named.mapping)
         );
     }
-
-    #[test]
-    fn wrong_words_have_a_remedy() {
-        let said = |word: &str| find(word).unwrap_err().to_string();
-        assert!(
-            said("bqf").starts_with(
-                "there is no policy \"bqf\"; did you mean \"bfq\"? there are \"none\", "
-            )
-        );
-        assert!(said("bfq + io.mx").contains("did you mean \"io.max\"?"));
-        assert!(said("max").starts_with("\"max\" must name one elevator, and names 0; "));
-        assert!(said("bfq + none").contains("names 2"));
-        assert!(said("").starts_with("there is no policy \"\"; there are "));
-        assert!(said("bfq +").starts_with("there is no policy \"\"; "));
-    }
 }

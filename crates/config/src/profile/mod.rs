@@ -11,11 +11,11 @@ mod model;
 pub(crate) use model::model;
 
 use crate::document::{Document, Table};
-use crate::file::{text, whole};
+use crate::file::{head, text, whole};
 use crate::key::PROFILE;
 use crate::parameter::parameters;
 use crate::problem::Problem;
-use crate::text::{Quoted, quoted};
+use crate::text::{Quoted, block};
 use crate::{nearest, parameter};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -106,30 +106,12 @@ pub(crate) fn profile<'a>(
     table: &Table<'a>,
     beside: &[&str],
 ) -> Option<Profile> {
-    let mut text = |key, help: &str| {
-        let entry = doc.required(table, key, help)?;
-        let text = entry.text(doc, "a text", help.trim_start_matches("write "))?;
-        Some((entry, text))
-    };
-    let name = text("name", "write name = \"my-drive\"");
-    let about = text("about", "write about = \"what it stands for\"");
-    if let Some((entry, name)) = &name
-        && !is_name(name)
-    {
-        let what = format!("{} is not a valid name", quoted(name));
-        let help = "a drive's name has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
-        doc.report(entry, what, help);
-    }
-    if let Some((entry, about)) = &about
-        && about.lines().next().is_none_or(str::is_empty)
-    {
-        doc.report(entry, "says nothing in its first line", "");
-    }
+    let (name, about) = head(doc, table, "drive", "what it stands for");
     let keys = [&PROFILE.names(), beside].concat();
     let drive = model::drive(doc, table, &keys);
     Some(Profile {
-        name: name?.1.to_owned(),
-        about: about?.1.to_owned(),
+        name: name?.to_owned(),
+        about: about?.to_owned(),
         drive: drive?,
     })
 }
@@ -147,22 +129,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// Prints a profile so that it reads back as an equal one: in one order and in the shortest units.
 pub fn print(profile: &Profile) -> String {
     let Profile { name, about, drive } = profile;
-    let mut text = format!("name = {}\n", Quoted(name));
-    if about.contains('\n') {
-        text += "about = \"\"\"\n";
-        for line in about.split_inclusive('\n') {
-            let (line, end) = match line.strip_suffix('\n') {
-                Some(line) => (line, "\n"),
-                None => (line, ""),
-            };
-            let quoted = Quoted(line).to_string();
-            text += &quoted[1..quoted.len() - 1];
-            text += end;
-        }
-        text += "\"\"\"\n";
-    } else {
-        let _ = writeln!(text, "about = {}", Quoted(about));
-    }
+    let mut text = format!("name = {}\nabout = {}\n", Quoted(name), block(about));
     for (key, value) in keys(drive) {
         let _ = writeln!(text, "{key} = {value}");
     }

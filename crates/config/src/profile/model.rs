@@ -40,11 +40,11 @@ pub(crate) fn drive<'a>(
     table: &Table<'a>,
     beside: &[&str],
 ) -> Option<Config> {
-    let kinds: Vec<_> = KINDS.iter().map(|k| (k.name, k)).collect();
+    let kinds: Vec<_> = KINDS.iter().map(|k| k.name).collect();
     let names: Vec<_> = KINDS.iter().map(|k| format!("\"{}\"", k.name)).collect();
     let help = format!("there are kind = {}", names.join(", "));
     let kind = doc.required(table, "kind", &help)?;
-    let kind = kind.choice(doc, &kinds)?;
+    let kind = &KINDS[kind.choice(doc, &kinds)?];
     let mut keys = beside.to_vec();
     keys.push("kind");
     keys.extend(kind.keys());
@@ -210,8 +210,7 @@ fn check<'a>(
                 "{} is not permitted; it must be {}",
                 error.value, error.allowed
             );
-            let at = table.entry(error.field);
-            let span = at.map_or_else(|| table.span.clone(), |e| e.span);
+            let span = table.span_of(error.field);
             doc.at(&span, &join(&table.path, error.field), what, "");
             return;
         };

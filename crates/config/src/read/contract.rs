@@ -3,47 +3,24 @@
 use crate::document::{Document, Entry, Table};
 use crate::key::MAX;
 use crate::low;
-use weir_core::{Class, Contract, Knobs, Max, Span};
-
-const IOPS_MAX: u64 = 1_000_000_000_000;
-const BURST_MAX: Span = Span::from_secs(3600);
-const LATENCY_MIN: Span = Span::from_micros(1);
-const LATENCY_MAX: Span = Span::from_secs(60);
-
-const CLASSES: &[(&str, Class)] = &[
-    ("realtime", Class::Realtime),
-    ("best-effort", Class::BestEffort),
-    ("idle", Class::Idle),
-];
+use weir_core::{Class, Contract, Knobs, Max};
 
 /// What the table promises. Whether it can be kept is the core's to say.
 pub(crate) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
-    let mut contract = Contract::DEFAULT;
-    if let Some(min) = table.entry("min").and_then(|e| e.rate(doc)) {
-        contract.min = min;
+    let classes = [Class::Realtime, Class::BestEffort, Class::Idle];
+    Contract {
+        min: table.rate(doc, "min").unwrap_or(0),
+        min_iops: table.count_if_any(doc, "min_iops").unwrap_or(0),
+        share: table.count(doc, "share"),
+        max: (table.entry("max")).map_or(Max::NONE, |e| max(doc, &e)),
+        class: table.word(doc, "class", classes),
     }
-    if let Some(min) = iops(doc, table, "min_iops") {
-        contract.min_iops = min;
-    }
-    let share = table.entry("share");
-    if let Some(share) = share.and_then(|e| e.integer(doc, 1..=10_000)) {
-        contract.share = share as u16;
-    }
-    if let Some(entry) = table.entry("max") {
-        contract.max = max(doc, &entry);
-    }
-    let class = table.entry("class");
-    if let Some(class) = class.and_then(|e| e.choice(doc, CLASSES)) {
-        contract.class = class;
-    }
-    contract
 }
 
 /// How the table sets controllers.
 pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
     let mut knobs = Knobs::NONE;
-    let latency = table.entry("latency");
-    if let Some(latency) = latency.and_then(|e| e.time_in(doc, LATENCY_MIN..=LATENCY_MAX)) {
+    if let Some(latency) = table.time_if_any(doc, "latency") {
         knobs.latency = latency;
     }
     if let Some(entry) = table.entry("low")
@@ -62,29 +39,22 @@ pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
 }
 
 fn max<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Max {
-    let mut max = Max::NONE;
     let before = doc.found();
     let Some(table) = entry.table(doc, &MAX) else {
-        return max;
+        return Max::NONE;
     };
-    let mut bytes = |key| table.entry(key).and_then(|e| e.rate(doc)).unwrap_or(0);
-    max.bandwidth = bytes("bandwidth");
-    max.read_bandwidth = bytes("read_bandwidth");
-    max.write_bandwidth = bytes("write_bandwidth");
-    max.iops = iops(doc, &table, "iops").unwrap_or(0);
-    max.read_iops = iops(doc, &table, "read_iops").unwrap_or(0);
-    max.write_iops = iops(doc, &table, "write_iops").unwrap_or(0);
-    let burst = table.entry("burst");
-    if let Some(burst) = burst.and_then(|e| e.time_in(doc, Span::ZERO..=BURST_MAX)) {
-        max.burst = burst;
-    }
+    let max = Max {
+        bandwidth: table.rate(doc, "bandwidth").unwrap_or(0),
+        read_bandwidth: table.rate(doc, "read_bandwidth").unwrap_or(0),
+        write_bandwidth: table.rate(doc, "write_bandwidth").unwrap_or(0),
+        iops: table.count_if_any(doc, "iops").unwrap_or(0),
+        read_iops: table.count_if_any(doc, "read_iops").unwrap_or(0),
+        write_iops: table.count_if_any(doc, "write_iops").unwrap_or(0),
+        burst: table.time(doc, "burst"),
+    };
     if !max.is_limited() && doc.found() == before {
         let help = "give a rate as bandwidth = \"50MB/s\" or iops = 5000, or remove max";
         doc.report(entry, "limits nothing", help);
     }
     max
-}
-
-fn iops<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> Option<u64> {
-    table.entry(key).and_then(|e| e.integer(doc, 1..=IOPS_MAX))
 }

@@ -16,17 +16,11 @@ use weir_core::{Capacity, DriveShape};
 /// What a model says of itself; not to be said again.
 pub(super) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rotational"];
 
-const QUEUES_MAX: u64 = 1024;
-const TAGS_MAX: u64 = 4096;
 /// Places in all queues together.
 const PLACES_MAX: u64 = 65_536;
-const TRANSFER_MAX: u64 = 1 << 30;
 /// What requests are split to on flash and on disks.
 const TRANSFER_FLASH: u32 = 128 << 10;
 const TRANSFER_DISK: u32 = 1280 << 10;
-const IOPS_MAX: u64 = 1_000_000_000_000_000;
-const REQUESTS_MAX: u64 = 1 << 20;
-const SLOTS_MAX: u64 = 65_536;
 
 pub(super) fn drive<'a>(
     doc: &mut Document<'a>,
@@ -50,7 +44,7 @@ pub(super) fn drive<'a>(
         let _ = entry.table(doc, &DRIVE);
         return drive;
     }
-    let Some(table) = entry.map(doc) else {
+    let Some(table) = entry.map(doc).map(|t| t.shaped(&DRIVE)) else {
         return drive;
     };
     let keys = tunable::and_tables(DRIVE.names());
@@ -134,26 +128,19 @@ fn possible(doc: &mut Document<'_>, drive: &str, stated: Capacity, model: &weir_
 
 fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     let before = doc.found();
-    let mut count = |key, most| table.entry(key).and_then(|e| e.integer(doc, 1..=most));
-    if let Some(queues) = count("queues", QUEUES_MAX) {
-        drive.queues = queues as u16;
-    }
-    if let Some(tags) = count("tags", TAGS_MAX) {
-        drive.tags = tags as u16;
-    }
+    drive.queues = table.count(doc, "queues");
+    drive.tags = table.count(doc, "tags");
     let places = u64::from(drive.queues) * u64::from(drive.tags);
     if places > PLACES_MAX && doc.found() == before {
         let what = format!("queues * tags is {places}; at most {PLACES_MAX} are permitted");
         doc.at(&table.span, &table.path, what, "");
     }
-    if let Some(rotational) = table.entry("rotational").and_then(|e| e.boolean(doc)) {
-        drive.rotational = rotational;
-        if rotational {
-            drive.max_transfer = TRANSFER_DISK;
-        }
+    drive.rotational = table.flag(doc, "rotational");
+    if drive.rotational {
+        drive.max_transfer = TRANSFER_DISK;
     }
     let transfer = table.entry("max_transfer");
-    if let Some(bytes) = transfer.and_then(|e| e.size_in(doc, 4096..=TRANSFER_MAX, 512)) {
+    if let Some(bytes) = transfer.and_then(|e| e.size(doc)) {
         drive.max_transfer = bytes as u32;
     }
 }
@@ -166,7 +153,7 @@ fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
     let read = read.and_then(|e| e.rate(doc));
     let write = write.and_then(|e| e.rate(doc));
     let mut requests = |key| match table.entry(key) {
-        Some(entry) => entry.integer(doc, 1..=IOPS_MAX),
+        Some(entry) => entry.count(doc),
         None => Some(0),
     };
     let [iops, read_iops, write_iops] = ["iops", "read_iops", "write_iops"].map(&mut requests);
@@ -185,17 +172,13 @@ fn drive_limits<'a>(
     table: Option<&Table<'a>>,
     limits: &Limits,
 ) -> DriveLimits {
-    let mut count = |key, range| table?.entry(key)?.integer(doc, range);
-    let requests = count("requests", 1..=REQUESTS_MAX);
-    let tags = count("scheduler_tags", 1..=REQUESTS_MAX);
-    let volumes = count("volumes", 1..=SLOTS_MAX);
-    let tenants = count("tenants", 0..=SLOTS_MAX);
+    let mut count = |key| table?.count_if_any(doc, key);
     let default = limits.connections.saturating_mul(16).max(4096);
-    let requests = requests.map_or(default, |n| n as u32);
+    let requests = count("requests").unwrap_or(default);
     DriveLimits {
         requests,
-        scheduler_tags: tags.map_or(requests, |n| n as u32),
-        volumes: volumes.map_or(1024, |n| n as u32),
-        tenants: tenants.map_or(256, |n| n as u32),
+        scheduler_tags: count("scheduler_tags").unwrap_or(requests),
+        volumes: count("volumes").unwrap_or(1024),
+        tenants: count("tenants").unwrap_or(256),
     }
 }

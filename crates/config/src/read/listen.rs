@@ -7,7 +7,6 @@ use crate::text::quoted;
 use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use weir_core::Span;
 
 /// Bytes of a path that fit into a socket's address, less the closing zero.
 const SOCKET_PATH_MAX: usize = 107;
@@ -30,9 +29,7 @@ pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>, other_sockets
     let Some(table) = entry.and_then(|e| e.table(doc, &LISTEN)) else {
         return listen;
     };
-    if let Some(insecure) = table.entry("insecure").and_then(|e| e.boolean(doc)) {
-        listen.insecure = insecure;
-    }
+    listen.insecure = table.flag(doc, "insecure");
     if let Some(entry) = listed(doc, &table, "nbd", (&help, other_sockets)) {
         listen.nbd = addresses(doc, &entry, listen.insecure);
     }
@@ -285,13 +282,8 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
     let Some(table) = root.entry("limits").and_then(|e| e.table(doc, &LIMITS)) else {
         return limits;
     };
-    let mut count = |key, most| table.entry(key).and_then(|e| e.integer(doc, 1..=most));
-    if let Some(n) = count("connections", Limits::CONNECTIONS_MAX.into()) {
-        limits.connections = n as u32;
-    }
-    if let Some(n) = count("requests_per_connection", 65_536) {
-        limits.requests_per_connection = n as u32;
-    }
+    limits.connections = table.count(doc, "connections");
+    limits.requests_per_connection = table.count(doc, "requests_per_connection");
     let before = doc.found();
     let size = table.entry("request_size");
     if let Some(size) = size.and_then(|e| request_size(doc, &e)) {
@@ -303,25 +295,14 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
     } else {
         1
     };
-    let mut bytes = |key, least, unit, value: &mut u64| {
-        let entry = table.entry(key);
-        if let Some(bytes) = entry.and_then(|e| e.size_in(doc, least..=ARENA_MAX, unit)) {
-            *value = bytes;
-        }
-    };
-    bytes(
-        "bytes_per_connection",
-        least,
-        1,
-        &mut limits.bytes_per_connection,
-    );
-    bytes(
-        "unsent_per_connection",
-        4096,
-        1,
-        &mut limits.unsent_per_connection,
-    );
-    bytes("arena", 2 * least, 4096, &mut limits.arena);
+    limits.unsent_per_connection = table.size(doc, "unsent_per_connection");
+    let mut bytes = |key, least, unit| table.entry(key)?.size_from(doc, least, unit);
+    if let Some(bytes) = bytes("bytes_per_connection", least, 1) {
+        limits.bytes_per_connection = bytes;
+    }
+    if let Some(bytes) = bytes("arena", 2 * least, 4096) {
+        limits.arena = bytes;
+    }
     let needed = limits.arena_min();
     if let Some(entry) = table.entry("arena").or_else(|| table.entry("connections"))
         && doc.found() == before
@@ -337,20 +318,12 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
             &format!("at least \"{}\", or fewer connections", Size(needed)),
         );
     }
-    let timeout = table.entry("handshake_timeout");
-    let range = Span::from_millis(1)..=Span::from_secs(3600);
-    if let Some(timeout) = timeout.and_then(|e| e.time_in(doc, range)) {
-        limits.handshake_timeout = timeout;
-    }
+    limits.handshake_timeout = table.time(doc, "handshake_timeout");
     limits
 }
 
-const ARENA_MAX: u64 = 1 << 40;
-const REQUEST_SIZE_MIN: u64 = 64 << 10;
-const REQUEST_SIZE_MAX: u64 = 32 << 20;
-
 fn request_size(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
-    let size = entry.size_in(doc, REQUEST_SIZE_MIN..=REQUEST_SIZE_MAX, 1)?;
+    let size = entry.size(doc)?;
     if !size.is_power_of_two() {
         doc.report(
             entry,

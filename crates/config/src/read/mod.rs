@@ -33,7 +33,8 @@ impl Draft {
 
 /// Reads everything; problems stay with the document.
 pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: &Options) -> Draft {
-    let root = doc.root(map, &ROOT);
+    let root = Table::root(map, &ROOT);
+    doc.check_keys(&root, ROOT.name, &ROOT.names());
     let mut broken = BTreeSet::new();
     let limits = listen::limits(doc, &root);
     let drives = named(doc, &root, "drive", &mut broken, |doc, name, entry| {
@@ -105,40 +106,32 @@ fn process<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> (ThreadPriority, boo
     let Some(table) = table.and_then(|e| e.table(doc, &SERVER)) else {
         return Default::default();
     };
-    let choices = [
+    let priorities = [
         ThreadPriority::Auto,
         ThreadPriority::Normal,
         ThreadPriority::High,
-    ]
-    .map(|p| (p.name(), p));
-    let priority = table.entry("priority");
-    let priority = priority.and_then(|e| e.choice(doc, &choices));
-    let remove_in_use = table.entry("remove_in_use").and_then(|e| e.boolean(doc));
+    ];
     (
-        priority.unwrap_or_default(),
-        remove_in_use.unwrap_or_default(),
+        table.word(doc, "priority", priorities),
+        table.flag(doc, "remove_in_use"),
     )
 }
 
 fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test {
-    let mut test = Test::default();
+    let none = Test::default();
     let Some(entry) = root.entry("test") else {
-        return test;
+        return none;
     };
     if !options.allow_test {
         let what = "is for tests of the server itself, which lose data on purpose";
         doc.report(&entry, what, "remove the table");
-        return test;
+        return none;
     }
     let Some(table) = entry.table(doc, &TEST) else {
-        return test;
+        return none;
     };
-    if let Some(power_cut) = table.entry("power_cut").and_then(|e| e.boolean(doc)) {
-        test.power_cut = power_cut;
+    Test {
+        power_cut: table.flag(doc, "power_cut"),
+        seed: table.count(doc, "seed"),
     }
-    let seed = table.entry("seed");
-    if let Some(seed) = seed.and_then(|e| e.integer(doc, 0..=i64::MAX as u64)) {
-        test.seed = seed;
-    }
-    test
 }

@@ -14,8 +14,9 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
     };
     let is_known = chosen.is_some();
     let mut policy = chosen.unwrap_or_default();
+    let tuned = drive.undeclared();
     for (kind, _) in tunable::tables() {
-        let Some(entry) = drive.entry(kind.name) else {
+        let Some(entry) = tuned.entry(kind.name) else {
             continue;
         };
         let Some(table) = value::tunable_table(doc, &entry, kind) else {

@@ -13,8 +13,6 @@ use weir_core::{Contract, Knobs, Span};
 const STORAGE: &[&str] = &["file", "device", "memory", "model"];
 const STORAGE_HELP: &str =
     "write one of file = \"/path\", device = \"/dev/...\", memory = true, model = \"...\"";
-/// Half of what an offset of the system's can reach.
-const SIZE_MAX: u64 = 4096 << 50;
 const SIZE_HELP: &str = "write size = \"1GiB\"";
 const PATH_MAX: usize = 4095;
 
@@ -106,9 +104,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     unsettled.volume.drive = drive_name(doc, &table);
     let storage_known = storage(doc, &table, &mut unsettled);
     let volume = &mut unsettled.volume;
-    if let Some(read_only) = table.entry("read_only").and_then(|e| e.boolean(doc)) {
-        volume.read_only = read_only;
-    }
+    volume.read_only = table.flag(doc, "read_only");
     if let Some(entry) = table.entry("cache") {
         volume.cache = cache(doc, &entry, &volume.storage).unwrap_or_default();
     }
@@ -191,27 +187,22 @@ fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
 
 /// How virtual machines and the volume wake each other.
 fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
-    let mut time = |key, range| table.entry(key).and_then(|e| e.time_in(doc, range));
-    let us = Span::from_micros(1);
-    let spin = time("spin", us..=Span::from_millis(10));
-    let sleep = time("sleep", us..=Span::from_millis(100));
-    let call_delay = time("call_delay", Span::ZERO..=Span::from_millis(10)).unwrap_or_default();
+    let spin = table.time_if_any(doc, "spin");
+    let sleep = table.time_if_any(doc, "sleep");
+    let call_delay = table.time(doc, "call_delay");
     if let (Some(_), Some(_), Some(entry)) = (spin, sleep, table.entry("sleep")) {
         doc.report(&entry, "a volume spins or sleeps", "remove spin or sleep");
     }
-    let count = table.entry("call_count");
-    let count = count.and_then(|e| e.integer(doc, 1..=256));
     let wakes = spin.map(Wakes::Spin).or_else(|| sleep.map(Wakes::Sleep));
-    let calls = table.entry("calls");
-    let rule = calls.as_ref().and_then(|e| e.choice(doc, &CallRule::WORDS));
-    if let (Some(CallRule::Spdk), Span::ZERO, Some(entry)) = (rule, call_delay, &calls) {
+    let calls = table.word(doc, "calls", CallRule::WORDS.map(|w| w.1));
+    if let (CallRule::Spdk, Span::ZERO, Some(entry)) = (calls, call_delay, table.entry("calls")) {
         let help = "write call_delay = \"100us\": what the rule sets the time between calls by";
-        doc.report(entry, "\"spdk\" needs a call_delay", help);
+        doc.report(&entry, "\"spdk\" needs a call_delay", help);
     }
     Notify {
         wakes: wakes.unwrap_or_default(),
-        calls: rule.unwrap_or_default(),
-        call_count: count.map_or(1, |n| n as u32),
+        calls,
+        call_count: table.count(doc, "call_count"),
         call_delay,
     }
 }
@@ -223,7 +214,7 @@ fn vhost_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
 }
 
 fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option<Cache> {
-    let cache = entry.choice(doc, &[("direct", Cache::Direct), ("host", Cache::Host)])?;
+    let cache = entry.word(doc, [Cache::Direct, Cache::Host])?;
     if !matches!(storage, Storage::File(_) | Storage::Device(_)) {
         doc.report(entry, "is for files and devices", "remove it");
         return None;
@@ -249,7 +240,7 @@ fn size<'a>(
         Storage::Model if left_to_model => table.entry("size"),
         Storage::Memory | Storage::Model => doc.required(table, "size", SIZE_HELP),
     }?
-    .size_in(doc, unit..=SIZE_MAX, unit)
+    .size_from(doc, unit, unit)
 }
 
 /// Settles what each volume has to do with its drive's model. A drive is one thing: either its volumes all lie on one model, or

@@ -64,7 +64,7 @@ pub fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
         return Err(doc.into_problems());
     };
     let map = root.into_inner();
-    let root = Table::root(&map);
+    let root = Table::root(&map, &SCENARIO);
     let varied = Varied::read(&mut doc, &root);
     let mut problems = Vec::new();
     keep(&mut problems, doc.into_problems());
@@ -100,7 +100,7 @@ fn head(
         overlay::put(&mut doc, &mut base, patch);
     }
     let mut doc = document(text, file);
-    let root = Table::root(&base);
+    let root = Table::root(&base, &SCENARIO);
     let mut drafted = document(text, file);
     let draft = tables::draft(&mut drafted, &root);
     let name = match root.entry("name") {
@@ -252,7 +252,7 @@ fn merged(
 ) -> (Option<Draft>, Vec<Problem>) {
     let (all, mut problems) = put_in(text, file, map, choice);
     let mut doc = document(text, file);
-    let draft = tables::draft(&mut doc, &Table::root(&all));
+    let draft = tables::draft(&mut doc, &Table::root(&all, &SCENARIO));
     keep(&mut problems, doc.into_problems());
     (draft, problems)
 }
@@ -388,7 +388,7 @@ impl Script {
         let (map, _) = DeTable::parse_recoverable(text);
         let (all, mut problems) = put_in(text, file, map.get_ref(), &choice.chosen());
         let mut doc = document(text, file);
-        tables::tune(&mut doc, &Table::root(&all), Some(policy));
+        tables::tune(&mut doc, &Table::root(&all, &SCENARIO), Some(policy));
         keep(&mut problems, doc.into_problems());
         if problems.is_empty() {
             Ok(())

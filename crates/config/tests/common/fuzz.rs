@@ -3,7 +3,7 @@
 
 use weir_config::policy::{self, Node};
 use weir_config::scenario::{self, Choice};
-use weir_config::{Options, Server, parse, plan, reload};
+use weir_config::{Options, Problem, Server, parse, plan, reload};
 use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, ROOT, Sizes};
 use weir_drive::{Config, null};
 
@@ -30,23 +30,15 @@ pub(crate) fn server_file(data: &[u8]) {
     }
 }
 
-/// Reads the text as a policy's file. Returns whether it is one.
+/// Reads the text as a policy's file.
+///
+/// # Errors
+/// Everything that is wrong with it.
 ///
 /// # Panics
-/// If a file is refused without a problem, or a problem has no text; if a file is accepted and the core refuses what it comes to for a few
-/// contracts, or if it reads differently once printed.
-pub(crate) fn policy_file(text: &str) -> bool {
-    let policy = match policy::read(text, "fuzz.toml") {
-        Ok(policy) => policy,
-        Err(problems) => {
-            assert!(!problems.is_empty(), "refused without a reason");
-            for problem in problems {
-                assert!(!problem.message.is_empty(), "{problem:?}");
-                assert!(problem.to_string().starts_with("fuzz.toml:"), "{problem}");
-            }
-            return false;
-        }
-    };
+/// If a file is accepted and the core refuses what it comes to for a few contracts, or if it reads differently once printed.
+pub(crate) fn policy_file(text: &str) -> Result<(), Vec<Problem>> {
+    let policy = policy::read(text, "fuzz.toml")?;
     let printed = policy::print(&policy);
     let again = policy::read(&printed, "printed.toml");
     assert_eq!(again.as_ref(), Ok(&policy), "printed as\n{printed}");
@@ -87,27 +79,19 @@ pub(crate) fn policy_file(text: &str) -> bool {
         let promised = layer.change(Instant::ZERO, &edits);
         assert!(promised.is_ok(), "{promised:?}");
     }
-    true
+    Ok(())
 }
 
 /// Reads the text as a scenario's file, or as a job file of `fio` (`ending`: `toml` or `fio`).
 ///
+/// # Errors
+/// Everything that is wrong with it.
+///
 /// # Panics
-/// If a file is refused without a problem, or a problem has no text; if a file is accepted and a combination of what it says cannot be
-/// built, or has a client whose program does not fit its region; if a job file plays otherwise once printed as a scenario's.
-pub(crate) fn scenario_text(text: &str, ending: &str) {
-    let file = format!("fuzz.{ending}");
-    let script = match scenario::parse(text, &file) {
-        Ok(script) => script,
-        Err(problems) => {
-            assert!(!problems.is_empty(), "refused without a reason");
-            for problem in problems {
-                assert!(!problem.message.is_empty(), "{problem:?}");
-                assert!(problem.to_string().starts_with(&file), "{problem}");
-            }
-            return;
-        }
-    };
+/// If a file is accepted and a combination of what it says cannot be built, or has a client whose program does not fit its region; if a job
+/// file plays otherwise once printed as a scenario's.
+pub(crate) fn scenario_text(text: &str, ending: &str) -> Result<(), Vec<Problem>> {
+    let script = scenario::parse(text, &format!("fuzz.{ending}"))?;
     let printed = script.printed();
     let again = printed.as_deref().map(|printed| {
         let read = scenario::read(printed, "printed.toml");
@@ -145,6 +129,7 @@ pub(crate) fn scenario_text(text: &str, ending: &str) {
             }
         }
     }
+    Ok(())
 }
 
 fn accepted(server: &Server, options: &Options) {

@@ -31,8 +31,31 @@ const WORDS: &[&str] = &[
     "\u{e9}",
 ];
 
+/// Whatever the text: no panic, and every problem has its place and its words; some texts are accepted. `WEIR_FUZZ_STEPS` and
+/// `WEIR_FUZZ_SEED` make it another or a longer walk.
+pub(crate) fn walk(
+    all: &[String],
+    steps: u64,
+    mut read: impl FnMut(&str) -> Result<(), Vec<Problem>>,
+) {
+    let number = |name, or| std::env::var(name).map_or(or, |n| n.parse().expect("a number"));
+    let mut random = Random::new(number("WEIR_FUZZ_SEED", 1));
+    let (steps, mut accepted) = (number("WEIR_FUZZ_STEPS", steps), 0);
+    for _ in 0..steps {
+        let text = mutate(&mut random, all);
+        match read(&text) {
+            Ok(()) => accepted += 1,
+            Err(problems) => located(&text, &problems),
+        }
+    }
+    assert!(
+        accepted > steps / 100 && accepted < steps / 2,
+        "{accepted} of {steps}"
+    );
+}
+
 /// Another value, a key with a letter changed, a line out, twice, elsewhere or of another file, a byte.
-pub(crate) fn mutate(random: &mut Random, all: &[String]) -> String {
+fn mutate(random: &mut Random, all: &[String]) -> String {
     let mut lines: Vec<String> = all[random.below(all.len())]
         .lines()
         .map(str::to_owned)
@@ -77,6 +100,6 @@ pub(crate) fn located(text: &str, problems: &[Problem]) {
             inside || problem.message.ends_with("are not shown"),
             "{problem:?}"
         );
-        assert!(!problem.message.is_empty());
+        assert!(!problem.message.is_empty() && !problem.file.is_empty());
     }
 }

@@ -3,6 +3,7 @@
 use super::value::{base, bytes, count, flag, say, size, size_of, time, time_range};
 use super::{Line, Section};
 use crate::document::Document;
+use crate::key::HOUR;
 use crate::nearest;
 use crate::problem::Problem;
 use crate::scenario::class::{UNCLASSED, of_priority};
@@ -16,7 +17,6 @@ use weir_load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, 
 
 const SECOND: u64 = 1_000_000_000;
 const MICRO: u64 = 1_000;
-const HOUR: Span = Span::from_secs(3_600);
 
 /// Engines that keep several requests outstanding, and those that make one call at a time.
 const ASYNC: &[&str] = &["libaio", "io_uring", "posixaio", "linuxaio"];

@@ -3,9 +3,9 @@
 use super::super::class::{UNCLASSED, Why, of_priority};
 use super::super::distribution::{distribution, parts, pattern_of};
 use super::super::draft::{Client, Draft, names};
-use super::{HOUR, checked, contract, first_of_contract, time, word};
+use super::{checked, contract, first_of_contract};
 use crate::document::{Document, Entry, Table};
-use crate::key::CLIENT;
+use crate::key::{CLIENT, HOUR, RW};
 use crate::problem::Problem;
 use crate::read::knobs;
 use crate::scenario::{FILE_MOST as FILE, PAGE, REQUEST_MOST as REQUEST};
@@ -14,8 +14,6 @@ use crate::units::{Size as Bytes, Time};
 use weir_core::rule::Broken;
 use weir_core::{Class, Contract, Flags, Priority, PriorityClass, Span};
 use weir_load::{Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
-
-const NANO: Span = Span::from_nanos(1);
 
 /// What is wrong with a program, by the key that says it.
 const KEYS: &[(&str, &str)] = &[
@@ -38,11 +36,9 @@ pub(super) fn client<'a>(
     let before = doc.found();
     let table = entry.table(doc, &CLIENT)?;
     let name = super::name(doc, &table);
-    let count = table.entry("numjobs");
-    let count = count.and_then(|e| e.integer(doc, 0..=4096));
-    let first = table.entry("first");
-    let first = first.and_then(|e| e.integer(doc, 0..=1_000_000));
-    let buffered = !flag(doc, &table, "direct");
+    let count = table.count_if_any(doc, "numjobs");
+    let first = table.count(doc, "first");
+    let buffered = !table.flag(doc, "direct");
     let program = program(doc, &table, buffered);
     let region = region(doc, &table, count.unwrap_or(1));
     let group = table.entry("group");
@@ -64,19 +60,19 @@ pub(super) fn client<'a>(
             )
         });
     let client = Client {
-        names: names(&name?, count, first.unwrap_or(1)),
+        names: names(&name?, count, first),
         program: program?,
         flags: Flags::NONE,
         priority,
         class,
         buffered,
         write_back: write_back(doc, &table, buffered),
-        arrives: time(doc, &table, "arrives", Span::ZERO..=HOUR).unwrap_or(Span::ZERO),
-        leaves: time(doc, &table, "leaves", NANO..=HOUR),
+        arrives: table.time(doc, "arrives"),
+        leaves: table.time_if_any(doc, "leaves"),
         file: named(doc, &table, "file", "a file's name", "\"table\""),
         guest: named(doc, &table, "guest", "a virtual machine's name", "\"one\""),
         empty_kicks: empty_kicks(doc, &table, draft.guest.is_some()),
-        deadline: time(doc, &table, "deadline", NANO..=HOUR),
+        deadline: table.time_if_any(doc, "deadline"),
         size: region?.0,
         offset: region?.1,
         increment: region?.2,
@@ -118,18 +114,13 @@ fn class(
     }
 }
 
-fn flag<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> bool {
-    let entry = table.entry(key);
-    entry.and_then(|e| e.boolean(doc)).unwrap_or(false)
-}
-
 /// Whether direct writes stand for the page cache's writing back.
 fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> bool {
     if let Some(entry) = table.entry("writeback").filter(|_| buffered) {
         let what = "means nothing for writes through the page cache";
         doc.report(&entry, what, "write direct = true, or leave it out");
     }
-    flag(doc, table, "writeback")
+    table.flag(doc, "writeback")
 }
 
 /// The name of something that clients share.
@@ -153,9 +144,7 @@ fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u
             doc.report(&entry, what, "write [guest], or leave it out");
         }
     }
-    let entry = table.entry("empty_kicks");
-    let kicks = entry.and_then(|e| e.integer(doc, 0..=10_000_000));
-    kicks.unwrap_or(0) as u32
+    table.count(doc, "empty_kicks")
 }
 
 /// The contract of a client that is in a group of its own.
@@ -185,12 +174,9 @@ fn own_contract<'a>(
 /// Bytes used, where they begin, and how much further each after the first begins.
 fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(u64, u64, u64)> {
     let size = doc.required(table, "size", "write size = \"1GiB\"");
-    let size = size.and_then(|e| e.size_in(doc, 1..=FILE, 1));
-    let mut bytes = |key| {
-        let entry = table.entry(key);
-        entry.and_then(|e| e.size_in(doc, 0..=FILE, 1)).unwrap_or(0)
-    };
-    let (offset, increment) = (bytes("offset"), bytes("offset_increment"));
+    let size = size.and_then(|e| e.size(doc));
+    let offset = table.size(doc, "offset");
+    let increment = table.size(doc, "offset_increment");
     let size = size?;
     let end = offset + increment * count.saturating_sub(1) + size;
     if end > FILE {
@@ -203,25 +189,13 @@ fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(
 
 fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Option<Program> {
     let before = doc.found();
-    let rw = table.entry("rw");
-    let words = [
-        "read",
-        "write",
-        "rw",
-        "readwrite",
-        "randread",
-        "randwrite",
-        "randrw",
-    ];
-    let words = words.map(|w| (w, w));
-    let rw = rw.and_then(|e| e.choice(doc, &words)).unwrap_or("read");
-    let mix = table.entry("rwmixread");
-    let mix = mix.and_then(|e| e.integer(doc, 0..=100));
+    let rw = table.word(doc, "rw", RW);
+    let mix: u8 = table.count(doc, "rwmixread");
     let random = rw.starts_with("rand");
     let writes = match rw.trim_start_matches("rand") {
         "read" => 0,
         "write" => 100,
-        _ => 100 - mix.unwrap_or(50) as u8,
+        _ => 100 - mix,
     };
     if let Some(entry) = table
         .entry("rwmixread")
@@ -239,35 +213,24 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
     // What is wrong with it was said; the rest is looked at all the same.
     let size = bs.and_then(|e| block(doc, &e));
     let size = size.unwrap_or(Size::Fixed(4096));
-    let depth = table.entry("iodepth");
-    let depth = depth.and_then(|e| e.integer(doc, 1..=65_536));
-    let files = table.entry("nrfiles");
-    let files = files.and_then(|e| e.integer(doc, 1..=1024));
     let (start, start_spread) = start_delay(doc, table);
-    let runtime = time(doc, table, "runtime", NANO..=HOUR);
-    let requests = table.entry("number_ios");
+    let runtime = table.time_if_any(doc, "runtime");
     let program = Program {
         pattern: pattern(doc, table, random),
         zones: zones(doc, table),
-        files: files.unwrap_or(1) as u32,
+        files: table.count(doc, "nrfiles"),
         writes,
-        fua: word(
-            doc,
-            table,
-            "sync",
-            &[("none", false), ("dsync", true)],
-            false,
-        ),
+        fua: table.word(doc, "sync", [false, true]),
         sync: sync(doc, table),
         size,
-        depth: depth.unwrap_or(1) as u32,
+        depth: table.count(doc, "iodepth"),
         arrival: arrival(doc, table, size),
         think_every: think_every(doc, table),
         activity: activity(doc, table),
         start,
         start_spread,
         stop: runtime.map(|r| start + r),
-        requests: requests.and_then(|e| e.integer(doc, 1..=1 << 60)),
+        requests: table.count_if_any(doc, "number_ios"),
     };
     if buffered {
         through_the_cache(doc, table, &program);
@@ -280,7 +243,7 @@ fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Patte
     let skew = skew.and_then(|e| skewed(doc, &e));
     let part = table.entry("percentage_random");
     let part = part.and_then(|e| partly(doc, &e));
-    let again = flag(doc, table, "norandommap");
+    let again = table.flag(doc, "norandommap");
     for key in ["random_distribution", "percentage_random", "norandommap"] {
         if let Some(entry) = table.entry(key).filter(|_| !random) {
             doc.report(
@@ -311,7 +274,7 @@ fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
 /// How many reads and writes in a hundred are at random; `None` where all are.
 fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
     let Some(text) = entry.as_text() else {
-        let both = entry.integer(doc, 0..=100)? as u8;
+        let both = entry.count(doc)?;
         return (both < 100).then_some([both; 2]);
     };
     let found = parts(text);
@@ -324,25 +287,21 @@ fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
 
 fn zones<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Zones> {
     let size = table.entry("zonesize");
-    let size = size.and_then(|e| e.size_in(doc, 1..=FILE, 1));
-    let skip = table.entry("zoneskip");
-    if let Some(entry) = skip.as_ref().filter(|_| table.entry("zonesize").is_none()) {
+    if let Some(entry) = table.entry("zoneskip").filter(|_| size.is_none()) {
         doc.report(
-            entry,
+            &entry,
             "means nothing without zonesize",
             "write zonesize = \"16KiB\"",
         );
     }
-    let skip = skip.and_then(|e| e.size_in(doc, 0..=FILE, 1));
-    Some(Zones {
-        size: size?,
-        skip: skip.unwrap_or(0),
-    })
+    let skip = table.size(doc, "zoneskip");
+    let size = size?.size(doc)?;
+    Some(Zones { size, skip })
 }
 
 fn activity<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Activity> {
-    let on = time(doc, table, "on", NANO..=HOUR);
-    let off = time(doc, table, "off", NANO..=HOUR);
+    let on = table.time_if_any(doc, "on");
+    let off = table.time_if_any(doc, "off");
     for (key, other) in [("on", "off"), ("off", "on")] {
         if let Some(entry) = table.entry(key).filter(|_| table.entry(other).is_none()) {
             doc.report(
@@ -359,12 +318,10 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
     let mut found = SyncMode::Never;
     let mut first = None;
     for key in ["fsync", "fdatasync", "flush"] {
-        let entry = table.entry(key);
-        let every = entry.as_ref().and_then(|e| e.integer(doc, 0..=65_536));
-        let (Some(entry), Some(every @ 1..)) = (entry, every) else {
+        let every @ 1.. = table.count(doc, key) else {
             continue;
         };
-        if let Some(first) = first {
+        if let (Some(first), Some(entry)) = (first, table.entry(key)) {
             doc.report(
                 &entry,
                 format!("stands beside {first}"),
@@ -373,8 +330,8 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
         }
         first = Some(key);
         found = match key {
-            "flush" => SyncMode::Flush(every as u32),
-            _ => SyncMode::Fdatasync(every as u32),
+            "flush" => SyncMode::Flush(every),
+            _ => SyncMode::Fdatasync(every),
         };
     }
     found
@@ -383,32 +340,20 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
 /// After how many answers it thinks.
 fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
     let entry = table.entry("thinktime_blocks");
-    if let Some(entry) = entry
-        .as_ref()
-        .filter(|_| table.entry("thinktime").is_none())
-    {
+    if let Some(entry) = entry.filter(|_| table.entry("thinktime").is_none()) {
         let what = "means nothing without thinktime";
-        doc.report(entry, what, "write thinktime = \"100ms\"");
+        doc.report(&entry, what, "write thinktime = \"100ms\"");
     }
-    let every = entry.and_then(|e| e.integer(doc, 1..=65_536));
-    every.unwrap_or(1) as u32
+    table.count(doc, "thinktime_blocks")
 }
 
 fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival {
-    let poisson = word(
-        doc,
-        table,
-        "rate_process",
-        &[("linear", false), ("poisson", true)],
-        false,
-    );
+    let poisson = table.word(doc, "rate_process", [false, true]);
     let rate = table.entry("rate");
     let bytes = rate.as_ref().and_then(|e| e.rate(doc));
     let iops = table.entry("rate_iops");
-    let per_second = iops
-        .as_ref()
-        .and_then(|e| e.integer(doc, 1..=1_000_000_000));
-    let think = time(doc, table, "thinktime", Span::ZERO..=HOUR);
+    let per_second: Option<u64> = iops.as_ref().and_then(|e| e.count(doc));
+    let think = table.time(doc, "thinktime");
     if let (Some(entry), Some(_)) = (&iops, &rate) {
         doc.report(entry, "stands beside rate", "leave one of the two");
     }
@@ -454,24 +399,21 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival
         None if low.is_some() => Arrival::Batches {
             low: low.unwrap_or_default(),
         },
-        None => Arrival::Closed {
-            think: think.unwrap_or(Span::ZERO),
-        },
+        None => Arrival::Closed { think },
     }
 }
 
 /// How few are outstanding when it fills up again.
 fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
     let entry = table.entry("iodepth_low")?;
-    let low = entry.integer(doc, 0..=65_536)?;
+    let low = entry.count(doc)?;
     let others = ["rate", "rate_iops", "thinktime"];
     if let Some(other) = others.iter().find(|key| table.entry(key).is_some()) {
         let what = format!("stands beside {other}");
         doc.report(&entry, what, "leave one of the two");
     }
-    let depth = table.entry("iodepth");
-    let depth = depth.and_then(|e| e.integer(doc, 1..=65_536)).unwrap_or(1);
-    (low != depth).then_some(low as u32)
+    let depth: u32 = table.count(doc, "iodepth");
+    (low != depth).then_some(low)
 }
 
 /// Bytes of a request: a size, `least-most`, or `size/percent:size/percent`.
@@ -479,7 +421,7 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
     let text = match entry.as_text() {
         Some(text) if text.contains(['-', '/']) => text,
         _ => {
-            let size = entry.size_in(doc, 1..=REQUEST, 1)?;
+            let size = entry.size(doc)?;
             return Some(Size::Fixed(size as u32));
         }
     };
@@ -507,7 +449,7 @@ fn start_delay<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> (Span, Span) {
 /// A time, or a range of them: the least, and how much more the most is.
 fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Span)> {
     let Some((least, most)) = entry.as_text().and_then(|text| text.split_once('-')) else {
-        let start = entry.time_in(doc, Span::ZERO..=HOUR)?;
+        let start = entry.time(doc)?;
         return Some((start, Span::ZERO));
     };
     let found = moment(least).and_then(|least| Ok((least, moment(most)?)));
@@ -659,7 +601,7 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
     for key in ["offset", "offset_increment"] {
         let entry = table.entry(key);
         if let Some(entry) = entry {
-            entry.size_in(doc, 0..=FILE, PAGE);
+            entry.size_from(doc, 0, PAGE);
         }
     }
 }
@@ -678,9 +620,7 @@ fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &Client) {
         } = error;
         let known = KEYS.iter().find(|k| field.starts_with(k.0));
         let key = known.map_or(field, |k| k.1);
-        let span = table
-            .entry(key)
-            .map_or_else(|| table.span.clone(), |e| e.span);
+        let span = table.span_of(key);
         let path = crate::text::join(&table.path, key);
         doc.at(
             &span,

@@ -2,7 +2,7 @@
 
 use super::super::draft::Draft;
 use super::super::expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
-use super::named_client;
+use super::{list, named_client};
 use crate::document::{Document, Entry, Table};
 use crate::key::{EXPECT, PUBLISHED};
 use crate::nearest;
@@ -90,7 +90,8 @@ fn bounds<'a>(
     draft: &Draft,
     cases: &[String],
 ) -> Option<Bounds> {
-    let figure = table.entry("figure")?.choice(doc, &Figure::ALL)?;
+    let figures = Figure::ALL.map(|f| f.1);
+    let figure = table.entry("figure")?.word(doc, figures)?;
     let beside = table.entry("beside").and_then(|e| policy(doc, &e));
     let entry_of_case = table.entry("beside_case");
     let beside_case = entry_of_case.as_ref().and_then(|e| case(doc, e, cases));
@@ -149,7 +150,7 @@ fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, figure: Figure) -> Optio
         | Figure::Percentile(_)
         | Figure::Longest
         | Figure::Runtime
-        | Figure::Backend => entry.time(doc).map(Value::Time),
+        | Figure::Backend => entry.any_time(doc).map(Value::Time),
     }
 }
 
@@ -178,18 +179,7 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
 
 /// Policies that are named in an array.
 pub(super) fn policies<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
-    let Some(entries) = entry.array(doc, "[\"none\", \"contract\"]") else {
-        return Vec::new();
-    };
-    if entries.is_empty() {
-        doc.report(
-            entry,
-            "names nothing",
-            "name one at least, or leave the key out",
-        );
-    }
-    let all = entries.iter().filter_map(|e| policy(doc, e));
-    all.collect()
+    list(doc, entry, "[\"none\", \"contract\"]", policy)
 }
 
 /// A policy: one that comes with Weir, or a file.
@@ -234,7 +224,7 @@ fn one<'a>(
     let policy = doc.required(&table, "policy", "write policy = \"none\"");
     let policy = policy.and_then(|e| self::policy(doc, &e));
     let figure = doc.required(&table, "figure", "write figure = \"mean\"");
-    let figure = figure.and_then(|e| e.choice(doc, &Figure::ALL));
+    let figure = figure.and_then(|e| e.word(doc, Figure::ALL.map(|f| f.1)));
     let value_entry = doc.required(&table, "value", "write value = \"38.7ms\"");
     let value = figure.and_then(|f| value(doc, &value_entry?, f));
     doc.required(&table, "source", "write source = \"a paper, page 7\"");

@@ -1,7 +1,6 @@
 //! Virtual machines: their rings, what comes of notifications, and what everything costs.
 
 use super::super::guest::{Calls, Cost, Guest, Kicks, Ring, Threads};
-use super::{time, word};
 use crate::document::{Document, Entry, Table};
 use crate::key::{COSTS, GUEST};
 use crate::nearest;
@@ -22,18 +21,12 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
             "a client reaches the layer through a guest's ring or over a path: leave one of the two",
         );
     }
-    let rings = [
-        ("xen", Ring::Xen),
-        ("xen-before-2011", Ring::XenBefore2011),
-        ("virtio", Ring::Virtio),
-    ];
-    let ring = word(doc, &table, "ring", &rings, Ring::Xen);
+    let rings = [Ring::Xen, Ring::XenBefore2011, Ring::Virtio];
+    let ring = table.word(doc, "ring", rings);
     let most = if ring == Ring::Virtio { 32_768 } else { 512 };
     let slots = table.entry("slots").and_then(|e| slots(doc, &e, most));
     let longest = table.entry("longest");
-    let longest = longest.and_then(|e| e.size_in(doc, 4096..=16 << 20, 4096));
-    let plug = table.entry("plug").and_then(|e| e.integer(doc, 1..=1024));
-    let threads = [("each", Threads::Each), ("one", Threads::One)];
+    let longest = longest.and_then(|e| e.size(doc));
     let kicks = table.entry("kicks").and_then(|e| kicks(doc, &e));
     let calls = table.entry("calls").and_then(|e| calls(doc, &e));
     let cost = table.entry("cost").and_then(|e| e.table(doc, &COSTS));
@@ -41,8 +34,8 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
         ring,
         slots: slots.unwrap_or_else(|| Guest::slots(ring)),
         longest: longest.map_or_else(|| Guest::longest(ring), |bytes| bytes as u32),
-        plug: plug.map_or(Guest::PLUG, |n| n as u32),
-        threads: word(doc, &table, "threads", &threads, Threads::Each),
+        plug: table.count(doc, "plug"),
+        threads: table.word(doc, "threads", [Threads::Each, Threads::One]),
         kicks: kicks.unwrap_or(Kicks::AtOnce),
         calls: calls.unwrap_or(Calls::AtOnce),
         cost: cost.map_or_else(Cost::default, |table| costs(doc, &table)),
@@ -168,21 +161,16 @@ fn calls(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Calls> {
 }
 
 fn costs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Cost {
-    let mut cost = Cost::default();
-    let parts: [(&str, &mut Span); 9] = [
-        ("request", &mut cost.request),
-        ("response", &mut cost.response),
-        ("interrupt", &mut cost.interrupt),
-        ("event", &mut cost.event),
-        ("ipi", &mut cost.ipi),
-        ("wake", &mut cost.wake),
-        ("look", &mut cost.look),
-        ("take", &mut cost.take),
-        ("answer", &mut cost.answer),
-    ];
-    for (key, part) in parts {
-        let range = Span::ZERO..=Span::from_millis(10);
-        *part = time(doc, table, key, range).unwrap_or(*part);
+    let mut part = |key| table.time(doc, key);
+    Cost {
+        request: part("request"),
+        response: part("response"),
+        interrupt: part("interrupt"),
+        event: part("event"),
+        ipi: part("ipi"),
+        wake: part("wake"),
+        look: part("look"),
+        take: part("take"),
+        answer: part("answer"),
     }
-    cost
 }

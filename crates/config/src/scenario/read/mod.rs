@@ -16,10 +16,7 @@ use crate::key::{self, GROUP, HOST, PATH};
 use crate::nearest;
 use crate::read::{contract as read_contract, knobs};
 use crate::text::{join, quoted};
-use std::ops::RangeInclusive;
-use weir_core::{Contract, Span};
-
-const HOUR: Span = Span::from_secs(3600);
+use weir_core::Contract;
 
 /// What the core or the host model cannot do yet, so that it has no meaning in a file: a key, and why.
 const LATER: &[(&str, &str)] = &[
@@ -36,28 +33,16 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
     let before = doc.found();
     tune(doc, root, None);
     let groups = groups(doc, root);
-    let grouped = word(
-        doc,
-        root,
-        "grouping",
-        &[("each", true), ("none", false)],
-        true,
-    );
+    let grouped = root.word(doc, "grouping", [true, false]);
     let host = host(doc, root).unwrap_or_default();
     let mut draft = Draft {
-        duration: time(doc, root, "duration", Span::from_millis(1)..=HOUR).unwrap_or(DURATION),
-        warm_up: time(doc, root, "warm_up", Span::ZERO..=HOUR).unwrap_or(WARM_UP),
+        duration: root.time(doc, "duration"),
+        warm_up: root.time(doc, "warm_up"),
         awaits: None,
         exits: None,
-        meant_for: root.entry("meant_for").and_then(|e| e.rate(doc)),
+        meant_for: root.rate(doc, "meant_for"),
         grouped,
-        files: word(
-            doc,
-            root,
-            "layout",
-            &[("volumes", false), ("files", true)],
-            false,
-        ),
+        files: root.word(doc, "layout", [false, true]),
         host,
         path: path(doc, root).unwrap_or(Path::DIRECT),
         guest: guest::guest(doc, root),
@@ -76,9 +61,6 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
     (doc.found() == before).then_some(draft)
 }
 
-const DURATION: Span = Span::from_secs(8);
-const WARM_UP: Span = Span::from_millis(500);
-
 /// What holds for the file as a whole.
 pub(super) fn facts<'a>(
     doc: &mut Document<'a>,
@@ -92,24 +74,18 @@ pub(super) fn facts<'a>(
     let first = || draft.names().next().unwrap_or_default().to_owned();
     let policies = root.entry("policies").map(|e| expect::policies(doc, &e));
     let default = ["none", "bfq", "contract"].map(str::to_owned).to_vec();
-    let drives = root
-        .entry("drives")
-        .map(|e| texts(doc, &e, "a drive's name"));
-    let repetitions = root.entry("repetitions");
-    let repetitions = repetitions.and_then(|e| e.integer(doc, 1..=10_000));
+    let drives = root.entry("drives").map(|e| {
+        list(doc, &e, "[\"demo\"]", |doc, e| {
+            e.text(doc, "a drive's name", "").map(str::to_owned)
+        })
+    });
     Facts {
         load: line(doc, root, "load"),
         target: target.unwrap_or_else(first),
-        shows_clients: word(
-            doc,
-            root,
-            "table",
-            &[("clients", true), ("target", false)],
-            true,
-        ),
+        shows_clients: root.word(doc, "table", [true, false]),
         drives: drives.unwrap_or_else(|| vec!["demo".to_owned()]),
         policies: policies.unwrap_or(default),
-        repetitions: repetitions.unwrap_or(10) as u32,
+        repetitions: root.count(doc, "repetitions"),
         expects: expect::expects(doc, root, draft, cases),
         published: expect::published(doc, root, draft, cases),
     }
@@ -122,42 +98,21 @@ pub(super) fn line<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> 
     text.unwrap_or_default().to_owned()
 }
 
-/// The strings of an array.
-fn texts<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, wanted: &str) -> Vec<String> {
-    let Some(entries) = entry.array(doc, "[\"demo\"]") else {
+/// What each element of an array that may not be empty comes to.
+fn list<'a, T>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    example: &str,
+    mut read: impl FnMut(&mut Document<'a>, &Entry<'a>) -> Option<T>,
+) -> Vec<T> {
+    let Some(entries) = entry.array(doc, example) else {
         return Vec::new();
     };
     if entries.is_empty() {
-        doc.report(
-            entry,
-            "names nothing",
-            "name one at least, or leave the key out",
-        );
+        let help = "name one at least, or leave the key out";
+        doc.report(entry, "names nothing", help);
     }
-    let texts = entries.iter().filter_map(|e| e.text(doc, wanted, ""));
-    texts.map(str::to_owned).collect()
-}
-
-fn time<'a>(
-    doc: &mut Document<'a>,
-    table: &Table<'a>,
-    key: &str,
-    range: RangeInclusive<Span>,
-) -> Option<Span> {
-    table.entry(key).and_then(|e| e.time_in(doc, range))
-}
-
-/// One of a few words, or what holds without.
-fn word<'a, T: Copy>(
-    doc: &mut Document<'a>,
-    table: &Table<'a>,
-    key: &str,
-    words: &[(&str, T)],
-    without: T,
-) -> T {
-    let entry = table.entry(key);
-    let found = entry.and_then(|e| e.choice(doc, words));
-    found.unwrap_or(without)
+    entries.iter().filter_map(|e| read(doc, e)).collect()
 }
 
 /// A client's name that a key refers to.
@@ -201,7 +156,7 @@ fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
             let mut keys = HOST.names();
             keys.extend(LATER.iter().map(|l| l.0));
             doc.check_keys(map, HOST.name, &keys);
-            map.clone()
+            map.shaped(&HOST)
         }
         None => entry.table(doc, &HOST)?,
     };
@@ -209,50 +164,27 @@ fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
     if let Some(entry) = table.entry("nr_requests") {
         host.nr_requests = nr_requests(doc, &entry).unwrap_or(NrRequests::Unbounded);
     }
-    let adapters = [("linux", true), ("none", false)];
-    host.adapter = word(doc, &table, "adapter", &adapters, false);
-    let nomerges = table.entry("nomerges");
-    if let Some(n) = nomerges.and_then(|e| e.integer(doc, 0..=2)) {
-        host.merging.nomerges = n as u8;
-    }
-    let plugs = [
-        ("cache", Plug::Cache),
-        ("all", Plug::All),
-        ("none", Plug::None),
-    ];
-    host.merging.plug = word(doc, &table, "plug", &plugs, Plug::Cache);
-    let read_ahead = table.entry("read_ahead");
-    if let Some(bytes) = read_ahead.and_then(|e| e.size_in(doc, 0..=16 << 20, 4096)) {
-        host.read_ahead = bytes as u32;
-    }
-    let copy = time(
-        doc,
-        &table,
-        "copy",
-        Span::from_nanos(1)..=Span::from_secs(1),
-    );
-    host.copy = copy.unwrap_or(host.copy);
+    host.adapter = table.word(doc, "adapter", [true, false]);
+    host.merging.nomerges = table.count(doc, "nomerges");
+    host.merging.plug = table.word(doc, "plug", [Plug::Cache, Plug::All, Plug::None]);
+    host.read_ahead = table.size(doc, "read_ahead") as u32;
+    host.copy = table.time(doc, "copy");
     Some(host)
 }
 
 fn nr_requests<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<NrRequests> {
     if entry.is_integer() {
-        let each = entry.integer(doc, 1..=65_536)?;
-        return Some(NrRequests::Each(each as u32));
+        return entry.count(doc).map(NrRequests::Each);
     }
-    entry.choice(doc, &[("linux", NrRequests::Linux)])
+    entry.choice(doc, &["linux"]).map(|_| NrRequests::Linux)
 }
 
 fn path<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Path> {
     let table = root.entry("path")?.table(doc, &PATH)?;
-    let mut part = |key| {
-        let range = Span::ZERO..=Span::from_secs(1);
-        time(doc, &table, key, range).unwrap_or(Span::ZERO)
-    };
     Some(Path {
-        latency: part("latency"),
-        turn: part("turn"),
-        processor: part("processor"),
+        latency: table.time(doc, "latency"),
+        turn: table.time(doc, "turn"),
+        processor: table.time(doc, "processor"),
     })
 }
 
@@ -394,10 +326,7 @@ fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
         && doc.found() == before
         && let Some((key, what, help)) = contradicted(&contract)
     {
-        let span = table
-            .entry(key)
-            .map_or_else(|| table.span.clone(), |e| e.span);
-        doc.at(&span, &join(&table.path, key), what, help);
+        doc.at(&table.span_of(key), &join(&table.path, key), what, help);
     }
     contract
 }

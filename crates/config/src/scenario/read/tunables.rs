@@ -8,6 +8,7 @@ use crate::value;
 /// Checks the tunables that stand in a file, and sets those of the policy's elevator.
 pub(crate) fn tune<'a>(doc: &mut Document<'a>, root: &Table<'a>, policy: Option<&mut Policy>) {
     let mut policy = policy;
+    let root = root.undeclared();
     for (kind, _) in tunable::tables() {
         let Some(entry) = root.entry(kind.name) else {
             continue;
