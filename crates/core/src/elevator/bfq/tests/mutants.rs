@@ -39,7 +39,6 @@ fn each_is_noticed() {
     for (number, noticed_by) in [
         (mutant::WEIGHT_KEPT, 0),
         (mutant::IDLE_RESTARTS_AT_V, 0),
-        (mutant::TIES_LAST_FIRST, 0),
         (mutant::CHARGED_BY_REQUEST, 1),
         (mutant::IDLE_CLASS_STARVED, 3),
         (mutant::TIMEOUT_IGNORED, 4),
