@@ -2,7 +2,7 @@
 
 use weir_core::{
     Completion, Config, Done, DriveShape, Edit, Flags, Instant, Layer, Op, Outcome, Output, Part,
-    Priority, ROOT, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
+    Priority, ROOT, Request, SpaceId, StreamId, StreamSpec, Tag, elevator, merge,
 };
 
 fn at(us: u64) -> Instant {
@@ -11,18 +11,16 @@ fn at(us: u64) -> Instant {
 
 fn layer(elevator: elevator::Config) -> (Layer, [StreamId; 2]) {
     let config = Config {
-        sizes: Sizes::default(),
         drive: DriveShape {
             tags: 1,
             max_transfer: 16_384,
             ..DriveShape::default()
         },
-        controllers: control::Config::default(),
-        elevator,
         merge: merge::Config {
             ahead: false,
             ..merge::Config::LINUX
         },
+        ..Config::of(elevator)
     };
     let mut layer = Layer::new(config).unwrap();
     let spaces = [0, 1].map(|id| Edit::SetSpace {

@@ -3,7 +3,7 @@
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Event, Gauges, GroupId, Instant, Layer,
     Listener, Mask, Max, Output, Priority, Publish, QueueId, ROOT, Reason, Request, Sizes, SpaceId,
-    StreamId, StreamSpec, Tag, control, elevator,
+    StreamId, StreamSpec, Tag, elevator,
 };
 
 fn at(us: u64) -> Instant {
@@ -23,9 +23,7 @@ fn layer_under(elevator: elevator::Config, sizes: Sizes, queues: u16, tags: u16)
     let config = Config {
         sizes,
         drive,
-        controllers: control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator,
+        ..Config::of(elevator)
     };
     let mut layer = Layer::new(config).unwrap();
     let space = Edit::SetSpace {

@@ -3,7 +3,7 @@
 use weir_core::{
     Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant,
     Layer, Max, Op, Outcome, Output, Priority, ROOT, Reject, Request, Sizes, SpaceId, Span,
-    StreamId, StreamSpec, Tag, Waits, control, elevator,
+    StreamId, StreamSpec, Tag, Waits, elevator,
 };
 
 fn at(us: u64) -> Instant {
@@ -19,9 +19,7 @@ fn layer(sizes: Sizes, tags: u16) -> Layer {
     let config = Config {
         sizes,
         drive,
-        controllers: control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator: elevator::Config::None,
+        ..Config::of(elevator::Config::None)
     };
     let mut layer = Layer::new(config).unwrap();
     let space = Edit::SetSpace {
@@ -262,14 +260,13 @@ fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_t
 /// the realtime one has something to send?
 fn passed_a_realtime_client(edits: &[Edit]) -> usize {
     let config = Config {
-        sizes: Sizes::default(),
         drive: DriveShape {
             tags: 1,
             ..DriveShape::default()
         },
-        controllers: control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator: elevator::Config::Contract(elevator::contract::Config::default()),
+        ..Config::of(elevator::Config::Contract(
+            elevator::contract::Config::default(),
+        ))
     };
     let mut layer = Layer::new(config).unwrap();
     let space = Edit::SetSpace {

@@ -30,7 +30,7 @@ use std::io;
 use std::path::Path;
 use weir_core::{
     Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Op, Output, Priority, ROOT,
-    Reason, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
+    Reason, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, elevator, merge,
 };
 
 /// A command: where it begins and how long it is, in requests.
@@ -69,19 +69,18 @@ impl Replay {
                 max_transfer: 127 * 1024,
                 ..DriveShape::default()
             },
-            controllers: control::Config::default(),
             merge: merge::Config {
                 nomerges: number(5) as u8,
                 ..merge::Config::LINUX
             },
-            elevator: match words[0] {
+            ..Config::of(match words[0] {
                 "none" => elevator::Config::None,
                 "bfq" => elevator::Config::Bfq(elevator::bfq::Config {
                     stable_merge: true,
                     ..elevator::bfq::Config::default()
                 }),
                 other => panic!("no elevator is called {other}"),
-            },
+            })
         };
         let mut layer = Layer::new(config).unwrap();
         let space = Edit::SetSpace {
