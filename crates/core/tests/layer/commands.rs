@@ -1,13 +1,10 @@
 //! Requests that are merged: one command, and an answer for each.
 
+use super::{at, open};
 use weir_core::{
-    Completion, Config, Done, DriveShape, Edit, Flags, Instant, Layer, Op, Outcome, Output, Part,
-    Priority, ROOT, Request, SpaceId, StreamId, StreamSpec, Tag, elevator, merge,
+    Completion, Config, Done, DriveShape, Edit, Flags, Layer, Op, Outcome, Output, Part, ROOT,
+    Request, SpaceId, StreamId, Tag, elevator, merge,
 };
-
-fn at(us: u64) -> Instant {
-    Instant::from_nanos(us * 1_000)
-}
 
 fn layer(elevator: elevator::Config) -> (Layer, [StreamId; 2]) {
     let config = Config {
@@ -22,17 +19,13 @@ fn layer(elevator: elevator::Config) -> (Layer, [StreamId; 2]) {
         },
         ..Config::of(elevator)
     };
-    let mut layer = Layer::new(config).unwrap();
-    let spaces = [0, 1].map(|id| Edit::SetSpace {
-        id: SpaceId(id),
+    let mut layer = super::layer(config);
+    let second = Edit::SetSpace {
+        id: SpaceId(1),
         size: Some(1 << 30),
-    });
-    layer.change(at(0), &spaces).unwrap();
-    let spec = StreamSpec {
-        group: ROOT,
-        priority: Priority::default(),
     };
-    let streams = [(); 2].map(|()| layer.open(at(0), spec).unwrap());
+    layer.change(at(0), &[second]).unwrap();
+    let streams = [(); 2].map(|()| open(&mut layer, ROOT));
     (layer, streams)
 }
 

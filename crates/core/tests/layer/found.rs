@@ -1,14 +1,11 @@
 //! What the auditors have found, each as the shortest run that shows it.
 
+use super::{at, open};
 use weir_core::{
-    Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant,
-    Layer, Max, Op, Outcome, Output, Priority, ROOT, Reject, Request, Sizes, SpaceId, Span,
-    StreamId, StreamSpec, Tag, Waits, elevator,
+    Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Layer, Max,
+    Op, Outcome, Output, ROOT, Reject, Request, Sizes, SpaceId, Span, StreamId, Tag, Waits,
+    elevator,
 };
-
-fn at(us: u64) -> Instant {
-    Instant::from_nanos(us * 1_000)
-}
 
 fn layer(sizes: Sizes, tags: u16) -> Layer {
     let drive = DriveShape {
@@ -21,13 +18,7 @@ fn layer(sizes: Sizes, tags: u16) -> Layer {
         drive,
         ..Config::of(elevator::Config::None)
     };
-    let mut layer = Layer::new(config).unwrap();
-    let space = Edit::SetSpace {
-        id: SpaceId(0),
-        size: Some(1 << 30),
-    };
-    layer.change(at(0), &[space]).unwrap();
-    layer
+    super::layer(config)
 }
 
 fn limited(layer: &mut Layer, us: u64, max: Max) {
@@ -45,11 +36,6 @@ fn limited(layer: &mut Layer, us: u64, max: Max) {
         _ => Edit::SetContract { id, contract },
     };
     layer.change(at(us), &[edit]).unwrap();
-}
-
-fn open(layer: &mut Layer, group: GroupId) -> StreamId {
-    let priority = Priority::default();
-    layer.open(at(0), StreamSpec { group, priority }).unwrap()
 }
 
 fn read(stream: StreamId, cookie: u64, length: u32) -> Request {
@@ -268,18 +254,14 @@ fn passed_a_realtime_client(edits: &[Edit]) -> usize {
             elevator::contract::Config::default(),
         ))
     };
-    let mut layer = Layer::new(config).unwrap();
-    let space = Edit::SetSpace {
-        id: SpaceId(0),
-        size: Some(1 << 30),
-    };
+    let mut layer = super::layer(config);
     let capacity = Edit::SetCapacity(Some(Capacity {
         read: 1 << 30,
         write: 1 << 30,
         iops: 10_000_000,
         ..Capacity::NONE
     }));
-    layer.change(at(0), &[space, capacity]).unwrap();
+    layer.change(at(0), &[capacity]).unwrap();
     layer.change(at(0), edits).unwrap();
     let [promised, realtime] = [1, 2].map(|group| open(&mut layer, GroupId(group)));
     let requests: Vec<_> = (0..60).map(|n| read(promised, n, 4096)).collect();

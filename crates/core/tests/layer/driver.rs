@@ -1,14 +1,11 @@
 //! What a driver sees beside dispatches and answers: hardware queues, gauges, events.
 
+use super::{at, open};
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Event, Gauges, GroupId, Instant, Layer,
-    Listener, Mask, Max, Output, Priority, Publish, QueueId, ROOT, Reason, Request, Sizes, SpaceId,
-    StreamId, StreamSpec, Tag, elevator,
+    Listener, Mask, Max, Output, Publish, QueueId, ROOT, Reason, Request, Sizes, SpaceId, StreamId,
+    Tag, elevator,
 };
-
-fn at(us: u64) -> Instant {
-    Instant::from_nanos(us * 1_000)
-}
 
 fn layer(sizes: Sizes, queues: u16, tags: u16) -> Layer {
     layer_under(elevator::Config::None, sizes, queues, tags)
@@ -25,18 +22,7 @@ fn layer_under(elevator: elevator::Config, sizes: Sizes, queues: u16, tags: u16)
         drive,
         ..Config::of(elevator)
     };
-    let mut layer = Layer::new(config).unwrap();
-    let space = Edit::SetSpace {
-        id: SpaceId(0),
-        size: Some(1 << 30),
-    };
-    layer.change(at(0), &[space]).unwrap();
-    layer
-}
-
-fn open(layer: &mut Layer, group: GroupId) -> StreamId {
-    let priority = Priority::default();
-    layer.open(at(0), StreamSpec { group, priority }).unwrap()
+    super::layer(config)
 }
 
 fn read(stream: StreamId, cookie: u64) -> Request {
