@@ -108,6 +108,15 @@ pub fn select(number: u32) {
     SELECTED.store(number, core::sync::atomic::Ordering::Relaxed);
 }
 
+/// A test that has this is the only one that switches bugs on.
+#[cfg(all(test, feature = "mutants"))]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// True if bug `number` is switched on.
 #[cfg(feature = "mutants")]
 pub fn is(number: u32) -> bool {
