@@ -5,7 +5,7 @@ use weir_audit::random::{Random, Source};
 use weir_audit::{Audited, Witness};
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Max, Op, Output,
-    Priority, ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, elevator,
+    Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, elevator,
 };
 
 /// The parameters of one run.
@@ -41,14 +41,11 @@ fn draw(random: &mut Random) -> Drawn {
 
 fn layer(drawn: &Drawn) -> (Audited, StreamId) {
     let config = Config {
-        sizes: Sizes::default(),
         drive: DriveShape {
             max_transfer: 1 << 18,
             ..DriveShape::default()
         },
-        controllers: weir_core::control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator: elevator::Config::None,
+        ..Config::of(elevator::Config::None)
     };
     let mut layer = Witness::beside(config, false).unwrap();
     let max = if drawn.by_requests {

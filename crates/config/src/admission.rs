@@ -146,10 +146,7 @@ pub(crate) fn contradicted(contract: &Contract) -> Option<(&'static str, String,
             spaces: 1,
             ..Sizes::default()
         },
-        drive: DriveShape::default(),
-        controllers: weir_core::control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator: weir_core::elevator::Config::None,
+        ..Config::of(weir_core::elevator::Config::None)
     };
     let group = Edit::AddGroup {
         id: GroupId(1),
@@ -549,9 +546,7 @@ fn endless(sizes: Sizes, elevator: weir_core::elevator::Config) -> Config {
             capacity: Some(ENDLESS),
             ..DriveShape::default()
         },
-        controllers: weir_core::control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator,
+        ..Config::of(elevator)
     }
 }
 
@@ -626,9 +621,7 @@ pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> 
             tags: 1,
             ..config.drive
         },
-        controllers: weir_core::control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator: config.elevator.clone(),
+        ..Config::of(config.elevator.clone())
     })
 }
 

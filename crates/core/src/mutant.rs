@@ -2,13 +2,8 @@
 //!
 //! With the feature off, `is` is a constant `false` and costs nothing. With it on, `select` switches one bug on for the whole
 //! process; 0 is none. Every bug must be caught by the auditor or test that its entry in [`ALL`] names.
-
-use crate::contract::Rates;
-use crate::id::QueueId;
-use crate::request::{Flags, Request};
-use crate::stream::State;
-use crate::table::Stage;
-use crate::wake::Wake;
+//!
+//! A bug is `if mutant::is(mutant::NAME)` and what goes wrong then, beside the line that is right and reads as if there were no bug.
 
 /// A bug that can be switched on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +26,6 @@ macro_rules! mutants {
 
 mutants! {
     1 TAG_FREED_ON_CANCEL "cancelling a request in flight frees its tag before the drive has answered" "tags"
-    2 SPLIT_CHARGED_TWICE "each piece of a split request is charged with the whole request" "ledger"
     3 RESUME_LOST "a paused stream is never resumed" "flow"
     4 ANCESTOR_LIMIT_SKIPPED "only the leaf's limits are checked" "ledger"
     5 REFILL_TRUNCATED "the remainder of a token refill is thrown away" "ledger"
@@ -41,7 +35,6 @@ mutants! {
     9 BUSY_LOSES_PIECE "a piece that found the drive's queue busy is forgotten" "once"
     10 WEIGHT_KEPT "the weight sum keeps the weight of what was deactivated" "oracle"
     11 IDLE_RESTARTS_AT_V "an idle entity restarts at V and forgets what it has used" "oracle"
-    12 TIES_LAST_FIRST "of equal finish times the last comes first" "oracle"
     13 CHARGED_BY_REQUEST "a budget is charged one sector a request" "fair"
     14 IDLE_CLASS_STARVED "the idle class is never promoted" "starvation"
     15 FLUSH_IGNORED "a flush is answered without syncing" "durability"
@@ -66,16 +59,11 @@ mutants! {
     34 IDLE_MEMBER_STARVED "the idle class is promoted only at the root" "idle"
     35 REALTIME_STARVES_PROMISES "realtime clients let nobody pass who is behind its promise by far" "promise"
     36 MERGED_MEMBER_LOST "the last of the requests merged into a command is never answered" "once"
-    37 MERGED_ANSWERED_TWICE "a merged request is answered with its command and once more" "once"
-    38 MERGED_ACROSS_SPACES "requests of different spaces are merged" "once"
-    39 MERGED_ACROSS_GROUPS "requests of different groups are merged" "once"
     40 MERGED_BEYOND_LIMIT "a merged command is longer than the drive takes" "once"
     41 MERGED_GIVEN_UP_SENT "a merged request that is given up goes to the drive with its command" "once"
     42 AGED_WAIT "what has aged waits for higher priorities all the same" "priority"
     43 PRIORITY_LEFT_EARLY "a lower priority goes while a higher one is in the drive" "priority"
     44 DEADLINE_IGNORED "what is overdue does not begin the next batch" "starvation"
-    45 WRITES_STARVE "reads go before writes however often they did" "starvation"
-    46 BATCH_ENDLESS "a batch goes on while something lies further on" "starvation"
     47 ANSWERS_FOR_NOTHING "a call that answered nothing asks to be called again at once" "wake"
     60 COST_BUDGET_IGNORED "whoever waits for budget under io.cost goes on" "fair"
     61 COST_TIMER_LOST "nothing wakes those who wait for budget under io.cost" "cost"
@@ -108,7 +96,6 @@ mutants! {
     109 CFQ_REQUESTS_UNLIMITED "under cfq there are requests without end" "requests"
     110 SLICES_ABOVE_IGNORED "what passes at once under io.max is held against its own group's limit alone" "slices"
     111 SLICES_TIMER_LOST "nothing wakes those who wait for a slice under io.max" "slices"
-    112 SLICES_FORGET "with each slice that is over what went in it is forgotten under io.max" "slices"
     113 SLICES_UNCHARGED "what goes on after it waited does not count against the limit under io.max" "slices"
 }
 
@@ -119,6 +106,15 @@ static SELECTED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::
 #[cfg(feature = "mutants")]
 pub fn select(number: u32) {
     SELECTED.store(number, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// A test that has this is the only one that switches bugs on.
+#[cfg(all(test, feature = "mutants"))]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// True if bug `number` is switched on.
@@ -132,89 +128,4 @@ pub fn is(number: u32) -> bool {
 #[inline]
 pub const fn is(_number: u32) -> bool {
     false
-}
-
-/// What is right, or `faulty` where bug `number` is switched on.
-#[inline]
-pub(crate) fn instead<T>(number: u32, right: T, faulty: T) -> T {
-    if is(number) { faulty } else { right }
-}
-
-/// [`SPLIT_CHARGED_TWICE`]: how often a request is charged, once unless the bug is on.
-#[inline]
-pub(crate) fn charged_times(request: &Request, max_transfer: u32) -> u64 {
-    if is(SPLIT_CHARGED_TWICE) {
-        u64::from(request.length.div_ceil(max_transfer).max(1))
-    } else {
-        1
-    }
-}
-
-/// [`FLUSH_IGNORED`]: where a flush goes, to its queue unless the bug is on.
-#[inline]
-pub(crate) fn flush_stage() -> Stage {
-    instead(FLUSH_IGNORED, Stage::Flush, Stage::Drive)
-}
-
-/// [`QUEUES_SHARE_FLUSH`]: the queue whose flushes a command ends, its own unless the bug is on.
-#[inline]
-pub(crate) fn flush_queue(queue: QueueId) -> QueueId {
-    instead(QUEUES_SHARE_FLUSH, queue, QueueId(0))
-}
-
-/// [`LATER_TIMER_OVERWRITES`]: the earlier of the elevator's wake and the chain's, unless the bug is on.
-#[inline]
-pub(crate) fn earlier_wake(elevator: Option<Wake>, chain: Option<Wake>) -> Option<Wake> {
-    if is(LATER_TIMER_OVERWRITES) {
-        elevator.or(chain)
-    } else {
-        Wake::earlier(chain, elevator)
-    }
-}
-
-/// [`HELD_STREAM_DISPATCHED`]: whether a stream in this state is on hold.
-#[inline]
-pub(crate) fn is_on_hold(state: State) -> bool {
-    state == State::Held && !is(HELD_STREAM_DISPATCHED)
-}
-
-/// [`FUA_IGNORED`]: the flags with which a request goes to the drive, its own unless the bug is on.
-#[inline]
-pub(crate) fn flags(flags: Flags) -> Flags {
-    instead(FUA_IGNORED, flags, Flags::NONE)
-}
-
-/// [`MIN_IOPS_IGNORED`], [`PROMISE_FORGOTTEN_ON_CHANGE`]: what is reserved for a group, which had a promise before or had none.
-#[inline]
-pub(crate) fn reserved(reserved: Rates, existed: bool) -> Rates {
-    let Rates { bytes, iops } = reserved;
-    if existed && is(PROMISE_FORGOTTEN_ON_CHANGE) {
-        return Rates::default();
-    }
-    Rates {
-        bytes,
-        iops: instead(MIN_IOPS_IGNORED, iops, 0),
-    }
-}
-
-/// [`DEBT_FORGIVEN`]: what is taken from a bucket that holds so much, all of it unless the bug is on.
-#[inline]
-pub(crate) fn taken(amount: u128, bucket: impl FnOnce() -> u128) -> u128 {
-    if is(DEBT_FORGIVEN) {
-        amount.min(bucket())
-    } else {
-        amount
-    }
-}
-
-/// [`REFILL_TRUNCATED`]: the fraction of a nanosecond that stays owed, all of it unless the bug is on.
-#[inline]
-pub(crate) fn fraction(owed: u64) -> u64 {
-    instead(REFILL_TRUNCATED, owed, 0)
-}
-
-/// [`SLICES_FORGET`]: what a slice still counts of what went before, all of it unless the bug is on.
-#[inline]
-pub(crate) fn kept(counted: u64) -> u64 {
-    instead(SLICES_FORGET, counted, 0)
 }

@@ -2,8 +2,8 @@
 
 use weir_core::elevator::{self, bfq, contract};
 use weir_core::{
-    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Instant, Kind, Knobs, Layer, Max,
-    OpenError, Priority, Promised, ROOT, Refusal, Sizes, Span, StreamSpec, control,
+    Capacity, Class, Config, Contract, Edit, GroupId, Instant, Kind, Knobs, Layer, Max, OpenError,
+    Priority, Promised, ROOT, Refusal, Sizes, Span, StreamSpec, control,
 };
 use weir_random::Rng;
 
@@ -17,10 +17,7 @@ fn config() -> Config {
             reserved: 2,
             ..Sizes::default()
         },
-        drive: DriveShape::default(),
-        controllers: control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator: elevator::Config::None,
+        ..Config::of(elevator::Config::None)
     }
 }
 

@@ -234,9 +234,8 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
                     max_transfer: 64 << 10,
                     ..DriveShape::default()
                 },
-                controllers: control::Config::default(),
                 merge,
-                elevator,
+                ..Config::of(elevator)
             };
             let mut pair = Pair::new(&config, seed);
             for _ in 0..4_000 {

@@ -1,7 +1,7 @@
 //! Merging held against Linux, request by request: what was submitted and when the queue was run is played back as it was traced in
 //! Linux 6.1, and the commands that our layer sends then are compared with those that Linux sent.
 //!
-//! The traces are in `merging/`. They come from Linux 6.1 as a user-mode program in virtual time (`time-travel=inf-cpu`, one
+//! The traces are in `merging/`, packed: `zcat NAME.txt.gz` shows one. They come from Linux 6.1 as a user-mode program in virtual time (`time-travel=inf-cpu`, one
 //! processor) with `null_blk` (`nr_devices=1 queue_mode=2 irqmode=2 gb=64`, one queue, `hw_queue_depth=2 completion_nsec=200000`, or 1
 //! and 500000 for the jobs of several threads), `max_sectors_kb` 127, `max_segments` 128, and fio 3.33 with `--direct=1`, from the
 //! events `block_bio_queue`, `block_bio_backmerge`, `block_bio_frontmerge`, `block_getrq`, `block_rq_insert`, `block_rq_merge`,
@@ -23,12 +23,14 @@
 //!
 //! `bfq` is set as in Linux: `stable_merge` is on.
 
+use flate2::read::GzDecoder;
 use std::collections::VecDeque;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use weir_core::{
     Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Op, Output, Priority, ROOT,
-    Reason, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
+    Reason, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, elevator, merge,
 };
 
 /// A command: where it begins and how long it is, in requests.
@@ -67,19 +69,18 @@ impl Replay {
                 max_transfer: 127 * 1024,
                 ..DriveShape::default()
             },
-            controllers: control::Config::default(),
             merge: merge::Config {
                 nomerges: number(5) as u8,
                 ..merge::Config::LINUX
             },
-            elevator: match words[0] {
+            ..Config::of(match words[0] {
                 "none" => elevator::Config::None,
                 "bfq" => elevator::Config::Bfq(elevator::bfq::Config {
                     stable_merge: true,
                     ..elevator::bfq::Config::default()
                 }),
                 other => panic!("no elevator is called {other}"),
-            },
+            })
         };
         let mut layer = Layer::new(config).unwrap();
         let space = Edit::SetSpace {
@@ -174,8 +175,10 @@ fn traces() -> Vec<(String, String)> {
     let mut traces: Vec<(String, String)> = files
         .map(|file| {
             let path = file.unwrap().path();
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, fs::read_to_string(path).unwrap())
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let name = name.strip_suffix(".txt.gz").unwrap().to_owned();
+            let packed = File::open(path).unwrap();
+            (name, io::read_to_string(GzDecoder::new(packed)).unwrap())
         })
         .collect();
     traces.sort();

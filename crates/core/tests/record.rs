@@ -6,18 +6,11 @@ use weir_core::record::{
 };
 use weir_core::tunable::Allowed;
 use weir_core::{
-    Completion, Config, ConfigError, DriveShape, Instant, Layer, Priority, ROOT, Sizes, StreamSpec,
-    Tag, control, elevator,
+    Completion, Config, ConfigError, Instant, Layer, Priority, ROOT, StreamSpec, Tag, elevator,
 };
 
 fn config() -> Config {
-    Config {
-        sizes: Sizes::default(),
-        drive: DriveShape::default(),
-        controllers: control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator: elevator::Config::None,
-    }
+    Config::of(elevator::Config::None)
 }
 
 const POLL: Call<'static> = Call::Poll {

@@ -4,7 +4,7 @@
 use weir_audit::{Audited, Witness};
 use weir_core::elevator::{self, bfq};
 use weir_core::{
-    Config, Edit, Flags, Instant, Op, Output, Priority, ROOT, Request, Sizes, SpaceId, StreamId,
+    Config, Edit, Flags, Instant, Op, Output, Priority, ROOT, Request, SpaceId, StreamId,
     StreamSpec, merge,
 };
 use weir_drive::{Drive, hdd};
@@ -27,11 +27,9 @@ impl Readers {
     fn new(elevator: elevator::Config, merge: merge::Config) -> Self {
         let disk = hdd::Config::generic().build().unwrap();
         let config = Config {
-            sizes: Sizes::default(),
             drive: disk.shape(),
-            controllers: weir_core::control::Config::default(),
             merge,
-            elevator,
+            ..Config::of(elevator)
         };
         let mut layer = Witness::beside(config, false).unwrap();
         let space = Edit::SetSpace {

@@ -28,9 +28,6 @@ mutants! {
     3 NO_FENCE_ARMING_REQUESTS "no barrier between arming the event for requests and looking once more" &["ring: xen", "ring: split by index", "ring: split by flag"];
     4 NO_FENCE_AT_RESPONSES "no barrier between publishing responses and reading the other's event" &["ring: xen", "ring: split by index", "ring: split by flag"];
     5 NO_FENCE_ARMING_RESPONSES "no barrier between arming the event for responses and looking once more" &["ring: xen", "ring: split by index", "ring: split by flag"];
-    6 ARMED_BEFORE_DRAIN "the event is armed for where the ring was before it was drained" &["ring: xen", "ring: split by index"];
-    7 CHECKED_BEFORE_ARMING "the last look is before the event is armed" &["ring: xen", "ring: split by index", "ring: split by flag"];
-    8 GREATER_FOR_UNEQUAL "an index that has wrapped counts as one behind" &["ring: xen", "ring: split by index"];
     9 OFF_BY_ONE "the entry that the other side waits for does not count" &["ring: xen", "ring: split by index"];
     10 EARLY_KICK_DROPPED "a kick before the queue is enabled is forgotten" &["notify: a kick before"];
     11 CALL_TIMER_LOST "nothing ends the delay of a call" &["notify: calls"];
@@ -57,49 +54,4 @@ pub fn is(number: u32) -> bool {
 #[inline]
 pub const fn is(_number: u32) -> bool {
     false
-}
-
-/// [`OFF_BY_ONE`]: by how much an event is missed, nothing unless the bug is on.
-#[inline]
-pub(crate) fn off_by_one() -> u32 {
-    u32::from(is(OFF_BY_ONE))
-}
-
-/// [`ARMED_BEFORE_DRAIN`]: does `arm` when the ring is seen to have something, never unless the bug is on.
-#[inline]
-pub(crate) fn before_drain(something: bool, arm: impl FnOnce()) {
-    if something && is(ARMED_BEFORE_DRAIN) {
-        arm();
-    }
-}
-
-/// [`ARMED_BEFORE_DRAIN`]: does `arm` when the ring is drained, unless the bug is on.
-#[inline]
-pub(crate) fn after_drain(arm: impl FnOnce()) {
-    if !is(ARMED_BEFORE_DRAIN) {
-        arm();
-    }
-}
-
-/// [`CHECKED_BEFORE_ARMING`]: a look ahead of arming, none unless the bug is on.
-#[inline]
-pub(crate) fn early_look<T>(look: impl FnOnce() -> T) -> Option<T> {
-    is(CHECKED_BEFORE_ARMING).then(look)
-}
-
-/// The look after arming, unless [`CHECKED_BEFORE_ARMING`] has looked before; with [`NO_FINAL_CHECK`] there was `nothing`.
-#[inline]
-pub(crate) fn last_look<T>(early: Option<T>, nothing: T, look: impl FnOnce() -> T) -> T {
-    if is(NO_FINAL_CHECK) {
-        return nothing;
-    }
-    early.unwrap_or_else(look)
-}
-
-/// A barrier, left out if `bug` is on.
-#[inline]
-pub(crate) fn fence<M: crate::ring::Shared>(shared: &M, bug: u32) {
-    if !is(bug) {
-        shared.fence();
-    }
 }

@@ -82,9 +82,7 @@ impl Plan {
         let config = Config {
             sizes: sizes(source),
             drive: drive(source),
-            controllers: control::Config::default(),
-            elevator: elevator(source),
-            merge: merge::Config::OFF,
+            ..Config::of(elevator(source))
         };
         let groups = config.sizes.groups;
         let spaces = config.sizes.spaces;

@@ -32,9 +32,7 @@ pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch
                 tags: random.pick(&[1, 2, 4, 8]),
                 ..DriveShape::default()
             },
-            controllers: weir_core::control::Config::default(),
-            merge: weir_core::merge::Config::OFF,
-            elevator,
+            ..Config::of(elevator)
         },
         groups: Vec::new(),
         clients: Vec::new(),

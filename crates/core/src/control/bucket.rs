@@ -66,11 +66,16 @@ impl Bucket {
             self.fraction = 0;
         }
         let rate = u128::from(self.rate);
-        let holds = || rate * u128::from(self.burst.as_nanos().max(1_000)) / NANOS;
-        let amount = mutant::taken(u128::from(amount), holds);
+        let mut amount = u128::from(amount);
+        if mutant::is(mutant::DEBT_FORGIVEN) {
+            amount = amount.min(rate * u128::from(self.burst.as_nanos().max(1_000)) / NANOS);
+        }
         let owed = amount * NANOS + u128::from(self.fraction);
         self.full += Span::from_nanos(u64::try_from(owed / rate).unwrap_or(u64::MAX));
-        self.fraction = mutant::fraction((owed % rate) as u64);
+        self.fraction = (owed % rate) as u64;
+        if mutant::is(mutant::REFILL_TRUNCATED) {
+            self.fraction = 0;
+        }
     }
 }
 

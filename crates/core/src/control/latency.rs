@@ -255,7 +255,10 @@ impl Controller for Latency {
         let free = cx.table.requests[id].request.flags.has(Flags::META);
         while at != NIL && GroupId(at) != ROOT {
             let node = &mut self.nodes[at as usize];
-            node.in_flight -= u32::from(took.is_some() || !mutant::is(mutant::LATENCY_PLACE_KEPT));
+            node.in_flight -= 1;
+            if mutant::is(mutant::LATENCY_PLACE_KEPT) && took.is_none() {
+                node.in_flight += 1;
+            }
             let parent = node.parent;
             if node.target > Span::ZERO
                 && let Some(took) = took

@@ -17,7 +17,7 @@ use crate::list::{Links, List, NIL};
 use crate::mutant;
 use crate::request::Request;
 use crate::sample::{Sample, Take};
-use crate::table::{Live, Table};
+use crate::table::Table;
 use crate::time::{Instant, Span};
 use crate::wake::{Reason, Wake};
 use alloc::vec;
@@ -120,7 +120,7 @@ impl Controller for Throttle {
         let live = &cx.table.requests[id];
         let queue = queue_of(live.group, &live.request);
         if self.queues[queue as usize].is_empty() && self.ready(queue).0 <= cx.now {
-            self.take(cx.now, queue, charge(live, &cx.table));
+            self.take(cx.now, queue, live.request.charge());
             cx.events.publish(cx.now, || released(live));
             return Verdict::Pass;
         }
@@ -184,12 +184,6 @@ impl Controller for Throttle {
     }
 }
 
-/// Bytes that a request is charged, and as how many requests it counts.
-fn charge(live: &Live, table: &Table) -> (u64, u64) {
-    let times = mutant::charged_times(&live.request, table.shape.max_transfer);
-    (u64::from(live.request.charge()) * times, times)
-}
-
 impl Throttle {
     /// Takes the limits of a group anew.
     fn set_group(&mut self, cx: &Cx, id: GroupId) {
@@ -244,7 +238,7 @@ impl Throttle {
             if ready <= now {
                 self.held.pop_front(&mut self.queues[queue as usize]);
                 let when = ready.max(now.back(LATENESS_MAX)).max(self.set_at);
-                self.take(when, queue, charge(&cx.table.requests[id], &cx.table));
+                self.take(when, queue, cx.table.requests[id].request.charge());
                 self.leave(queue);
                 if !self.waiting[level as usize].is_empty() {
                     // A new ticket: whoever else waits for a limit shared with this level goes first.
@@ -293,15 +287,15 @@ impl Throttle {
         (latest, level)
     }
 
-    /// Charges every limit on the queue's path.
-    fn take(&mut self, now: Instant, queue: u32, (bytes, requests): (u64, u64)) {
+    /// Charges every limit on the queue's path with a request of so many bytes.
+    fn take(&mut self, now: Instant, queue: u32, bytes: u32) {
         let direction = if queue & 1 == 0 { READ } else { WRITE };
         let mut group = self.nodes[(queue / 2) as usize].limited;
         while group != NIL {
             let node = &mut self.nodes[group as usize];
             for side in [direction, COMMON] {
-                node.bytes[side].take(now, bytes);
-                node.requests[side].take(now, requests);
+                node.bytes[side].take(now, bytes.into());
+                node.requests[side].take(now, 1);
             }
             group = node.above;
         }

@@ -155,9 +155,7 @@ impl Host {
         let config = LayerConfig {
             sizes,
             drive,
-            controllers: crate::control::Config::default(),
-            merge: crate::merge::Config::OFF,
-            elevator,
+            ..LayerConfig::of(elevator)
         };
         let mut layer = Layer::new(config).unwrap();
         let mut edits = std::vec![Edit::SetSpace {
@@ -316,27 +314,28 @@ impl Host {
 
     /// Gives a group a bandwidth that it never exceeds.
     pub(super) fn limit(&mut self, group: usize, bandwidth: u64) {
-        let edit = Edit::SetContract {
-            id: GroupId(group as u32 + 1),
-            contract: Contract {
-                max: Max {
-                    bandwidth,
-                    ..Max::NONE
-                },
-                ..Contract::DEFAULT
-            },
+        let max = Max {
+            bandwidth,
+            ..Max::NONE
         };
-        self.layer.change(self.instant(), &[edit]).unwrap();
+        let contract = Contract {
+            max,
+            ..Contract::DEFAULT
+        };
+        self.set(group, contract);
     }
 
     pub(super) fn change_share(&mut self, group: usize, share: u16) {
-        let edit = Edit::SetContract {
-            id: GroupId(group as u32 + 1),
-            contract: Contract {
-                share,
-                ..Contract::DEFAULT
-            },
+        let contract = Contract {
+            share,
+            ..Contract::DEFAULT
         };
+        self.set(group, contract);
+    }
+
+    fn set(&mut self, group: usize, contract: Contract) {
+        let id = GroupId(group as u32 + 1);
+        let edit = Edit::SetContract { id, contract };
         self.layer.change(self.instant(), &[edit]).unwrap();
     }
 

@@ -283,7 +283,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DriveShape, Layer, Sizes, Span};
+    use crate::{Layer, Span};
     use alloc::collections::BTreeSet;
 
     #[test]
@@ -342,13 +342,7 @@ mod tests {
     #[test]
     fn a_layer_refuses_tunables_out_of_bounds() {
         let refused = |elevator| {
-            let config = crate::Config {
-                sizes: Sizes::default(),
-                drive: DriveShape::default(),
-                controllers: crate::control::Config::default(),
-                merge: crate::merge::Config::OFF,
-                elevator,
-            };
+            let config = crate::Config::of(elevator);
             Layer::new(config).err().map(|error| error.field)
         };
         assert_eq!(refused(Config::None), None);

@@ -7,7 +7,7 @@ use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
 use crate::{
     Completion, Dispatch, Edit, Flags, Instant, Op, Priority, PriorityClass, ROOT, Request,
-    SpaceId, Span, StreamId, StreamSpec, Tag, control, elevator, merge,
+    SpaceId, Span, StreamId, StreamSpec, Tag, elevator, merge,
 };
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -185,9 +185,8 @@ pub(crate) fn layer_that(
             max_transfer: 16 * BLOCK,
             ..DriveShape::default()
         },
-        controllers: control::Config::default(),
-        elevator: config.into(),
         merge,
+        ..LayerConfig::of(config.into())
     };
     let mut layer = Layer::new(config).unwrap();
     let space = Edit::SetSpace {

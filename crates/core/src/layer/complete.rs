@@ -3,7 +3,7 @@
 use super::Layer;
 use crate::mutant;
 use crate::table::{Piece, Stage};
-use crate::{Completion, Instant, Op, Outcome, Tag};
+use crate::{Completion, Instant, Op, Outcome, QueueId, Tag};
 
 impl Layer {
     /// A batch of completions. Tags that are not in flight are counted and ignored.
@@ -26,9 +26,10 @@ impl Layer {
             return;
         };
         let Some(outcome) = completion.outcome else {
-            if !mutant::is(mutant::BUSY_LOSES_PIECE) {
-                self.requeue(now, tag);
+            if mutant::is(mutant::BUSY_LOSES_PIECE) {
+                return;
             }
+            self.requeue(now, tag);
             return;
         };
         self.cx.table.pieces.remove(tag);
@@ -87,7 +88,10 @@ impl Layer {
     fn end_flush(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);
-        let queue = mutant::flush_queue(self.cx.table.queue_of(request));
+        let mut queue = self.cx.table.queue_of(request);
+        if mutant::is(mutant::QUEUES_SHARE_FLUSH) {
+            queue = QueueId(0);
+        }
         while let Some(member) = self.flushes.end(space, queue) {
             let live = &mut self.cx.table.requests[member];
             live.stage = Stage::Drive;

@@ -5,7 +5,7 @@ use crate::elevator::{AnyElevator, Next};
 use crate::stream::State;
 use crate::table::{Live, Piece, Stage};
 use crate::{
-    Dispatch, Done, Instant, Op, QueueId, Reason, Request, Span, Tag, Waits, Wake, mutant,
+    Dispatch, Done, Flags, Instant, Op, QueueId, Reason, Request, Span, Tag, Waits, Wake, mutant,
 };
 use alloc::vec::Vec;
 
@@ -17,8 +17,10 @@ impl Layer {
     pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let now = self.advance(now);
         self.run_timers(now);
-        let answers_first = self.config.merge.ahead
-            && (!self.finished.is_empty() || mutant::is(mutant::ANSWERS_FOR_NOTHING));
+        let mut answers_first = self.config.merge.ahead && !self.finished.is_empty();
+        if mutant::is(mutant::ANSWERS_FOR_NOTHING) {
+            answers_first = self.config.merge.ahead;
+        }
         self.report(out);
         if answers_first {
             // Whom a completion wakes runs before the queue does, and what it sends is chosen from as well.
@@ -34,7 +36,10 @@ impl Layer {
         if self.chain.due() == Instant::MAX {
             return elevator;
         }
-        mutant::earlier_wake(elevator, self.chain.wake())
+        if mutant::is(mutant::LATER_TIMER_OVERWRITES) && elevator.is_some() {
+            return elevator;
+        }
+        Wake::earlier(self.chain.wake(), elevator)
     }
 
     /// Answers what is over and passes on what streams have to be told.
@@ -52,7 +57,9 @@ impl Layer {
             self.report_closely(out);
         }
         self.finished.clear();
-        self.answer_twice(out);
+        if mutant::is(mutant::DONE_TWICE) {
+            self.answer_twice(out);
+        }
         self.notify(out);
     }
 
@@ -246,7 +253,10 @@ impl Layer {
         let queue = self.cx.table.pieces.last(tag).queue;
         self.busy.add(now, queue, tag);
         self.cx.table.pieces.close(queue);
-        self.close_next(queue);
+        if mutant::is(mutant::BUSY_QUEUE_HOLDS_ALL) {
+            let next = (queue.0 + 1) % self.config.drive.queues;
+            self.cx.table.pieces.close(QueueId(next));
+        }
     }
 }
 
@@ -279,6 +289,10 @@ fn between(from: Instant, to: Instant) -> Span {
 /// A piece of a request as the drive sees it.
 #[inline]
 fn dispatch_of(request: &Request, queue: QueueId, tag: Tag, within: u32, length: u32) -> Dispatch {
+    let mut flags = request.flags;
+    if mutant::is(mutant::FUA_IGNORED) {
+        flags = Flags::NONE;
+    }
     Dispatch {
         queue,
         tag,
@@ -286,7 +300,7 @@ fn dispatch_of(request: &Request, queue: QueueId, tag: Tag, within: u32, length:
         cookie: request.cookie,
         space: request.space,
         op: request.op,
-        flags: mutant::flags(request.flags),
+        flags,
         offset: request.offset + u64::from(within),
         length,
         within,

@@ -20,7 +20,10 @@ impl Layer {
         } else {
             live >= most || self.queue_time(index) > QUEUE_MAX
         };
-        if wanted == stream.paused || (!wanted && mutant::is(mutant::RESUME_LOST)) {
+        if wanted == stream.paused {
+            return;
+        }
+        if mutant::is(mutant::RESUME_LOST) && !wanted {
             return;
         }
         self.cx.table.streams[index].paused = wanted;
@@ -93,10 +96,11 @@ impl Layer {
 
     /// Tells a stream that there is room, unless it is to pause anyway.
     fn resume(&mut self, index: u32) {
-        if !mutant::is(mutant::RESUME_LOST) {
-            self.cx.table.streams[index].owed_resume = true;
-            self.owe_notice(index);
+        if mutant::is(mutant::RESUME_LOST) {
+            return;
         }
+        self.cx.table.streams[index].owed_resume = true;
+        self.owe_notice(index);
     }
 
     fn owe_notice(&mut self, index: u32) {

@@ -247,7 +247,10 @@ impl Layer {
     /// Something happens to one request alone: if it is part of a command that is not in the drive, that is taken apart. Its
     /// requests wait for themselves again and merge with nothing any more.
     pub(super) fn part(&mut self, now: Instant, request: u32) {
-        if !self.merging || mutant::is(mutant::MERGED_GIVEN_UP_SENT) {
+        if mutant::is(mutant::MERGED_GIVEN_UP_SENT) {
+            return;
+        }
+        if !self.merging {
             return;
         }
         let merges = &self.cx.table.merges;
@@ -296,7 +299,10 @@ impl Layer {
         while let Some(id) = next {
             next = self.cx.table.merges.next(id);
             self.cx.table.merges.part(id);
-            if id == leader || next.is_none() && mutant::is(mutant::MERGED_MEMBER_LOST) {
+            if id == leader {
+                continue;
+            }
+            if mutant::is(mutant::MERGED_MEMBER_LOST) && next.is_none() {
                 continue;
             }
             let live = &mut self.cx.table.requests[id];
@@ -305,9 +311,6 @@ impl Layer {
             live.finish(now);
             let took = took.then(|| now.since(live.submitted));
             self.finished.push(id);
-            if mutant::is(mutant::MERGED_ANSWERED_TWICE) {
-                self.finished.push(id);
-            }
             self.chain.ended(&mut self.cx, id, took);
         }
     }

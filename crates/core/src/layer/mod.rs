@@ -48,6 +48,19 @@ pub struct Config {
     pub merge: Merging,
 }
 
+impl Config {
+    /// This elevator alone: sizes and a drive as by default, no controllers, and nothing is merged.
+    pub fn of(elevator: elevator::Config) -> Self {
+        Self {
+            sizes: Sizes::default(),
+            drive: DriveShape::default(),
+            controllers: control::Config::default(),
+            elevator,
+            merge: Merging::OFF,
+        }
+    }
+}
+
 /// Why a stream was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -78,7 +78,10 @@ impl Layer {
             return;
         }
         self.cx.table.streams[index].set_state(if held { State::Held } else { State::Open });
-        let withdraw = mutant::is_on_hold(self.cx.table.streams[index].state);
+        let mut withdraw = held;
+        if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
+            withdraw = false;
+        }
         self.for_each_of(index, |layer, request| {
             if withdraw {
                 layer.withdraw(now, request);
@@ -109,9 +112,10 @@ impl Layer {
         let Some((request, _)) = called.min_by_key(|(_, live)| live.number) else {
             return false;
         };
-        if !self.frees_tag(now, request) {
-            self.give_up(now, request);
+        if mutant::is(mutant::TAG_FREED_ON_CANCEL) && self.free_tag(now, request) {
+            return true;
         }
+        self.give_up(now, request);
         true
     }
 

@@ -87,7 +87,10 @@ impl Layer {
         let live = &self.cx.table.requests[request];
         let (tagged, Request { stream, op, .. }) = (live.tagged, live.request);
         let stream = &self.cx.table.streams[stream.index];
-        let (seen, on_hold) = (stream.seen, mutant::is_on_hold(stream.state));
+        let (seen, mut on_hold) = (stream.seen, stream.state == State::Held);
+        if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
+            on_hold = false;
+        }
         let mut holder = None;
         if seen {
             holder = self.chain.climb(&mut self.cx, request, from, gate);
@@ -120,7 +123,10 @@ impl Layer {
     /// Where a request goes that is past the chain.
     fn stage_behind_chain(&self, request: u32, op: Op) -> Stage {
         if op == Op::Flush {
-            mutant::flush_stage()
+            if mutant::is(mutant::FLUSH_IGNORED) {
+                return Stage::Drive;
+            }
+            Stage::Flush
         } else if self.tags.has(self.cx.table.queue_of(request)) && !self.sleeps(request) {
             Stage::Elevator
         } else {

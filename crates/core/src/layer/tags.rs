@@ -69,7 +69,10 @@ impl SchedulerTags {
     /// The one that was given is of this queue.
     pub(super) fn give(&mut self, queue: QueueId) {
         if let Some(left) = self.queues.get_mut(usize::from(queue.0)) {
-            *left += u32::from(!mutant::is(mutant::QUEUE_TAG_LOST));
+            *left += 1;
+            if mutant::is(mutant::QUEUE_TAG_LOST) {
+                *left -= 1;
+            }
             debug_assert!(*left <= self.each, "a tag is free twice");
         } else {
             debug_assert!(self.left <= self.each, "a tag is free twice");

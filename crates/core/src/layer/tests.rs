@@ -33,9 +33,8 @@ impl Bench {
         let mut layer = Layer::new(Config {
             sizes,
             drive,
-            controllers: control::Config::default(),
             merge,
-            elevator: elevator::Config::None,
+            ..Config::of(elevator::Config::None)
         })
         .unwrap();
         layer

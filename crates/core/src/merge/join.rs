@@ -28,8 +28,8 @@ impl Table {
             let priority = self.streams[live.request.stream.index].spec.priority;
             (priority.class, priority.level.min(7))
         };
-        (a.group == b.group || mutant::is(mutant::MERGED_ACROSS_GROUPS))
-            && (x.space == y.space || mutant::is(mutant::MERGED_ACROSS_SPACES))
+        a.group == b.group
+            && x.space == y.space
             && x.op == y.op
             && x.flags.with(Flags::SYNC) == y.flags.with(Flags::SYNC)
             && a.issued == 0
@@ -57,10 +57,11 @@ impl Table {
     pub(crate) fn join(&mut self, leader: u32, other: u32, side: Side) -> bool {
         let (own, joined) = (self.requests[leader].request, self.requests[other].request);
         let length = own.length + joined.length;
-        let most = piece_max(own.op, self.shape.max_transfer);
-        if (length > most && !mutant::is(mutant::MERGED_BEYOND_LIMIT))
-            || !self.merges.fits(leader, other)
-        {
+        let mut most = piece_max(own.op, self.shape.max_transfer);
+        if mutant::is(mutant::MERGED_BEYOND_LIMIT) {
+            most = u32::MAX;
+        }
+        if length > most || !self.merges.fits(leader, other) {
             self.merges.close(leader);
             return false;
         }

@@ -32,9 +32,7 @@ fn config() -> Config {
             }),
             ..DriveShape::default()
         },
-        controllers: crate::control::Config::default(),
-        merge: crate::merge::Config::OFF,
-        elevator: elevator::Config::None,
+        ..Config::of(elevator::Config::None)
     }
 }
 

@@ -4,21 +4,30 @@ use std::fmt::Write;
 
 use weir_core::{Layer, Op, Sample, Span, Wanted};
 
-use crate::host::{Decision, Scene, run};
+use crate::host::{Decision, Scene};
 
-/// Milliseconds in a line, and how much of what was sent in them is written out.
+/// Milliseconds in the shortest line, the most lines of a golden table, and how much of what was sent in one is written out.
 const LINE: u64 = 20;
+const LINES: u64 = 25;
 const WIDTH: usize = 110;
 
-/// A line for every 20 ms: what was sent (client, operation, KiB, how many alike in a row), and a digest of all decisions in them: who,
-/// when to the nanosecond, what, where, and of what can be sampled. Then what each client got.
-pub(crate) fn of(scene: &Scene) -> String {
-    let decisions = run(scene);
+/// At most 25 lines, each of which has what was sent (client, operation, KiB, how many alike in a row), and a digest of all decisions in
+/// its time: who, when to the nanosecond, what, where, and of what can be sampled. Then what each client got.
+pub(crate) fn of(scene: &Scene, decisions: &[Decision]) -> String {
+    table(scene, decisions, scene.millis.div_ceil(LINE * LINES) * LINE)
+}
+
+/// The same with a line for every 20 ms.
+pub(crate) fn whole(scene: &Scene, decisions: &[Decision]) -> String {
+    table(scene, decisions, LINE)
+}
+
+fn table(scene: &Scene, decisions: &[Decision], line: u64) -> String {
     let mut text = format!("{}\n{}\n\n  ms  digest    sent\n", scene.name, scene.says);
     let mut at = 0;
-    for ms in (0..scene.millis).step_by(LINE as usize) {
+    for ms in (0..scene.millis).step_by(line as usize) {
         let from = at;
-        let end = (ms + LINE) * 1_000_000;
+        let end = (ms + line) * 1_000_000;
         while decisions.get(at).is_some_and(|d| when(d) < end) {
             at += 1;
         }
@@ -29,7 +38,7 @@ pub(crate) fn of(scene: &Scene) -> String {
     }
     text += "\nclient  requests       KiB  longest us  mean us\n";
     for client in 0..scene.clients.len() {
-        text += &total(&decisions, client);
+        text += &total(decisions, client);
     }
     text
 }
@@ -223,6 +232,13 @@ pub(crate) fn digest(window: &[Decision]) -> u32 {
         digest.all(numbers);
     }
     digest.value()
+}
+
+/// What a table comes to.
+pub(crate) fn of_text(text: &str) -> String {
+    let mut digest = Digest::default();
+    text.bytes().for_each(|byte| digest.add(byte.into()));
+    format!("{:08x}", digest.value())
 }
 
 fn total(decisions: &[Decision], client: usize) -> String {

@@ -1,7 +1,9 @@
-//! What each policy decides for small fixed loads: golden tables of who was sent to the drive when.
+//! What each policy decides for small fixed loads: a golden table of each scene says what was sent to the drive when, and
+//! `golden/digests.txt` has a digest of each table of random calls and of loads that are drawn, which nobody could read.
 //!
-//! A change of behaviour shows here first, as a diff to be read. `WEIR_BLESS=1 cargo test -p weir-core --test decisions` rewrites the
-//! tables in `tests/golden`.
+//! A change of behaviour shows here first. `WEIR_BLESS=1 cargo test -p weir-core --test decisions` rewrites the tables and the digests;
+//! with `WEIR_SHOW=1` and `-- --nocapture` the tests print all tables whole, so that those from before a change can be compared with
+//! those from after it.
 
 mod churn;
 mod client;
@@ -11,32 +13,66 @@ mod host;
 mod listing;
 mod scenes;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use weir_core::elevator::KINDS;
 use weir_core::{control, merge};
 
-/// Compares what was decided with its table.
-fn check(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
-        .join(format!("{name}.txt"));
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        std::fs::write(&path, found).unwrap();
+        .join(format!("{name}.txt"))
+}
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some()
+}
+
+/// Compares what was decided in a scene with its table.
+fn check(scene: &host::Scene) {
+    let decisions = host::run(scene);
+    if is_set("WEIR_SHOW") {
+        println!("{}", listing::whole(scene, &decisions));
+    }
+    let found = listing::of(scene, &decisions);
+    let path = golden(scene.name);
+    if is_set("WEIR_BLESS") {
+        std::fs::write(&path, &found).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    let line = found
-        .lines()
-        .zip(expected.lines())
-        .position(|(a, b)| a != b);
-    let line = line.unwrap_or_else(|| found.lines().count().min(expected.lines().count()));
     assert!(
         found == expected,
-        "{}: decisions differ from line {}:\n  table {}\n  found {}\nWEIR_BLESS=1 rewrites the table",
+        "decisions differ from {}; WEIR_BLESS=1 rewrites it, WEIR_SHOW=1 shows all:\n{found}",
         path.display(),
-        line + 1,
-        expected.lines().nth(line).unwrap_or("(ends)"),
-        found.lines().nth(line).unwrap_or("(ends)"),
+    );
+}
+
+/// Compares what was decided with the digest of its table.
+fn check_digest(name: &str, found: &str) {
+    static FILE: Mutex<()> = Mutex::new(());
+    if is_set("WEIR_SHOW") {
+        println!("{found}");
+    }
+    let path = golden("digests");
+    let digest = listing::of_text(found);
+    let file = FILE.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut digests: BTreeMap<&str, &str> =
+        text.lines().filter_map(|l| l.split_once(' ')).collect();
+    if is_set("WEIR_BLESS") {
+        digests.insert(name, &digest);
+        let lines = digests
+            .iter()
+            .map(|(name, digest)| format!("{name} {digest}\n"));
+        std::fs::write(&path, lines.collect::<String>()).unwrap();
+    }
+    drop(file);
+    assert_eq!(
+        digests.get(name),
+        Some(&digest.as_str()),
+        "{name}: decisions differ; WEIR_SHOW=1 shows them, WEIR_BLESS=1 rewrites their digest"
     );
 }
 
@@ -44,8 +80,7 @@ macro_rules! tables {
     ($($scene:ident)*) => {
         $(#[test]
         fn $scene() {
-            let scene = scenes::$scene();
-            check(scene.name, &listing::of(&scene));
+            check(&scenes::$scene());
         })*
     };
 }
@@ -97,7 +132,7 @@ fn churn() {
         for (behind, kind) in [("", churn::Kind::Anywhere), ("-files", churn::Kind::Files)] {
             let name = format!("churn-{}{behind}", elevator.name);
             let policy = churn::Policy::of((elevator.default)());
-            check(&name, &churn::of(&name, policy, kind));
+            check_digest(&name, &churn::of(&name, policy, kind));
         }
     }
 }
@@ -126,7 +161,7 @@ fn churn_under_cost_and_merging() {
         for (words, policy) in [("-cost", cost), ("-merge", merging), ("-cost-merge", both)] {
             for (behind, kind) in files {
                 let name = format!("churn-{}{words}{behind}", elevator.name);
-                check(&name, &churn::of(&name, policy.clone(), kind));
+                check_digest(&name, &churn::of(&name, policy.clone(), kind));
             }
         }
     }
@@ -137,7 +172,7 @@ fn churn_under_cost_and_merging() {
 fn churn_tuned() {
     for elevator in KINDS.iter().filter(|e| (e.default)().tuned().is_some()) {
         let name = format!("churn-{}-tuned", elevator.name);
-        check(&name, &churn::tuned(&name, &(elevator.default)()));
+        check_digest(&name, &churn::tuned(&name, &(elevator.default)()));
     }
 }
 
@@ -147,7 +182,7 @@ macro_rules! drawn {
         fn $test() {
             let name = format!("drawn-{}-{}", $elevator, $with);
             let name = name.trim_end_matches('-');
-            check(name, &drawn::of(name, &drawn::policy($elevator, $with)));
+            check_digest(name, &drawn::of(name, &drawn::policy($elevator, $with)));
         })*
 
         #[test]

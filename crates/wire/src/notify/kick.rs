@@ -174,8 +174,11 @@ impl Kicks {
             }
         };
         // A look that nobody asked for and that found nothing: whoever comes next may wake us, else we would wake for ever.
-        let until = until.filter(|until| *until > now && (self.by_kick || self.found > 0));
-        self.set(until.map_or(Plan::Arm, |until| Plan::Wait(rearm(until))))
+        let mut until = until.filter(|until| *until > now && (self.by_kick || self.found > 0));
+        if mutant::is(mutant::THROTTLE_NEVER_REARMS) {
+            until = until.and(Some(Instant::MAX));
+        }
+        self.set(until.map_or(Plan::Arm, Plan::Wait))
     }
 
     /// Until when we sleep, so that wake-ups do not come faster than is paid for, but for `burst`.
@@ -220,14 +223,5 @@ impl Kicks {
     const fn set(&mut self, plan: Plan) -> Plan {
         self.plan = plan;
         plan
-    }
-}
-
-/// [`THROTTLE_NEVER_REARMS`](mutant::THROTTLE_NEVER_REARMS): until when a guest is not listened to, for ever if the bug is on.
-fn rearm(until: Instant) -> Instant {
-    if mutant::is(mutant::THROTTLE_NEVER_REARMS) {
-        Instant::MAX
-    } else {
-        until
     }
 }

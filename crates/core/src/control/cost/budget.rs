@@ -178,7 +178,10 @@ impl Cost {
         while let Some(id) = self.account(group).waiters.first() {
             let price = relative(self.slots[id as usize].absolute, hwi);
             budget -= price.cast_signed();
-            if budget < 0 && !mutant::is(mutant::COST_BUDGET_IGNORED) {
+            if mutant::is(mutant::COST_BUDGET_IGNORED) {
+                budget = 0;
+            }
+            if budget < 0 {
                 self.set_timer(group, budget.unsigned_abs(), now);
                 return;
             }
@@ -200,10 +203,11 @@ impl Cost {
         {
             return;
         }
-        if !mutant::is(mutant::COST_TIMER_LOST) {
-            let ticket = self.timers.ticket();
-            self.timers.set(group, at, ticket);
+        if mutant::is(mutant::COST_TIMER_LOST) {
+            return;
         }
+        let ticket = self.timers.ticket();
+        self.timers.set(group, at, ticket);
     }
 
     /// When a group is to be kicked that lacks so much budget. Linux's timer is late on purpose.

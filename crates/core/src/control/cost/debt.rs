@@ -79,9 +79,10 @@ impl Cost {
         self.rests.end(group);
         let account = self.account_mut(group);
         account.usage = account.usage.saturating_add(cost);
-        if !mutant::is(mutant::COST_DEBT_FORGOTTEN) {
-            account.debt = account.debt.saturating_add(cost);
+        if mutant::is(mutant::COST_DEBT_FORGOTTEN) {
+            return;
         }
+        account.debt = account.debt.saturating_add(cost);
     }
 
     /// A group pays.

@@ -375,7 +375,10 @@ impl Controller for Cost {
         if took.is_some() && !slot.is_merged {
             self.record(cx.now, live, slot.waited);
         }
-        if slot.group == NIL || mutant::is(mutant::COST_DONE_FORGOTTEN) {
+        if mutant::is(mutant::COST_DONE_FORGOTTEN) {
+            return;
+        }
+        if slot.group == NIL {
             return;
         }
         self.rests.end(slot.group);

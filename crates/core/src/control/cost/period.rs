@@ -242,7 +242,10 @@ impl Cost {
     }
 
     fn transfer(&mut self, now: &Now) {
-        if mutant::is(mutant::COST_NOTHING_DONATED) || !self.donation.settle(&self.weights) {
+        if mutant::is(mutant::COST_NOTHING_DONATED) {
+            return;
+        }
+        if !self.donation.settle(&self.weights) {
             return;
         }
         for at in 0..self.donation.donors.len() {

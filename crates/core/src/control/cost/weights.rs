@@ -106,7 +106,10 @@ impl Weights {
 
     /// Changed weights count from now on.
     pub(super) fn commit(&mut self) {
-        if core::mem::take(&mut self.changed) && !mutant::is(mutant::COST_WEIGHTS_STALE) {
+        if mutant::is(mutant::COST_WEIGHTS_STALE) {
+            return;
+        }
+        if core::mem::take(&mut self.changed) {
             self.generation += 1;
         }
     }

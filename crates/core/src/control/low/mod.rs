@@ -310,9 +310,12 @@ impl Controller for Low {
     }
 
     fn wake(&self) -> Option<Wake> {
+        if mutant::is(mutant::LOW_TIMER_LOST) {
+            return None;
+        }
         let first = self.levels.next();
         let at = first.min(self.look_at);
-        (first < Instant::MAX && !mutant::is(mutant::LOW_TIMER_LOST)).then_some(Wake {
+        (first < Instant::MAX).then_some(Wake {
             at,
             reason: Reason::Limit,
         })

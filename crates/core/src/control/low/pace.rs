@@ -124,7 +124,11 @@ impl Low {
                 node.overflowed[direction] = tick;
             }
         }
-        if self.is_below(now, tick, group) && !mutant::is(mutant::LOW_NEVER_DOWN) {
+        let mut below = self.is_below(now, tick, group);
+        if mutant::is(mutant::LOW_NEVER_DOWN) {
+            below = false;
+        }
+        if below {
             self.limits.pace.downgrade(tick, slice);
         }
         self.limits.nodes[group as usize].passed = [(0, 0); 2];
@@ -149,8 +153,10 @@ impl Low {
 
     fn is_idle(&self, now: Instant, group: u32) -> bool {
         let node = &self.limits.nodes[group as usize];
-        !node.is_limited()
-            || !mutant::is(mutant::LOW_NEVER_IDLE) && node.habit.is_idle(now, node.idle)
+        if mutant::is(mutant::LOW_NEVER_IDLE) {
+            return !node.is_limited();
+        }
+        !node.is_limited() || node.habit.is_idle(now, node.idle)
     }
 
     /// When a group last had more to do than its low limit lets through, in both directions if both are limited; now, if it has no limit.

@@ -544,6 +544,7 @@ fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
 #[ignore = "switches bugs on for the whole process: run it alone"]
 fn every_bug_breaks_its_rule() {
     use crate::mutant::{self, LOW_NEVER_DOWN, LOW_NEVER_IDLE, LOW_NOT_CHARGED, LOW_TIMER_LOST};
+    let _alone = mutant::alone();
 
     let served = |depth, think| {
         let mut host = flat(30_000, 1_000);

@@ -326,9 +326,11 @@ impl Levels {
                 }
                 self.pop(group, direction);
                 let begun = self.levels[group as usize].slices[direction].start;
-                if !mutant::is(mutant::SLICES_UNCHARGED) {
-                    self.charge(rates, tick, group, direction, bytes);
+                let mut charged = bytes;
+                if mutant::is(mutant::SLICES_UNCHARGED) {
+                    charged = 0;
                 }
+                self.charge(rates, tick, group, direction, charged);
                 if parent == NIL {
                     self.requests.push_back(&mut self.passed, id);
                     continue;

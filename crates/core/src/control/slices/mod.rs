@@ -133,7 +133,10 @@ impl Controller for Slices {
                 return Verdict::Hold;
             }
             below = Some(group);
-            group = mutant::instead(mutant::SLICES_ABOVE_IGNORED, self.levels.parent(group), NIL);
+            group = self.levels.parent(group);
+            if mutant::is(mutant::SLICES_ABOVE_IGNORED) {
+                break;
+            }
         }
         cx.events.publish(cx.now, || released(live));
         Verdict::Pass
@@ -157,8 +160,11 @@ impl Controller for Slices {
     }
 
     fn wake(&self) -> Option<Wake> {
+        if mutant::is(mutant::SLICES_TIMER_LOST) {
+            return None;
+        }
         let at = self.levels.next();
-        (at < Instant::MAX && !mutant::is(mutant::SLICES_TIMER_LOST)).then_some(Wake {
+        (at < Instant::MAX).then_some(Wake {
             at,
             reason: Reason::Limit,
         })

@@ -154,8 +154,8 @@ impl Slice {
         if bytes == 0 && requests == 0 {
             return;
         }
-        self.bytes = mutant::kept(self.bytes.saturating_sub(bytes));
-        self.requests = mutant::kept(self.requests.saturating_sub(requests));
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.requests = self.requests.saturating_sub(requests);
         self.start += passed;
     }
 }

@@ -59,12 +59,14 @@ impl Bfq {
     pub(super) fn is_within_depth(&self, request: u32, table: &Table) -> bool {
         let raised = self.symmetry.raised_busy() > 0;
         let (limit, full) = (self.depth).of_kind(&table.requests[request].request, raised);
-        if full && !mutant::is(mutant::DEPTH_IGNORED) {
+        if mutant::is(mutant::DEPTH_IGNORED) {
+            return true;
+        }
+        if full {
             return false;
         }
         let e = self.entity_of(self.queue_of(request, table));
         self.depth.by_entity[e as usize] == 0
-            || mutant::is(mutant::DEPTH_IGNORED)
             || (self.engine).is_within(e, limit.into(), &self.depth.by_entity)
     }
 

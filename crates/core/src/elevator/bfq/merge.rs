@@ -248,7 +248,10 @@ impl Bfq {
     pub(super) fn reconsider_sharing(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         let seeky = queue.history.is_seeky(self.config.seeky_threshold);
-        if queue.sharing.is_shared && seeky && !mutant::is(mutant::SEEKY_STAY_MERGED) {
+        if mutant::is(mutant::SEEKY_STAY_MERGED) {
+            return;
+        }
+        if queue.sharing.is_shared && seeky {
             queue.sharing.split_pending = true;
         }
     }

@@ -50,6 +50,7 @@ use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
 use crate::merge::{Join, Side};
+use crate::mutant;
 use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
@@ -153,7 +154,10 @@ impl Bfq {
     /// What the next piece of a request of queue `q` is charged, in sectors (Linux: `bfq_serv_to_charge`).
     #[inline]
     fn charge(&self, q: u32, request: u32) -> u64 {
-        let sectors = queue::charged(self.order.item(request).charge());
+        let mut sectors = self.order.item(request).charge();
+        if mutant::is(mutant::CHARGED_BY_REQUEST) {
+            sectors = 1;
+        }
         let queue = self.queue(q);
         if queue.sync || queue.raising.is_raised() || self.symmetry.is_broken_for(queue) {
             sectors

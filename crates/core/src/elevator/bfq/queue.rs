@@ -5,11 +5,11 @@ use super::idle::Intensity;
 use super::inject::Injection;
 use super::merge::Sharing;
 use super::raising::Raising;
+use crate::StreamId;
 use crate::elevator::common::seek::{History, Place};
 use crate::elevator::common::think::Think;
 use crate::list::{List, NIL};
 use crate::tree::Tree;
-use crate::{StreamId, mutant};
 
 /// Levels of priority in a class, as in Linux.
 pub(super) const LEVELS: usize = 8;
@@ -90,10 +90,4 @@ impl Queue {
     pub(super) fn outstanding(&self) -> u32 {
         self.queued() + self.dispatched
     }
-}
-
-/// Sectors, or what a known bug makes of them.
-#[inline]
-pub(super) fn charged(sectors: u64) -> u64 {
-    mutant::instead(mutant::CHARGED_BY_REQUEST, sectors, 1)
 }

@@ -77,7 +77,10 @@ impl Cfq {
         let other = self.queue(found);
         let same = other.group == queue.group && other.class == queue.class;
         let fits = same && other.sync && !other.is_seeky();
-        (fits && !mutant::is(mutant::CFQ_NOBODY_COOPERATES)).then_some(found)
+        if mutant::is(mutant::CFQ_NOBODY_COOPERATES) {
+            return None;
+        }
+        fits.then_some(found)
     }
 
     /// The queue of this one's level whose next request is near to where the drive is (Linux: `cfqq_close`).
@@ -152,7 +155,10 @@ impl Cfq {
     /// The turn of a queue is over: if it is shared and seeky, its streams part (Linux: in `__cfq_slice_expired`).
     pub(super) fn reconsider_sharing(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
-        if queue.sharing.is_shared && queue.is_seeky() && !mutant::is(mutant::CFQ_NEVER_PARTED) {
+        if mutant::is(mutant::CFQ_NEVER_PARTED) {
+            return;
+        }
+        if queue.sharing.is_shared && queue.is_seeky() {
             queue.sharing.parts = true;
         }
     }

@@ -73,11 +73,14 @@ impl Cfq {
             if queue.class == Class::Idle || !unrivalled && self.is_soon_over(now) {
                 return false;
             }
-            most = if unrivalled || mutant::is(mutant::CFQ_QUANTUM_IGNORED) {
+            most = if unrivalled {
                 u32::MAX
             } else {
                 self.config.quantum
             };
+            if mutant::is(mutant::CFQ_QUANTUM_IGNORED) {
+                most = u32::MAX;
+            }
         }
         if !queue.sync && self.config.low_latency {
             most = most.min(self.async_depth(now, queue.dispatched));

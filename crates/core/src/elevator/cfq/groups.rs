@@ -179,8 +179,9 @@ impl Groups {
             Some(last) => self.order.key(last).wrapping_add(BEHIND_LAST),
             None => self.least,
         };
-        if !mutant::is(mutant::CFQ_GROUP_RETURNS_EARLY) {
-            self.get_mut(group).vdisktime = vdisktime;
+        let before = core::mem::replace(&mut self.get_mut(group).vdisktime, vdisktime);
+        if mutant::is(mutant::CFQ_GROUP_RETURNS_EARLY) {
+            self.get_mut(group).vdisktime = before;
         }
         self.enter(group);
     }
@@ -197,8 +198,10 @@ impl Groups {
 
     /// The group has used so many nanoseconds, or requests. Its part is worked out anew (Linux: `cfq_group_served`).
     pub(super) fn charge(&mut self, group: u32, used: u64) {
-        let part = self.get(group).part;
-        let part = mutant::instead(mutant::CFQ_WEIGHT_IGNORED, part, 1 << PART_BITS);
+        let mut part = self.get(group).part;
+        if mutant::is(mutant::CFQ_WEIGHT_IGNORED) {
+            part = 1 << PART_BITS;
+        }
         debug_assert!(
             self.order.contains(group),
             "a group is charged that is not busy"

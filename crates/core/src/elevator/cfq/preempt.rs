@@ -39,7 +39,10 @@ impl Cfq {
             return true;
         }
         if new.class != old.class {
-            return new.class < old.class && !mutant::is(mutant::CFQ_REALTIME_WAITS);
+            if mutant::is(mutant::CFQ_REALTIME_WAITS) {
+                return false;
+            }
+            return new.class < old.class;
         }
         let together = Type::Together;
         if self.workload.kind.way == together && new.kind().way == together && old.is_empty() {

@@ -69,7 +69,10 @@ impl Requests {
         let runs_out = list.taken + 1 >= self.limit;
         let waits = runs_out && list.is_full && !expected && !self.is_in_batch(now, of.stream);
         let most = self.limit + self.limit / 2;
-        !waits && list.taken < most || mutant::is(mutant::CFQ_REQUESTS_UNLIMITED)
+        if mutant::is(mutant::CFQ_REQUESTS_UNLIMITED) {
+            return true;
+        }
+        !waits && list.taken < most
     }
 
     /// Somebody has taken one, and may have waited for it.

@@ -57,8 +57,10 @@ impl Turn {
 
     /// Linux: `cfq_slice_used`.
     pub(super) fn is_used_up(&self, now: Instant) -> bool {
-        let is_over = self.slice.is_some_and(|slice| now >= slice.end);
-        is_over && !mutant::is(mutant::CFQ_SLICE_ENDLESS)
+        if mutant::is(mutant::CFQ_SLICE_ENDLESS) {
+            return false;
+        }
+        self.slice.is_some_and(|slice| now >= slice.end)
     }
 
     /// A request has to be sent before the turn ends.
@@ -200,8 +202,11 @@ impl Cfq {
         let mut request = self.queue(q).next;
         if !self.turn.fifo_checked {
             self.turn.fifo_checked = true;
-            let overdue = self.order.overdue(self.queue(q), now);
-            if let Some(overdue) = overdue.filter(|_| !mutant::is(mutant::CFQ_FIFO_IGNORED)) {
+            let mut overdue = self.order.overdue(self.queue(q), now);
+            if mutant::is(mutant::CFQ_FIFO_IGNORED) {
+                overdue = None;
+            }
+            if let Some(overdue) = overdue {
                 self.turn.must_send = true;
                 request = overdue;
             }

@@ -2,7 +2,6 @@
 //!
 //! Where there are so many for all requests, nobody waits for one and nothing is limited.
 
-use crate::mutant;
 use crate::table::Table;
 
 /// Scheduler tags of those that are limited.
@@ -32,7 +31,7 @@ impl Depth {
 
     /// A request that is limited may take a tag.
     pub(crate) fn allows(&self) -> bool {
-        self.held < self.most || mutant::is(mutant::DEPTH_IGNORED)
+        self.held < self.most
     }
 
     /// A request that is limited has a tag.

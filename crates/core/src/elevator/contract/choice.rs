@@ -44,8 +44,10 @@ impl Contracts {
         if !self.parked.is_empty() && !self.dirty.is_full(now) {
             self.unpark(now);
         }
-        let urgent = self.reservations.urgent();
-        let urgent = urgent.filter(|_| !mutant::is(mutant::REALTIME_NOT_URGENT));
+        let mut urgent = self.reservations.urgent();
+        if mutant::is(mutant::REALTIME_NOT_URGENT) {
+            urgent = None;
+        }
         if let Some(group) = urgent
             && !self.is_late_for(now, group)
         {
@@ -54,8 +56,11 @@ impl Contracts {
         if let Some(served) = self.serve_on(now, table)? {
             return Ok(served);
         }
-        let behind = self.reservations.behind(now);
-        if let Some(group) = behind.filter(|_| !mutant::is(mutant::BEHIND_IGNORED)) {
+        let mut behind = self.reservations.behind(now);
+        if mutant::is(mutant::BEHIND_IGNORED) {
+            behind = None;
+        }
+        if let Some(group) = behind {
             let offer = self.reserved(now, group, table);
             return match self.in_the_way(now, &offer, group, table) {
                 None => {
@@ -94,10 +99,11 @@ impl Contracts {
         let Some(behind) = self.reservations.behind(now) else {
             return false;
         };
+        if mutant::is(mutant::REALTIME_STARVES_PROMISES) {
+            return false;
+        }
         let lag = self.reservations.lag(now, behind);
-        lag > YIELD
-            && lag > self.reservations.lag(now, realtime)
-            && !mutant::is(mutant::REALTIME_STARVES_PROMISES)
+        lag > YIELD && lag > self.reservations.lag(now, realtime)
     }
 
     /// A reservation is served, from now on until it has had as much at one go as it may.
@@ -286,8 +292,11 @@ impl Contracts {
         events: &mut Events,
     ) -> Result<Offer, Held> {
         self.publish(now, group, events);
-        let first = self.shares.is_active(group) && !self.reservations.is_ahead(now, group);
-        if first && !mutant::is(mutant::BEHIND_IGNORED) {
+        let mut first = self.shares.is_active(group) && !self.reservations.is_ahead(now, group);
+        if mutant::is(mutant::BEHIND_IGNORED) {
+            first = false;
+        }
+        if first {
             self.serve(now, group);
             return Ok(self.reserved(now, group, table));
         }

@@ -144,7 +144,10 @@ impl Contracts {
 
     /// True if what others have in flight is bounded for the sake of promises.
     fn bounds_hold(&self) -> bool {
-        self.config.bound_in_flight && !mutant::is(mutant::BOUND_IGNORED)
+        if mutant::is(mutant::BOUND_IGNORED) {
+            return false;
+        }
+        self.config.bound_in_flight
     }
 
     /// Accounts for a piece that goes.
@@ -192,10 +195,11 @@ impl Contracts {
         self.reservations
             .sent(now, group, bytes, offer.cost, offer.last);
         let entity = self.shares.of_stream(offer.stream);
-        if offer.top == NIL || !mutant::is(mutant::RESERVATION_NOT_CHARGED) {
-            let cost = self.share_cost(offer, request);
-            self.shares.charge(now, entity, cost, offer.top);
+        let mut cost = self.share_cost(offer, request);
+        if mutant::is(mutant::RESERVATION_NOT_CHARGED) && offer.top != NIL {
+            cost = 0;
         }
+        self.shares.charge(now, entity, cost, offer.top);
         if self.queues[offer.stream as usize].is_empty() {
             self.shares.deactivate(entity);
         }

@@ -191,15 +191,19 @@ impl Shares {
     /// The group of the idle class that has waited too long, if one has.
     #[inline]
     pub(super) fn overdue(&self, now: Instant) -> Option<u32> {
+        if mutant::is(mutant::IDLE_CLASS_STARVED) {
+            return None;
+        }
         let (at, group) = self.overdue.first()?;
-        (at <= now && !mutant::is(mutant::IDLE_CLASS_STARVED)).then_some(group)
+        (at <= now).then_some(group)
     }
 
     /// A group of the idle class is served, or begins to wait.
     fn served_idle(&mut self, now: Instant, group: u32) {
-        let starved =
-            self.entities[group as usize].parent != 0 && mutant::is(mutant::IDLE_MEMBER_STARVED);
-        if self.idle_timeout > Span::ZERO && !starved {
+        if mutant::is(mutant::IDLE_MEMBER_STARVED) && self.entities[group as usize].parent != 0 {
+            return;
+        }
+        if self.idle_timeout > Span::ZERO {
             let ticket = self.overdue.ticket();
             self.overdue.set(group, now + self.idle_timeout, ticket);
         }

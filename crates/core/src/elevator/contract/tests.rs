@@ -9,7 +9,7 @@ mod rest;
 use super::*;
 use crate::elevator;
 use crate::layer::{Config as LayerConfig, Layer, Output};
-use crate::shape::{DriveShape, Sizes};
+use crate::shape::DriveShape;
 use crate::{
     Capacity, Completion, Contract, Edit, Flags, Max, Priority, ROOT, Request, SpaceId, Span,
     StreamId, StreamSpec, Tag,
@@ -148,11 +148,8 @@ impl Host {
             ..DriveShape::default()
         };
         let mut layer = Layer::new(LayerConfig {
-            sizes: Sizes::default(),
             drive,
-            controllers: crate::control::Config::default(),
-            merge: crate::merge::Config::OFF,
-            elevator,
+            ..LayerConfig::of(elevator)
         })
         .unwrap();
         let mut edits = std::vec![Edit::SetSpace {

@@ -51,9 +51,10 @@ impl Histogram {
                 below
             })
             .count();
-        if !mutant::is(mutant::KYBER_HISTOGRAM_KEPT) {
-            self.0 = [0; BUCKETS];
+        if mutant::is(mutant::KYBER_HISTOGRAM_KEPT) {
+            return bucket as u32;
         }
+        self.0 = [0; BUCKETS];
         bucket as u32
     }
 }
@@ -124,12 +125,14 @@ impl Latency {
     }
 
     /// A piece is back (Linux: `kyber_completed_request`).
-    pub(super) fn ended(&mut self, domain: usize, now: Instant, total: Span, in_drive: Span) {
+    pub(super) fn ended(&mut self, domain: usize, now: Instant, mut total: Span, in_drive: Span) {
         let Some(timed) = self.timed.get_mut(domain) else {
             return;
         };
         let target = self.targets[domain];
-        let total = mutant::instead(mutant::KYBER_TOTAL_IN_DRIVE, total, in_drive);
+        if mutant::is(mutant::KYBER_TOTAL_IN_DRIVE) {
+            total = in_drive;
+        }
         timed.total.add(target, total);
         timed.in_drive.add(target, in_drive);
         self.due.get_or_insert(now + PERIOD);
@@ -160,7 +163,10 @@ impl Latency {
             let Some(p99) = timed.known(now, congested) else {
                 continue;
             };
-            let throttled = congested && !mutant::is(mutant::KYBER_NEVER_THROTTLED);
+            let mut throttled = congested;
+            if mutant::is(mutant::KYBER_NEVER_THROTTLED) {
+                throttled = false;
+            }
             if throttled || p99 >= QUARTERS {
                 let depth = self.depths[domain] * (p99 + 1) / QUARTERS;
                 self.depths[domain] = depth.clamp(1, DEPTHS[domain]);

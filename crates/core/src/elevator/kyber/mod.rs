@@ -103,7 +103,10 @@ impl Schedule for Kyber {
         self.latency.run(cx.now);
         let (in_drive, depths) = (&self.in_drive, &self.latency.depths);
         let has_token = |domain: usize| {
-            in_drive[domain] < depths[domain] || mutant::is(mutant::KYBER_DEPTH_IGNORED)
+            if mutant::is(mutant::KYBER_DEPTH_IGNORED) {
+                return true;
+            }
+            in_drive[domain] < depths[domain]
         };
         let pieces = &cx.table.pieces;
         for _ in 0..self.queues.len() {
@@ -160,8 +163,9 @@ impl Schedule for Kyber {
             return;
         }
         let domain = domain::of(piece.op);
-        if !mutant::is(mutant::KYBER_TOKEN_LOST) {
-            self.in_drive[domain] -= 1;
+        self.in_drive[domain] -= 1;
+        if mutant::is(mutant::KYBER_TOKEN_LOST) {
+            self.in_drive[domain] += 1;
         }
         let total = cx.now.since(self.came[piece.request as usize]);
         let in_drive = cx.now.since(piece.dispatched);

@@ -80,7 +80,10 @@ impl Queue {
     /// The request of which a piece goes next: of the domain whose turn it is, or else of the next that has one and a place for it
     /// (Linux: `kyber_dispatch_request`).
     pub(super) fn choose(&mut self, has_place: impl Fn(usize) -> bool) -> Option<(usize, u32)> {
-        let goes_on = self.sent < BATCHES[self.domain] || mutant::is(mutant::KYBER_BATCH_ENDLESS);
+        let mut goes_on = self.sent < BATCHES[self.domain];
+        if mutant::is(mutant::KYBER_BATCH_ENDLESS) {
+            goes_on = true;
+        }
         if goes_on && let Some(request) = self.first(&has_place) {
             return Some((self.domain, request));
         }

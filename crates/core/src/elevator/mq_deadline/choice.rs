@@ -23,7 +23,10 @@ impl MqDeadline {
     /// A request that higher priorities have kept waiting for too long (Linux: `dd_dispatch_prio_aged_requests`).
     fn choose_aged(&mut self, now: Instant) -> Option<u32> {
         let busy = (0..PRIORITIES).filter(|&p| self.is_busy(p)).count();
-        if busy < 2 || mutant::is(mutant::AGED_WAIT) {
+        if mutant::is(mutant::AGED_WAIT) {
+            return None;
+        }
+        if busy < 2 {
             return None;
         }
         let age = self.config.prio_aging_expire;
@@ -35,20 +38,18 @@ impl MqDeadline {
     fn choose_at(&mut self, priority: usize, now: Instant, age: Span) -> Option<u32> {
         let queue = self.queues[priority];
         let request = match queue.next(self.direction) {
-            Some(next) if self.goes_on() => next,
+            Some(next) if self.sent < self.config.fifo_batch => next,
             _ => self.begin_batch(&queue, now)?,
         };
         (self.waiting.entered(request) + age <= now).then_some(request)
     }
 
-    /// The batch is not over.
-    fn goes_on(&self) -> bool {
-        self.sent < self.config.fifo_batch || mutant::is(mutant::BATCH_ENDLESS)
-    }
-
     /// Lower priorities wait for this one.
     fn is_in_the_way(&self, priority: usize) -> bool {
-        self.is_busy(priority) && !mutant::is(mutant::PRIORITY_LEFT_EARLY)
+        if mutant::is(mutant::PRIORITY_LEFT_EARLY) {
+            return false;
+        }
+        self.is_busy(priority)
     }
 
     /// Chooses the direction of a new batch, and where it begins.
@@ -80,7 +81,7 @@ impl MqDeadline {
     fn reads_go_first(&mut self) -> bool {
         let first = self.starved < self.config.writes_starved;
         self.starved += 1;
-        first || mutant::is(mutant::WRITES_STARVE)
+        first
     }
 
     /// Linux: `deadline_check_fifo`.
@@ -89,7 +90,10 @@ impl MqDeadline {
             Direction::Read => self.config.read_expire,
             Direction::Write => self.config.write_expire,
         };
-        self.waiting.entered(oldest) + expire <= now && !mutant::is(mutant::DEADLINE_IGNORED)
+        if mutant::is(mutant::DEADLINE_IGNORED) {
+            return false;
+        }
+        self.waiting.entered(oldest) + expire <= now
     }
 
     /// A piece of a request goes to the drive.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_core::{
     Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Op, Outcome, Output, Priority,
-    ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Wake, control, elevator, mutant,
+    ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Wake, elevator, mutant,
 };
 use weir_uring::{AnyRing, Ring};
 
@@ -69,9 +69,7 @@ fn config(rng: &mut Rng) -> Config {
     Config {
         sizes,
         drive,
-        controllers: control::Config::default(),
-        merge: weir_core::merge::Config::OFF,
-        elevator: elevator::Config::None,
+        ..Config::of(elevator::Config::None)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The device's half of the queue.
 
-use super::super::event::{crossed16, differs16};
+use super::super::event::crossed16;
 use super::super::{Guest, Load, Shared, Store};
 use super::{
     Areas, Broken, Chain, ChainError, FLAGS, INDEX, LayoutError, NO_INTERRUPT, NO_NOTIFY, Settings,
@@ -137,14 +137,8 @@ impl<M: Shared> Device<M> {
         if found.wrapping_sub(self.seen) > taken.wrapping_add(size).wrapping_sub(self.seen) {
             return Err(self.break_with(Broken::Index { found, taken, size }));
         }
-        self.seen = if differs16(found, taken) {
-            found
-        } else {
-            taken
-        };
-        let ahead = self.seen.wrapping_sub(taken);
-        mutant::before_drain(ahead > 0, || self.ask());
-        Ok(ahead)
+        self.seen = found;
+        Ok(found.wrapping_sub(taken))
     }
 
     fn break_with(&mut self, broken: Broken) -> Broken {
@@ -230,7 +224,9 @@ impl<M: Shared> Device<M> {
         }
         self.areas.used.store16(INDEX, new, Store::Release);
         self.published = new;
-        mutant::fence(&self.areas.used, mutant::NO_FENCE_AT_RESPONSES);
+        if !mutant::is(mutant::NO_FENCE_AT_RESPONSES) {
+            self.areas.used.fence();
+        }
         // The first time, nobody knows what the driver has seen of the device that was here before us.
         let first = !std::mem::replace(&mut self.decided, true);
         let available = &self.areas.available;
@@ -247,11 +243,14 @@ impl<M: Shared> Device<M> {
     /// # Errors
     /// [`Broken`].
     pub fn arm(&mut self) -> Result<bool, Broken> {
-        let early = mutant::early_look(|| self.read_index());
-        mutant::after_drain(|| self.ask());
-        mutant::fence(&self.areas.used, mutant::NO_FENCE_ARMING_REQUESTS);
-        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
-        Ok(left > 0)
+        self.ask();
+        if !mutant::is(mutant::NO_FENCE_ARMING_REQUESTS) {
+            self.areas.used.fence();
+        }
+        if mutant::is(mutant::NO_FINAL_CHECK) {
+            return Ok(false);
+        }
+        Ok(self.read_index()? > 0)
     }
 
     /// Asks for a kick at the next chain.

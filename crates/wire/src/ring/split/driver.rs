@@ -1,6 +1,6 @@
 //! The driver's half of the queue: the guest's, for simulations and tests.
 
-use super::super::event::{crossed16, differs16};
+use super::super::event::crossed16;
 use super::super::{Load, Shared, Store};
 use super::{
     Areas, Buffer, DESCRIPTOR, Descriptor, FLAGS, INDEX, LayoutError, NO_INTERRUPT, NO_NOTIFY,
@@ -168,7 +168,9 @@ impl<M: Shared> Driver<M> {
         let (old, new) = (self.decided, self.given);
         self.areas.available.store16(INDEX, new, Store::Release);
         self.decided = new;
-        mutant::fence(&self.areas.available, mutant::NO_FENCE_AT_REQUESTS);
+        if !mutant::is(mutant::NO_FENCE_AT_REQUESTS) {
+            self.areas.available.fence();
+        }
         let used = &self.areas.used;
         if self.settings.event_idx {
             crossed16(
@@ -199,14 +201,8 @@ impl<M: Shared> Driver<M> {
         if found.wrapping_sub(taken) > self.decided.wrapping_sub(taken) {
             return Err(DriverError::Index { found, taken });
         }
-        self.seen = if differs16(found, taken) {
-            found
-        } else {
-            taken
-        };
-        let ahead = self.seen.wrapping_sub(taken);
-        mutant::before_drain(ahead > 0, || self.ask(1));
-        Ok(ahead)
+        self.seen = found;
+        Ok(found.wrapping_sub(taken))
     }
 
     /// Takes the next head back; `None` if there is none now.
@@ -256,11 +252,14 @@ impl<M: Shared> Driver<M> {
         } else {
             1
         };
-        let early = mutant::early_look(|| self.read_index());
-        mutant::after_drain(|| self.ask(count));
-        mutant::fence(&self.areas.available, mutant::NO_FENCE_ARMING_RESPONSES);
-        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
-        Ok(left >= count)
+        self.ask(count);
+        if !mutant::is(mutant::NO_FENCE_ARMING_RESPONSES) {
+            self.areas.available.fence();
+        }
+        if mutant::is(mutant::NO_FINAL_CHECK) {
+            return Ok(false);
+        }
+        Ok(self.read_index()? >= count)
     }
 
     /// Asks for a call when there are `count` heads to take back.

@@ -1,6 +1,6 @@
 //! The back end's half of the ring.
 
-use super::super::event::{ahead32, crossed32};
+use super::super::event::crossed32;
 use super::super::{Load, Shared, Store};
 use super::{
     Broken, REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Refused, Request, Response, SLOT, TooSmall,
@@ -87,10 +87,8 @@ impl<M: Shared> Back<M> {
         // A slot is free for a request when the front end has seen its response.
         let most = self.published.wrapping_add(self.slots);
         check(found, self.seen, most).inspect_err(|broken| self.broken = Some(*broken))?;
-        let ahead = ahead32(found, self.taken);
-        self.seen = self.taken.wrapping_add(ahead);
-        mutant::before_drain(ahead > 0, || self.ask());
-        Ok(ahead)
+        self.seen = found;
+        Ok(found.wrapping_sub(self.taken))
     }
 
     /// The next of the requests that [`look`](Self::look) counted; `None` if there is none left. One that is refused was taken, too,
@@ -124,7 +122,9 @@ impl<M: Shared> Back<M> {
         let (old, new) = (self.published, self.answered);
         self.shared.store32(RSP_PROD, new, Store::Release);
         self.published = new;
-        mutant::fence(&self.shared, mutant::NO_FENCE_AT_RESPONSES);
+        if !mutant::is(mutant::NO_FENCE_AT_RESPONSES) {
+            self.shared.fence();
+        }
         crossed32(self.shared.load32(RSP_EVENT, Load::Relaxed), old, new)
     }
 
@@ -133,11 +133,14 @@ impl<M: Shared> Back<M> {
     /// # Errors
     /// [`Broken`], as [`look`](Self::look).
     pub fn arm(&mut self) -> Result<bool, Broken> {
-        let early = mutant::early_look(|| self.read_index());
-        mutant::after_drain(|| self.ask());
-        mutant::fence(&self.shared, mutant::NO_FENCE_ARMING_REQUESTS);
-        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
-        Ok(left > 0)
+        self.ask();
+        if !mutant::is(mutant::NO_FENCE_ARMING_REQUESTS) {
+            self.shared.fence();
+        }
+        if mutant::is(mutant::NO_FINAL_CHECK) {
+            return Ok(false);
+        }
+        Ok(self.read_index()? > 0)
     }
 
     /// Asks for an event at the next request.

@@ -1,6 +1,6 @@
 //! The front end's half of the ring: the guest's, for simulations and tests.
 
-use super::super::event::{ahead32, crossed32};
+use super::super::event::crossed32;
 use super::super::{Load, Shared, Store};
 use super::{
     Broken, REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Request, Response, TooSmall, check, slot,
@@ -96,7 +96,9 @@ impl<M: Shared> Front<M> {
         let (old, new) = (self.published, self.pushed);
         self.shared.store32(REQ_PROD, new, Store::Release);
         self.published = new;
-        mutant::fence(&self.shared, mutant::NO_FENCE_AT_REQUESTS);
+        if !mutant::is(mutant::NO_FENCE_AT_REQUESTS) {
+            self.shared.fence();
+        }
         crossed32(self.shared.load32(REQ_EVENT, Load::Relaxed), old, new)
     }
 
@@ -120,10 +122,8 @@ impl<M: Shared> Front<M> {
         let found = self.shared.load32(RSP_PROD, Load::Acquire);
         check(found, self.seen, self.published)
             .inspect_err(|broken| self.broken = Some(*broken))?;
-        let ahead = ahead32(found, self.taken);
-        self.seen = self.taken.wrapping_add(ahead);
-        mutant::before_drain(ahead > 0, || self.ask(1));
-        Ok(ahead)
+        self.seen = found;
+        Ok(found.wrapping_sub(self.taken))
     }
 
     /// The next of the responses that [`look`](Self::look) counted; `None` if there is none left. Whether its id is one that was
@@ -154,11 +154,14 @@ impl<M: Shared> Front<M> {
     /// [`Broken`], as [`look`](Self::look).
     pub fn arm_after(&mut self, count: u32) -> Result<bool, Broken> {
         let count = count.max(1);
-        let early = mutant::early_look(|| self.read_index());
-        mutant::after_drain(|| self.ask(count));
-        mutant::fence(&self.shared, mutant::NO_FENCE_ARMING_RESPONSES);
-        let left = mutant::last_look(early, Ok(0), || self.read_index())?;
-        Ok(left >= count)
+        self.ask(count);
+        if !mutant::is(mutant::NO_FENCE_ARMING_RESPONSES) {
+            self.shared.fence();
+        }
+        if mutant::is(mutant::NO_FINAL_CHECK) {
+            return Ok(false);
+        }
+        Ok(self.read_index()? >= count)
     }
 
     /// Asks for an event when there are `count` responses to take.

@@ -90,15 +90,13 @@ impl Chaos {
                 rotational: random.draw(2) == 0,
                 ..DriveShape::default()
             },
-            controllers: crate::control::Config::default(),
-            merge: crate::merge::Config::OFF,
-            elevator: elevator::Config::Bfq(Config {
+            ..LayerConfig::of(elevator::Config::Bfq(Config {
                 low_latency: heuristics.draw(2) == 0,
                 injection: heuristics.draw(2) == 0,
                 merge: heuristics.draw(4) > 0,
                 stable_merge: heuristics.draw(2) == 0,
                 ..random.config()
-            }),
+            }))
         };
         let mut layer = Layer::new(config).unwrap();
         let space = |id| Edit::SetSpace {

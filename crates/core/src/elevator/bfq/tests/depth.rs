@@ -26,12 +26,10 @@ fn tags(asks: &[Asks]) -> Vec<u32> {
             tags: 256,
             ..DriveShape::default()
         },
-        controllers: crate::control::Config::default(),
-        merge: crate::merge::Config::OFF,
-        elevator: elevator::Config::Bfq(Config {
+        ..LayerConfig::of(elevator::Config::Bfq(Config {
             slice_idle: Span::ZERO,
             ..plain()
-        }),
+        }))
     };
     let now = Instant::ZERO;
     let mut layer = Layer::new(config).unwrap();

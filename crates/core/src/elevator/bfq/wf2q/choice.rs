@@ -39,7 +39,10 @@ impl Wf2q {
     /// Whom to serve now: the idle class first if it has waited too long. The promotion is decided here, when it matters.
     pub(super) fn choose(&mut self, now: Instant, node: u32) -> Option<u32> {
         let at = self.nodes[node as usize].idle_class_at;
-        let overdue = now.since(at) > IDLE_CLASS_TIMEOUT && !mutant::is(mutant::IDLE_CLASS_STARVED);
+        let mut overdue = now.since(at) > IDLE_CLASS_TIMEOUT;
+        if mutant::is(mutant::IDLE_CLASS_STARVED) {
+            overdue = false;
+        }
         let promoted = if overdue {
             self.lookup_class(node, IDLE)
         } else {
@@ -70,7 +73,6 @@ impl Wf2q {
         if mutant::is(mutant::ELIGIBILITY_IGNORED) {
             return self.forest.first(&tree.active);
         }
-        let found = self.forest.first_eligible(&tree.active, v)?;
-        Some(self.last_of_equals(found))
+        self.forest.first_eligible(&tree.active, v)
     }
 }

@@ -7,7 +7,6 @@
 //! docs/deviations.md.
 
 mod choice;
-mod planted;
 mod timestamps;
 mod waiting;
 

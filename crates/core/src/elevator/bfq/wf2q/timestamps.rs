@@ -18,8 +18,11 @@ impl Wf2q {
         let least = if back_shifted { entity.finish } else { tree.v };
         if entity.place == Place::Idle {
             self.forest.remove(&mut tree.idle, e);
-            let ahead = before(least, entity.finish) && !mutant::is(mutant::IDLE_RESTARTS_AT_V);
+            let ahead = before(least, entity.finish);
             entity.start = if ahead { entity.finish } else { least };
+            if mutant::is(mutant::IDLE_RESTARTS_AT_V) {
+                entity.start = least;
+            }
         } else {
             entity.start = least;
             tree.wsum += u64::from(entity.weight);
@@ -105,9 +108,10 @@ impl Wf2q {
                 .insert(&mut tree.idle, e, entity.finish, entity.start);
         } else {
             entity.place = Place::Out;
-            if !mutant::is(mutant::WEIGHT_KEPT) {
-                tree.wsum -= u64::from(entity.weight);
+            if mutant::is(mutant::WEIGHT_KEPT) {
+                return;
             }
+            tree.wsum -= u64::from(entity.weight);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::mutant;
 #[test]
 #[ignore = "switches bugs on for the whole process: run it alone"]
 fn each_is_noticed() {
+    let _alone = mutant::alone();
     let fair = || shares::weights_off_by() < 30;
     let starvation = || turns::wait_beside_greedy() < 200;
     let overdue = || turns::oldest_wait() < 1_000;

@@ -196,11 +196,11 @@ impl Reservations {
     pub(super) fn set(&mut self, now: Instant, groups: &Groups) {
         self.notice_standstill(now);
         for slot in 0..groups.capacity() {
-            let contract = groups
-                .get(GroupId(slot))
-                .filter(|_| GroupId(slot) != ROOT)
-                .filter(|g| g.children == 0 || !mutant::is(mutant::TENANT_PROMISE_IGNORED))
-                .map(|g| g.contract);
+            let mut group = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
+            if mutant::is(mutant::TENANT_PROMISE_IGNORED) {
+                group = group.filter(|g| g.children == 0);
+            }
+            let contract = group.map(|g| g.contract);
             self.set_one(now, slot, contract.as_ref());
         }
         for slot in 0..groups.capacity() {
@@ -220,8 +220,13 @@ impl Reservations {
 
     fn set_one(&mut self, now: Instant, slot: u32, contract: Option<&Contract>) {
         let existed = self.table[slot as usize].exists();
-        let reserved = contract.map(Contract::reserved).unwrap_or_default();
-        let reserved = mutant::reserved(reserved, existed);
+        let mut reserved = contract.map(Contract::reserved).unwrap_or_default();
+        if mutant::is(mutant::MIN_IOPS_IGNORED) {
+            reserved.iops = 0;
+        }
+        if mutant::is(mutant::PROMISE_FORGOTTEN_ON_CHANGE) && existed {
+            (reserved.bytes, reserved.iops) = (0, 0);
+        }
         let realtime = contract.is_some_and(|c| c.class == Class::Realtime);
         let due = now.back(self.late);
         let r = &mut self.table[slot as usize];

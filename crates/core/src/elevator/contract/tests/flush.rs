@@ -44,14 +44,11 @@ struct Syncing {
 impl Syncing {
     fn new(config: elevator::Config, flush: u64, clients: &[(Habit, Contract)]) -> Self {
         let mut layer = Layer::new(LayerConfig {
-            sizes: Sizes::default(),
             drive: DriveShape {
                 capacity: PIPE.stated,
                 ..DriveShape::default()
             },
-            controllers: crate::control::Config::default(),
-            merge: crate::merge::Config::OFF,
-            elevator: config,
+            ..LayerConfig::of(config)
         })
         .unwrap();
         let mut streams = Vec::new();

@@ -7,6 +7,7 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "switches bugs on for the whole process: run it alone"]
 fn each_is_noticed() {
+    let _alone = mutant::alone();
     let tests: [fn(); 5] = [
         order::domains_take_turns_by_batches,
         order::a_domain_has_as_many_in_the_drive_as_it_may,

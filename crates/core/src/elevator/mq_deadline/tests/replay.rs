@@ -1,5 +1,7 @@
 //! In which order Linux sends: traces of its own mq-deadline, decided again.
 //!
+//! The traces are in `linux/`, packed: `zcat FILE.txt.gz` shows one.
+//!
 //! Linux 6.1 with `null_blk` (`irqmode=2 completion_nsec=100000 hw_queue_depth=1`, one queue, `nr_requests` and `async_depth` 128), asked by
 //! fio through libaio; the events `block_rq_insert`, `block_rq_issue` and `block_rq_complete`, with times in
 //! ticks of 4 ms, which is what its jiffies count. A line has events of one kind: `t` the tick, `i` requests that enter (priority, direction, block of 4 KiB), `d` those that
@@ -13,6 +15,7 @@ use super::super::Config;
 use crate::elevator::scripted::{self, BLOCK, layer};
 use crate::layer::{Layer, Output};
 use crate::{Completion, Flags, Instant, Op, PriorityClass, Request, SpaceId, Span, StreamId, Tag};
+use flate2::read::GzDecoder;
 use std::collections::VecDeque;
 use std::vec::Vec;
 
@@ -164,7 +167,8 @@ fn replay(config: &Config, trace: &str) -> (usize, Vec<Wrong>) {
 }
 
 /// Everything goes in Linux's order; with the default tunables it does not.
-fn check(config: &Config, trace: &str) {
+fn check(config: &Config, packed: &[u8]) {
+    let trace = &std::io::read_to_string(GzDecoder::new(packed)).unwrap();
     let (sent, wrong) = replay(config, trace);
     assert_eq!(wrong, [], "number, Linux's request, ours");
     assert!(sent > 1400, "{sent}");
@@ -178,7 +182,7 @@ fn two_directions_with_deadlines_that_expire() {
         write_expire: Span::from_millis(24),
         ..Config::default()
     };
-    check(&config, include_str!("linux/two-directions.txt"));
+    check(&config, include_bytes!("linux/two-directions.txt.gz"));
 }
 
 #[test]
@@ -187,7 +191,7 @@ fn three_priorities_that_age() {
         prio_aging_expire: Span::from_millis(20),
         ..Config::default()
     };
-    check(&config, include_str!("linux/three-priorities.txt"));
+    check(&config, include_bytes!("linux/three-priorities.txt.gz"));
 }
 
 #[test]
@@ -197,5 +201,5 @@ fn writes_beside_reads_and_another_priority() {
         prio_aging_expire: Span::from_millis(100),
         ..Config::default()
     };
-    check(&config, include_str!("linux/beside-another.txt"));
+    check(&config, include_bytes!("linux/beside-another.txt.gz"));
 }

@@ -1,0 +1,306 @@
+//! What the auditors have found, each as the shortest run that shows it.
+
+use super::{at, open};
+use weir_core::{
+    Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Layer, Max,
+    Op, Outcome, Output, ROOT, Reject, Request, Sizes, SpaceId, Span, StreamId, Tag, Waits,
+    elevator,
+};
+
+fn layer(sizes: Sizes, tags: u16) -> Layer {
+    let drive = DriveShape {
+        tags,
+        max_transfer: 4096,
+        ..DriveShape::default()
+    };
+    let config = Config {
+        sizes,
+        drive,
+        ..Config::of(elevator::Config::None)
+    };
+    super::layer(config)
+}
+
+fn limited(layer: &mut Layer, us: u64, max: Max) {
+    let contract = Contract {
+        max,
+        ..Contract::DEFAULT
+    };
+    let id = GroupId(1);
+    let edit = match us {
+        0 => Edit::AddGroup {
+            id,
+            parent: ROOT,
+            contract,
+        },
+        _ => Edit::SetContract { id, contract },
+    };
+    layer.change(at(us), &[edit]).unwrap();
+}
+
+fn read(stream: StreamId, cookie: u64, length: u32) -> Request {
+    Request {
+        stream,
+        space: SpaceId(0),
+        op: Op::Read,
+        flags: Flags::NONE,
+        offset: 0,
+        length,
+        cookie,
+    }
+}
+
+fn poll(layer: &mut Layer, us: u64) -> Vec<Output> {
+    let mut out = Vec::new();
+    layer.poll(at(us), &mut out);
+    out
+}
+
+fn sent(out: &[Output]) -> Vec<u64> {
+    let pick = |o: &Output| match o {
+        Output::Dispatch(d) => Some(d.cookie),
+        _ => None,
+    };
+    out.iter().filter_map(pick).collect()
+}
+
+#[test]
+fn a_stray_tag_beyond_the_drives_is_ignored_also_while_the_drive_is_busy() {
+    let mut layer = layer(Sizes::default(), 2);
+    let s = open(&mut layer, ROOT);
+    layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
+    poll(&mut layer, 0);
+    layer.complete(at(1), &[Completion::busy(Tag(0)), Completion::ok(Tag(7))]);
+    assert_eq!(layer.counters().stray, 1);
+}
+
+#[test]
+fn a_flush_with_an_offset_is_refused() {
+    let mut layer = layer(Sizes::default(), 1);
+    let s = open(&mut layer, ROOT);
+    let flush = Request {
+        op: Op::Flush,
+        offset: 512,
+        ..read(s, 1, 0)
+    };
+    let refused = layer.submit(at(0), &[flush]).unwrap_err();
+    assert_eq!(refused.reason, Reject::BadLength);
+}
+
+#[test]
+fn the_waits_of_a_request_held_between_two_pieces_add_up() {
+    let mut layer = layer(Sizes::default(), 1);
+    let s = open(&mut layer, ROOT);
+    layer.submit(at(0), &[read(s, 1, 8192)]).unwrap();
+    poll(&mut layer, 1);
+    layer.hold(at(2), s, true);
+    layer.complete(at(3), &[Completion::ok(Tag(0))]);
+    layer.hold(at(10), s, false);
+    poll(&mut layer, 10);
+    layer.complete(at(12), &[Completion::ok(Tag(0))]);
+    let out = poll(&mut layer, 12);
+    let [Output::Done(done)] = out[..] else {
+        panic!("an answer: {out:?}")
+    };
+    let expected = Waits {
+        limit: Span::ZERO,
+        elevator: Span::from_micros(1),
+        drive: Span::from_micros(11),
+    };
+    assert_eq!((done.outcome, done.waits), (Outcome::Ok, expected));
+}
+
+#[test]
+fn a_stream_on_hold_keeps_no_scheduler_tag_from_the_others() {
+    let sizes = Sizes {
+        scheduler_tags: 1,
+        ..Sizes::default()
+    };
+    let mut layer = layer(sizes, 1);
+    let (held, other) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
+    layer
+        .submit(at(0), &[read(held, 1, 8192), read(other, 2, 512)])
+        .unwrap();
+    assert_eq!(sent(&poll(&mut layer, 0)), [1]);
+    layer.hold(at(1), held, true);
+    assert_eq!(sent(&poll(&mut layer, 1)), []);
+    layer.complete(at(2), &[Completion::ok(Tag(0))]);
+    assert_eq!(sent(&poll(&mut layer, 2)), [2]);
+}
+
+#[test]
+fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
+    let sizes = Sizes {
+        requests: 1,
+        streams: 4,
+        reserved: 0,
+        ..Sizes::default()
+    };
+    let mut layer = layer(sizes, 1);
+    let streams = [0; 4].map(|_| open(&mut layer, ROOT));
+    layer.submit(at(0), &[read(streams[0], 1, 512)]).unwrap();
+    for stream in &streams[1..] {
+        layer.submit(at(0), &[read(*stream, 1, 512)]).unwrap_err();
+    }
+    poll(&mut layer, 0);
+    layer.complete(at(1), &[Completion::ok(Tag(0))]);
+    let out = poll(&mut layer, 1);
+    for stream in &streams[1..] {
+        assert!(out.contains(&Output::Resume(*stream)), "{out:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_fills_its_own_reserve_is_told_when_there_is_room_in_it() {
+    let sizes = Sizes {
+        requests: 2,
+        streams: 2,
+        reserved: 1,
+        ..Sizes::default()
+    };
+    let mut layer = layer(sizes, 2);
+    let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
+    for stream in [a, b] {
+        layer.submit(at(0), &[read(stream, 1, 512)]).unwrap();
+        layer.submit(at(0), &[read(stream, 2, 512)]).unwrap_err();
+    }
+    poll(&mut layer, 0);
+    layer.complete(at(1), &[Completion::ok(Tag(1))]);
+    let out = poll(&mut layer, 1);
+    assert!(
+        matches!(out[..], [Output::Done(_), Output::Resume(s)] if s == b),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
+    let sizes = Sizes {
+        requests: 6,
+        streams: 7,
+        per_stream: 2,
+        reserved: 0,
+        ..Sizes::default()
+    };
+    let mut layer = layer(sizes, 2);
+    let streams = [0; 7].map(|_| open(&mut layer, ROOT));
+    let two = |stream| [read(stream, 1, 512), read(stream, 2, 512)];
+    for stream in &streams[..3] {
+        layer.submit(at(0), &two(*stream)).unwrap();
+    }
+    for stream in &streams[3..6] {
+        layer.submit(at(0), &two(*stream)).unwrap_err();
+    }
+    poll(&mut layer, 0);
+    layer.complete(at(1), &[Completion::ok(Tag(0)), Completion::ok(Tag(1))]);
+    let out = poll(&mut layer, 1);
+    assert!(
+        out.contains(&Output::Resume(streams[4])) && !out.contains(&Output::Resume(streams[5]))
+    );
+    // The room that was owed to the one that goes is owed to the next, who takes it before being told.
+    layer.close(at(1), streams[6]);
+    layer.submit(at(1), &two(streams[5])).unwrap();
+    assert!(poll(&mut layer, 1).contains(&Output::Pause(streams[5])));
+}
+
+#[test]
+fn lifting_one_limit_earns_nothing_under_another() {
+    let mut layer = layer(Sizes::default(), 8);
+    let both = Max {
+        iops: 1,
+        bandwidth: 1_000_000,
+        ..Max::NONE
+    };
+    limited(&mut layer, 0, both);
+    let s = open(&mut layer, GroupId(1));
+    layer
+        .submit(
+            at(0),
+            &[read(s, 1, 1000), read(s, 2, 1000), read(s, 3, 1000)],
+        )
+        .unwrap();
+    assert_eq!(sent(&poll(&mut layer, 0)), [1]);
+    limited(&mut layer, 500_000, Max { iops: 0, ..both });
+    assert_eq!(sent(&poll(&mut layer, 500_000)), [2]);
+    assert_eq!(sent(&poll(&mut layer, 500_999)), []);
+    assert_eq!(sent(&poll(&mut layer, 501_000)), [3]);
+}
+
+#[test]
+fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_to() {
+    let mut layer = layer(Sizes::default(), 8);
+    let max = Max {
+        read_bandwidth: 1_000,
+        ..Max::NONE
+    };
+    limited(&mut layer, 0, max);
+    let s = open(&mut layer, GroupId(1));
+    let requests: Vec<_> = (0..7).map(|c| read(s, c, 1000)).collect();
+    layer.submit(at(0), &requests[..6]).unwrap();
+    assert!(!poll(&mut layer, 0).contains(&Output::Pause(s)));
+    layer.submit(at(0), &requests[6..]).unwrap();
+    assert!(poll(&mut layer, 0).contains(&Output::Pause(s)));
+}
+
+/// A promised client waits three seconds for the drive, then a realtime client comes: how many requests of the promised one go while
+/// the realtime one has something to send?
+fn passed_a_realtime_client(edits: &[Edit]) -> usize {
+    let config = Config {
+        drive: DriveShape {
+            tags: 1,
+            ..DriveShape::default()
+        },
+        ..Config::of(elevator::Config::Contract(
+            elevator::contract::Config::default(),
+        ))
+    };
+    let mut layer = super::layer(config);
+    let capacity = Edit::SetCapacity(Some(Capacity {
+        read: 1 << 30,
+        write: 1 << 30,
+        iops: 10_000_000,
+        ..Capacity::NONE
+    }));
+    layer.change(at(0), &[capacity]).unwrap();
+    layer.change(at(0), edits).unwrap();
+    let [promised, realtime] = [1, 2].map(|group| open(&mut layer, GroupId(group)));
+    let requests: Vec<_> = (0..60).map(|n| read(promised, n, 4096)).collect();
+    layer.submit(at(0), &requests).unwrap();
+    assert_eq!(sent(&poll(&mut layer, 0)), [0]);
+    let requests: Vec<_> = (100..140).map(|n| read(realtime, n, 4096)).collect();
+    layer.submit(at(3_000_000), &requests).unwrap();
+    let mut passed = 0;
+    for us in 3_000_001.. {
+        layer.complete(at(us), &[Completion::ok(Tag(0))]);
+        let sent = sent(&poll(&mut layer, us));
+        passed += sent.iter().filter(|&&n| n < 100).count();
+        if sent == [139] {
+            break;
+        }
+    }
+    passed
+}
+
+#[test]
+fn a_realtime_client_does_not_make_good_what_a_promise_lost_long_ago() {
+    let group = |id, contract| Edit::AddGroup {
+        id: GroupId(id),
+        parent: ROOT,
+        contract,
+    };
+    let promised = Contract {
+        min_iops: 5,
+        ..Contract::DEFAULT
+    };
+    let realtime = Contract {
+        class: Class::Realtime,
+        max: Max {
+            iops: 1_000_000,
+            ..Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    // A tenth of a second is made good, which is less than a request.
+    let passed = passed_a_realtime_client(&[group(1, promised), group(2, realtime)]);
+    assert!((1..=2).contains(&passed), "{passed}");
+}
