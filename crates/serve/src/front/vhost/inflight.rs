@@ -1,4 +1,4 @@
-//! What is in flight, noted in memory that the monitor keeps: who serves a queue after us, or after our death, finds there which heads
+//! What is in flight, noted in memory that the monitor keeps: a process that serves a queue after us, or after our death, finds there which heads
 //! were taken and not returned.
 //!
 //! Layout and order of steps: `vhost-user`, "Inflight I/O tracking", split queues. A region for each queue: a header of 16 bytes (features
@@ -165,7 +165,7 @@ mod tests {
         log.finish(0);
         log.published(1);
         assert_eq!(open(&memory, 1).1, [5, 7, 2]);
-        // Of those who come later the counter is higher.
+        // Heads that come later have a higher counter.
         let (mut log, _) = open(&memory, 1);
         log.take(1);
         assert_eq!(open(&memory, 1).1, [5, 7, 2, 1]);
