@@ -1,4 +1,4 @@
-//! The house: which crate may use which, and where `unsafe` may stand.
+//! The house: which crate may use which, where `unsafe` may stand, and which words sentences do without.
 
 use serde_json::Value;
 use std::fs;
@@ -28,6 +28,21 @@ const ORDER: [&str; 17] = [
 
 /// The only crate that may contain `unsafe`.
 const UNSAFE: &str = "weir-uring";
+
+/// Words that stand for a noun or a number that a sentence should have.
+const UNWANTED: [&str; 7] = [
+    "who", "whom", "whoever", "likewise", "so many", "so much", "so long",
+];
+
+/// What still has some of [`UNWANTED`].
+const NOT_YET: [&str; 6] = [
+    "crates/audit",
+    "crates/config",
+    "crates/core",
+    "crates/drive",
+    "docs/configuration.md",
+    "docs/scenarios.md",
+];
 
 /// The packages of the workspace.
 fn packages() -> Vec<Value> {
@@ -118,14 +133,101 @@ fn the_keyword_is_told_from_words_like_it() {
     assert!(!is_unsafe(&format!("// {keyword} is a word")));
 }
 
+#[test]
+fn sentences_name_their_subjects_and_quantities() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = below(&root.join("docs"), "md");
+    files.extend(
+        [
+            "ARCHITECTURE.md",
+            "CONTRIBUTING.md",
+            "README.md",
+            "SECURITY.md",
+        ]
+        .map(|n| root.join(n)),
+    );
+    for krate in fs::read_dir(root.join("crates")).expect("it can be read") {
+        files.append(&mut sources(
+            &krate.expect("it can be read").path().join("src"),
+        ));
+    }
+    let mut hits = Vec::new();
+    for file in &files {
+        let name = file.strip_prefix(&root).expect("it is below the root");
+        if NOT_YET.iter().any(|path| name.starts_with(path)) {
+            continue;
+        }
+        let text = fs::read_to_string(file).expect("it can be read");
+        let found = unwanted(&text);
+        hits.extend(
+            found
+                .iter()
+                .map(|(line, words)| format!("{}:{line}: {words}", name.display())),
+        );
+    }
+    assert!(hits.is_empty(), "{}", hits.join("\n"));
+    assert!(
+        files.len() > 100,
+        "the sources were looked at: {}",
+        files.len()
+    );
+}
+
+/// Every one of [`UNWANTED`] in a text, with its line. Two words may stand on two lines.
+fn unwanted(text: &str) -> Vec<(usize, String)> {
+    let mark = |c: char| !c.is_alphanumeric();
+    let mut found = Vec::new();
+    let mut before = String::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for word in line
+            .split_whitespace()
+            .filter(|word| !word.chars().all(mark))
+        {
+            let word = word.trim_start_matches(mark).to_lowercase();
+            let alone = word.trim_end_matches(mark);
+            let both = format!("{before} {alone}");
+            found.extend(
+                [alone, &both]
+                    .into_iter()
+                    .filter(|w| UNWANTED.contains(w))
+                    .map(|w| (number, w.to_owned())),
+            );
+            // With its full stop, behind which another sentence begins.
+            before = word;
+        }
+    }
+    found
+}
+
+#[test]
+fn unwanted_words_are_found_across_lines_and_within_sentences() {
+    let found = |text: &str| {
+        unwanted(text)
+            .into_iter()
+            .map(|(line, words)| format!("{line} {words}"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("/// Whoever waits, and (who)\n/// goes"),
+        ["1 whoever", "1 who"]
+    );
+    assert_eq!(found("    // for so\n    // long"), ["2 so long"]);
+    assert_eq!(found("It does so. Many do; whose is the whole"), [""; 0]);
+}
+
 /// Every Rust file below a directory.
 fn sources(directory: &Path) -> Vec<PathBuf> {
+    below(directory, "rs")
+}
+
+/// Every file below a directory whose name ends so.
+fn below(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).expect("it can be read") {
         let path = entry.expect("it can be read").path();
         if path.is_dir() {
-            found.append(&mut sources(&path));
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.append(&mut below(&path, extension));
+        } else if path.extension().is_some_and(|e| e == extension) {
             found.push(path);
         }
     }
