@@ -21,7 +21,7 @@ impl Layer {
             && (!self.finished.is_empty() || mutant::is(mutant::ANSWERS_FOR_NOTHING));
         self.report(out);
         if answers_first {
-            // Whom a completion wakes runs before the queue does, and what it sends is chosen from as well.
+            // A process that a completion wakes runs before the queue does, and what it sends is chosen from as well.
             return Some(Wake {
                 at: now,
                 reason: Reason::Answers,
