@@ -11,8 +11,8 @@ use weir_core::{Capacity, Contract, Knobs, Span};
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
 /// Volumes, tenants and drives are in the order of their names. Two servers are equal if they say the same, wherever in their
-/// files they say it. Its parts are public because it is a value, and reading it is all that it is for: code that changes one, as tests do, has
-/// to know what `load` would have refused.
+/// files they say it. Its parts are public because it is a value, and reading it is all that it is for: code that changes one, as tests do,
+/// has to know what `load` would have refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
     /// The drives, at least one, by name.
@@ -157,8 +157,8 @@ pub struct Notify {
     /// Answered requests at which a guest is called; at most 1 is "for each". Under a rule that decides by itself no more are
     /// answered before a call; at most 1 is as many as that likes.
     pub call_count: u32,
-    /// Time since the first of them was answered at which a guest is called, too; none is "at once". Under [`CallRule::Vic`] none is as long as that likes;
-    /// under [`CallRule::Spdk`] the time between calls at twice the rate from which it delays.
+    /// Time since the first of them was answered at which a guest is called, too; none is "at once". Under [`CallRule::Vic`] none is as
+    /// long as that likes; under [`CallRule::Spdk`] the time between calls at twice the rate from which it delays.
     pub call_delay: Span,
 }
 

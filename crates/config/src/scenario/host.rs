@@ -156,8 +156,8 @@ pub enum NrRequests {
     #[default]
     Unbounded,
     /// Linux's default: the depth of a hardware queue without an elevator; with one twice that, but at most 256. `contract`, which Linux
-    /// does not have, sees every request as in the server: the order in which clients come to the tags would otherwise decide before `contract` does.
-    /// `cfq` has requests of its own, as the single-queue layer.
+    /// does not have, sees every request as in the server: the order in which clients come to the tags would otherwise decide before
+    /// `contract` does. `cfq` has requests of its own, as the single-queue layer.
     Linux,
     /// This number, at least 1.
     Each(u32),

@@ -5,12 +5,12 @@ use crate::list::{Links, List};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Tags that a stream that is answered and asks again at once may take past those that wait. In Linux it runs before they do until it
-/// has had a millisecond more of the processor (`sysctl_sched_wakeup_granularity`), and a request takes about two microseconds of it.
+/// Tags that a stream that is answered and asks again at once may take past those that wait. In Linux that process runs before they do
+/// until it has had a millisecond more of the processor (`sysctl_sched_wakeup_granularity`), and a request takes two microseconds or so.
 const PASSES_MAX: u32 = 500;
 
-/// Requests that wait, in lanes. Each lane is first come, first served; the lanes of a hardware queue take turns. There is one for each queue,
-/// unless the elevator limits tags: a request that it refuses one must not stand in the way of the others.
+/// Requests that wait, in lanes. Each lane is first come, first served; the lanes of a hardware queue take turns. There is one for each
+/// queue, unless the elevator limits tags: a request that is refused a tag must not stand in the way of the others.
 #[derive(Debug)]
 pub(super) struct Front {
     lanes: Vec<List>,

@@ -195,8 +195,8 @@ impl Layer {
         }
     }
 
-    /// A request is over and its scheduler tag is free: gives it to a request that waits. Where answers come first, the stream that is answered
-    /// may take it before, unless it waits for a tag itself or has passed those that wait too often.
+    /// A request is over and its scheduler tag is free: gives it to a request that waits. Where answers come first, the stream that is
+    /// answered may take it before, unless it waits for a tag itself or has passed those that wait too often.
     pub(super) fn fill_front_after(&mut self, request: u32) {
         if self.front.is_empty() {
             return;

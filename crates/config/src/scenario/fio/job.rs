@@ -557,8 +557,8 @@ fn arrival(
     }
 }
 
-/// How few requests are outstanding when a job whose places were all taken goes on: at most `iodepth_low`, and fewer than `iodepth` by the number of answers that
-/// it takes at a time.
+/// How few requests are outstanding when a job whose places were all taken goes on: at most `iodepth_low`, and fewer than `iodepth` by the
+/// number of answers that it takes at a time.
 fn batches(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,

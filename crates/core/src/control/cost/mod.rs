@@ -2,13 +2,14 @@
 //! (Linux: `blk-iocost.c`).
 //!
 //! The drive's clock, *vtime*, runs at *vrate*: 100 % is as fast as the model says that the drive is. A request moves its group's own
-//! vtime on by its cost over the group's part of the drive, and goes on while that is behind the drive's. At the end of each period the controller
-//! sees which groups do not use their parts, which then go to others, and how the drive does: vrate falls while requests miss their
-//! targets or wait for tags, and rises while they do not and somebody is held back.
+//! vtime on by its cost over the group's part of the drive, and goes on while that is behind the drive's. At the end of each period the
+//! controller sees which groups do not use their parts, which then go to others, and how the drive does: vrate falls while requests miss
+//! their targets or wait for tags, and rises while they do not and somebody is held back.
 //!
 //! In the order of reading: `model` (what a request costs), `vtime` (the clock), `weights` (parts of the drive), this file (what is
-//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation`, `period` and `rest` (what happens at the end of a period, and to which groups nothing does), `profiles` and `config`
-//! (what is told). `docs/io-cost.md` has each function of Linux with its place here.
+//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation`, `period` and `rest`
+//! (what happens at the end of a period, and to which groups nothing does), `profiles` and `config` (what is told). `docs/io-cost.md` has
+//! each function of Linux with its place here.
 
 mod budget;
 mod config;

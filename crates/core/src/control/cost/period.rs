@@ -117,8 +117,8 @@ impl Cost {
         self.clock.spread_error(now);
     }
 
-    /// Lets those groups go on that can, and forgets those that are idle (Linux: `ioc_check_iocgs`). Lists the active groups but those that rest;
-    /// returns how many these are, and how many owe something.
+    /// Lets those groups go on that can, and forgets those that are idle (Linux: `ioc_check_iocgs`). Lists the active groups but those that
+    /// rest; returns how many these are, and how many owe something.
     fn check_groups(&mut self, now: &Now) -> (u32, u32) {
         let glance = self.rests.glance(&self.clock, now);
         let begun = self.weights.generation();

@@ -2,8 +2,8 @@
 //! idle falls below its own (Linux 4.12 to 6.10: `blk-throttle.c`).
 //!
 //! A group's low limit is what is set of it for io.low, or else the min of its contract. While everyone is held to theirs (`LIMIT_LOW`), groups without one get 320 KiB
-//! and 10 requests a second; `pace` says when that ends and begins again, `slices::Levels` which requests wait where and how much may go, `idle` for whose sake nobody is held.
-//! A request passes its group's limit first, then that of each group above.
+//! and 10 requests a second; `pace` says when that ends and begins again, `slices::Levels` which requests wait where and how much may go,
+//! `idle` for whose sake nobody is held. A request passes its group's limit first, then that of each group above.
 
 mod config;
 mod idle;

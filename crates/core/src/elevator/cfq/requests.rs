@@ -1,5 +1,5 @@
-//! The legacy layer's requests: a number for each direction of a group, and which stream may have one when they run out (Linux: `request_list`,
-//! `__get_request`).
+//! The legacy layer's requests: a number for each direction of a group, and which stream may have one when they run out (Linux:
+//! `request_list`, `__get_request`).
 //!
 //! A stream that takes the last request of a list may go on for a batch, and so may one that has waited: a process would otherwise wake up
 //! for a single request. All others wait until some are free again.
@@ -78,7 +78,8 @@ impl Requests {
         let fills = list.taken + 1 >= self.limit && !list.is_full;
         list.is_full |= fills;
         list.taken += 1;
-        // No stream begins a batch in a batch: one that waited while it had a batch would go on for ever, past those that wait for the list to empty.
+        // No stream begins a batch in a batch: one that waited while it had a batch would go on for ever, past those that wait for the list
+        // to empty.
         if (fills || waited) && !self.is_in_batch(now, of.stream) {
             self.batches[of.stream as usize] = Batch {
                 left: BATCH,

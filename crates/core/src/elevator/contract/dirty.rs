@@ -1,7 +1,7 @@
 //! What clients without a promise may write between two flushes, for the sake of promises.
 //!
-//! A flush waits for what everybody has written, and a client that syncs after each of its requests is kept from its min by that, however early
-//! its requests are served. How long the flush takes is seen: if the client is behind and its flush took more than half of the time
+//! A flush waits for what everybody has written, and a client that syncs after each of its requests is kept from its min by that, however
+//! early its requests are served. How long the flush takes is seen: if the client is behind and its flush took more than half of the time
 //! that the promise gives it from one flush to the next, then more had been written when the flush began than it can bear. From then
 //! on others' writes wait as soon as that much less has been written since a flush began; their reads go on. The same goes for the flush of
 //! a client without a promise during which another fell behind: it may take 50 ms. The bound grows again with every flush that is short

@@ -196,8 +196,8 @@ impl Reservations {
         self.urgent.first().map(|(_, g)| g)
     }
 
-    /// While the drive stands still nobody is chosen, and all that wait fall behind: the promises' time is as late as they are, or one that comes
-    /// now would be served after all of them.
+    /// While the drive stands still nobody is chosen, and all that wait fall behind: the promises' time is as late as they are, or one that
+    /// comes now would be served after all of them.
     pub(super) fn notice_standstill(&mut self, now: Instant) {
         let due = now.back(self.late);
         let longest = self.waiting.min_start(&self.behind);
