@@ -36,7 +36,7 @@ pub enum Fact<'a> {
     Merged(Option<u32>, Option<u32>),
     /// Those merged into this request are for themselves again.
     Parted(Option<u32>),
-    /// The next piece of a request, so many bytes, is on its way to the drive and has no tag yet.
+    /// The next piece of a request, of this length in bytes, is on its way to the drive and has no tag yet.
     Taken(Option<u32>, u32),
     /// A request passed its limits and was charged this many bytes.
     Released(Option<u32>, u32),

@@ -1,6 +1,6 @@
 //! Fairness: nobody gets ahead of a sibling that always waits by more than a stated lag, in bytes by weight.
 //!
-//! In the ideal system (a fluid shared by weight among those who have something to send) an entity never gains, in service
+//! In the ideal system (a fluid shared by weight among those that have something to send) an entity never gains, in service
 //! divided by weight, on a sibling that waits throughout, whatever its own demand is. A real elevator serves whole turns, so an
 //! entity may be ahead by a bounded amount. This is checked for every pair of siblings, of groups and of streams in a group, over
 //! every window in which the second one waits all the time.
@@ -209,7 +209,7 @@ impl Fair {
         }
     }
 
-    /// At the end of a poll: updates who waits, and who began to.
+    /// At the end of a poll: updates which entities wait, and which began to.
     fn polled(&mut self, model: &Model) {
         let count = self.entities.len();
         let waits = self.waiting(model);

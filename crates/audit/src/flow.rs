@@ -67,7 +67,7 @@ impl Flow {
         }
     }
 
-    /// At the end of a poll: who has nothing left is not paused, who has too much is.
+    /// At the end of a poll: a stream with nothing left is not paused, a stream with too much is.
     fn check(&mut self, model: &Model, found: &mut Found) {
         while let Some(id) = self.touched.pop() {
             let Some(stream) = model.stream(id) else {

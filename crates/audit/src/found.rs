@@ -6,7 +6,7 @@ use weir_core::Instant;
 /// Something that must not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Who found it.
+    /// Name of the auditor that found it.
     pub auditor: &'static str,
     /// During which call, from 0.
     pub call: u64,

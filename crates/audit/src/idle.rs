@@ -68,7 +68,7 @@ impl Idle {
             .collect();
     }
 
-    /// Updates who has something to send.
+    /// Updates which streams have something to send.
     fn look(&mut self, model: &Model) {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);

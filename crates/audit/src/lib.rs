@@ -9,7 +9,7 @@
 //! | [`Tags`] | no tag is used again before its completion |
 //! | [`Room`] | what is accepted fits; what is refused is refused for a true reason |
 //! | [`Ledger`] | limits at every level, exact in every window, above and below |
-//! | [`Slices`] | limits under `io.max`: no more in any window than Linux's slices allow, and whoever waits is woken |
+//! | [`Slices`] | limits under `io.max`: no more in any window than Linux's slices allow, and a request that waits is woken |
 //! | [`Flow`] | pause and resume; a stream on hold sends nothing |
 //! | [`Wakes`] | wake-ups neither late nor missing |
 //! | [`Conserve`] | the drive is not left idle |

@@ -4,7 +4,7 @@
 //! some member of it has a request in the elevator or in the drive. Requests that are throttled by limits or in favour of another
 //! group's latency do not count, nor does a stream on hold, a request that was given up, or a flush. No time counts while the
 //! drive is busy and refuses commands. If a contract changes within the second, each part is owed at its own rate. A client that
-//! returns after so long that the elevator has forgotten it (`forget`) finds the drive filled by others; the time until those
+//! returns when the elevator has forgotten it (`forget`) finds the drive filled by others; the time until those
 //! requests are done does not count either.
 //!
 //! Bytes count when their piece completes, with or without an error, a request when it is done; what a client gives up counts as

@@ -1,4 +1,4 @@
-//! The promise of a contract as one figure, and who has something to send: shared by several auditors of contracts.
+//! The promise of a contract as one figure, and which clients have something to send: shared by several auditors of contracts.
 
 use crate::model::{Live, Model, Stream};
 use weir_core::{Class, Contract, Dispatch, Op};

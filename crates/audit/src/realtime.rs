@@ -78,7 +78,7 @@ impl Realtime {
             .collect();
     }
 
-    /// Updates who has something to send.
+    /// Updates which streams have something to send.
     fn look(&mut self, model: &Model, found: &mut Found) {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);

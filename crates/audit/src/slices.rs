@@ -1,4 +1,4 @@
-//! Limits of io.max in slices: in no window does one let more pass than Linux's slices allow, and whoever waits for one is woken.
+//! Limits of io.max in slices: in no window does one let more pass than Linux's slices allow, and a request that waits for one is woken.
 //!
 //! What a slice allows is rounded up, and a window can begin at the end of one and end at the begin of another: besides what the rate lets
 //! pass, two slices and a tick may be in a window, and the largest request, for which it may have been saved up.
@@ -57,7 +57,7 @@ impl Bucket {
 struct Clock {
     tick: Span,
     slice: Span,
-    /// Nanoseconds of so many ticks as are taken for a second.
+    /// Nanoseconds of the ticks that are taken for a second.
     unit: u128,
 }
 
@@ -196,7 +196,7 @@ impl Slices {
         }
     }
 
-    /// Who waits may be given up, and leave the slice that began for it to others.
+    /// A request that waits may be given up, and leave the slice that began for it to others.
     fn note_waits(&mut self, model: &Model) {
         for (_, live) in model.live_requests().filter(|(_, live)| waits(live)) {
             let waited = model.now.since(live.submitted);
@@ -208,7 +208,7 @@ impl Slices {
         }
     }
 
-    /// Of those who wait somebody is looked at again by when the last of them would pass if it were alone: who is before whom is not known.
+    /// One of the waiting requests is looked at again by when the last of them would pass if it were alone: their order is not known.
     fn polled(&self, clock: Clock, model: &Model, wake: Option<Wake>, found: &mut Found) {
         let waiting = model.live_requests().filter(|(_, live)| waits(live));
         let longest = waiting.map(|(_, live)| self.longest(clock, live)).max();

@@ -185,7 +185,7 @@ fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
     format!("\n{}", table.text(output::width()))
 }
 
-/// About so many bytes.
+/// A number of bytes, rounded.
 fn about(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = units.into_iter().find(|(_, shift)| bytes >> shift > 0);

@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     Interrupted(i32, String),
     /// As [`Failure::Run`], and everything was said already.
     Said,
-    /// Whoever read the results has read enough: status 0.
+    /// The reader of the results has read enough: status 0.
     Unread,
 }
 

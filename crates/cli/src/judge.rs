@@ -12,7 +12,7 @@ use weir_measure::{Record, TOTAL};
 use weir_report::number::{deviation, figure, percent, plain};
 use weir_sim::Scenario;
 
-/// A run, for those who judge it.
+/// A run, for the functions that judge it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Judged<'a> {
     pub(crate) script: &'a Script,
@@ -136,7 +136,7 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     }
 }
 
-/// Who is farthest from its share, and by how much.
+/// The client that is farthest from its share, and by how much.
 fn farthest(clients: &[&Record], bandwidths: &[f64], due: &[f64]) -> Option<String> {
     let (total, shares): (f64, f64) = (bandwidths.iter().sum(), due.iter().sum());
     let each = clients.iter().zip(bandwidths.iter().zip(due));
@@ -212,11 +212,11 @@ fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
 
 /// What a figure is called, and whose it is.
 pub(crate) fn name(bounds: &Bounds, target: &str) -> String {
-    let who = match &bounds.whose {
+    let client = match &bounds.whose {
         Whose::Target => target.to_owned(),
         other => other.to_string(),
     };
-    format!("{} of {who}", bounds.figure.name())
+    format!("{} of {client}", bounds.figure.name())
 }
 
 /// Whether a figure lies between its bounds.
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
     use weir_measure::{PromiseSeconds, ShortRecord};
 
-    /// A client with ten promised seconds, of which so many were kept.
+    /// A client with ten promised seconds, of which `kept` were kept.
     fn client(name: &str, got: f64, kept: u64) -> Record {
         let short = 10 - kept;
         let at = |second| ShortRecord {

@@ -46,7 +46,7 @@ struct Arguments {
 enum Command {
     /// Show what Weir does: one drive, sixteen clients, before and after
     Demo(demo::Options),
-    /// Compare policies on drives, in virtual time: who waits for whom, for how long, and why
+    /// Compare policies on drives, in virtual time: which client waits for which, for how long, and why
     Compare(compare::Options),
     /// Say how many drives clients need under each policy, so that what they are promised is kept
     Plan(plan::Options),

@@ -22,7 +22,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Tells the user something that is no result.
 pub(crate) fn tell(text: &str) {
-    // A user who closed standard error does not want to know.
+    // A user that closed standard error does not want to know.
     let _ = writeln!(io::stderr(), "{text}");
 }
 

@@ -97,7 +97,7 @@ impl Progress {
     }
 }
 
-/// How long all of it takes if `done` of it took so long, where that is long and there is something left.
+/// How long `all` takes if `done` took `elapsed`, where that is long and there is something left.
 fn whole(done: u64, all: u64, elapsed: Duration) -> Option<Duration> {
     let part = done as f64 / all as f64;
     let whole = (part > 0.0 && part < 1.0).then(|| elapsed.div_f64(part))?;

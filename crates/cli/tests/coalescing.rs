@@ -230,7 +230,7 @@ fn storm(page: &mut String) {
         "worst second of any",
         "lost beside calm",
         "of their minimum",
-        "who storms (limit 10 MB/s)",
+        "the guest that storms (limit 10 MB/s)",
         "wake-ups/s",
         "back end's processor",
     ];

@@ -156,7 +156,7 @@ fn low_limits(page: &mut String) {
     });
     let target = "they are not kept either: the target beside fifteen sequential readers";
     say(target, "not kept", &|policy| low.target("readers", policy));
-    let random = "they lose nothing with purely random readers: the total, likewise";
+    let random = "they lose nothing with purely random readers: the total, in the same case";
     say(random, "100 %", &|policy| low.total("random", policy));
 }
 
@@ -242,7 +242,7 @@ fn weights(page: &mut String) {
             "readers",
             true,
         );
-        let random = "the total with purely random readers, likewise (the text puts what is missing down to processor time)";
+        let random = "the total with purely random readers, in the same case (the text puts what is missing down to processor time)";
         say(random, "90 %", "random", true);
     }
 }
@@ -334,7 +334,7 @@ own profile for such a drive (`ctrl=auto`), as the source does not say which mod
 work-conserving porportional controller*, 19 February 2020.
 
 Beside random readers the target gets almost everything, as published, and the interferers' weights are lowered; but they are not reset in a cycle.
-That profile takes the drive for slower than it is: vrate rises until nobody lacks budget, and who lacks none takes nothing back. Beside
+That profile takes the drive for slower than it is: vrate rises until nobody lacks budget, and a group that lacks none takes nothing back. Beside
 readers in sequence, where the source sees the drive taken for saturated and throughput lost, neither appears: here their requests meet the profile's
 targets. Beside writers the busy level and vrate go up and down, as published; of the total little is lost.
 

@@ -307,7 +307,7 @@ impl<'a> Runner<'a> {
         weir_core::Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// How long to wait: until the next request is due, but never so long that a request to stop is noticed late.
+    /// How long to wait: until the next request is due, but short enough that a request to stop is noticed in time.
     fn timeout(&self, wake: Option<weir_core::Instant>) -> Duration {
         const LISTEN: Duration = Duration::from_millis(50);
         let due = wake.map_or(LISTEN, |at| {

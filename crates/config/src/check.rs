@@ -167,7 +167,7 @@ fn tenants(server: &Server) -> BTreeMap<&str, &Tenant> {
         .collect()
 }
 
-/// No two volumes on one file or device. Links are for whoever opens them to find out.
+/// No two volumes on one file or device. Links are for the server that opens them to find out.
 fn files_differ(doc: &mut Document<'_>, server: &Server) {
     let mut users: BTreeMap<&Path, &str> = BTreeMap::new();
     for volume in &server.volumes {

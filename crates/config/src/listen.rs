@@ -16,7 +16,7 @@ pub struct Listen {
     pub insecure: bool,
     /// Permission bits of Unix sockets, at most `0o777`; by default `0o600`.
     pub socket_mode: u32,
-    /// Who owns Unix sockets; by default whoever runs the server.
+    /// The owner of Unix sockets; by default the user that runs the server.
     pub socket_owner: Owner,
 }
 
@@ -77,7 +77,7 @@ pub struct Limits {
     pub handshake_timeout: Span,
     /// Memory for payloads, bytes for each shard: at least twice `request_size`, at most 1 TiB, a multiple of 4096. An eighth is
     /// for receive buffers. Half of the rest is guaranteed in equal parts to `connections` (224 KiB each of 128 MiB for 256), the
-    /// other half goes to whoever needs more; a request larger than the guaranteed part may wait for memory that others hold. At
+    /// other half goes to connections that need more; a request larger than the guaranteed part may wait for memory that others hold. At
     /// least [`Self::arena_min`].
     pub arena: u64,
 }
@@ -86,7 +86,7 @@ impl Limits {
     /// Most connections: each takes two places in a ring.
     pub const CONNECTIONS_MAX: u32 = 3840;
 
-    /// The least arena for so many connections: 64 KiB each.
+    /// The least arena for `connections` connections: 64 KiB each.
     pub const fn arena_min(&self) -> u64 {
         self.connections as u64 * (64 << 10)
     }

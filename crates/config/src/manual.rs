@@ -86,7 +86,8 @@ pub fn scenarios() -> String {
 const SCENARIOS: &str = "\
 # Scenarios
 
-A scenario says who does what. Drive and policy are chosen beside it (`--drive`, `--policy`) and change nothing in it, unless the file says so.
+A scenario says what each client does. Drive and policy are chosen beside it (`--drive`, `--policy`) and change nothing in it, unless the file
+says so.
 
     weir scenarios                     what comes with Weir
     weir scenarios NAME > mine.toml    one of them, to begin from
@@ -120,7 +121,7 @@ Three readers that interleave, as one process of three reads each third 16 KiB o
 
 A file's cases are differences to it: `[case.writers.client.reader]` changes the client `reader` in the case `writers`, and
 `[[case.writers.client]]` adds one; a case does one or the other (a client that only some cases have can stand in the file with
-`numjobs = 0`). `[on.disk]`, `[on.flash]` and `[under.POLICY]` are written likewise. A case is put in first, then the kind of drive, then the
+`numjobs = 0`). `[on.disk]`, `[on.flash]` and `[under.POLICY]` are written in the same way. A case is put in first, then the kind of drive, then the
 policy. What a case calls a client by does not change how `on` and `under` name it.
 
 The tunables of elevators can be stated, too, in the file or in what differs: `bfq = { charge = \"linux\" }`, by the keys that `configuration.md`
@@ -136,7 +137,7 @@ is refused.
 const JOBS: &str = "
 ## Job files of fio
 
-`weir compare job.fio`: one client a job (`numjobs`: so many), all in the root group, their files one behind the other on one device,
+`weir compare job.fio`: one client a job (`numjobs`: that number), all in the root group, their files one behind the other on one device,
 `nr_requests`, adapter and merging as Linux has them. Units are fio's: `4k` is 4096 bytes with `kb_base=1024`, the default, where `4kib` is 4000; the other
 way round with `kb_base=1000`. Times are seconds where fio has seconds, and microseconds for `thinktime`. A job that is not `time_based` ends with its
 `size` (`io_size`, `loops`), at the latest after its `runtime`, or after 10 seconds where it has none. `ramp_time` passes before anything is measured. The
@@ -165,7 +166,7 @@ larger. Everything else is fixed while the server runs, and a reload that would 
 its clients, unless the file says `remove_in_use = true` in `[server]`. The log says what a reload changed, key by key. Beforehand
 `weir check --reload CONFIG` says it, or what the reload would be refused for; it asks the running server at `listen.metrics`.
 
-Whoever starts the server is told (`sd_notify(3)`) when it is ready, reloads and ends, so that a unit of systemd (253 or later) can say:
+The process that starts the server is told (`sd_notify(3)`) when it is ready, reloads and ends, so that a unit of systemd (253 or later) can say:
 
     [Service]
     Type=notify-reload

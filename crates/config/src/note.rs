@@ -93,7 +93,7 @@ fn kept_from(promised: Promised, kind: Kind) -> Option<u64> {
     })
 }
 
-/// Likewise on a modelled drive, which is asked: longer writes find less room in a cache to be put in order in.
+/// [`kept_from`] on a modelled drive, which is asked: longer writes find less room in a cache to be put in order in.
 fn kept_from_on(model: &Config, promised: Promised, kind: Kind) -> Option<u64> {
     let mut length = kept_from(promised, kind)?;
     let left = 1.0 - promised.iops as f64 / kind.requests as f64;
@@ -171,7 +171,7 @@ fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)>
     })
 }
 
-/// What is promised in requests, if long ones at random places are not so many. What is longer than the drive takes reaches
+/// What is promised in requests, if long ones at random places are fewer. What is longer than the drive takes reaches
 /// it in parts.
 fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static str)> {
     let parts: Vec<String> = kinds(drive.capacity?)

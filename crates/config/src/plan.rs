@@ -29,7 +29,7 @@ pub struct Plan {
     pub config: Config,
     /// What brings a new layer to the state described: one [`Layer::change`](weir_core::Layer::change).
     ///
-    /// A volume without a written size ([`Volume::size`]) has no [`Edit::SetSpace`] here; whoever opens it adds that.
+    /// A volume without a written size ([`Volume::size`]) has no [`Edit::SetSpace`] here; the server that opens the volume adds that.
     pub edits: Vec<Edit>,
     /// Where each volume is.
     pub volumes: BTreeMap<String, Slot>,
@@ -122,7 +122,7 @@ fn tenants_of<'a>(
     server.tenants.iter().filter(|t| t.drive == drive.name)
 }
 
-/// What the core is told of the contracts and knobs on a drive, by the names of those who have them.
+/// What the core is told of the contracts and knobs on a drive, by the names of their owners.
 pub(crate) struct Terms {
     pub(crate) tenants: BTreeMap<String, (Contract, Knobs)>,
     pub(crate) volumes: BTreeMap<String, (Contract, Knobs)>,

@@ -11,8 +11,8 @@ use weir_core::{Capacity, Contract, Knobs, Span};
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
 /// Volumes, tenants and drives are in the order of their names. Two servers are equal if they say the same, wherever in their
-/// files they say it. Its parts are public because it is a value, and reading it is all that it is for: whoever changes one, as tests do, has
-/// to know what `load` would have refused.
+/// files they say it. Its parts are public because it is a value, and reading it is all that it is for: code that changes one, as tests do,
+/// has to know what `load` would have refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
     /// The drives, at least one, by name.
@@ -116,7 +116,7 @@ pub struct DriveLimits {
     pub scheduler_tags: u32,
     /// Volumes it can have, those that come by reload included: 1 to 65536.
     pub volumes: u32,
-    /// Tenants it can have, likewise: 0 to 65536.
+    /// Tenants it can have, those that come by reload included: 0 to 65536.
     pub tenants: u32,
 }
 
@@ -154,11 +154,11 @@ pub struct Notify {
     pub wakes: Wakes,
     /// By which rule guests are called.
     pub calls: CallRule,
-    /// Calls the guest when so many requests are answered; at most 1 is "for each". Under a rule that decides by itself no more are
+    /// Answered requests at which a guest is called; at most 1 is "for each". Under a rule that decides by itself no more are
     /// answered before a call; at most 1 is as many as that likes.
     pub call_count: u32,
-    /// Or when the first of them was answered so long ago; none is "at once". Under [`CallRule::Vic`] none is as long as that likes;
-    /// under [`CallRule::Spdk`] the time between calls at twice the rate from which it delays.
+    /// Time since the first of them was answered at which a guest is called, too; none is "at once". Under [`CallRule::Vic`] none is as
+    /// long as that likes; under [`CallRule::Spdk`] the time between calls at twice the rate from which it delays.
     pub call_delay: Span,
 }
 
@@ -206,9 +206,9 @@ pub enum Wakes {
     /// With each kick; later, if kicks come without work.
     #[default]
     AtOnce,
-    /// For so long after the last request they are looked at all the time.
+    /// For this time after the last request they are looked at all the time.
     Spin(Span),
-    /// At most once in so long.
+    /// At most once in this time.
     Sleep(Span),
 }
 
@@ -294,7 +294,7 @@ pub enum ThreadPriority {
     /// [`ThreadPriority::High`] where that is permitted, else [`ThreadPriority::Normal`].
     #[default]
     Auto,
-    /// As whoever started the server.
+    /// As the process that started the server.
     Normal,
     /// Nice -10: where processors are short they get about nine times the time of an ordinary thread, and run sooner. It takes the
     /// capability `CAP_SYS_NICE` or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a unit of systemd); without, the server says so and

@@ -80,7 +80,7 @@ pub struct Case {
 pub struct Group {
     /// Its name; behind its parent's and a slash where it has one.
     pub name: String,
-    /// So many, called `NAME-1` and so on.
+    /// Number of groups, called `NAME-1` and so on.
     #[serde(default = "one")]
     pub count: u32,
     /// `io.bfq.weight` under bfq, `io.weight` under io.cost.
@@ -131,7 +131,7 @@ pub struct Player {
 }
 
 impl Case {
-    /// Who plays. Sections that no group names run in the root.
+    /// The players. Sections that no group names run in the root.
     pub fn players(&self, sections: &[String]) -> Vec<Player> {
         let mut players = Vec::new();
         for group in &self.group {

@@ -1,4 +1,4 @@
-//! `weir-conformance linux LAB [RUNS] [WORD...]` plays each case in the lab until it has so many samples of Linux (8), or only those cases whose
+//! `weir-conformance linux LAB [RUNS] [WORD...]` plays each case in the lab until it has RUNS samples of Linux (8), or only those cases whose
 //! `experiment: case` contains one of the words, and stores each sample as it comes: a run that was broken off goes on where it was. To play a
 //! case again, take its lines out of the file. `weir-conformance weir [WORD...]` prints the simulator's
 //! samples of cases, and `weir-conformance page` plays all in the simulator and prints the page, `docs/conformance.md`.
@@ -90,7 +90,7 @@ fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
     Err(format!("not all samples of: {}", problems.join("; ")))
 }
 
-/// Plays a case until it has so many samples.
+/// Plays a case until it has `runs` samples.
 fn fill(lab: &Lab, experiment: &Experiment, case: &Case, runs: u32) -> Result<(), String> {
     let directory = root().join("linux");
     let file = directory.join(format!("{}.txt", experiment.name));

@@ -70,7 +70,7 @@ pub fn page(compared: &Compared<'_>, runs: u32, seconds: u32) -> String {
                 tunables(case),
                 case.nr_requests
             );
-            text += "| who | figure | Linux | Weir | difference | |\n|---|---|---|---|---|---|\n";
+            text += "| job | figure | Linux | Weir | difference | |\n|---|---|---|---|---|---|\n";
             for row in rows {
                 line(&mut text, row);
             }

@@ -19,7 +19,7 @@ const SECTORS: u32 = 255;
 /// More bytes or requests a second than any group is promised.
 const BOUNDLESS: u64 = 1 << 40;
 
-/// Plays a case once, measuring so many seconds.
+/// Plays a case once, measuring `seconds` seconds.
 ///
 /// # Errors
 /// What does not go together.
@@ -84,7 +84,7 @@ fn policy(case: &Case) -> Result<Policy, String> {
     }
     // Low limits of cases are those of reads.
     policy.low.limits = control::low::Directions::Reads;
-    // Weir's are for all groups: the longest that one states, which those who reach their limits do not notice.
+    // Weir's are for all groups: the longest that one states, which groups that reach their limits do not notice.
     let longest = |name: &str| {
         let stated = case.group.iter().filter_map(|g| g.low.get(name));
         stated.max().map(|us| Span::from_micros(*us))

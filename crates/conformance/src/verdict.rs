@@ -26,11 +26,11 @@ pub enum Figure {
     Total,
     /// A player's part of it, as a fraction.
     Share,
-    /// Latency of a request, microseconds.
+    /// Mean latency of a request, microseconds.
     Mean,
-    /// Likewise, its median.
+    /// Median latency of a request, microseconds.
     P50,
-    /// Likewise, what 99 of a hundred do not exceed.
+    /// Latency that 99 of a hundred requests do not exceed, microseconds.
     P99,
 }
 

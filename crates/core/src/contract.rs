@@ -83,7 +83,7 @@ impl Max {
 pub struct Contract {
     /// Bytes a second it gets in every second in which it had a request waiting throughout. Zero: nothing promised.
     pub min: u64,
-    /// Requests a second it gets, likewise. At most one of `min` and `min_iops` is set.
+    /// Requests a second it gets in each of these seconds. At most one of `min` and `min_iops` is set.
     pub min_iops: u64,
     /// Its part of what the promises leave, relative to its siblings: 1 to 10000 (1 to 1000 under `bfq`, whose weight it is).
     pub share: u16,
@@ -132,13 +132,13 @@ impl Default for Contract {
 pub struct Capacity {
     /// Bytes read a second in the worst case that is to be counted on.
     pub read: u64,
-    /// Bytes written a second, likewise.
+    /// Bytes written a second in that case.
     pub write: u64,
-    /// Requests a second whatever their kind, likewise. Zero: not stated.
+    /// Requests a second of any kind in that case. Zero: not stated.
     pub iops: u64,
-    /// Read requests a second, likewise. Zero: not stated.
+    /// Read requests a second in that case. Zero: not stated.
     pub read_iops: u64,
-    /// Write requests a second, likewise. Zero: not stated.
+    /// Write requests a second in that case. Zero: not stated.
     pub write_iops: u64,
 }
 
@@ -161,7 +161,7 @@ impl Capacity {
         }
     }
 
-    /// Requests a second that promises are held against, likewise: the least that is stated. Zero: requests are never the limit.
+    /// Requests a second that promises are held against: the least that is stated. Zero: requests are never the limit.
     pub fn requests(&self) -> u64 {
         let stated = [self.iops, self.read_iops, self.write_iops];
         stated.into_iter().filter(|n| *n > 0).min().unwrap_or(0)
@@ -176,12 +176,12 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Bytes a second that so many requests move at the least: none but a flush is charged less than a sector.
+    /// Bytes a second that `iops` requests a second move at the least: none but a flush is charged less than a sector.
     pub(crate) const fn least_bytes(&self) -> u64 {
         self.iops.saturating_mul(512)
     }
 
-    /// Requests a second that so many bytes take at the least: a request's length is 32 bits.
+    /// Requests a second that `bytes` bytes a second take at the least: a request's length is 32 bits.
     pub(crate) const fn least_iops(&self) -> u64 {
         self.bytes.div_ceil(u32::MAX as u64)
     }

@@ -11,7 +11,7 @@ pub(crate) struct Cx {
     pub(crate) now: Instant,
     /// Live requests, streams, groups and what is in the drive: to be looked at. Only the layer changes them.
     pub(crate) table: Table,
-    /// Who listens.
+    /// Listeners.
     pub(crate) events: Events,
 }
 

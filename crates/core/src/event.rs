@@ -1,4 +1,4 @@
-//! What the core decides, for those who listen: plots, traces, auditors.
+//! What the core decides, for listeners: plots, traces, auditors.
 
 use crate::{Cookie, GroupId, Instant, Op, Span, StreamId};
 use alloc::collections::VecDeque;
@@ -86,7 +86,7 @@ pub enum Event {
         /// Bytes of the piece.
         bytes: u32,
     },
-    /// A stream got the drive, with a budget of so many bytes.
+    /// A stream got the drive, with a budget in bytes.
     Selected {
         /// Whose turn.
         stream: StreamId,
@@ -139,7 +139,7 @@ impl Event {
     }
 }
 
-/// Someone who listens.
+/// A listener.
 pub trait Publish {
     /// Takes one event. Events come in the order in which they were decided.
     fn publish(&mut self, now: Instant, event: Event);

@@ -24,7 +24,7 @@ pub struct LowKnobs {
     pub read_iops: u64,
     /// Writes a second (`wiops`).
     pub write_iops: u64,
-    /// Who thinks longer than this is idle (`idle`). Zero: the tunable of this name.
+    /// A group that thinks longer than this is idle (`idle`). Zero: the tunable of this name.
     pub idle: Span,
     /// By how much its requests may take longer than others of their size (`latency`). Zero: the tunable of this name.
     pub latency: Span,

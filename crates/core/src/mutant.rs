@@ -12,7 +12,7 @@ pub struct Mutant {
     pub number: u32,
     /// What goes wrong.
     pub bug: &'static str,
-    /// Who must notice.
+    /// The auditor that must notice.
     pub caught_by: &'static str,
 }
 
@@ -49,15 +49,15 @@ mutants! {
     24 DEBT_FORGIVEN "a request larger than its bucket leaves no debt" "ledger"
     25 ADMISSION_SKIPPED "promises are accepted without adding them up" "admission"
     26 LATENCY_PLACE_KEPT "a request that io.latency counts keeps its place when it is given up" "wake"
-    27 DEPTH_IGNORED "whoever asks gets a scheduler tag" "depth"
+    27 DEPTH_IGNORED "every request gets a scheduler tag" "depth"
     28 SEEKY_STAY_MERGED "streams that share a queue share it for good" "split"
     29 MIN_IOPS_IGNORED "a min in requests is not kept" "promise"
     30 TENANT_PROMISE_IGNORED "a min of a group with members is not kept" "promise"
     31 PROMISE_FORGOTTEN_ON_CHANGE "a change of contracts forgets the mins there were" "promise"
-    32 BEHIND_IGNORED "who is behind its promise is served by its share" "precedence"
+    32 BEHIND_IGNORED "a client behind its promise is served by its share" "precedence"
     33 REALTIME_NOT_URGENT "a realtime client is served by its share" "realtime"
     34 IDLE_MEMBER_STARVED "the idle class is promoted only at the root" "idle"
-    35 REALTIME_STARVES_PROMISES "realtime clients let nobody pass who is behind its promise by far" "promise"
+    35 REALTIME_STARVES_PROMISES "realtime clients let no client pass that is behind its promise by far" "promise"
     36 MERGED_MEMBER_LOST "the last of the requests merged into a command is never answered" "once"
     40 MERGED_BEYOND_LIMIT "a merged command is longer than the drive takes" "once"
     41 MERGED_GIVEN_UP_SENT "a merged request that is given up goes to the drive with its command" "once"
@@ -65,15 +65,15 @@ mutants! {
     43 PRIORITY_LEFT_EARLY "a lower priority goes while a higher one is in the drive" "priority"
     44 DEADLINE_IGNORED "what is overdue does not begin the next batch" "starvation"
     47 ANSWERS_FOR_NOTHING "a call that answered nothing asks to be called again at once" "wake"
-    60 COST_BUDGET_IGNORED "whoever waits for budget under io.cost goes on" "fair"
-    61 COST_TIMER_LOST "nothing wakes those who wait for budget under io.cost" "cost"
+    60 COST_BUDGET_IGNORED "a request that waits for budget under io.cost goes on" "fair"
+    61 COST_TIMER_LOST "nothing wakes requests that wait for budget under io.cost" "cost"
     62 COST_DONE_FORGOTTEN "what io.cost has charged never leaves the drive" "cost"
     63 COST_DEBT_FORGOTTEN "what goes on without budget under io.cost is owed by nobody" "cost"
     64 COST_NOTHING_DONATED "a share that is not used under io.cost is lost" "cost"
     65 COST_WEIGHTS_STALE "changed weights under io.cost never count" "cost"
-    90 LOW_TIMER_LOST "nothing wakes those who wait under io.low" "low"
+    90 LOW_TIMER_LOST "nothing wakes requests that wait under io.low" "low"
     91 LOW_NEVER_DOWN "io.low lets everyone go on when one has fallen below its low limit" "low"
-    92 LOW_NEVER_IDLE "io.low holds everyone back for the sake of one who is idle" "low"
+    92 LOW_NEVER_IDLE "io.low holds everyone back for the sake of one that is idle" "low"
     93 LOW_NOT_CHARGED "what goes on under io.low does not count against the limit" "low"
     70 BUSY_QUEUE_HOLDS_ALL "a busy hardware queue holds back the next one as well" "conserve"
     71 QUEUE_TAG_LOST "a scheduler tag of one of several hardware queues is not given back" "conserve"
@@ -95,7 +95,7 @@ mutants! {
     108 CFQ_QUANTUM_IGNORED "under cfq a queue that is not alone has as many in the drive as it likes" "quantum"
     109 CFQ_REQUESTS_UNLIMITED "under cfq there are requests without end" "requests"
     110 SLICES_ABOVE_IGNORED "what passes at once under io.max is held against its own group's limit alone" "slices"
-    111 SLICES_TIMER_LOST "nothing wakes those who wait for a slice under io.max" "slices"
+    111 SLICES_TIMER_LOST "nothing wakes requests that wait for a slice under io.max" "slices"
     113 SLICES_UNCHARGED "what goes on after it waited does not count against the limit under io.max" "slices"
 }
 

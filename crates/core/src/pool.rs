@@ -94,7 +94,7 @@ impl<T> Pool<T> {
         (generation & 1 == 1).then_some(value)
     }
 
-    /// As [`Self::get_named`], but a free slot may be named by its own generation, too: for those who can tell by what they find there.
+    /// As [`Self::get_named`], but a free slot may be named by its own generation, too: for callers that can tell by what they find there.
     #[inline]
     pub(crate) fn get_of(&self, index: u32, generation: u32) -> Option<&T> {
         let slot = self.slots.get(index as usize)?;

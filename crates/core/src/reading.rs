@@ -44,7 +44,7 @@ pub enum Unit {
 }
 
 impl Sample {
-    /// Tells its numbers, one after the other. What has no number (who is in service, for whom the drive is kept) is a 1; a depth
+    /// Tells its numbers, one after the other. What has no number (which stream is in service, for which the drive is kept) is a 1; a depth
     /// without a bound is left out.
     pub fn readings(&self, tell: &mut dyn FnMut(Reading)) {
         match *self {
@@ -186,7 +186,7 @@ impl Sample {
     }
 }
 
-/// To whom the numbers of one subject are told.
+/// The listener that the numbers of one subject are told.
 struct To<'a>(&'a mut dyn FnMut(Reading), Subject);
 
 impl To<'_> {

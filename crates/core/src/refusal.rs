@@ -10,7 +10,7 @@ use core::fmt;
 pub struct Promised {
     /// Bytes a second promised: min of all, max of realtime clients.
     pub bytes: u64,
-    /// Requests a second promised, likewise.
+    /// Requests a second promised: min of all, max of realtime clients.
     pub iops: u64,
     /// Millionths of the drive's capacity that this takes; zero on a drive of unknown capacity.
     pub millionths: u64,

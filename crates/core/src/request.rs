@@ -95,7 +95,7 @@ impl Flags {
 /// A request as a client makes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Who asks.
+    /// The stream that asks.
     pub stream: StreamId,
     /// The address space it is in.
     pub space: SpaceId,

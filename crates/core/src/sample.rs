@@ -1,4 +1,4 @@
-//! What controllers and the elevator are doing at a time, for those who look: the simulator, plots, metrics.
+//! What controllers and the elevator are doing at a time, for observers: the simulator, plots, metrics.
 //!
 //! An event says that something was decided; a sample says how things stand. Looking changes nothing and leaves no trace in a record.
 
@@ -80,7 +80,7 @@ pub enum Sample {
     Drive {
         /// A read of 64 KiB that does not go on where the drive is.
         read: Span,
-        /// A write of 64 KiB, likewise.
+        /// A write of 64 KiB that does not go on where the drive is.
         write: Span,
         /// What going elsewhere costs.
         away: Span,
@@ -184,5 +184,5 @@ pub enum Sample {
     },
 }
 
-/// Who takes samples ([`Layer::sample`](crate::Layer::sample)).
+/// A listener that takes samples ([`Layer::sample`](crate::Layer::sample)).
 pub(crate) type Take<'a> = dyn FnMut(Sample) + 'a;

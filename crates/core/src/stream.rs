@@ -1,4 +1,4 @@
-//! Who issues requests: a process, a connection, a virtqueue.
+//! Issuers of requests: a process, a connection, a virtqueue.
 
 use crate::id::{GroupId, ROOT};
 

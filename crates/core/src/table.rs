@@ -42,7 +42,7 @@ pub(crate) enum Stage {
 pub(crate) struct Live {
     /// As it was submitted; of the leader of a command, offset and length are the command's until it is over.
     pub(crate) request: Request,
-    /// So many were accepted before it.
+    /// Number of requests that were accepted before it.
     pub(crate) number: u64,
     pub(crate) group: GroupId,
     pub(crate) stage: Stage,
@@ -275,7 +275,7 @@ pub(crate) struct Pieces {
     slots: Vec<Slot>,
     /// The first free tag of each queue, or [`NIL`].
     free: Vec<u32>,
-    /// Likewise, of a queue to which nothing is sent: its free tags as of when it was closed.
+    /// The first free tag of each queue to which nothing is sent: its free tags as of when it was closed.
     closed: Vec<u32>,
     /// Free tags of all queues but those closed.
     left: u32,

@@ -1,7 +1,7 @@
 //! Tournaments: which slot of a set has the smallest key, for many sets, with all matches in one table.
 //!
-//! The active slots of a set stand in a row, two and two play, then the winners of two matches, and so on up to the top. Whoever's
-//! key changes plays its way up again, one match a level. Where the matches are does not depend on who wins, so that the processor
+//! The active slots of a set stand in a row, two and two play, then the winners of two matches, and so on up to the top. A slot whose
+//! key changes plays its way up again, one match a level. Where the matches are does not depend on which slot wins, so that the processor
 //! has nothing to guess and need not wait for one level to read the next. Keys are compared as serial numbers, `a - b` as signed, so
 //! virtual times may wrap. Of equal keys the one that was given first comes first.
 //!
@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-/// Who plays.
+/// A slot that plays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
     key: u64,
@@ -46,7 +46,7 @@ impl Entry {
         difference.cast_signed() < 0
     }
 
-    /// Who wins a match of one who is there with one who may be absent.
+    /// The winner of a match of an entry that is there with one that may be absent.
     #[inline]
     fn against(self, other: Self) -> Self {
         let lost = other.is_before(self) & !other.is_absent();
@@ -98,12 +98,12 @@ impl Set {
     }
 }
 
-/// Matches that so many levels take up.
+/// Matches that `levels` levels take up.
 fn size(levels: u8) -> u32 {
     if levels == 0 { 0 } else { 1 << levels }
 }
 
-/// Levels that so many members need.
+/// Levels that `members` members need.
 fn levels_for(members: u32) -> u8 {
     (u32::BITS - members.saturating_sub(1).leading_zeros()) as u8
 }
@@ -123,7 +123,7 @@ pub(crate) struct Tournaments {
 }
 
 impl Tournaments {
-    /// So many sets with up to `slots` members in all.
+    /// `sets` sets with up to `slots` members in all.
     pub(crate) fn new(sets: u32, slots: u32) -> Self {
         Self {
             sets: vec![Set::EMPTY; sets as usize],
@@ -136,7 +136,7 @@ impl Tournaments {
         }
     }
 
-    /// A set has one more member, who is not active.
+    /// A set has one more member, which is not active.
     pub(crate) fn join(&mut self, set: u32) {
         self.members[set as usize] += 1;
         if levels_for(self.members[set as usize]) > self.sets[set as usize].levels {
@@ -166,11 +166,11 @@ impl Tournaments {
     /// A member becomes active, behind those of equal key.
     pub(crate) fn insert(&mut self, set: u32, slot: u32, key: u64) {
         let s = &mut self.sets[set as usize];
-        debug_assert!(s.len < self.members[set as usize], "who is not a member?");
+        debug_assert!(s.len < self.members[set as usize], "it is no member");
         let leaf = s.len;
         s.len += 1;
         if leaf.is_power_of_two() {
-            // One level more: who was at the top is on its left.
+            // One level more: the entry that was at the top is on its left.
             let top = s.node(0) >> s.played;
             self.matches[s.game(top)][0] = s.top;
             s.played += 1;
@@ -212,7 +212,7 @@ impl Tournaments {
         s.played = levels_for(last);
     }
 
-    /// An entry comes to a node of a set: it and whoever wins plays so many times, up to the top.
+    /// An entry comes to a node of a set: it and each winner play `levels` times, up to the top.
     #[inline]
     fn play(&mut self, set: u32, mut node: u32, levels: u8, mut entry: Entry) {
         let s = &mut self.sets[set as usize];
@@ -226,7 +226,7 @@ impl Tournaments {
         s.top = entry;
     }
 
-    /// Nobody is at the last leaf of several any longer. Returns who was.
+    /// Nobody is at the last leaf of several any longer. Returns the entry that was.
     fn retire(&mut self, set: u32, last: u32) -> Entry {
         let s = self.sets[set as usize];
         let (mut node, mut levels) = (last, s.played);

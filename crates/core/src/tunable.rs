@@ -9,9 +9,9 @@ pub use crate::rule::{Allowed, Unit};
 use crate::rule::ConfigError;
 use crate::time::Span;
 
-/// Nanoseconds, for bounds and defaults of times.
+/// Nanoseconds of a millisecond, for bounds and defaults of times.
 pub(crate) const MS: u64 = 1_000_000;
-/// Likewise.
+/// Nanoseconds of a second.
 pub(crate) const SECOND: u64 = 1_000 * MS;
 
 /// One tunable.
@@ -97,7 +97,7 @@ impl dyn Tuned + '_ {
 /// What a field of a configuration is, as a number.
 pub(crate) trait Value: Copy {
     fn number(self) -> u64;
-    /// The largest that it can hold if it cannot hold so much.
+    /// `value`, or the largest number that it can hold.
     fn from_number(value: u64) -> Self;
 }
 

@@ -185,13 +185,13 @@ impl Client {
         self.answered = self.answered.max(now);
     }
 
-    /// Once a program of so many requests has had them all answered: how long that took, from its start on.
+    /// How long a program with a number of requests took from its start on, once all of them are answered.
     pub fn took(&self) -> Option<Span> {
         let start = Instant::ZERO + self.program.start;
         self.ended().map(|ended| ended.since(start))
     }
 
-    /// Once a program of so many requests has had them all answered: when that was.
+    /// When the last request of a program with a number of requests was answered, once all of them are.
     pub fn ended(&self) -> Option<Instant> {
         let over = self.program.requests.is_some_and(|n| self.issued >= n);
         (over && self.outstanding == 0).then_some(self.answered)
@@ -361,7 +361,7 @@ impl Client {
     }
 }
 
-/// For how long a client goes on working that has passed so much time since its start; nothing while it rests.
+/// For how long a client goes on working when `passed` has passed since its start; nothing while it rests.
 fn left(activity: Activity, passed: Span) -> Span {
     let round = activity.on.as_nanos() + activity.off.as_nanos();
     activity

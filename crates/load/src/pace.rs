@@ -11,7 +11,7 @@ pub(crate) enum Pace {
     /// Closed loop: of `depth` requests some are ready to be issued, some are in think time, the others are outstanding.
     Closed {
         think: Span,
-        /// Think time follows every so many completions.
+        /// Completions that are followed by think time once.
         every: u32,
         /// Completions since the last that was followed by it.
         answered: u32,
@@ -102,7 +102,7 @@ impl Pace {
         matches!(self, Self::Closed { think: Span::ZERO, idle, .. } if *idle > 0)
     }
 
-    /// So many requests of a prompt loop were issued and answered, one after the other.
+    /// `count` requests of a prompt loop were issued and answered, one after the other.
     pub(crate) fn answered_promptly(&mut self, count: u64) {
         if let Self::Closed {
             every, answered, ..

@@ -25,13 +25,13 @@ pub struct Program {
     pub depth: u32,
     /// When a request is due.
     pub arrival: Arrival,
-    /// In a closed loop, think time follows every so many completions only: 1 to 65536.
+    /// In a closed loop, completions that are followed by think time once: 1 to 65536.
     pub think_every: u32,
     /// When it is active and when it pauses. `None`: it never pauses.
     pub activity: Option<Activity>,
     /// When it starts, after the origin of its time.
     pub start: Span,
-    /// It starts up to so much later than that, drawn once for each run; it stops as much later, too.
+    /// Upper bound of a delay of its start and its stop, drawn once for each run.
     pub start_spread: Span,
     /// When it stops issuing, after the same origin. `None`: never.
     pub stop: Option<Span>,
@@ -78,7 +78,7 @@ pub enum Law {
     Zipf(u32),
     /// Of all requests the part `1 - h` goes to the part `h` of the ranks, and so on within that; 1 to 999999 millionths.
     Pareto(u32),
-    /// Ranks around the middle: the mean of twelve random numbers, displaced by up to half of so many millionths of a percent of all
+    /// Ranks around the middle: the mean of twelve random numbers, displaced by up to half of this number of millionths of a percent of all
     /// ranks; 0 to 99999999.
     Normal(u32),
 }

@@ -294,7 +294,7 @@ mod tests {
     }
 
     /// What `fio` 3.33 drew of 65,536 places: 262,144 requests by `--ioengine=null --rw=randread --bs=4k --size=256m --loops=4
-    /// --write_iolog`, as ten thousandths of all that went to so many of the most popular places. In `fio` several ranks of a tail can
+    /// --write_iolog`, as ten thousandths of all that went to a number of the most popular places. In `fio` several ranks of a tail can
     /// fall on one place, and its ranks of Zipf's law come from an integral in place of a sum (at the
     /// exponent 1.1 the first ten have 1.5 % of all requests more than the law gives them), so that within 2 % is all that can be asked.
     #[test]

@@ -418,7 +418,7 @@ none of the keys that say so.
 `weir compare --trace FILE` writes another file of lines: what controllers and the elevator were doing, two hundred times over the measurement
 of the first repetition (`io.cost`'s weights and vrate, `io.latency`'s depths, BFQ's budgets, what `contract` has learned of the drive). A
 line has the keys `scenario`, `drive`, `case`, `policy` and `repeat`, and `state` (what it is), `of` (whose: a client, the clients of a group, or
-`drive`), `unit` (`%`, `ms`, `kB`; empty where things are counted) and `points`, an array of [seconds, value]. Who has nothing to say at a
+`drive`), `unit` (`%`, `ms`, `kB`; empty where things are counted) and `points`, an array of [seconds, value]. A subject with nothing to say at a
 time has no point there: a group that is idle, a stream that is not in service.
 
 This page is printed from the tables beside the code that writes the keys (`crates/measure/src/keys.rs`, `need.rs`), and tests hold them against

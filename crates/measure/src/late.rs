@@ -44,7 +44,7 @@ impl Late {
         self.late.extend(self.open.pop_front());
     }
 
-    /// So many requests were not even sent in time.
+    /// `requests` requests were not even sent in time.
     pub(crate) fn missed(&mut self, requests: u64) {
         self.missed += requests;
     }

@@ -64,7 +64,7 @@ impl Meter {
         self.late = Some(Box::new(Late::new(deadline_ns)));
     }
 
-    /// So many requests more were due and could not even be sent in time, if they are counted.
+    /// `requests` more requests were due and could not even be sent in time, if they are counted.
     pub fn missed(&mut self, requests: u64) {
         if let Some(late) = &mut self.late {
             late.missed(requests);

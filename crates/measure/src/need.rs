@@ -84,7 +84,7 @@ impl Need {
         (
             "used",
             "number, 0 to 1",
-            "Bytes served, of what one sequential reader gets of so many drives: mean of the searches; null where `drives` is.",
+            "Bytes served, of what one sequential reader gets of that number of drives: mean of the searches; null where `drives` is.",
         ),
         (
             "average_mbps",

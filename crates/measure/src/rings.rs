@@ -37,7 +37,7 @@ pub struct RingsPerSecond {
 }
 
 impl Rings {
-    /// A second's part, in a run in which so many requests were answered.
+    /// A second's part, in a run in which `requests` requests were answered.
     pub fn per_second(&self, requests: u64) -> RingsPerSecond {
         let length = (self.length_ns as f64).max(1.0);
         let rate = |count: u64| count as f64 * 1e9 / length;

@@ -2,7 +2,7 @@
 //!
 //! While something is in flight, time belongs to what ends next: to the group of its client, and there to requests or to flushes. On a
 //! drive that does one thing after the other that is the time that it took; on one that does many at once it is a part of it. What a
-//! drive writes back from its cache is time of whatever waits for it, and not of those who wrote.
+//! drive writes back from its cache is time of the requests that wait for the drive, and not of the clients that wrote.
 
 use crate::case::Case;
 use std::collections::HashMap;
@@ -14,15 +14,15 @@ const SECOND: u64 = 1_000_000_000;
 /// The drive's time in one second, in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spent {
-    /// By the group that the client is directly in: requests.
+    /// Time of requests, by the group that the client is directly in.
     pub requests: Vec<u64>,
-    /// Likewise: flushes.
+    /// Time of flushes, by the group that the client is directly in.
     pub flushes: Vec<u64>,
     /// Nothing was in flight.
     pub idle: u64,
 }
 
-/// Who has a piece in flight, and whether it is a flush.
+/// The group that has a piece in flight, and whether the piece is a flush.
 #[derive(Clone, Copy, Debug)]
 struct Flying {
     group: GroupId,

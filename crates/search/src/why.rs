@@ -71,7 +71,7 @@ impl Cause {
 pub struct Why {
     /// The promise.
     pub missed: Judged,
-    /// What it lacks would have taken so long; zero if nothing was served.
+    /// Nanoseconds that the bytes it lacks would have taken; zero if nothing was served.
     pub lacks: u64,
     /// The group's own time, flushes included.
     pub own: u64,

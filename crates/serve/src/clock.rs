@@ -17,7 +17,7 @@ impl Clock {
         }
     }
 
-    /// A clock as if it had been started so long ago.
+    /// A clock as if it had been started this long ago.
     #[cfg(test)]
     pub(crate) fn started_before(past: Duration) -> Self {
         let now = std::time::Instant::now();

@@ -12,7 +12,7 @@ use weir_config::os_error;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// What the configuration says cannot be had on this machine: a volume's storage, an address, so many of something.
+    /// What the configuration says cannot be had on this machine: a volume's storage, an address, a number of something.
     #[error("{0}")]
     Config(Problem),
     /// A shard cannot run: its ring, its drives' tables or contracts.

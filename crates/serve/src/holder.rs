@@ -1,4 +1,4 @@
-//! Who has what is taken: a file, a device, a port. As far as this process may see (proc(5)).
+//! The process that holds what is taken (a file, a device, a port), as far as this process may see (proc(5)).
 
 use std::ffi::OsStr;
 use std::fmt;

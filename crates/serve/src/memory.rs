@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 /// Where control groups are.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Bytes of memory that this process may have, and who says so.
+/// Bytes of memory that this process may have, and the limit that says so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Permitted {
     bytes: u64,
@@ -70,8 +70,8 @@ impl Shortage {
     }
 }
 
-/// The size of each of so many shards' arenas where the process may have `permitted` bytes: what the limits say; less, but never
-/// less than they need, where nobody asked for so much (it is not `written`).
+/// The size of each shard's arena where the process may have `permitted` bytes: what the limits say; less, but never
+/// less than they need, where nobody asked for that size (it is not `written`).
 ///
 /// # Errors
 /// Why it does not fit, with the sums.

@@ -33,7 +33,7 @@ pub struct Preflight {
 pub struct Finding {
     /// What, where, and what to do.
     pub problem: Problem,
-    /// Whether a start would be refused, whoever starts it.
+    /// Whether a start would be refused for every user.
     pub certain: bool,
 }
 
@@ -148,7 +148,7 @@ impl Preflight {
                 Entry::Vacant(entry) => {
                     entry.insert(volume);
                 }
-                // Those who only read may do so together.
+                // Volumes that are only read may share it.
                 Entry::Occupied(entry) if entry.get().read_only && volume.read_only => {}
                 Entry::Occupied(entry) => {
                     let what = format!(

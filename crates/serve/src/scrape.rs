@@ -52,7 +52,7 @@ impl Drop for Handle {
     }
 }
 
-/// Answers whoever comes to `listener`, which does not block, from what the shards say when they are asked.
+/// Answers every client that comes to `listener`, which does not block, from what the shards say when they are asked.
 pub(crate) fn spawn(
     listener: TcpListener,
     shards: Vec<Address>,
@@ -110,7 +110,7 @@ fn serve(listener: &TcpListener, stop: &OwnedFd, told: &Told) {
             return;
         }
         let mut those = ready[2..].iter();
-        // Whoever goes away or is slow has nothing to be told.
+        // A client that goes away or is slow is told nothing.
         clients.retain_mut(|client| !those.next().is_some_and(|r| *r) || client.advance(told));
         if ready[1] {
             accept(listener, &mut clients);
@@ -138,7 +138,7 @@ fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
     }
 }
 
-/// One who asks.
+/// A client that asks.
 struct Client {
     stream: TcpStream,
     deadline: Instant,

@@ -162,7 +162,7 @@ impl Drop for Shards {
     }
 }
 
-/// Waits for the threads that write records, so long.
+/// Waits for the threads that write records, `within` at most.
 fn end_records(records: &mut Vec<JoinHandle<()>>, within: Duration) {
     let begun = std::time::Instant::now();
     for record in records.drain(..) {

@@ -29,7 +29,7 @@ pub(crate) struct Opened {
     pub(crate) created: Vec<Created>,
 }
 
-/// Opens every volume, and deals the drives out to so many shards.
+/// Opens every volume, and deals the drives out to `shards` shards.
 pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened, StartError> {
     let mut opened = Opened {
         shards: std::iter::repeat_with(Vec::new).take(shards).collect(),

@@ -162,7 +162,7 @@ pub(crate) fn meter(scenario: &Scenario) -> Meter {
     Meter::new(start.as_nanos(), length.as_nanos())
 }
 
-/// Which kind of operation it is for those who tell them apart.
+/// Which kind of operation it is for code that tells kinds apart.
 pub(crate) const fn kind(op: Op) -> Option<Kind> {
     match op {
         Op::Read => Some(Kind::Read),

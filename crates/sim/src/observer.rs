@@ -12,7 +12,7 @@ pub struct Auditors {
 }
 
 impl Auditors {
-    /// Auditors who have seen nothing.
+    /// Auditors that have seen nothing.
     pub fn new() -> Self {
         Self::default()
     }

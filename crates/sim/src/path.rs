@@ -9,7 +9,7 @@ use weir_core::{Done, Instant, Request, Span};
 pub(crate) struct Transit {
     path: Path,
     machine: Machine,
-    /// How late it was so often, and so many stalls are over.
+    /// Wake-ups and stalls that are over.
     woken: usize,
     stalled: usize,
     /// The server's turn lasts until then.

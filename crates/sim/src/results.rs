@@ -26,7 +26,7 @@ pub struct Results {
     pub unanswered: u64,
     /// Commands in the drive (and its adapter) over time, if the run was [followed](crate::Run::followed).
     pub depth: Option<Level>,
-    /// What controllers and the elevator were doing over time, likewise; else empty.
+    /// What controllers and the elevator were doing over time, if the run was [followed](crate::Run::followed); else empty.
     pub states: Vec<State>,
     /// Nanoseconds of the measurement in which at least one command was in the drive.
     pub busy_ns: u64,

@@ -99,7 +99,7 @@ fn unit(unit: Unit) -> (&'static str, f64) {
     }
 }
 
-/// The name of whom a reading is about.
+/// The name of the subject of a reading.
 fn whose(subject: Subject, scenario: &Scenario, clients: &[u32]) -> String {
     match subject {
         Subject::Drive => "drive".into(),

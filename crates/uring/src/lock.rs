@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
-/// Kind of a lock: who else may hold one on the same bytes.
+/// Kind of a lock: which locks others may hold on the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// Other shared locks are permitted. The file must be open for reading.

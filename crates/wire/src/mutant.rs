@@ -23,7 +23,7 @@ macro_rules! mutants {
 }
 
 mutants! {
-    1 NO_FINAL_CHECK "whoever armed its event sleeps without looking once more" &["ring: xen", "ring: split by index", "ring: split by flag"];
+    1 NO_FINAL_CHECK "a side that armed its event sleeps without looking once more" &["ring: xen", "ring: split by index", "ring: split by flag"];
     2 NO_FENCE_AT_REQUESTS "no barrier between publishing requests and reading the other's event" &["ring: xen", "ring: split by index", "ring: split by flag"];
     3 NO_FENCE_ARMING_REQUESTS "no barrier between arming the event for requests and looking once more" &["ring: xen", "ring: split by index", "ring: split by flag"];
     4 NO_FENCE_AT_RESPONSES "no barrier between publishing responses and reading the other's event" &["ring: xen", "ring: split by index", "ring: split by flag"];

@@ -24,7 +24,7 @@ pub struct Queue {
     pub requests: u32,
 }
 
-/// So many lanes are kept apart, as long as each space has one.
+/// Number of lanes that are kept apart, as long as each space has one.
 const LANES_MAX: u32 = 1 << 16;
 
 /// Which lane and hardware queue is whose.

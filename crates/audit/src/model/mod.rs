@@ -52,9 +52,9 @@ pub struct Live {
     pub was_held: bool,
     /// A flush that is served by a command in flight.
     pub riding: bool,
-    /// The range of the command that it leads: its own, unless others were merged into it.
+    /// Start of the range of the command that it leads: its own, unless others were merged into it.
     pub offset: u64,
-    /// See there.
+    /// Length of that range.
     pub length: u32,
     /// It was merged into the command of this one; [`NIL`]: it is for itself.
     pub(crate) leader: u32,

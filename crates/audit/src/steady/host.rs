@@ -218,7 +218,7 @@ impl<'a> Host<'a> {
         self.cookie += 1;
         let writes = write_in > 0 && self.random.once_in(write_in);
         Request {
-            stream: self.streams[client as usize].expect("who asks is here"),
+            stream: self.streams[client as usize].expect("a client that asks is here"),
             space: SpaceId(0),
             op: if writes { Op::Write } else { Op::Read },
             flags: Flags::NONE,

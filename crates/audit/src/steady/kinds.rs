@@ -178,7 +178,7 @@ pub(super) fn contract_shares(random: &mut Random) -> Scene {
     scene
 }
 
-/// `io.cost` before no elevator, held to half of the link: clocks of groups are at most a request and a timer's slack apart, and who
+/// `io.cost` before no elevator, held to half of the link: clocks of groups are at most a request and a timer's slack apart, and a group that
 /// begins has half a period to spend, of all of the drive as long as it is alone.
 pub(super) fn cost_shares(random: &mut Random) -> Scene {
     let lag = COST_REQUESTS * (128 << 10) + LINK / 2 * COST_BEGIN_MS / 1_000;
@@ -203,13 +203,13 @@ pub(super) fn cost_shares(random: &mut Random) -> Scene {
     shared(random, &mut scene);
     let tags = scene.config.drive.tags;
     for client in &mut scene.clients {
-        // Who comes and goes brings half a period of budget along each time.
+        // A client that comes and goes brings half a period of budget along each time.
         *client = greedy(random, client.group, tags);
     }
     scene
 }
 
-/// Under `io.cost` a client may get ahead of another by so many of the longest requests of each.
+/// Under `io.cost` a client may get ahead of another by this number of the longest requests of each.
 const COST_REQUESTS: u64 = 2;
 /// Half a period.
 const COST_BEGIN_MS: u64 = 5;

@@ -58,7 +58,7 @@ pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
     })
 }
 
-/// The clients of a cell, alike ones together, and who falls short or starves. `none`: the same under no control.
+/// The clients of a cell, alike ones together, and which of them fall short or starve. `none`: the same under no control.
 pub(super) fn clients(
     outcomes: &[Outcome],
     none: Option<&[Outcome]>,
@@ -278,7 +278,7 @@ fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
     vec![row("worst", less, more), row("best", more, less)]
 }
 
-/// Who of them falls short of a promise, and who starves: by how much, and how often.
+/// Which of them fall short of a promise, and which starve: by how much, and how often.
 fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
     let (mut troubles, all) = (Vec::new(), members.len());
     let of = |some: usize| match all {

@@ -1,7 +1,7 @@
 //! How long the demo's own threads waited for a processor: what a busy machine keeps from a client is no fault of a policy.
 //!
 //! Linux counts for each thread how long it was ready to run and did not (`/proc/PID/task/TID/schedstat`, its second figure). In a second of
-//! which the server's thread and the client's waited so much, the client is owed its min for the rest.
+//! which the server's thread and the client's waited for a time, the client is owed its min for the rest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -131,7 +131,7 @@ fn waits() -> Waits {
 mod tests {
     use super::*;
 
-    /// Four seconds, in which the server's thread and the target's waited so much.
+    /// Four seconds, in which the server's thread and the target's waited this long each.
     fn host(server: [u64; 4], target: [u64; 4]) -> Host {
         let mut host = Host::default();
         let (mut of_server, mut of_target) = (5, 7);

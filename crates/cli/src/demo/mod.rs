@@ -176,7 +176,7 @@ fn missing(policies: &[Policy], runs: &[Shown]) -> Option<String> {
     (played < all).then(|| format!("{played} of {all} policies; missing: {names}"))
 }
 
-/// A bar over everything that is going to be done under so many policies.
+/// A bar over everything that is going to be done under `policies` policies.
 fn progress(scenario: &weir_sim::Scenario, policies: usize, measured: bool) -> Progress {
     let each = Duration::from_nanos((scenario.warm_up + scenario.duration).as_nanos());
     let measuring = if measured {
@@ -191,7 +191,7 @@ fn progress(scenario: &weir_sim::Scenario, policies: usize, measured: bool) -> P
     Progress::new(measuring + each * policies as u32, work)
 }
 
-/// The scenario on a drive that can do so much.
+/// The scenario on a drive with this capacity.
 fn build(
     options: &Options,
     script: &Script,

@@ -104,7 +104,7 @@ fn on_host(shown: &Shown, (fate, verdict): (Fate, String)) -> (Fate, String) {
     }
 }
 
-/// Each client's contract, so that those who have different ones can be told apart.
+/// Each client's contract, so that clients with different ones can be told apart.
 fn contracts(scenario: &weir_sim::Scenario) -> Vec<(String, String)> {
     let contract = |client: &weir_sim::ClientSpec| {
         // Groups are numbered from 1: 0 is the root.
@@ -173,7 +173,7 @@ fn load(played: Played<'_>) -> String {
     let load = played.script.load();
     match min {
         0 => load.to_owned(),
-        // Who is promised what stands in the tables.
+        // What each client is promised stands in the tables.
         _ if groups.iter().any(|g| g.contract.min != min) => load.to_owned(),
         min => format!(
             "{load} Each is promised at least {} MB/s.",

@@ -22,7 +22,7 @@ use weir_config::Policy;
 use weir_measure::{Interval, Need};
 use weir_report::{Drives, PlanReport, PlanRow, plan_page, plan_table};
 
-/// Who is to be served, on what, and how it is found out.
+/// Which clients are to be served, on what, and how it is found out.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// What the clients do and are promised: a scenario's name (see `weir scenarios`) or its file
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// A policy, as for `weir compare`; may be given several times [default: those that the scenario is about]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// Of a hundred seconds in which a client's promise applies, so many must be kept
+    /// How many of a hundred seconds in which a client's promise applies must be kept
     #[arg(long, value_name = "N", default_value = "99", value_parser = |n: &str| whole::number(n, 1..=100))]
     keep: u32,
     /// How often the search is repeated, with other random numbers and other times of activity, 1 to 10000 [default: what the scenario
@@ -238,7 +238,7 @@ fn report(
                  search finds the least by doubling and halving. Needed in: the searches in which fewer were not enough.",
                 asked.keep, asked.repetitions
             ),
-            "Used: bytes served, of what one sequential reader at full depth gets of so many drives. Average: what a client gets while it is \
+            "Used: bytes served, of what one sequential reader at full depth gets of that number of drives. Average: what a client gets while it is \
              active, mean of all. Both are means of the searches, each with the drives that it found."
                 .into(),
             "A policy without a number does not keep the promises even with a drive for each client. In virtual time; drives are models.".into(),

@@ -15,7 +15,7 @@ pub(super) struct Asked<'a> {
     pub(super) fleet: &'a Fleet<'a>,
     pub(super) policies: &'a [Policy],
     pub(super) repetitions: u32,
-    /// Of a hundred seconds so many are to be kept.
+    /// How many of a hundred seconds are to be kept.
     pub(super) keep: u32,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What clients get that are dealt out in turn to so many drives; `None` if a promise is not kept, or is refused.
+    /// What clients get that are dealt out in turn to `drives` drives; `None` if a promise is not kept, or is refused.
     fn pack(&mut self, drives: usize) -> Result<Found, Failure> {
         let clients = self.asked.fleet.clients();
         let (mut total, mut average) = (0.0, 0.0);
@@ -185,7 +185,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether so many of a hundred seconds were kept in which the promise applied.
+/// Whether `keep` of a hundred seconds were kept in which the promise applied.
 fn is_kept(record: &Record, keep: u32) -> bool {
     record
         .promise_seconds

@@ -18,7 +18,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: "min_iops",
         kind: Kind::Count(1, IOPS_MAX),
         default: Absent::Words("nothing"),
-        about: "Requests a second that are promised likewise. Takes a drive whose capacity in requests is known.",
+        about: "Requests a second that are promised in every second in which a request was waiting throughout. Takes a drive whose capacity in requests is known.",
         example: "100",
     },
     Key {

@@ -51,8 +51,8 @@ pub(crate) const GUEST: Shape = Shape {
                 "`\"at-once\"`, `\"spin TIME\"`, `\"sleep TIME\"`, `\"throttle RATE\"`; a time of 10ms and 1000000 a second at most",
             ),
             default: Absent::Value("\"at-once\""),
-            about: "What comes of a guest's notifications. `\"spin 50us\"`: the thread looks for so long after the last request before it asks for \
-                    the next kick. `\"sleep 200us\"`: it looks so long after its last look at the earliest. `\"throttle 5000\"`: it wakes so \
+            about: "What comes of a guest's notifications. `\"spin 50us\"`: the thread looks for this time after the last request before it asks for \
+                    the next kick. `\"sleep 200us\"`: it looks this time after its last look at the earliest. `\"throttle 5000\"`: it wakes so \
                     often a second at most, and a guest that kicks without work is looked at late, as in Linux since XSA-332.",
             example: "\"sleep 200us\"",
         },
@@ -62,7 +62,7 @@ pub(crate) const GUEST: Shape = Shape {
                 "`\"at-once\"`, `\"delay TIME COUNT\"`, `\"vic\"`, `\"spdk TIME\"`; a time of 10ms and a count of 256 at most",
             ),
             default: Absent::Value("\"at-once\""),
-            about: "When a guest is notified of responses. `\"delay 100us 8\"`: with the eighth, or when the first has waited so long. `\"vic\"`: by \
+            about: "When a guest is notified of responses. `\"delay 100us 8\"`: with the eighth, or when the first has waited for this time. `\"vic\"`: by \
                     the commands in flight. `\"spdk 10us\"`: by the rate of requests.",
             example: "\"vic\"",
         },

@@ -40,8 +40,8 @@ pub(crate) const LISTEN: Shape = Shape {
         Key {
             name: "socket_owner",
             kind: Kind::Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number"),
-            default: Absent::Words("whoever runs the server"),
-            about: "Who owns the Unix sockets.",
+            default: Absent::Words("the user that runs the server"),
+            about: "The owner of the Unix sockets.",
             example: "\"weir:107\"",
         },
     ]],
@@ -107,7 +107,7 @@ pub(crate) const LIMITS: Shape = Shape {
             ),
             about: "Memory for payloads, for each shard (the thread of a drive): at least twice `request_size`, and 64KiB for each of \
                     `connections`. An eighth is for receive buffers. Half of the rest is guaranteed to `connections` in equal parts, the \
-                    other half goes to whoever needs more.",
+                    other half goes to connections that need more.",
             example: "\"64MiB\"",
         },
     ]],

@@ -60,7 +60,7 @@ pub(crate) const POLICY: Shape = Shape {
             name: "low",
             kind: Kind::Table("`[low]`"),
             default: Absent::Words("Linux's defaults"),
-            about: "Who is idle under controller `\"io.low\"`, and what its low limits count.",
+            about: "Which groups are idle under controller `\"io.low\"`, and what its low limits count.",
             example: "{ idle = \"5ms\" }",
         },
         Key {
@@ -156,7 +156,7 @@ pub(crate) const IO_MAX: Shape = Shape {
 
 pub(crate) const LOW: Shape = Shape {
     name: "[low]",
-    about: "The tunables of `io.low`. Linux has `idle` and `latency` for each cgroup; these are for all who say nothing of their own (key `low`).",
+    about: "The tunables of `io.low`. Linux has `idle` and `latency` for each cgroup; these are for all groups that say nothing of their own (key `low`).",
     keys: &[&[
         low(0, "\"0s\"", "\"100ms\""),
         low(1, "\"4ms\"", "\"1ms\""),
@@ -209,7 +209,7 @@ pub(crate) const DERIVED: Shape = Shape {
 
 pub(crate) const BUDGET: Shape = Shape {
     name: "max_budget = { ... }",
-    about: "Budgets so small that within a window nobody is more than so many hundredths of its share of the drive short for want of a \
+    about: "Budgets so small that within a window no client is short of its share of the drive by more than this number of hundredths for want of a \
             turn.",
     keys: &[&[
         Key {

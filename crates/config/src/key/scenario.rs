@@ -1,4 +1,4 @@
-//! Scenarios: who does what.
+//! Scenarios: what each client does.
 
 use super::{Absent, CONTRACTS, COSTS, GUEST, Key, Kind, Shape, words};
 use crate::scenario::{FILE_MOST, Figure, REQUEST_MOST};
@@ -15,7 +15,7 @@ pub(crate) const SCENARIOS: &[&Shape] = &[
 
 pub(crate) const SCENARIO: Shape = Shape {
     name: "a scenario",
-    about: "Who does what. Drive and policy are chosen beside it and change nothing in it, unless `on` and `under` say so.",
+    about: "What each client does. Drive and policy are chosen beside it and change nothing in it, unless `on` and `under` say so.",
     keys: &[
         &[
             Key {
@@ -104,14 +104,14 @@ pub(crate) const SCENARIO: Shape = Shape {
                 name: "on",
                 kind: Kind::Table("`[on.disk]`, `[on.flash]`"),
                 default: Absent::Words("the same on every drive"),
-                about: "What differs on drives that rotate, and on those that do not, likewise.",
+                about: "What differs on drives that rotate, and on those that do not, in the form of a case.",
                 example: "{ disk = { duration = \"10s\" } }",
             },
             Key {
                 name: "under",
                 kind: Kind::Table("one `[under.POLICY]` for each"),
                 default: Absent::Words("the same under every policy"),
-                about: "What differs under a policy, likewise: a case is put in first, then `on`, then `under`.",
+                about: "What differs under a policy, in the form of a case: a case is put in first, then `on`, then `under`.",
                 example: "{ contract = { client.target = { min = \"10MB/s\" } } }",
             },
         ],
@@ -146,7 +146,7 @@ pub(crate) const VARIED: &[Key] = &[
         name: "exitall",
         kind: Kind::Text("a client's name"),
         default: Absent::Words("a run lasts for its `duration`"),
-        about: "A client of so many requests (`number_ios`) with whose last answer the run ends, if its time is not over before; how long it took \
+        about: "A client with a number of requests (`number_ios`) with whose last answer the run ends, if its time is not over before; how long it took \
                 is the figure `runtime`.",
         example: "\"program\"",
     },
@@ -339,7 +339,7 @@ const ACCESS: &[Key] = &[
         name: "numjobs",
         kind: Kind::Count(0, 4096),
         default: Absent::Words("one, called as it is"),
-        about: "So many clients, called `NAME-01`, `NAME-02` and so on.",
+        about: "Number of clients, called `NAME-01`, `NAME-02` and so on.",
         example: "15",
     },
     Key {
@@ -382,7 +382,7 @@ const ACCESS: &[Key] = &[
         name: "iodepth_low",
         kind: Kind::Count(0, 65_536),
         default: Absent::Words("as `iodepth`"),
-        about: "Once `iodepth` are outstanding it waits until no more than so many are, and then fills up again.",
+        about: "Once `iodepth` are outstanding it waits until no more than this number are, and then fills up again.",
         example: "8",
     },
     Key {
@@ -403,21 +403,21 @@ const ACCESS: &[Key] = &[
         name: "fsync",
         kind: Kind::Count(0, 65_536),
         default: Absent::Value("0"),
-        about: "After so many writes it calls `fsync` and waits; 0: never. As `fdatasync`: a file system's journal is not modelled.",
+        about: "After this number of writes it calls `fsync` and waits; 0: never. As `fdatasync`: a file system's journal is not modelled.",
         example: "1",
     },
     Key {
         name: "fdatasync",
         kind: Kind::Count(0, 65_536),
         default: Absent::Value("0"),
-        about: "After so many writes it calls `fdatasync` and waits; 0: never. A client that writes through the page cache has one of the two.",
+        about: "After this number of writes it calls `fdatasync` and waits; 0: never. A client that writes through the page cache has one of the two.",
         example: "1",
     },
     Key {
         name: "flush",
         kind: Kind::Count(0, 65_536),
         default: Absent::Value("0"),
-        about: "After so many writes it issues a flush like any other request, without waiting; 0: never. `fio` has no word for it.",
+        about: "After this number of writes it issues a flush like any other request, without waiting; 0: never. `fio` has no word for it.",
         example: "8",
     },
     Key {
@@ -453,7 +453,7 @@ const PACE: &[Key] = &[
         name: "rate_iops",
         kind: Kind::Count(1, 1_000_000_000),
         default: Absent::Words("as fast as answers come"),
-        about: "Requests a second likewise.",
+        about: "Requests a second that it asks for, as with `rate`.",
         example: "200",
     },
     Key {
@@ -474,7 +474,7 @@ const PACE: &[Key] = &[
         name: "thinktime_blocks",
         kind: Kind::Count(1, 65_536),
         default: Absent::Value("1"),
-        about: "After so many answers it thinks for `thinktime`, and not after each.",
+        about: "After this number of answers it thinks for `thinktime`, and not after each.",
         example: "15",
     },
     Key {
@@ -666,7 +666,7 @@ pub(crate) const EXPECT: Shape = Shape {
             name: "max",
             kind: Kind::Other("a percentage as a string"),
             default: Absent::Words("not asked"),
-            about: "Whoever has a `max.bandwidth` gets it, no further off than this, and no more.",
+            about: "A client with a `max.bandwidth` gets it, no further off than this, and no more.",
             example: "\"2%\"",
         },
         Key {
@@ -692,7 +692,7 @@ pub(crate) const EXPECT: Shape = Shape {
         },
         Key {
             name: "at_most",
-            kind: Kind::Other("likewise"),
+            kind: Kind::Other("as `at_least`"),
             default: Absent::Words("no bound"),
             about: "What it is not to be above.",
             example: "\"1ms\"",

@@ -89,21 +89,21 @@ pub(crate) const VOLUME: Shape = Shape {
 
 pub(crate) const ATTACH: Shape = Shape {
     name: "[volume.NAME.listen]",
-    about: "Where one volume is found by those who do not say which they want. Fixed while the server runs.",
+    about: "Where one volume is found by clients that do not say which they want. Fixed while the server runs.",
     keys: &[&[
         Key {
             name: "vhost",
             kind: Kind::Text("an absolute path"),
             default: Absent::Needed,
             about: "A Unix socket at which virtual machines find the volume as a disk of virtio, by `vhost-user` (`docs/guests.md`). It has \
-                the mode and the owner that `[listen]` says. Whoever may connect may read and write the volume.",
+                the mode and the owner that `[listen]` says. A process that may connect may read and write the volume.",
             example: "\"/run/weir/alpha.vhost.sock\"",
         },
         Key {
             name: "spin",
             kind: Kind::Time(Span::from_micros(1), Span::from_millis(10)),
             default: Absent::Words("none"),
-            about: "For so long after a virtual machine's last request its queues are looked at all the time: no wake-up for what comes \
+            about: "For this time after a virtual machine's last request its queues are looked at all the time: no wake-up for what comes \
                     meanwhile, for a processor that does nothing else. Not beside `sleep`.",
             example: "\"20us\"",
         },
@@ -113,7 +113,7 @@ pub(crate) const ATTACH: Shape = Shape {
             default: Absent::Words(
                 "none: each kick wakes the server, unless kicks come again and again without work",
             ),
-            about: "A queue wakes the server at most once in so long: less processor time, and latency of up to as much.",
+            about: "A queue wakes the server at most once in this time: less processor time, and latency of up to as much.",
             example: "\"200us\"",
         },
         Key {
@@ -129,7 +129,7 @@ pub(crate) const ATTACH: Shape = Shape {
             name: "call_count",
             kind: Kind::Count(1, 256),
             default: Absent::Value("1"),
-            about: "A virtual machine is called when so many requests are answered, or `call_delay` has passed. 1 calls for each, or for \
+            about: "A virtual machine is called when this number of requests are answered, or `call_delay` has passed. 1 calls for each, or for \
                     as many as are answered together.",
             example: "8",
         },

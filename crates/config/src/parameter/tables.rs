@@ -8,7 +8,7 @@ use weir_drive::volume::Layout;
 /// What a field of a drive's configuration is, as a number.
 trait Number: Copy {
     fn get(self) -> u64;
-    /// The largest that it can hold if it cannot hold so much.
+    /// `value`, or the largest number that it can hold.
     fn from(value: u64) -> Self;
 }
 

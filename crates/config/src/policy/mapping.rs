@@ -263,8 +263,8 @@ impl Budget {
     /// The tunable that it sets.
     pub(crate) const TUNABLE: &'static str = "max_budget";
 
-    /// Half of what the smallest share, `least` bytes a second, may be short in the window: who comes just too late waits for a whole turn
-    /// of another.
+    /// Half of what the smallest share, `least` bytes a second, may be short in the window: a client that comes just too late waits for a
+    /// whole turn of another.
     fn set(self, elevator: &mut elevator::Config, least: u64) {
         const SECOND: u128 = 1_000_000_000;
         let Some(tuned) = elevator.tuned_mut() else {

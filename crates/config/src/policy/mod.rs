@@ -63,9 +63,9 @@ pub enum Controller {
     Max,
     /// `io.max`: the same as Linux counts it, in slices; in the place of `max`.
     Slices,
-    /// `io.low`: while somebody who is not idle gets less than its min, all are held to theirs.
+    /// `io.low`: while a group that is not idle gets less than its min, all are held to theirs.
     Low,
-    /// `io.latency`: who is beside a group that misses its latency target is held back.
+    /// `io.latency`: a group beside one that misses its latency target is held back.
     Latency,
     /// `io.cost`: the drive's time is divided by shares.
     Cost,
@@ -203,7 +203,7 @@ built_in! { "policy" in "policies":
     "max-limits"
 }
 
-/// Likewise, read.
+/// The policies that come with Weir, read.
 static READ: LazyLock<Vec<Policy>> = LazyLock::new(|| {
     let all = BUILT_IN.iter().map(|(name, text)| {
         let read = read(text, name);

@@ -45,7 +45,7 @@ pub fn print(policy: &Policy) -> String {
         text += "\n[derived]\n";
         comment(
             &mut text,
-            "So small that within the window nobody is more than so many hundredths of its share of the drive short for want of a turn.",
+            "So small that within the window no client is short of its share of the drive by more than this number of hundredths for want of a turn.",
         );
         let _ = writeln!(
             text,

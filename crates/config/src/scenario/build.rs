@@ -10,7 +10,7 @@ use weir_load::Region;
 /// Deepest queue of an ATA drive: one with a single queue and no more tags than this is behind an ATA adapter.
 const NCQ: u16 = 32;
 
-/// Promises that are cut to a slower drive come in whole steps of so many bytes a second.
+/// Promises that are cut to a slower drive come in whole steps of this number of bytes a second.
 const STEP: u64 = 100_000;
 
 /// What is chosen beside a scenario.

@@ -1,4 +1,4 @@
-//! What a scenario's file says, whoever wrote it, before drive, policy and time are chosen.
+//! What a scenario's file says, whatever its form, before drive, policy and time are chosen.
 
 use super::expect::{Expect, Published};
 use super::{Guest, Merging, NrRequests, Path};

@@ -20,7 +20,7 @@ pub enum Asked {
     Promise(Option<String>),
     /// Bandwidths over the run are to each other as the shares, no further off than this.
     Shares(Part),
-    /// Whoever has a maximum gets it, no further off than this.
+    /// A client with a maximum gets it, no further off than this.
     Max(Part),
     /// A figure lies between bounds.
     Figure(Bounds),

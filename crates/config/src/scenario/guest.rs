@@ -58,7 +58,7 @@ pub enum Kicks {
     Spin(Span),
     /// It looks this long after its last look at the earliest.
     Sleep(Span),
-    /// Wake-ups of so many a second at most; and guests that kick without work are looked at late, the later the more often they did
+    /// Wake-ups a second, at most; and guests that kick without work are looked at late, the later the more often they did
     /// (Linux's answer to XSA-332).
     Throttle(u32),
 }
@@ -116,7 +116,7 @@ impl Guest {
         }
     }
 
-    /// Bytes of a request likewise: Xen's 11 segments of a page, QEMU's 254 of virtio.
+    /// Most bytes of a request: Xen's 11 segments of a page, QEMU's 254 of virtio.
     pub(crate) const fn longest(ring: Ring) -> u32 {
         match ring {
             Ring::Xen | Ring::XenBefore2011 => 11 * 4096,

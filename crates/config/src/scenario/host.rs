@@ -156,10 +156,10 @@ pub enum NrRequests {
     #[default]
     Unbounded,
     /// Linux's default: the depth of a hardware queue without an elevator; with one twice that, but at most 256. `contract`, which Linux
-    /// does not have, sees every request as in the server: who comes first to the tags would otherwise decide before it does.
-    /// `cfq` has requests of its own, as the single-queue layer.
+    /// does not have, sees every request as in the server: the order in which clients come to the tags would otherwise decide before
+    /// `contract` does. `cfq` has requests of its own, as the single-queue layer.
     Linux,
-    /// So many, at least 1.
+    /// This number, at least 1.
     Each(u32),
 }
 

@@ -95,7 +95,7 @@ fn head(
 ) -> (Option<(String, String, Facts)>, Vec<Problem>) {
     let (mut base, case) = (map.clone(), cases.first());
     let mut doc = document(text, file);
-    // Who is named, and what must be said of a client, may be in the cases only.
+    // Which clients are named, and what must be said of a client, may be in the cases only.
     if let Some(patch) = case.and_then(|case| patch(map, "case", case)) {
         overlay::put(&mut doc, &mut base, patch);
     }

@@ -43,7 +43,7 @@ impl<'a> Number<'a> {
         })
     }
 
-    /// So many units, in the smallest one, which is named `of`.
+    /// This number of units, in the smallest one, which is named `of`.
     pub(super) fn times(&self, unit: u64, of: &'static str) -> Result<u64, Reason> {
         let whole = match self.whole.trim_start_matches('0') {
             "" => 0,

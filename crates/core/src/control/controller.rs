@@ -35,7 +35,7 @@ pub(crate) trait Controller: Debug {
     fn enter(&mut self, cx: &mut Cx, request: u32) -> Verdict;
     /// The next request that was held and may go on. It is asked after every other call that may let one go on.
     fn next_passed(&mut self, cx: &mut Cx) -> Option<u32>;
-    /// A request that passed got its scheduler tag, for which it had to wait so long.
+    /// A request that passed got its scheduler tag, for which it had to wait this long.
     fn tagged(&mut self, _cx: &mut Cx, _request: u32, _waited: Span) {}
     /// A request that did not enter goes to the drive as part of another's command (Linux: `rq_qos_merge`).
     fn merged(&mut self, _cx: &mut Cx, _request: u32, _leader: u32) {}

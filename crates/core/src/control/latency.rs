@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 const UNTHROTTLED: u32 = 1_000_000;
 /// The least time from one change of a parent's cookie to the next.
 const ADJUST: Span = Span::from_millis(500);
-/// A group's window is so many targets long, within these bounds.
+/// Length of a group's window in targets, within these bounds.
 const WINDOW_TARGETS: u64 = 16;
 const WINDOW_MIN: Span = Span::from_millis(100);
 const WINDOW_MAX: Span = Span::from_secs(1);

@@ -241,7 +241,7 @@ impl Throttle {
                 self.take(when, queue, cx.table.requests[id].request.charge());
                 self.leave(queue);
                 if !self.waiting[level as usize].is_empty() {
-                    // A new ticket: whoever else waits for a limit shared with this level goes first.
+                    // A new ticket: a request that also waits for a limit shared with this level goes first.
                     let ticket = self.timers.ticket();
                     self.timers.set(level, now, ticket);
                 }

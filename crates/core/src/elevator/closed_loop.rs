@@ -110,7 +110,7 @@ pub(super) struct Host {
     out: Vec<Output>,
     events: Vec<(Instant, Event)>,
     pub(super) most_in_drive: usize,
-    /// Who sent something, and when.
+    /// When a request was sent, and by which client.
     pub(super) sent: Vec<(u64, usize)>,
 }
 
@@ -131,7 +131,7 @@ impl Host {
         )
     }
 
-    /// The same with so many scheduler tags, and a drive that looks like this.
+    /// The same with this number of scheduler tags, and a drive that looks like this.
     pub(super) fn with(
         elevator: elevator::Config,
         shares: &[(u16, Option<usize>)],

@@ -249,7 +249,7 @@ impl Config {
         }
     }
 
-    /// Likewise, to be set.
+    /// The tunables of the elevator, if it has any, to be set.
     pub fn tuned_mut(&mut self) -> Option<&mut dyn Tuned> {
         match self {
             Self::None => None,

@@ -14,7 +14,7 @@ use queues::TRIED;
 pub(crate) struct Fifo {
     /// A power of two of places, so that a mask finds the place of a count.
     places: Box<[u32]>,
-    /// So many requests have left and entered so far, modulo 2^32.
+    /// Requests that have left and entered so far, modulo 2^32.
     left: u32,
     entered: u32,
 }

@@ -24,7 +24,7 @@ pub(crate) struct Host {
     service: u64,
     /// Commands that are served at a time.
     places: usize,
-    /// The layer's clock goes in ticks of so many nanoseconds.
+    /// The layer's clock goes in ticks of this number of nanoseconds.
     tick: u64,
     pub(crate) now: u64,
     in_drive: VecDeque<(u64, Tag, u64)>,
@@ -47,7 +47,7 @@ impl Host {
         Self::pulling_ahead(config, (places, 0), nr_requests, (service, 1))
     }
 
-    /// As [`Self::new`], with a drive that pulls so many requests ahead; service and tick of the layer's clock in nanoseconds.
+    /// As [`Self::new`], with a drive that pulls `ahead` requests ahead; service and tick of the layer's clock in nanoseconds.
     pub(crate) fn pulling_ahead(
         config: impl Into<elevator::Config>,
         (places, ahead): (u16, u16),
@@ -163,7 +163,7 @@ impl Host {
     }
 }
 
-/// A layer with this elevator in front of a drive with so many tags; so many scheduler tags.
+/// A layer with this elevator in front of a drive with `tags` tags; `nr_requests` scheduler tags.
 pub(crate) fn layer(config: impl Into<elevator::Config>, tags: u16, nr_requests: u32) -> Layer {
     layer_that(config, tags, nr_requests, merge::Config::OFF)
 }
@@ -232,12 +232,12 @@ impl Merging {
         host
     }
 
-    /// A read of a block, at so many milliseconds.
+    /// A read of a block, at `ms` milliseconds.
     pub(crate) fn ask(&mut self, ms: u64, block: u64) {
         self.ask_with(Flags::NONE, ms, block);
     }
 
-    /// Likewise, with flags.
+    /// A read of a block with flags, at `ms` milliseconds.
     pub(crate) fn ask_with(&mut self, flags: Flags, ms: u64, block: u64) {
         let request = Request {
             stream: self.stream,

@@ -67,7 +67,7 @@ impl Layer {
         Ok((groups, capacity, promised))
     }
 
-    /// Limits have come or gone, or somebody who must see every request: takes anew which streams may go straight to the elevator.
+    /// Limits have come or gone, or a listener that must see every request: takes anew which streams may go straight to the elevator.
     pub(super) fn set_ways(&mut self) {
         self.chain_counts = self.chain.counts();
         self.all_seen = self.chain_counts || self.cx.events.listening();

@@ -23,7 +23,7 @@ impl Layer {
         }
         self.report(out);
         if answers_first {
-            // Whom a completion wakes runs before the queue does, and what it sends is chosen from as well.
+            // A process that a completion wakes runs before the queue does, and what it sends is chosen from as well.
             return Some(Wake {
                 at: now,
                 reason: Reason::Answers,

@@ -1,4 +1,4 @@
-//! Whom to read from: streams are told to pause when they have too much here, and to go on when they may.
+//! Which streams to read from: they are told to pause when they have too much here, and to go on when they may.
 
 use super::{Layer, Output};
 use crate::mutant;
@@ -55,7 +55,7 @@ impl Layer {
     }
 
     /// There is room for all: tells the stream that has waited longest for it, or all of them when half of the room is free.
-    /// Those who are told may not want it any more, so the last ones must not wait for them to come and go.
+    /// Streams that are told may not want it any more, so the last ones must not wait for them to come and go.
     pub(super) fn resume_starved(&mut self) {
         let shared = self.shared_max;
         while self.shared < shared {

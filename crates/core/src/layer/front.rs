@@ -5,12 +5,12 @@ use crate::list::{Links, List};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// So many tags may be taken past those who wait, by whoever is answered and asks again at once. In Linux it runs before they do until it
-/// has had a millisecond more of the processor (`sysctl_sched_wakeup_granularity`), and a request takes about two microseconds of it.
+/// Tags that a stream that is answered and asks again at once may take past those that wait. In Linux that process runs before they do
+/// until it has had a millisecond more of the processor (`sysctl_sched_wakeup_granularity`), and a request takes two microseconds or so.
 const PASSES_MAX: u32 = 500;
 
-/// Who waits, in lanes. Each lane is first come, first served; the lanes of a hardware queue take turns. There is one for each queue,
-/// unless the elevator limits tags: whom it refuses one must not stand in the way of the others.
+/// Requests that wait, in lanes. Each lane is first come, first served; the lanes of a hardware queue take turns. There is one for each
+/// queue, unless the elevator limits tags: a request that is refused a tag must not stand in the way of the others.
 #[derive(Debug)]
 pub(super) struct Front {
     lanes: Vec<List>,
@@ -22,7 +22,7 @@ pub(super) struct Front {
     waiting: u32,
     /// Tags that were left to others since the last of them got one.
     passes: u32,
-    /// Tags may have been left to others since those who wait were last asked.
+    /// Tags may have been left to others since those that wait were last asked.
     is_owed: bool,
 }
 
@@ -72,7 +72,7 @@ impl Front {
         }
     }
 
-    /// A tag is left to somebody who does not wait. False if those who wait have been passed too often.
+    /// A tag is left to a stream that does not wait. False if those that wait have been passed too often.
     pub(super) fn pass(&mut self) -> bool {
         self.passes += 1;
         self.is_owed = true;

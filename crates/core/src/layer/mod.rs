@@ -90,7 +90,7 @@ impl core::error::Error for OpenError {}
 /// A batch was accepted up to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rejected {
-    /// So many requests of the batch were accepted; the next was not, and those after it were not looked at.
+    /// Requests of the batch that were accepted; the next was not, and those after it were not looked at.
     pub accepted: usize,
     /// Why.
     pub reason: Reject,
@@ -143,14 +143,14 @@ pub struct Gauges {
 #[derive(Debug)]
 pub struct Layer {
     config: Config,
-    /// The time, the tables and who listens: what stages are given in each call.
+    /// The time, the tables and the listeners: what stages are given in each call.
     cx: Cx,
     chain: Chain,
     flushes: Flushes,
     elevator: AnyElevator,
     /// Requests that wait for a scheduler tag.
     front: Front,
-    /// The elevator has a say in who gets one.
+    /// The elevator has a say in which request gets one.
     limits_tags: bool,
     /// The elevator sends requests in another order than they came in.
     sorts: bool,

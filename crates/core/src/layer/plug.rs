@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 /// Requests in a plug at most (Linux: `BLK_MAX_REQUEST_COUNT`).
 const REQUESTS_MAX: usize = 32;
-/// Behind a command of so many bytes no other is plugged (Linux: `BLK_PLUG_FLUSH_SIZE`).
+/// Behind a command of this number of bytes no other is plugged (Linux: `BLK_PLUG_FLUSH_SIZE`).
 const FLUSH_SIZE: u32 = 128 * 1024;
 
 /// Requests that have their scheduler tags and are not in the elevator yet.
@@ -59,7 +59,7 @@ impl Plug {
         }
     }
 
-    /// True if the plug has to be emptied before one more is put in it; the last one in it is so long.
+    /// True if the plug has to be emptied before one more is put in it; the last one in it has `last` bytes.
     pub(super) fn is_full(&self, last: u32) -> bool {
         self.requests.len() >= REQUESTS_MAX || last >= FLUSH_SIZE
     }

@@ -6,7 +6,7 @@ use crate::stream::{State, Stream};
 use crate::table::Stage;
 use crate::{Instant, Op, QueueId, Reject, Request, StreamId};
 
-/// Lanes in front of the elevator that are tried for one tag. Whoever is refused has a tag, so there will be another try.
+/// Lanes in front of the elevator that are tried for one tag. A stream that is refused has a tag, so there will be another try.
 const REFUSALS_MAX: u32 = 8;
 
 impl Layer {
@@ -188,7 +188,7 @@ impl Layer {
             .push(self.cx.table.queue_of(request), lane, request);
     }
 
-    /// A scheduler tag of a queue is free: gives it to who waits for one. Whom the elevator refused one because of what it has in
+    /// A scheduler tag of a queue is free: gives it to a request that waits. A stream that the elevator refused one because of what it has in
     /// another queue may have one now, too.
     pub(super) fn fill_front(&mut self, queue: QueueId) {
         if self.front.is_empty() {
@@ -201,8 +201,8 @@ impl Layer {
         }
     }
 
-    /// A request is over and its scheduler tag is free: gives it to who waits for one. Where answers come first, whoever is answered
-    /// may take it before, unless it waits for a tag itself or has passed those who wait too often.
+    /// A request is over and its scheduler tag is free: gives it to a request that waits. Where answers come first, the stream that is
+    /// answered may take it before, unless it waits for a tag itself or has passed those that wait too often.
     pub(super) fn fill_front_after(&mut self, request: u32) {
         if self.front.is_empty() {
             return;
@@ -212,12 +212,12 @@ impl Layer {
         if !self.config.merge.ahead {
             self.fill_front(queue);
         } else if !self.front.is_free(lane) || !self.front.pass() {
-            // Others may be free for those who are answered.
+            // Others may be free for streams that are answered.
             self.fill_front_of(queue, 1);
         }
     }
 
-    /// Gives free scheduler tags of all queues to those who wait for one.
+    /// Gives free scheduler tags of all queues to requests that wait for one.
     pub(super) fn fill_fronts(&mut self) {
         for queue in 0..self.config.drive.queues {
             if self.front.is_empty() {
@@ -227,7 +227,7 @@ impl Layer {
         }
     }
 
-    /// Gives free scheduler tags of a queue, so many at most, to those who wait for one.
+    /// Gives free scheduler tags of a queue, `most` at most, to requests that wait for one.
     fn fill_front_of(&mut self, queue: QueueId, most: u32) {
         let (mut given, mut refusals) = (0, 0);
         while given < most && self.tags.has(queue) && refusals < REFUSALS_MAX {
@@ -340,7 +340,7 @@ impl Layer {
     }
 
     /// What is taken of the shared room then, if there is room for one more request of a stream and it lies in its space; none is left for
-    /// those of whom there is something to say.
+    /// those of which there is something to say.
     #[inline]
     fn room_for(&self, request: &Request, stream: &Stream) -> Option<u32> {
         let sizes = &self.config.sizes;

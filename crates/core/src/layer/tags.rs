@@ -1,4 +1,4 @@
-//! Scheduler tags (Linux: `nr_requests`): so many for each hardware queue.
+//! Scheduler tags (Linux: `nr_requests`): a number for each hardware queue.
 
 use crate::mutant;
 use crate::{DriveShape, QueueId, Sizes};

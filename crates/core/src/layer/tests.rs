@@ -662,7 +662,7 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     assert_eq!(samples(&b.layer, Wanted::ALL), expected);
 }
 
-/// Where the queue is run as Linux runs it, who waited for an answer is chosen from with those who waited for the drive.
+/// Where the queue is run as Linux runs it, a stream that waited for an answer is chosen from with those that waited for the drive.
 #[test]
 fn what_is_over_is_answered_before_anything_is_sent() {
     for (merge, first) in [
@@ -728,7 +728,7 @@ fn who_is_answered_takes_its_tag_again_before_those_who_wait_but_not_for_ever() 
         let turn = sent.iter().position(|&c| c == 1000).unwrap();
         assert_eq!(sent[..turn], (1..=turn as u64).collect::<Vec<_>>()[..]);
         assert_eq!(turn, 500, "so often it was passed");
-        assert_eq!(sent[turn + 1], 501, "whom that kept waiting is next");
+        assert_eq!(sent[turn + 1], 501, "a stream that it kept waiting is next");
     }
 }
 

@@ -17,10 +17,10 @@ pub struct Config {
     /// The elevator is asked for one request more than there are tags; it waits in front of the drive, cannot be given up and merges
     /// with nothing any more (Linux: `hctx->dispatch`; without effect under `none`, whose requests have a tag from the beginning). And what
     /// is over is answered before anything is sent: a call of [`Layer::poll`](crate::Layer::poll) that answers sends nothing and asks to be
-    /// called again at once ([`Reason::Answers`](crate::Reason::Answers)), so that whoever waited for an answer may send more first (Linux: the
-    /// process is woken before the queue is run again). Who waits for a scheduler tag does so with one request of each stream, as a process
-    /// does, and in turns; whoever is answered and waits for none may take the one that came free before they do, so many times in a row
-    /// at most (Linux: `blk_mq_get_tag`).
+    /// called again at once ([`Reason::Answers`](crate::Reason::Answers)), so that a process that waited for an answer may send more first
+    /// (Linux: the process is woken before the queue is run again). A stream waits for a scheduler tag with one request, as a process
+    /// does, and in turns; a stream that is answered and waits for none may take the one that came free before they do, a number of times
+    /// in a row at most (Linux: `blk_mq_get_tag`).
     pub ahead: bool,
 }
 

@@ -2,7 +2,7 @@
 //! `q->last_merge`).
 //!
 //! A command that goes to the drive stays here until it is over, so that sending one costs nothing more than without merging;
-//! whoever looks leaves those out of which something was sent.
+//! a search leaves those out of which something was sent.
 
 use crate::id::SpaceId;
 use crate::list::NIL;
@@ -41,7 +41,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// For so many requests.
+    /// For `requests` requests.
     pub(super) fn new(requests: u32) -> Self {
         let buckets = if requests == 0 {
             0

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 
-/// Someone who is told of every call into a layer and what came of it: recorders, auditors, plots.
+/// A listener that is told of every call into a layer and what came of it: recorders, auditors, plots.
 pub trait Observer {
     /// A call was made at `now`; results and outputs are in it.
     ///
@@ -48,7 +48,7 @@ impl<O: Observer> Observer for Vec<O> {
     }
 }
 
-/// A [`Layer`] and who observes it. Its methods are the layer's; while there is nobody they cost one test more.
+/// A [`Layer`] and its observer. Its methods are the layer's; without an observer they cost one test more.
 #[derive(Debug)]
 pub struct Observed<O> {
     layer: Layer,
@@ -75,17 +75,17 @@ impl<O: Observer> Observed<O> {
         &mut self.layer
     }
 
-    /// Who observes.
+    /// The observer.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// Who observes, to be asked.
+    /// The observer, to be asked.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
 
-    /// Nothing more happens: who observed.
+    /// Nothing more happens: the observer.
     pub fn into_observer(self) -> O {
         self.observer
     }

@@ -6,7 +6,7 @@ use super::{END, FRAME_MAX, MAGIC, VERSION};
 use crate::{Config, Instant};
 use alloc::vec::Vec;
 
-/// Writes frames behind each other. Whoever owns it writes [`bytes`](Self::bytes) out now and then and then [`clear`](Self::clear)s
+/// Writes frames behind each other. Its owner writes [`bytes`](Self::bytes) out now and then and then [`clear`](Self::clear)s
 /// it, which bounds the memory it takes.
 #[derive(Debug)]
 pub struct Recorder {

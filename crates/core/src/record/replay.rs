@@ -79,7 +79,7 @@ pub struct Replayed {
     pub whole: bool,
 }
 
-/// Someone who watches a replay: the layer, each call into it and what came of it.
+/// A listener that watches a replay: the layer, each call into it and what came of it.
 type Watch<'a> = dyn FnMut(&mut Layer, Instant, &Call<'_>) + 'a;
 
 /// A replay under way: fed with a record in pieces of any size, it makes the same calls into a layer of its own.

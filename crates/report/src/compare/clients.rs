@@ -81,7 +81,7 @@ impl ComparedClient {
     }
 }
 
-/// A line for each policy of a case: what it keeps, who starves, what all get.
+/// A line for each policy of a case: what it keeps, which clients starve, what all get.
 pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
     let mut table = Table::new([
         Column::text("policy"),

@@ -90,7 +90,7 @@ pub struct ComparedCell {
     pub parts_us: Vec<f64>,
     /// Every client.
     pub clients: Vec<ComparedClient>,
-    /// Who falls short of a promise or starves, and by how much: a phrase each.
+    /// Clients that fall short of a promise or starve, and by how much: a phrase each.
     pub trouble: Vec<String>,
     /// An explanation in a sentence or two.
     pub why: String,
@@ -126,9 +126,9 @@ pub struct ComparedRings {
     pub calls: f64,
     /// How often a second a thread of the back end was woken.
     pub wakeups: f64,
-    /// Processor time of the virtual machines for it, and of the back end: fractions of one processor.
+    /// Processor time of the virtual machines for their I/O, a fraction of one processor.
     pub guest: f64,
-    /// See there.
+    /// Processor time of the back end, a fraction of one processor.
     pub backend: f64,
 }
 

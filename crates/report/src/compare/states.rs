@@ -7,7 +7,7 @@ use crate::policy;
 use crate::svg::{Line, LineChart, Scale};
 use crate::table::named;
 
-/// So many of the others are drawn: more would hide each other, and make pages large.
+/// Number of the others that are drawn: more would hide each other, and make pages large.
 const OTHERS: usize = 5;
 
 /// The plots of one cell, shown on demand: one for each number that changes. Those that never do are said in a sentence.

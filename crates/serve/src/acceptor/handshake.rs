@@ -69,7 +69,7 @@ impl Opening {
         }
     }
 
-    /// Sends and receives as far as it goes without waiting. Whoever has to go for it is put into `evicted`.
+    /// Sends and receives as far as it goes without waiting. A connection that has to go for it is put into `evicted`.
     pub(super) fn advance(
         &mut self,
         table: &Table,

@@ -38,7 +38,7 @@ pub(crate) struct Refusal {
     pub(crate) help: String,
     /// Another process listens there, as long as it does.
     pub(crate) taken: bool,
-    /// Who, as far as can be seen.
+    /// That process, as far as can be seen.
     pub(crate) holder: Option<Holder>,
     /// This process may not do it; another might.
     pub(crate) forbidden: bool,
@@ -106,7 +106,7 @@ impl Listener {
         }
     }
 
-    /// The next client, who it is, and what to call it in the log.
+    /// The next client, its peer, and its name in the log.
     pub(crate) fn accept(&self) -> Result<(OwnedFd, Peer, String), Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::accept_with(self, flags)?;
@@ -141,7 +141,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Listens on TCP, whoever clients are.
+/// Listens on TCP, for any client.
 pub(crate) fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Refusal> {
     let refused = |error: io::Error| system(&Address::Tcp(address), &error);
     let listener = TcpListener::bind(address).map_err(refused)?;

@@ -32,9 +32,9 @@ pub(crate) use table::{Export, Offer, Place, Table};
 /// [`Acceptor::first_to_go`].
 const OPENINGS: usize = 256;
 /// How long a handshake is safe from making room. Together they say how fast a flood is let through: 12,800 a second, so that
-/// whoever comes behind a few thousand who say nothing is soon heard.
+/// a client behind a few thousand silent ones is soon heard.
 const GRACE: Duration = Duration::from_millis(20);
-/// Clients accepted on one listener between two looks at those who are here.
+/// Clients accepted on one listener between two looks at the handshakes under way.
 const ACCEPTS: usize = 16;
 
 /// Begins the handshake of a front end with a client that has connected.
@@ -216,7 +216,7 @@ impl Acceptor {
     }
 
     /// The handshake that makes room first: of the host or user with the most of them, of its process with the most, one that has
-    /// said nothing, the oldest. So whoever has few loses none to whoever has many, and who speaks none to who does not.
+    /// said nothing, the oldest. So a peer with few loses none to a peer with many, and a client that speaks loses none to a silent one.
     fn first_to_go(&self) -> Option<usize> {
         let peers: Vec<Peer> = self.openings.iter().map(|opening| opening.peer).collect();
         let counts_by_peer = counts_by_peer(&peers);
@@ -247,7 +247,7 @@ impl Acceptor {
         Timespec::try_from(next.saturating_duration_since(now)).ok()
     }
 
-    /// Takes in who waits at a listener.
+    /// Takes in the clients that wait at a listener.
     fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTS {
             if !self.has_room(Instant::now()) {
@@ -302,7 +302,7 @@ impl Acceptor {
                 continue;
             }
             let next = opening.advance(&exports, &self.places, &mut evicted);
-            // Whoever has to go hears of it before its shard hears of who comes: the newcomer is not answered first.
+            // The connection that has to go hears of it before its shard hears of the newcomer, so the newcomer is not answered first.
             for evicted in evicted.drain(..) {
                 // A shard that has ended has no connections any more.
                 self.shards[evicted.shard].tell(Mail::Evict(evicted.connection));

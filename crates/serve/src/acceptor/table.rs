@@ -55,7 +55,7 @@ pub(crate) struct Offer<'a> {
     peer: Peer,
     /// What to call it in the log.
     pub(crate) name: &'a str,
-    /// What it was given: its place, and who had to go.
+    /// What it was given: its place, and the connection that had to go.
     taken: Cell<Option<(Ticket, Option<Evicted>)>>,
 }
 
@@ -92,5 +92,5 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// What a client is told for whom there is no place.
+/// What a client without a place is told.
 pub(crate) const FULL: &str = "there are as many connections as there may be (limits.connections)";

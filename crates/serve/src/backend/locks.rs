@@ -25,7 +25,7 @@ const CONSISTENT_READ: u64 = 0;
 const WRITE: u64 = 1;
 const RESIZE: u64 = 3;
 
-/// How long whoever starts waits for what another program holds. The kernel takes up to half a second to let go of the files of a
+/// How long a starting server waits for what another program holds. The kernel takes up to half a second to let go of the files of a
 /// ring whose process was killed, after that has been waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// From one try to the next.
@@ -66,7 +66,7 @@ fn try_to_lock(file: BorrowedFd<'_>, writable: bool) -> Result<(), Errno> {
     for bytes in SHARED {
         try_lock(file, Lock::Shared, bytes)?;
     }
-    // After taking the locks: of two who come at the same time, at least one sees the other.
+    // After taking the locks: of two processes that come at the same time, at least one sees the other.
     look(file, writable)
 }
 

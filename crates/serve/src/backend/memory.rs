@@ -26,7 +26,7 @@ pub struct Memory {
     chunks: Vec<Option<Box<[u8]>>>,
 }
 
-/// Whether there can be a volume of so many bytes here at all.
+/// Whether there can be a volume of this size here at all.
 ///
 /// # Errors
 /// Its table, or all of it once it is written, is more than the machine could ever hold.

@@ -138,7 +138,7 @@ pub trait Backend: fmt::Debug {
     /// The storage has not that size, or the system does not say which it has.
     fn size(&self, wanted: Option<u64>) -> io::Result<u64>;
 
-    /// From now on jobs come for so many bytes: what [`Backend::size`] has answered, and no less than before.
+    /// From now on jobs come for a volume of `size` bytes: what [`Backend::size`] has answered, and no less than before.
     fn resize(&mut self, _size: u64) {}
 
     /// Goes on with what was deferred ([`Context::budget`]), in a later turn.
@@ -245,7 +245,7 @@ impl Context<'_> {
         self.budget
     }
 
-    /// So many bytes were touched.
+    /// `bytes` bytes were touched.
     pub fn touched(&mut self, bytes: u64) {
         self.budget = self.budget.saturating_sub(bytes);
     }

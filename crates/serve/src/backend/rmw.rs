@@ -1,10 +1,10 @@
-//! Which parts of a volume are being changed, so that one who reads a block to write it back changed misses nothing.
+//! Which parts of a volume are being changed, so that a job that reads a block to write it back changed misses nothing.
 //!
 //! A write that is not whole blocks is done by reading its first and last block, changing them in memory and writing them back.
 //! Whatever else changes such a block meanwhile would be undone. So every change holds a lock on its range: *shared* where it
 //! covers whole blocks (such changes may overlap each other, as on any drive), *exclusive* where it must read first.
 //!
-//! Who overlaps with someone earlier, holder or waiting, and is exclusive or meets an exclusive, waits for all of these. The
+//! A job that overlaps with an earlier one, holding or waiting, and is exclusive or meets an exclusive one, waits for all of these. The
 //! order of arrival alone decides, so nobody waits for ever; everybody takes one range at once, so nobody waits in a circle.
 
 use std::ops::Range;
@@ -71,7 +71,7 @@ impl Ranges {
         entry.blockers == 0
     }
 
-    /// Gives a range back and appends to `granted` who holds theirs now, in the order in which they came.
+    /// Gives a range back and appends to `granted` the jobs that hold theirs now, in the order in which they came.
     pub(super) fn release(&mut self, number: u32, granted: &mut impl Extend<u32>) {
         let Some(gone) = self.entries[number as usize].take() else {
             return;
@@ -112,7 +112,7 @@ mod tests {
         assert!(!ranges.acquire(2, 8..12, Mode::Exclusive));
         assert!(!ranges.acquire(3, 0..4, Mode::Exclusive));
         assert!(ranges.acquire(4, 12..16, Mode::Exclusive));
-        // Behind one who waits, although whoever holds would let it pass.
+        // Behind a job that waits, although the holder would let it pass.
         assert!(!ranges.acquire(5, 8..9, Mode::Shared));
         ranges.release(0, &mut granted);
         assert_eq!(granted, [3]);
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(granted, [3, 2, 5]);
     }
 
-    /// Against a model that looks at every pair: no two that conflict hold at a time, who could hold does, in order.
+    /// Against a model that looks at every pair: no two jobs that conflict hold at a time, a job that could hold does, in order.
     #[test]
     fn nobody_is_forgotten_and_nobody_overtakes() {
         let mut rng = Rng::new(1);

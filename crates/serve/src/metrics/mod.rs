@@ -1,4 +1,4 @@
-//! What the server counts, and how it is written down: in the `OpenMetrics` text format. `scrape` gives it to whoever asks.
+//! What the server counts, and how it is written down: in the `OpenMetrics` text format. `scrape` gives it to every client that asks.
 
 mod snapshot;
 mod tally;

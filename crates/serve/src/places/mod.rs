@@ -1,8 +1,8 @@
-//! The places that connections in their transmission phase may have, and who gets one when all are taken.
+//! The places that connections in their transmission phase may have, and which connection gets one when all are taken.
 //!
-//! A handshake has none: whoever says nothing can keep nobody out. When all are taken, a peer that has fewer than another gets one
+//! A handshake has none: a silent client can keep nobody out. When all are taken, a peer that has fewer than another gets one
 //! of that other's that has been at rest for a while (see [`Peer::yields`]); so connections that do nothing hold no more than
-//! their peer's part, whoever else comes.
+//! their peer's part, whatever others come.
 
 mod peer;
 
@@ -52,7 +52,7 @@ pub(crate) struct Evicted {
 }
 
 impl Places {
-    /// So many, all of them free.
+    /// `most` places, all of them free.
     pub(crate) fn new(most: u32, clock: Clock) -> Self {
         Self {
             most: most as usize,
@@ -61,7 +61,7 @@ impl Places {
         }
     }
 
-    /// A place for a connection of a peer, and who has to go for it; `None` if there is none.
+    /// A place for a connection of a peer, and the connection that has to go for it; `None` if there is none.
     pub(crate) fn take(
         &mut self,
         connection: u64,
@@ -84,7 +84,7 @@ impl Places {
         Some((Ticket(seat), evicted))
     }
 
-    /// Takes the place of whoever has been at rest for longest, of the peer that has to yield.
+    /// Takes the place of the connection at rest for longest, of the peer that has to yield.
     fn evict(&mut self, peer: Peer) -> Option<Evicted> {
         let peers: Vec<Peer> = self.seats.iter().map(|seat| seat.peer).collect();
         let victim = peer.yields(&peers)?;

@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket, as far as the system says: places are shared out among these.
+//! The process at the other end of a socket, as far as the system says: places are shared out among these.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -49,9 +49,9 @@ impl Peer {
         (self.process != 0).then_some(self.process)
     }
 
-    /// Who of `all`, each named once for every place it has, has to give one up for this one: a process of the owner with the most,
+    /// The peer of `all`, each named once for every place it has, that has to give one up for this one: a process of the owner with the most,
     /// if that has at least two more than this one's owner, or else the process of the same owner for which this is so. `None` if
-    /// nobody has too much: who takes a place by this rule cannot lose it to whom it was taken from.
+    /// nobody has too much: a peer that takes a place by this rule cannot lose it to the peer that had it.
     pub(crate) fn yields(&self, all: &[Self]) -> Option<Self> {
         let owners: Vec<Self> = all.iter().map(Self::whole).collect();
         let (owner, most) = largest(&owners)?;
@@ -87,7 +87,7 @@ pub(crate) fn counts_by_peer(all: &[Peer]) -> Vec<(usize, usize)> {
     all.iter().map(crowd).collect()
 }
 
-/// Who is there most often, and how often.
+/// The peer that is there most often, and how often.
 fn largest(all: &[Peer]) -> Option<(Peer, usize)> {
     let mut sorted = all.to_vec();
     sorted.sort_unstable();

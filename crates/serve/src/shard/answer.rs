@@ -48,7 +48,7 @@ impl Shard {
         self.answered(slot, cost - kept, sends);
     }
 
-    /// The rest of what there is to do when a request was answered, or would have been (`sends` is false then). So many bytes of its
+    /// The rest of what there is to do when a request was answered, or would have been (`sends` is false then). `bytes` bytes of its
     /// reservation are not needed any more.
     pub(super) fn answered(&mut self, slot: u32, bytes: u64, sends: bool) {
         if sends {

@@ -70,7 +70,7 @@ impl Shard {
         let in_use = volumes.filter(|v| !change.in_use && v.connections > 0 && goes(&v.name));
         let in_use: Vec<_> = in_use.map(|v| (v.name.clone(), v.connections)).collect();
         if !in_use.is_empty() {
-            // Whoever asked waits for this.
+            // The thread that asked waits for this.
             let _ = result.send(Err(ShardError::InUse { volumes: in_use }));
             return;
         }
@@ -134,7 +134,7 @@ impl Shard {
         if outcome.is_err() {
             self.decide(number, false);
         }
-        // Whoever asked waits for this.
+        // The thread that asked waits for this.
         let _ = result.send(outcome);
         None
     }

@@ -72,7 +72,7 @@ impl Client {
         self.state == State::Open
     }
 
-    /// Its requests are taken as they come. Who is at a bound is looked at when that changes.
+    /// Its requests are taken as they come. A client at a bound is looked at when that changes.
     pub(crate) fn takes(&self) -> bool {
         self.is_open() && !self.paused && !self.blocked && !self.waiting
     }

@@ -236,7 +236,7 @@ impl Drive {
         }
     }
 
-    /// A client does not read its answers, or does so again; so many of its requests count for promises.
+    /// A client does not read its answers, or does so again; `requests` of its requests count for promises.
     pub(super) fn suspend(&mut self, now: Instant, space: u32, requests: u32, held: bool) {
         self.pass(now);
         self.promises(now, space, |promise| promise.suspend(requests, held));

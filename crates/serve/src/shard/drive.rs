@@ -216,7 +216,7 @@ impl Drive {
         self.volumes[space as usize] = Some(volume);
     }
 
-    /// The volume there has so many bytes from now on: [`Backend::size`] has said that it can.
+    /// The volume there has `size` bytes from now on: [`Backend::size`] has said that it can.
     pub(crate) fn resize(&mut self, space: u32, size: u64) {
         let Some(volume) = self.volumes[space as usize].as_mut() else {
             return;

@@ -19,7 +19,7 @@ pub enum ShardError {
     /// It has failed before, or ends.
     #[error("a shard has ended")]
     Over,
-    /// The system gives no ring with so much memory.
+    /// The system gives no ring with that much memory.
     #[error("cannot start a shard: {error} (limits.arena = \"{}\", limits.connections = {connections})", Size(*.arena))]
     Ring {
         /// What it says.

@@ -145,8 +145,8 @@ pub(crate) trait FrontEnd: fmt::Debug {
     /// Why they cannot: the client is to go at once.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str>;
 
-    /// The volume has so many bytes: told to each when it has attached, and again when a volume of its drive has changed. For clients
-    /// whose protocol has no word for it nothing changes.
+    /// The volume has `size` bytes: each front end is told when it has attached, and again when a volume of its drive has changed. For
+    /// clients whose protocol has no word for it nothing changes.
     fn resized(&mut self, _size: u64, _now: Instant) {}
 
     /// The client is to go: ends what is under way on the ring and throws away what has not begun to leave, which is returned.
@@ -158,8 +158,8 @@ pub(crate) trait FrontEnd: fmt::Debug {
     /// No operation of its is on the ring.
     fn is_over(&self) -> bool;
 
-    /// Its requests are in memory that it shares with its client, who can add to them without a word: it is looked at in every turn, and
-    /// has to be asked before the shard sleeps.
+    /// Its requests are in memory that it shares with its client, which can add to them without a word: the front end is looked at in every
+    /// turn, and has to be asked before the shard sleeps.
     fn is_shared(&self) -> bool {
         false
     }

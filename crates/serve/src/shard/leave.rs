@@ -10,7 +10,7 @@ use super::client::{Attached, Client, State};
 
 /// How long a client that holds memory others wait for may do nothing.
 const PATIENCE: Span = Span::from_secs(5);
-/// So many of them are ended at a time.
+/// Number of clients that are ended at a time.
 const EVICTIONS: usize = 16;
 
 /// The shard is ending.
@@ -111,7 +111,7 @@ impl Shard {
         }
     }
 
-    /// While somebody waits for memory: ends those, largest first, who hold more than what is guaranteed and have neither taken
+    /// While somebody waits for memory: ends those clients, largest first, that hold more than what is guaranteed and have neither taken
     /// answers nor sent anything for a while. Nobody else's request would ever be served otherwise.
     pub(super) fn evict_idle(&mut self) {
         if self.waiting.is_empty() {
@@ -160,7 +160,7 @@ impl Shard {
         }
     }
 
-    /// From now on nothing new is taken: what clients have sent beyond that is not answered, so that those who connect again send
+    /// From now on nothing new is taken: what clients have sent beyond that is not answered, so that clients that connect again send
     /// it again.
     pub(super) fn begin_drain(&mut self, within: Duration) {
         if self.drain.is_some() {

@@ -1,4 +1,4 @@
-//! Who may have how much of the shard's memory, and cutting buffers from it.
+//! How much of the shard's memory each client may have, and cutting buffers from it.
 //!
 //! Every byte a connection makes the server hold is *reserved* before the request that needs it is taken from its socket: the
 //! payload of a write until it is done, the data of a read until its answer has been sent. So no request waits for memory while
@@ -6,7 +6,7 @@
 //! more. Half of the memory is guaranteed in equal parts to as many connections as there may be; the other half is shared by the
 //! rule of dynamic thresholds (Choudhury and Hahne, 1998): nobody may have more of it than is left. However many take as much
 //! as they can, a newcomer finds at least half of what each of them has. A request larger than what is guaranteed may still have
-//! to wait for memory that others hold; if that takes long, those who hold it and do not move are ended (`Shard::evict_idle`).
+//! to wait for memory that others hold; if that takes long, clients that hold it and do not move are ended (`Shard::evict_idle`).
 
 use weir_uring::{Arena, Buf, Segment, SharedBuf};
 

@@ -168,7 +168,7 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
         .name(format!("weir-shard-{}", setup.number))
         .spawn(move || match Shard::new(setup, mail) {
             Ok(shard) => {
-                // Whoever started it waits for this.
+                // The thread that started the shard waits for this.
                 let _ = ready.send(Ok(shard.ring.waker()));
                 drop(ready);
                 shard.run()
@@ -207,7 +207,7 @@ struct Shard {
     shared: Vec<u32>,
     /// Clients that have nothing and wait for memory for their first request.
     waiting: VecDeque<u32>,
-    /// When those who hold it without moving are made to give it up.
+    /// When clients that hold it without moving are made to give it up.
     evict_at: Option<Instant>,
     /// Vectors used again in every turn.
     taken: Vec<Taken>,

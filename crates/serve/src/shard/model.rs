@@ -16,7 +16,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// A drive for so many spaces.
+    /// A drive for `spaces` spaces.
     pub(crate) fn new(
         config: &weir_drive::Config,
         spaces: u32,
@@ -31,7 +31,7 @@ impl Model {
         })
     }
 
-    /// A volume of so many bytes comes to a space; one of none has left it. Those behind it move, which takes no time: their data
+    /// A volume of `size` bytes comes to a space; one of none has left it. Those behind it move, which takes no time: their data
     /// is in memory, and what the model makes of a place is how far the next one is.
     pub(crate) fn place(&mut self, space: u32, size: u64) {
         self.places[space as usize].0 = size;

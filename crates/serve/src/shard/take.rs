@@ -88,7 +88,7 @@ impl Shard {
             start += rejected.accepted;
             match rejected.reason {
                 reason @ (Reject::Full | Reject::StreamFull) => {
-                    // Whom the layer had no room for hears of it when there is some; to ask before is in vain.
+                    // A client that the layer had no room for hears when there is some; to ask before is in vain.
                     client.paused |= reason == Reject::Full;
                     let rest = self.batch[start..].iter();
                     client.queue.extend(rest.map(|r| r.cookie as u32));

@@ -13,7 +13,7 @@ use super::token::{self, Token};
 use super::{Mail, Shard};
 use crate::clock::until;
 
-/// So many completions are looked at in one turn; the rest in the next. The first of many clients that are ready at once has its
+/// Number of completions that are looked at in one turn; the rest wait for the next. The first of many clients that are ready at once has its
 /// answers, and may go on, while the last are still waited for.
 const COMPLETIONS: usize = 16;
 
@@ -58,7 +58,7 @@ impl Shard {
     pub(super) fn turn(&mut self) -> std::io::Result<Drained> {
         let timeout = match self.timeout() {
             Some(Duration::ZERO) => Some(Duration::ZERO),
-            // Whoever was found to have something is ready now.
+            // A client that was found to have something is ready now.
             _ if self.rest() => Some(Duration::ZERO),
             timeout => timeout,
         };
@@ -110,7 +110,7 @@ impl Shard {
         Some(until(self.now, next))
     }
 
-    /// Looks at the requests of clients who share memory with us.
+    /// Looks at the requests of clients that share memory with us.
     fn look(&mut self) {
         for n in 0..self.shared.len() {
             let slot = self.shared[n];
@@ -125,7 +125,7 @@ impl Shard {
         }
     }
 
-    /// Asks clients who share memory with us to wake the shard, which is about to sleep; true if there is something to do after all.
+    /// Asks clients that share memory with us to wake the shard, which is about to sleep; true if there is something to do after all.
     fn rest(&mut self) -> bool {
         if self.shared.is_empty() || self.ring.is_ready() {
             return false;
@@ -168,7 +168,7 @@ impl Shard {
                 Mail::Drain(within) => self.begin_drain(within),
                 Mail::Snapshot(wanted) => {
                     let drives = self.drives.iter_mut();
-                    // Whoever asked may have lost patience.
+                    // The thread that asked may have lost patience.
                     let _ = wanted.send(drives.map(|d| d.snapshot(self.now)).collect());
                 }
                 Mail::Change(change, result) => self.begin_change(*change, result),
@@ -178,7 +178,7 @@ impl Shard {
                     done,
                 } => {
                     self.decide(drive, in_force);
-                    // Whoever asked waits for this.
+                    // The thread that asked waits for this.
                     let _ = done.send(());
                 }
             }
@@ -294,7 +294,7 @@ impl Shard {
         }
     }
 
-    /// Those who wait for memory for their first request, in their order, as long as there is some.
+    /// Clients that wait for memory for their first request, in their order, as long as there is some.
     fn wake_waiting(&mut self) {
         while let Some(&slot) = self.waiting.front() {
             self.waiting.pop_front();

@@ -126,7 +126,7 @@ impl VolumeSetup {
 }
 
 impl Volume {
-    /// Of its requests so many are limited, and the oldest has been there for so many nanoseconds.
+    /// `limited` of the volume's requests are held by a limit, and the oldest has been there for `oldest_ns`.
     pub(super) fn snapshot(&self, (limited, oldest_ns): (u32, u64)) -> VolumeSnapshot {
         let VolumeTerms { contract, tenant } = &self.terms;
         VolumeSnapshot {

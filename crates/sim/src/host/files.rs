@@ -68,7 +68,7 @@ impl Files {
         Some(&mut self.all[self.opened[client as usize]?].cache)
     }
 
-    /// A command of a process is over. If it fetched pages, these are those who may have waited for them.
+    /// A command of a process is over. If the command fetched pages, the answer is the clients that may have waited for them.
     pub(crate) fn arrived(&mut self, fetch: Fetch, well: bool) -> &[u32] {
         let Some(file) = self.opened[fetch.client as usize] else {
             return &[];

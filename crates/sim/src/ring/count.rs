@@ -48,7 +48,7 @@ impl Count {
         self.counted.guest_ns += self.measured(now, length);
     }
 
-    /// A thread of the back end likewise.
+    /// A thread of the back end is busy from `now` on.
     pub(super) fn backend(&mut self, now: Instant, length: Span) {
         self.counted.backend_ns += self.measured(now, length);
     }

@@ -22,7 +22,7 @@ pub(super) struct Front {
     /// Requests in the ring that the back end cannot see yet, and the batch of the last.
     unseen: u32,
     batch: u64,
-    /// Requests waited for room: what is pushed when there is some goes together, whoever asked for it.
+    /// Requests waited for room: those that are pushed when there is some go together, from any client.
     full: bool,
     pushed: u64,
     taken: u64,

@@ -253,7 +253,7 @@ impl Rings {
         self.count.counted(until)
     }
 
-    /// The first guest with work for somebody who sleeps, and no event on its way. Whatever costs and policies, there is none.
+    /// The first guest with work for a side that sleeps, and no event on its way. Whatever costs and policies, there is none.
     fn forgotten(&self) -> Option<usize> {
         let on_way = |wanted: Event| self.events.iter().any(|(_, event)| *event == wanted);
         (0..self.guests.len()).find(|&guest| {

@@ -64,7 +64,7 @@ impl Calls {
         }
     }
 
-    /// A response can be seen, and so many requests are yet to be answered. `wanted`: the guest has asked to be told of it.
+    /// A response can be seen, and `in_flight` requests are yet to be answered. `wanted`: the guest has asked to be told of it.
     pub(super) fn answered(&mut self, now: Instant, in_flight: u64, wanted: bool) {
         let decision = self.machine.published(now, 1, in_flight as u32, wanted);
         self.owed |= decision == Decision::Call;

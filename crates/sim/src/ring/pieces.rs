@@ -12,7 +12,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Of at most `longest` bytes; there are so many requests and pieces at most.
+    /// Of at most `longest` bytes each; there are at most `requests` requests, and as many pieces.
     pub(super) fn new(longest: u32, requests: u32) -> Self {
         Self {
             longest,

@@ -48,7 +48,7 @@ impl Run<'_> {
         }
     }
 
-    /// Pages that a client who is gone had asked for are missing, and whoever else wants them asks.
+    /// Pages that a client had asked for before it went are missing, and another client that wants them asks.
     fn abandon_fetches(&mut self, client: u32) {
         let first = |files: &mut Files| files.cache(client)?.first_coming(client);
         while let Some(fetch) = first(&mut self.files) {
@@ -221,7 +221,7 @@ impl Run<'_> {
         }
     }
 
-    /// A command of a process is over. If it fetched pages, those who have waited for them run on.
+    /// A command of a process is over. If it fetched pages, clients that have waited for them run on.
     fn fetched(&mut self, fetch: Fetch, parts: Parts, well: bool) {
         for &client in self.files.arrived(fetch, well) {
             let guest = &mut self.guests[client as usize];

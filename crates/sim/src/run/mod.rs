@@ -34,7 +34,7 @@ pub struct Run<'a> {
     /// Offset of each space on the drive; empty if the drive has no positions.
     bases: Vec<u64>,
     guests: Vec<Guest>,
-    /// What those who do buffered I/O have open.
+    /// Files that clients with buffered I/O have open.
     files: Files,
     /// The client of each stream slot of the layer.
     by_slot: Vec<u32>,

@@ -50,7 +50,7 @@ pub enum MapError {
     System(#[from] std::io::Error),
 }
 
-/// A mapping of a part of a descriptor, shared with whoever else has the descriptor. Clones are the same mapping, which goes with
+/// A mapping of a part of a descriptor, shared with every other process that has the descriptor. Clones are the same mapping, which goes with
 /// the last of them and of what was cut out of it.
 #[derive(Clone, Debug)]
 pub struct Mapping(Rc<Region>);
@@ -174,7 +174,7 @@ impl Mapping {
         assert!(into.len() <= self.0.bytes - at, "beyond the mapping");
         if into.len() <= SMALL {
             for (n, byte) in into.iter_mut().enumerate() {
-                // SAFETY: the byte is in the mapping; any value is a valid one, whoever writes it meanwhile.
+                // SAFETY: the byte is in the mapping; any value is a valid one, also if the guest writes the byte meanwhile.
                 *byte = unsafe { from.add(n).read_volatile() };
             }
             return;
@@ -190,7 +190,7 @@ impl Mapping {
     fn write(&self, at: usize, from: &[u8]) {
         let into = self.address(at);
         assert!(from.len() <= self.0.bytes - at, "beyond the mapping");
-        // SAFETY: both ranges are valid for their length and cannot overlap: one is ours alone. Who reads the destination meanwhile
+        // SAFETY: both ranges are valid for their length and cannot overlap: one is ours alone. A reader of the destination meanwhile
         // is another process.
         unsafe { into.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
         compiler_fence(Ordering::SeqCst);

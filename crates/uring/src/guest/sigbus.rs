@@ -1,9 +1,9 @@
 //! What happens when memory is taken away under a mapping.
 //!
-//! Whoever owns the file of a mapping can truncate it, and the next access to what is gone raises SIGBUS, whose default ends the
+//! The owner of a mapping's file can truncate the file, and the next access to what is gone raises SIGBUS, whose default ends the
 //! process and with it everybody's volumes. So a handler looks the address up among the mappings that are *guarded*: if it is one
 //! of these, fresh memory is put in the place of the whole mapping, the mapping is marked as broken, and the access goes on, with
-//! zeroes. Its owner sees the mark and ends that connection. Any other address is left to whoever handled the signal before.
+//! zeroes. Its owner sees the mark and ends that connection. Any other address is left to the handler that the signal had before.
 //!
 //! The handler uses what a handler may: atomics and mmap(2). Mappings are looked up in a table of fixed size; one that finds no
 //! place is refused. Accesses by the kernel raise no signal: the operation fails with `EFAULT`.
@@ -37,7 +37,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 
 const FILLING: usize = 1;
 
-/// Who handled the signal before.
+/// The handler that the signal had before.
 static PREVIOUS: OnceLock<Previous> = OnceLock::new();
 
 struct Previous(libc::sigaction);
@@ -144,7 +144,7 @@ fn replace(address: usize) -> bool {
         }
         slot.broken.store(true, Ordering::Release);
         // SAFETY: these addresses are a mapping that is the guard's as long as it is in the table, which it is, since the access
-        // that faulted is by its owner. What is in its place has the same size and may be read and written; who accesses it
+        // that faulted is by its owner. What is in its place has the same size and may be read and written; code that accesses it
         // knows that its contents change at any time.
         let fresh = unsafe {
             libc::mmap(

@@ -8,7 +8,7 @@ use weir_core::{Instant, Span};
 pub enum CallPolicy {
     /// A call for each response, or for as many as are published together.
     AtOnce,
-    /// A call when there are so many responses, or the first has waited for so long: the interrupt coalescing of `NVMe`.
+    /// A call when a number of responses wait, or when the first of them has waited for a time: the interrupt coalescing of `NVMe`.
     Gather(Gather),
     /// By commands in flight: Ahmad, Gulati, Mashtizadeh, "vIC: Interrupt Coalescing for Virtual Machine Storage Device IO", USENIX ATC
     /// 2011.
@@ -21,9 +21,9 @@ pub enum CallPolicy {
 /// delay is "at once".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gather {
-    /// A call when so many responses wait.
+    /// Responses that wait when a call is due.
     pub count: u32,
-    /// A call when the first of them has waited for so long.
+    /// Time after which a call is due, from the first of them on.
     pub delay: Span,
 }
 
@@ -134,7 +134,7 @@ pub struct Calls {
     began: Instant,
     responses: u64,
     outstanding: u32,
-    /// Of so many responses, so many are told of: vIC's ratio.
+    /// vIC's ratio: of the second number of responses, the guest is told of the first.
     ratio: (u32, u32),
     /// Which of them the next is.
     place: u32,
@@ -321,7 +321,7 @@ fn ratio(vic: &Vic, outstanding: u32, per_second: u64) -> (u32, u32) {
     }
 }
 
-/// SPDK's time between calls after a period with so many responses.
+/// SPDK's time between calls after a period with `responses` responses.
 fn delay(spdk: &Spdk, responses: u64) -> Span {
     let period = spdk.period.as_nanos().max(1);
     let threshold = u128::from(spdk.threshold.max(1)) * u128::from(period);

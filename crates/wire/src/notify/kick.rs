@@ -8,13 +8,13 @@ use weir_core::{Instant, Span};
 pub enum KickPolicy {
     /// Look at once, listen again as soon as the queue is empty.
     AtOnce,
-    /// After the last request go on looking for so long before listening: no kick and no wake-up for what comes meanwhile, for
+    /// After the last request go on looking for `span` before listening: no kick and no wake-up for what comes meanwhile, for
     /// processor time. For latency, tens of microseconds.
     Spin {
         /// How long.
         span: Span,
     },
-    /// After each wake-up sleep for so long without listening, then look: at most one wake-up in `span`, in the long run. For processor
+    /// After each wake-up sleep for `span` without listening, then look: at most one wake-up in `span`, in the long run. For processor
     /// time, hundreds of microseconds.
     Sleep {
         /// How long.
@@ -173,7 +173,7 @@ impl Kicks {
                 self.paid_for(burst).max(self.distrust(now, jiffy))
             }
         };
-        // A look that nobody asked for and that found nothing: whoever comes next may wake us, else we would wake for ever.
+        // A look that nobody asked for and that found nothing: the next request may wake us, else we would wake for ever.
         let mut until = until.filter(|until| *until > now && (self.by_kick || self.found > 0));
         if mutant::is(mutant::THROTTLE_NEVER_REARMS) {
             until = until.and(Some(Instant::MAX));

@@ -38,7 +38,7 @@ pub enum Load {
 pub enum Store {
     /// Not at all.
     Relaxed,
-    /// Everything before it is seen by whoever sees it through [`Load::Acquire`].
+    /// A side that sees the store through [`Load::Acquire`] sees everything before the store.
     Release,
 }
 

@@ -62,7 +62,7 @@ impl Memory {
     }
 }
 
-/// Changes the bits of `mask` in a word to those of `value`; nobody who changes others at the same time loses them.
+/// Changes the bits of `mask` in a word to those of `value`; a thread that changes other bits at the same time loses none.
 fn change(word: &AtomicU32, mask: u32, value: u32, order: Ordering) {
     let merge = |old: u32| Some(old & !mask | value);
     // It always has a new value, so it cannot fail.

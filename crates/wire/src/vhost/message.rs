@@ -55,15 +55,15 @@ pub enum MessageError {
     Unknown,
     /// It has another length than it must have, bytes behind the header.
     Length(u32),
-    /// It came with so many descriptors, and must have another number.
+    /// It came with this number of descriptors, and must have another.
     Descriptors(usize),
-    /// A table of so many regions; there may be 1 to 8.
+    /// The number of regions of a table; there may be 1 to 8.
     Regions(u32),
     /// A queue's size that is zero, no power of two or more than 32,768.
     QueueSize(u32),
     /// A queue's index that its ring cannot have.
     QueueBase(u32),
-    /// So many bytes of a configuration space from so far on, of at most 256.
+    /// Bytes of a configuration space beyond its end: it has at most 256.
     Config {
         /// First byte.
         offset: u32,
@@ -279,7 +279,7 @@ impl<D> Assembler<D> {
         self.have > 0
     }
 
-    /// So many bytes were put into the room, and these descriptors came with them. Gives the message once it is whole.
+    /// `count` bytes were put into the room, and `descriptors` came with them. Gives the message once it is whole.
     ///
     /// # Errors
     /// Why the stream cannot be understood from here on.

@@ -5,7 +5,7 @@
 //! that memory. Numbers are in the byte order of the machine.
 //!
 //! Descriptors come beside the bytes of the message they belong to; here they are whatever type the caller has for them. What is offered
-//! is decided by who uses this: [`Request`] has what there can be of a disk, the rest is [`MessageError::Unknown`].
+//! is decided by the user of this module: [`Request`] has what there can be of a disk, the rest is [`MessageError::Unknown`].
 //!
 //! ```
 //! use weir_wire::vhost::{Assembler, Code, Reply, Request};

@@ -80,7 +80,7 @@ impl Region {
         meet(self.guest, other.guest) || meet(self.user, other.user)
     }
 
-    /// Where so many bytes at an address of the front end's process lie in this region.
+    /// Where `length` bytes at an address of the front end's process lie in this region.
     pub fn find_user(&self, address: u64, length: u64) -> Option<u64> {
         let at = address.checked_sub(self.user)?;
         (at < self.size && length <= self.size - at).then_some(at)

@@ -9,7 +9,7 @@ fn message(code: Code, flags: u32, payload: &[u8]) -> Vec<u8> {
     [words.as_flattened(), payload].concat()
 }
 
-/// What one message with so many descriptors, 0, 1, 2 …, is understood as.
+/// What one message with the descriptors 0, 1, 2 … is understood as.
 fn understand(bytes: &[u8], descriptors: u32) -> Result<Option<Message<u32>>, FrameError> {
     let mut assembler = Assembler::default();
     let mut at = 0;

@@ -1,6 +1,6 @@
 //! Features that a device offers and a driver accepts: bits of a 64-bit number.
 
-/// Requests have at most so many segments.
+/// The device states the most segments that a request may have.
 pub const SEG_MAX: u64 = 1 << 2;
 /// Nothing can be written.
 pub const RO: u64 = 1 << 5;

@@ -557,8 +557,8 @@ fn arrival(
     }
 }
 
-/// How few requests are outstanding when a job whose places were all taken goes on: at most `iodepth_low`, and so many fewer than `iodepth` as
-/// it takes answers at a time.
+/// How few requests are outstanding when a job whose places were all taken goes on: at most `iodepth_low`, and fewer than `iodepth` by the
+/// number of answers that it takes at a time.
 fn batches(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
@@ -579,7 +579,7 @@ fn batches(
     low.min(depth.saturating_sub(taken))
 }
 
-/// A job that is not `time_based` ends with so many bytes: where sizes differ, with as many requests as that takes on average.
+/// A job that is not `time_based` ends with `bytes` bytes: where sizes differ, with as many requests as that takes on average.
 fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, bytes: u64) {
     if flag(doc, section, "time_based").unwrap_or(false) {
         return;

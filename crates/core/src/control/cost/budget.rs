@@ -210,7 +210,7 @@ impl Cost {
         self.timers.set(group, at, ticket);
     }
 
-    /// When a group is to be kicked that lacks so much budget. Linux's timer is late on purpose.
+    /// When a group that lacks this budget is to be kicked. Linux's timer is late on purpose.
     fn timer_for(&self, lacks: u64, now: &Now) -> Instant {
         now.at + self.clock.takes(lacks) + self.clock.slack.times(2)
     }

@@ -4,7 +4,7 @@ use crate::tunable::{Allowed, SECOND, Unit, tunables, words};
 use crate::{ConfigError, Span};
 
 words! {
-    /// Who says what holds.
+    /// Which side says what holds.
     pub enum Control {
         /// A profile, by what kind of drive it is and how it does.
         Auto = "auto",
@@ -16,7 +16,7 @@ words! {
 words! {
     /// How weight that groups do not use goes to others.
     pub enum DonationRule {
-        /// All who give are settled together, over the tree (Linux 5.10 and later).
+        /// All groups that give are settled together, over the tree (Linux 5.10 and later).
         Tree = "tree",
         /// Each gives by itself, by what it used in its last periods (Linux 5.4 to 5.9).
         Flat = "flat",
@@ -41,7 +41,7 @@ tunables! {
             "How long a read may take; whole microseconds count. A period of the controller is a multiple of the longer of the two targets.",
             "block/blk-iocost.c: QOS_RLAT, ioc_refresh_period_us";
         wpct: u32, Unit::Count, [0, 10_000], 0,
-            "The part of the writes that is to take no longer than `wlat`, counted likewise.",
+            "The part of the writes that is to take no longer than `wlat`, counted in hundredths of a percent.",
             "block/blk-iocost.c: QOS_WPPM, ioc_timer_fn";
         wlat: Span, Unit::Time, [0, 60 * SECOND], 25_000_000,
             "How long a write may take.",

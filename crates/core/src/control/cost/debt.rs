@@ -11,7 +11,7 @@ use super::{Account, Cost};
 use crate::mutant;
 use crate::time::Span;
 
-/// A group is delayed from so many hundredths of a period on that it owes, and longest from so many on.
+/// Debt from which on a group is delayed, and from which on it is delayed longest, in hundredths of a period.
 const DELAY_FROM: i64 = 500;
 const DELAY_MOST_FROM: i64 = 25_000;
 /// The shortest and the longest delay, in microseconds.
@@ -19,7 +19,7 @@ const DELAY_MIN: u64 = 250;
 const DELAY_MAX: u64 = 250_000;
 /// A second, in which a delay halves.
 const HALF_LIFE: u64 = 1_000_000;
-/// Debts halve in so many microseconds while at most so many hundredths of the drive are used.
+/// Microseconds in which debts halve, while at most this part of the drive, in hundredths, is used.
 const FORGIVE_PERIOD: u64 = 100_000;
 const FORGIVE_USAGE: u64 = 50;
 
@@ -40,7 +40,7 @@ impl Forgiving {
         }
     }
 
-    /// How often debts are to be halved now that so much more was used (in microseconds of the drive's time).
+    /// How often debts are to be halved now that `usage` more was used (in microseconds of the drive's time).
     fn halvings(&mut self, now: u64, usage: u64) -> u64 {
         self.usage += usage;
         let passed = now.saturating_sub(self.since);
@@ -123,7 +123,7 @@ impl Cost {
         None
     }
 
-    /// Halves debts while the drive has time to spare. So much of it was used in the period, in microseconds.
+    /// Halves debts while the drive has time to spare. `usage`: the part of the period that was used, in microseconds.
     pub(super) fn forgive(&mut self, usage: u64, debtors: u32, now: &Now) {
         if debtors == 0 {
             self.forgiving = Forgiving::from(now.us);
@@ -157,7 +157,7 @@ impl Cost {
     }
 }
 
-/// The delay of a group that is over its budget by so many hundredths of a period.
+/// The delay of a group that is over its budget by `over` hundredths of a period.
 fn delay_for(over: i64) -> u64 {
     if over <= DELAY_FROM {
         0

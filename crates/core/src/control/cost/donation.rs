@@ -270,7 +270,7 @@ mod tests {
         assert!(rest > ONE / 1000, "{rest}");
     }
 
-    /// What donors keep who have and would keep so much.
+    /// What donors keep, each given as what it has and would keep.
     fn kept<const N: usize>(donors: [(u32, u32); N]) -> Vec<u32> {
         let mut donation = Donation::new(16);
         for (group, (has, keeps)) in (1..).zip(donors) {
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn who_would_keep_more_than_it_has_keeps_less_so_that_one_part_is_left() {
-        // All but the least part is kept, which is allowed; with one more, who would keep more than it has gives it back.
+        // All but the least part is kept, which is allowed; with one more, a donor that would keep more than it has gives it back.
         assert_eq!(kept([(600, ONE - 101), (200, 100)]), [ONE - 101, 100]);
         assert_eq!(kept([(600, ONE - 100), (200, 100)]), [ONE - 101, 100]);
         assert_eq!(kept([(600, ONE - 1), (100, 100)]), [ONE - 101, 100]);
@@ -291,7 +291,7 @@ mod tests {
             kept([(600, ONE / 2), (600, ONE / 2 + 2_000), (500, 300)]),
             [31_651, 33_583, 300]
         );
-        // Who keeps no more than it has gives nothing back, even if that is all there is.
+        // A donor that keeps no more than it has gives nothing back, even if that is all there is.
         assert_eq!(kept([(ONE - 1, ONE - 1), (1, 10)]), [ONE - 1, 10]);
     }
 

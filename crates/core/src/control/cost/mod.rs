@@ -2,13 +2,14 @@
 //! (Linux: `blk-iocost.c`).
 //!
 //! The drive's clock, *vtime*, runs at *vrate*: 100 % is as fast as the model says that the drive is. A request moves its group's own
-//! vtime on by its cost over the group's part of the drive, and goes on while that is behind the drive's. At the end of each period it
-//! is seen who does not use its part, which then goes to others, and how the drive does: vrate falls while requests miss their
-//! targets or wait for tags, and rises while they do not and somebody is held back.
+//! vtime on by its cost over the group's part of the drive, and goes on while that is behind the drive's. At the end of each period the
+//! controller sees which groups do not use their parts, which then go to others, and how the drive does: vrate falls while requests miss
+//! their targets or wait for tags, and rises while they do not and somebody is held back.
 //!
 //! In the order of reading: `model` (what a request costs), `vtime` (the clock), `weights` (parts of the drive), this file (what is
-//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation`, `period` and `rest` (what happens at the end of a period, and to whom nothing does), `profiles` and `config`
-//! (what is told). `docs/io-cost.md` has each function of Linux with its place here.
+//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation`, `period` and `rest`
+//! (what happens at the end of a period, and to which groups nothing does), `profiles` and `config` (what is told). `docs/io-cost.md` has
+//! each function of Linux with its place here.
 
 mod budget;
 mod config;
@@ -263,7 +264,7 @@ impl Cost {
 }
 
 impl Controller for Cost {
-    /// Takes the tree and its weights anew. Who is in another place of it begins as if it had been away.
+    /// Takes the tree and its weights anew. A group in another place of it begins as if it had been away.
     fn set(&mut self, cx: &mut Cx) {
         self.rests.end_all();
         let groups = &cx.table.groups;
@@ -485,7 +486,7 @@ impl Controller for Cost {
     }
 }
 
-/// Who is active, with which weight.
+/// Which groups are active, with which weight.
 impl Cost {
     /// Something of a group comes (Linux: `iocg_activate`).
     fn activate(&mut self, at: Instant, group: u32) -> Now {
@@ -536,7 +537,7 @@ impl Cost {
         self.weights.commit();
     }
 
-    /// Likewise, but that they count when they are committed. `saves`: how far the group is behind now is what it is held against
+    /// A group's weights change, and count when they are committed. `saves`: how far the group is behind now is what it is held against
     /// later.
     fn spread(&mut self, group: u32, active: u32, inuse: u32, saves: bool, now: &Now) {
         if saves {

@@ -8,7 +8,7 @@ use crate::Op;
 const PAGE: u64 = 4096;
 /// Sectors of a page.
 const PAGE_SECTORS_SHIFT: u32 = 3;
-/// A request farther than so many pages from where its group's last one ended is a random one.
+/// A request farther than this number of pages from where its group's last one ended is a random one.
 const NEAR_PAGES: u64 = 4096;
 
 /// What the drive can do of one direction: bytes a second, sequential and random requests of 4 KiB a second. Zero: it costs nothing.

@@ -1,4 +1,4 @@
-//! What happens at the end of each period: who is idle, who gives away, how the drive does, at which rate its clock is to run
+//! What happens at the end of each period: which groups are idle, which give away, how the drive does, at which rate its clock is to run
 //! (Linux: `ioc_timer_fn`).
 
 use super::vtime::{MARGIN_TARGET, Now, PER_NSEC, ahead};
@@ -8,15 +8,15 @@ use crate::mutant;
 use crate::request::Op;
 use crate::time::Span;
 
-/// The drive is busy if requests of a period waited for tags for so many hundredths of it.
+/// The drive is busy if requests of a period waited for tags for this number of hundredths of it.
 const TAG_WAIT_BUSY: u64 = 5;
-/// It has room if it is below so many hundredths of what would make it busy.
+/// It has room if it is below this number of hundredths of what would make it busy.
 const UNBUSY: u64 = 75;
 /// The level is within this.
 const LEVEL_MAX: i32 = 1_000;
-/// A vrate beyond its bounds, since those were changed, comes back by so many hundredths in a period.
+/// A vrate beyond its bounds, since those were changed, comes back by this number of hundredths in a period.
 const CLAMP_STEP: u64 = 4;
-/// Who is behind by more periods than this is not waited for.
+/// A group that is behind by more periods than this is not waited for.
 const LAGGING_MAX: i64 = 10;
 
 /// By how many hundredths vrate changes at a level: how many levels, and by how much.
@@ -44,7 +44,7 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
-    /// A request took so long; moving its bytes alone costs that much (Linux: `ioc_rqos_done`).
+    /// A request took a time; moving its bytes alone costs the other (Linux: `ioc_rqos_done`).
     pub(super) fn record(
         &mut self,
         op: Op,
@@ -117,8 +117,8 @@ impl Cost {
         self.clock.spread_error(now);
     }
 
-    /// Lets those go on who can, and forgets those who are idle (Linux: `ioc_check_iocgs`). Lists the active groups but those that rest;
-    /// returns how many these are, and how many owe something.
+    /// Lets those groups go on that can, and forgets those that are idle (Linux: `ioc_check_iocgs`). Lists the active groups but those that
+    /// rest; returns how many these are, and how many owe something.
     fn check_groups(&mut self, now: &Now) -> (u32, u32) {
         let glance = self.rests.glance(&self.clock, now);
         let begun = self.weights.generation();
@@ -159,7 +159,7 @@ impl Cost {
         (resting, debtors)
     }
 
-    /// Who has too little, and who has more than it uses. Those that rest have too little.
+    /// Which groups have too little, and which have more than they use. Those that rest have too little.
     fn look_at_usage(&mut self, resting: u32, now: &Now, passed: i64) -> Found {
         self.donation.begin();
         let mut found = Found {
@@ -302,7 +302,7 @@ impl Cost {
     }
 }
 
-/// So many [`ONE`]ths of an amount of vtime.
+/// `of` [`ONE`]ths of an amount of vtime.
 fn part(vtime: i64, of: u32) -> i64 {
     (i128::from(vtime) * i128::from(of) / i128::from(ONE)) as i64
 }
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(
             [3, 0, -4].map(|n| idle(n, 1)),
             [0, 0, -4],
-            "who lags is waited for"
+            "a group that lags is waited for"
         );
     }
 

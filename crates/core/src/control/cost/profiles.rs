@@ -6,7 +6,7 @@ use super::vtime::PER_USEC;
 use crate::shape::DriveShape;
 use crate::time::{Instant, Span};
 
-/// A drive that is too fast or too slow for its profile for so long gets the next one.
+/// A drive that is too fast or too slow for its profile for this time gets the next one.
 const CYCLE: Span = Span::from_secs(10);
 /// The least and the largest vrate, in millionths.
 const VRATE_MIN: u64 = 10_000;
@@ -70,7 +70,7 @@ const PROFILES: [Profile; 4] = [
 /// What holds now: quality of service and model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Params {
-    /// Of a million reads, and of a million writes, so many may miss their target.
+    /// How many of a million reads, and of a million writes, may miss their target.
     pub(super) may_miss: [u64; 2],
     /// The targets, in microseconds.
     pub(super) latency: [u64; 2],

@@ -1,7 +1,7 @@
-//! Who gives weight away, and how much, as Linux did before 5.10: each group by itself, by what it used in its last periods
+//! Which groups give weight away, and how much, as Linux did before 5.10: each group by itself, by what it used in its last periods
 //! (Linux 5.4 to 5.9: `ioc_timer_fn`, `surplus_adjusted_hweight_inuse`).
 //!
-//! Who is behind the drive by more than the target loses that, and gives away what is beyond its usage with some to spare, if others
+//! A group that is behind the drive by more than the target loses that, and gives away what is beyond its usage with some to spare, if others
 //! have too little. It takes some back at the end of a period in which it used more, and all at once when one of its requests comes
 //! with little budget left.
 
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 /// Periods with usage that count, and how many there must have been.
 const PERIODS: usize = 3;
 const PERIODS_MIN: usize = 2;
-/// What a group keeps: so many hundredths of its usage, and so much more.
+/// What a group keeps: this number of hundredths of its usage, and this weight more.
 const KEEPS_PERCENT: u32 = 125;
 const KEEPS_MORE: u32 = ONE / 50;
 /// It gives nothing away if that were less than this.
@@ -82,7 +82,7 @@ impl History {
     }
 }
 
-/// What a group that used so much keeps; none if it is hardly less than what it has.
+/// What a group that used a part keeps of it; none if it is hardly less than what it has.
 fn keeps(used: u32, hwi: u32) -> Option<u32> {
     let keeps = with_spare(used);
     (keeps + GIVES_MIN <= hwi).then_some(keeps)
@@ -93,7 +93,7 @@ fn with_spare(used: u32) -> u32 {
 }
 
 impl Cost {
-    /// Who has too little, and who has more than it uses.
+    /// Which groups have too little, and which have more than they use.
     pub(super) fn look_at_surplus(&mut self, now: &Now, passed: i64) -> Found {
         let mut found = Found::default();
         let mut donors = 0_u32;

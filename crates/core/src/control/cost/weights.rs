@@ -1,4 +1,4 @@
-//! Who has which part of the drive: weights in the tree, of groups that are active and of what they use of theirs
+//! Which part of the drive each group has: weights in the tree, of groups that are active and of what they use of theirs
 //! (Linux: `__propagate_weights`, `current_hweight`, `current_hweight_max`).
 //!
 //! A leaf's *active* weight is its own while it sends, and zero otherwise; its *inuse* weight is less while it gives some of it away.
@@ -197,7 +197,7 @@ pub(super) fn relative(absolute: u64, part: u32) -> u64 {
     }
 }
 
-/// Likewise back.
+/// A group's time as the drive's, the inverse of [`relative`].
 #[inline]
 pub(super) fn absolute(relative: u64, part: u32) -> u64 {
     (u128::from(relative) * u128::from(part)).div_ceil(u128::from(ONE)) as u64

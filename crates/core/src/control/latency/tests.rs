@@ -106,7 +106,7 @@ impl Host {
         self.tell(Latency::next_passed)
     }
 
-    /// Requests of a group come and go, one at a time, each so long; so much time passes.
+    /// `count` requests of a group come and go, one at a time, each `took` long and `every` after the one before.
     fn serve(&mut self, group: GroupId, took: Span, count: u32, every: Span) {
         for _ in 0..count {
             self.cx.now += every;
@@ -338,7 +338,7 @@ fn a_step_up_takes_a_step_of_delay_back_before_the_depth_grows() {
     }
 }
 
-/// A victim that owns the scaling, with so many samples that were good before, is judged after one more.
+/// A victim that owns the scaling, with a number of samples that were good before, is judged after one more.
 fn cookie_after(samples: u64) -> u32 {
     let mut host = Host::new([1_000, 0, 0], false);
     let now = Instant::ZERO + ADJUST;

@@ -27,14 +27,14 @@ tunables! {
             "What time is counted in: a tick of a kernel with 250 a second.",
             "CONFIG_HZ";
         idle: Span, Unit::Time, [1_000, 60 * SECOND], MS,
-            "Who thinks longer than this between its requests, on average, is idle: nobody is held back for its sake.",
+            "A group that thinks longer than this between its requests, on average, is idle: nobody is held back for its sake.",
             "block/blk-throttle.c: throtl_tg_is_idle (io.low: idle=)";
         latency: Span, Unit::Time, [1_000, 60 * SECOND], 1_000,
             "Nor for the sake of a group of whose requests less than a fifth takes by this much longer than requests of their size do while \
              everyone is held to its low limit.",
             "block/blk-throttle.c: blk_throtl_bio_endio (io.low: latency=)";
         limits: Directions, Unit::Word(Directions::WORDS), [0, 2], 0,
-            "Which requests a min limits. Who is limited in both directions reaches its limit only when reads and writes wait, and falls below it \
+            "Which requests a min limits. A group that is limited in both directions reaches its limit only when reads and writes wait, and falls below it \
              with either: one that only reads holds the others to their low limits unless it is idle.",
             "block/blk-throttle.c: throtl_tg_can_upgrade, __tg_last_low_overflow_time (io.low: rbps=, wbps=, riops=, wiops=)";
     }

@@ -11,7 +11,7 @@ const IDLE_MAX: u64 = 5_000_000;
 const BUCKETS: usize = 9;
 /// Fewer samples say nothing.
 const SAMPLES_MIN: u64 = 32;
-/// After so many requests the count of those that took too long is halved.
+/// Number of requests after which the count of those that took too long is halved.
 const COUNT_MAX: u64 = 1024;
 /// On disks: what requests take before anything was measured, and less than which says nothing.
 const DISK_BASELINE: u64 = 4_000;
@@ -109,7 +109,7 @@ impl Baseline {
         }
     }
 
-    /// A request took so long in the drive.
+    /// A request took a time in the drive.
     pub(super) fn add(&mut self, direction: usize, bytes: u64, took: Span) {
         let bucket = &mut self.buckets[direction][bucket_of(bytes)];
         bucket.sum = bucket.sum.saturating_add(micros(took.as_nanos()));

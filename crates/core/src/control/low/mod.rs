@@ -2,8 +2,8 @@
 //! idle falls below its own (Linux 4.12 to 6.10: `blk-throttle.c`).
 //!
 //! A group's low limit is what is set of it for io.low, or else the min of its contract. While everyone is held to theirs (`LIMIT_LOW`), groups without one get 320 KiB
-//! and 10 requests a second; `pace` says when that ends and begins again, `slices::Levels` who waits where and how much may go, `idle` for whose sake nobody is held.
-//! A request passes its group's limit first, then that of each group above.
+//! and 10 requests a second; `pace` says when that ends and begins again, `slices::Levels` which requests wait where and how much may go,
+//! `idle` for whose sake nobody is held. A request passes its group's limit first, then that of each group above.
 
 mod config;
 mod idle;
@@ -36,7 +36,7 @@ const LEAST: Rate = Rate {
     bytes: 320 * 1024,
     requests: 10,
 };
-/// While anybody waits, it is looked after at least so many slices whether the limits are to end.
+/// Slices after which, while a request waits, the controller looks whether the limits are to end.
 const LOOK_SLICES: u64 = 8;
 
 /// A limit of one group, reads and writes apart.
@@ -47,7 +47,7 @@ struct Node {
     is_leaf: bool,
     /// Its low limit for reads and for writes; zero: none.
     low: [Rate; 2],
-    /// Who thinks longer is idle, and by how much its requests may take longer.
+    /// A group that thinks longer is idle, and by how much its requests may take longer.
     idle: Span,
     latency: Span,
     /// When it last had more to do than its low limit lets through; zero: it never came in that direction.

@@ -167,7 +167,7 @@ impl Low {
         of.map(|(_, at)| at).min().unwrap_or(tick)
     }
 
-    /// Likewise, or when one above it last had.
+    /// When a group, or one above it, last had more to do than its low limit lets through.
     fn overflowed_above(&self, tick: u64, group: u32) -> u64 {
         let mut last = self.overflowed(tick, group);
         let mut at = self.levels.parent(group);

@@ -9,7 +9,7 @@ const B: u32 = 2;
 /// The drive: four requests at a time, each in 90 or 110 us, first come, first served.
 const TAGS: u32 = 4;
 const SERVICE: [u64; 2] = [90_000, 110_000];
-/// Likewise, of `null_blk` as Linux was measured with: a millisecond.
+/// Times of requests of `null_blk` as Linux was measured with: a millisecond.
 const NULL_BLK: [u64; 2] = [1_000_000; 2];
 const CAPACITY: u64 = 40_000;
 const SECOND: u64 = 1_000_000_000;
@@ -246,12 +246,12 @@ fn what_is_set_of_a_group_counts_before_its_min_and_the_tunables() {
     assert!(under_knobs(LowKnobs { latency, ..none })[2] > 5_000);
     let read_iops = 5_000;
     assert!(under_knobs(LowKnobs { read_iops, ..none })[2] > 5_000);
-    // A limit of writes says nothing to one who reads; it is not idle, and is never reached.
+    // A limit of writes says nothing to a group that reads; the group is not idle, and is never reached.
     let write_iops = 5_000;
     assert!(under_knobs(LowKnobs { write_iops, ..none })[2] <= 1_050);
 }
 
-/// Who has a low limit in bytes alone is below it as one with a limit in requests is.
+/// A group with a low limit in bytes alone is below it as one with a limit in requests is.
 #[test]
 fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
     let read_bandwidth = 30_000 * 4096;

@@ -35,7 +35,7 @@ pub(in crate::control) fn check(slice: Span, tick: Span) -> Result<(), ConfigErr
     })
 }
 
-/// Likewise, made so.
+/// The nearest slice that [`check`] permits.
 pub(in crate::control) fn bounded(slice: Span, tick: Span) -> Span {
     if slice == Span::ZERO {
         slice

@@ -25,7 +25,7 @@ const QUANTUM: [u32; 2] = [6, 2];
 pub(in crate::control) trait Rates {
     /// What a group may have in a direction at this tick.
     fn rate(&mut self, tick: u64, group: u32, direction: usize) -> Rate;
-    /// A request of so many bytes went past a group's limit.
+    /// A request of this length in bytes went past a group's limit.
     fn passed(&mut self, _group: u32, _direction: usize, _bytes: u64) {}
 }
 
@@ -37,7 +37,7 @@ struct Level {
     /// Groups above it.
     depth: u8,
     slices: [Slice; 2],
-    /// Who waits here, by whence: lists of requests that take turns.
+    /// Requests that wait here, by their origin: lists that take turns.
     queued: [List; 2],
     waiting: [u32; 2],
 }
@@ -295,13 +295,13 @@ impl Levels {
         } else {
             self.instant(tick.saturating_add(wait))
         };
-        // Of those who may go at one instant the deepest go first: what they send up takes turns above.
+        // Of the groups that may go at one instant the deepest go first: what they send up takes turns above.
         let rank = u64::from(u8::MAX - self.levels[group as usize].depth);
         let ticket = rank << 56 | self.timers.ticket();
         self.timers.set(group, at, ticket);
     }
 
-    /// Lets go whoever may by now.
+    /// Lets requests go that may by now.
     pub(in crate::control) fn run(&mut self, rates: &mut impl Rates, cx: &Cx) {
         while let Some((at, group)) = self.timers.first() {
             if at > cx.now {
@@ -345,7 +345,7 @@ impl Levels {
         self.set_timer(rates, cx, group);
     }
 
-    /// Limits have changed: everyone who waits is looked at again.
+    /// Limits have changed: every group that waits is looked at again.
     pub(in crate::control) fn set_timers(&mut self, rates: &mut impl Rates, cx: &Cx) {
         for group in 0..self.levels.len() as u32 {
             if self.waiting(group) != [0, 0] {

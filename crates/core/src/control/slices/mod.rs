@@ -1,7 +1,7 @@
 //! `io.max` as Linux has it: limits that count in slices of a tenth or a fiftieth of a second (Linux 6.1: `blk-throttle.c`).
 //!
 //! What a limit allows is rounded up to whole slices, so requests leave in bursts; what is left when a slice is over is lost in part.
-//! A request passes its group's limit first, then that of each group above. `slice` says how much may go, `levels` who waits
+//! A request passes its group's limit first, then that of each group above. `slice` says how much may go, `levels` which requests wait
 //! where and when that may go; `io.low` is the same with limits that change. What `max` promises exactly, this promises as Linux
 //! does.
 

@@ -100,7 +100,7 @@ impl Host {
         self.cx.now = end;
     }
 
-    /// How many of a group went on in each slice of so many.
+    /// How many requests of a group went on in each of `slices` slices.
     fn of_each_slice(&self, group: u32, slices: u64) -> Vec<usize> {
         let in_slice = |slice| {
             let of_group = self.gone.iter().filter(|gone| gone.1 == group);

@@ -4,7 +4,7 @@
 use crate::list::{Links, List};
 use crate::{Instant, Span};
 
-/// So many make a burst a large one (Linux: `bfq_large_burst_thresh`).
+/// Number of queues that make a burst a large one (Linux: `bfq_large_burst_thresh`).
 const LARGE: u32 = 8;
 /// A queue later than this after the last one begins another burst (Linux: `bfq_burst_interval`).
 const INTERVAL: Span = Span::from_millis(180);
@@ -71,7 +71,7 @@ impl Burst {
         }
     }
 
-    /// A queue goes, or has been idle for so long that it counts no more. The size stays.
+    /// A queue goes, or has been idle too long to count any more. The size stays.
     pub(super) fn forget(&mut self, q: u32) {
         if self.links.contains(q) {
             self.links.remove(&mut self.members, q);
@@ -102,7 +102,7 @@ mod tests {
         burst.join(ms(1_700), 7, 0, false, |m| large.push(m));
         assert_eq!(large, [0, 1, 2, 4, 5, 6, 7]);
         burst.join(ms(1_880), 8, 0, false, |m| large.push(m));
-        assert_eq!(large.pop(), Some(8), "who joins later is of it too");
+        assert_eq!(large.pop(), Some(8), "a later one is of it too");
         burst.join(ms(2_061), 9, 0, false, |m| large.push(m));
         assert_eq!(large.pop(), Some(7), "too late");
         assert!(!burst.is_under_way(), "others have requests");

@@ -23,7 +23,7 @@ tunables! {
             "A synchronous request older than this is served before those nearer to the head.",
             "block/bfq-iosched.c: bfq_fifo_expire";
         fifo_expire_async: Span, Unit::Time, [0, 60 * SECOND], 250 * MS,
-            "An asynchronous request older than this likewise.",
+            "An asynchronous request older than this is served before those nearer to the head.",
             "block/bfq-iosched.c: bfq_fifo_expire";
         back_seek_max: u32, Unit::Kib, [0, 1 << 30], 16 * 1024,
             "A request up to so far behind the head counts as near.",

@@ -1,4 +1,4 @@
-//! How many scheduler tags a queue may hold, so that whoever waits for an answer finds one (Linux: `bfq_limit_depth`).
+//! How many scheduler tags a queue may hold, so that a process that waits for an answer finds one (Linux: `bfq_limit_depth`).
 //!
 //! Where there are tags for all requests there can be nobody waits for one, and nothing is limited.
 

@@ -162,7 +162,7 @@ impl Bfq {
             return None;
         }
         self.measurement.most_in_drive = self.measurement.most_in_drive.max(self.in_drive);
-        // Most of the time nobody can be injected, whoever there is.
+        // Most of the time no queue can be injected, whatever queues there are.
         if self.in_drive >= self.queue(q).injection.limit.max(1)
             && self.symmetry.async_busy() == 0
             && self.wakers.are_none()

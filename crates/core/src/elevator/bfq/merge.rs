@@ -25,9 +25,9 @@ use crate::{Instant, Span, StreamId, mutant};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Requests at most so many sectors apart are near (Linux: `BFQQ_CLOSE_THR`).
+/// Requests at most this number of sectors apart are near (Linux: `BFQQ_CLOSE_THR`).
 const NEAR: u64 = 8 * 1024;
-/// A queue that has been served for so long since it had nothing to send merges with no other (Linux: `bfq_merge_time_limit`).
+/// A queue that has been served for this time since it had nothing to send merges with no other (Linux: `bfq_merge_time_limit`).
 const LATE: Span = Span::from_millis(100);
 /// A queue was parted from others only just now (Linux: `bfq_wr_min_idle_time` after `split_time`).
 const JUST_SPLIT: Span = Span::from_secs(2);
@@ -87,7 +87,7 @@ struct Saved {
     raising: Raising,
 }
 
-/// Who cooperates.
+/// Which queues cooperate.
 #[derive(Debug)]
 pub(super) struct Cooperation {
     /// Some queue is shared or lingers, or may come to be so: there is something to do for requests.
@@ -234,7 +234,7 @@ impl Bfq {
         self.next_moved(now, q);
     }
 
-    /// A piece of a queue came back. Shared queues are busy at all times and would seem to wake whoever comes after them
+    /// A piece of a queue came back. Shared queues are busy at all times and would seem to wake each queue that comes after them
     /// (Linux: in `bfq_completed_request`).
     #[cold]
     pub(super) fn completed_among_cooperators(&mut self, q: u32) {

@@ -67,7 +67,7 @@ impl Item {
         }
     }
 
-    /// Where it ends, or with only so many bytes sent would end.
+    /// Where the request ends, or with only `bytes` sent would end.
     pub(super) fn end(&self, bytes: u32) -> Place {
         Place {
             space: self.space,

@@ -14,7 +14,7 @@ const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
 const REFERENCE_RAISING: [Span; 2] = [Span::from_millis(7_000), Span::from_millis(2_500)];
 /// A start takes no less and no more.
 const RAISING: [Span; 2] = [Span::from_secs(3), Span::from_secs(25)];
-/// A drive that has been empty for so long has said nothing meanwhile.
+/// A drive that has been empty for this time has said nothing meanwhile.
 const LONG_GAP: Span = Span::from_millis(100);
 
 /// The estimate and the observation under way.
@@ -50,7 +50,7 @@ impl Peak {
         }
     }
 
-    /// Sectors that the drive serves at its best in so many milliseconds (Linux: `bfq_calc_max_budget`).
+    /// Sectors that the drive serves at its best in `ms` milliseconds (Linux: `bfq_calc_max_budget`).
     pub(super) fn sectors_in(&self, ms: u64) -> u64 {
         (self.rate * 1_000 * ms) >> RATE_SHIFT
     }

@@ -26,7 +26,7 @@ pub(super) struct Queue {
     pub(super) class: u8,
     pub(super) level: u8,
     pub(super) sync: bool,
-    /// In whose name its turns are published: its stream, or the one whose request is next; and who is idled for: the stream that
+    /// In whose name its turns are published: its stream, or the one whose request is next; and the one that is idled for: the stream that
     /// last sent to it.
     pub(super) stream: StreamId,
     pub(super) sorted: Tree,

@@ -8,15 +8,15 @@ use crate::{Instant, Span};
 
 /// What the weight of a queue that starts something is multiplied with (Linux: `bfq_wr_coeff`).
 const INTERACTIVE: u32 = 30;
-/// Likewise of a soft real-time one (Linux: `BFQ_SOFTRT_WEIGHT_FACTOR`).
+/// What the weight of a soft real-time queue is multiplied with (Linux: `BFQ_SOFTRT_WEIGHT_FACTOR`).
 const SOFT_REALTIME: u32 = 100 * INTERACTIVE;
 /// How long the latter lasts, unless it is renewed (Linux: `bfq_wr_rt_max_time`).
 const SOFT_REALTIME_LENGTH: Span = Span::from_millis(300);
-/// Idle for so long, a queue is taken to start something (Linux: `bfq_wr_min_idle_time`).
+/// Idle for this time, a queue is taken to start something (Linux: `bfq_wr_min_idle_time`).
 const LONG_IDLE: Span = Span::from_secs(2);
-/// Without a new request for so long, a busy asynchronous queue is (Linux: `bfq_wr_min_inter_arr_async`).
+/// Without a new request for this time, a busy asynchronous queue is (Linux: `bfq_wr_min_inter_arr_async`).
 const LONG_GAP_ASYNC: Span = Span::from_millis(500);
-/// Idle for so long, a queue has left the burst it began in (Linux: in `bfq_bfqq_handle_idle_busy_switch`).
+/// Idle for this time, a queue has left the burst it began in (Linux: in `bfq_bfqq_handle_idle_busy_switch`).
 const BURST_OVER: Span = Span::from_secs(10);
 /// Sectors a second that a soft real-time queue asks for at most (Linux: `bfq_wr_max_softrt_rate`).
 const SOFT_REALTIME_RATE: u64 = 7_000;
@@ -62,7 +62,7 @@ pub(super) struct Raising {
     quiet_since: Option<Instant>,
     /// Has had no request yet (Linux: `just_created`).
     pub(super) is_new: bool,
-    /// One of so many that started at the same time that none is raised (Linux: `in_large_burst`).
+    /// One of too many queues that started at the same time: none of them is raised (Linux: `in_large_burst`).
     in_large_burst: bool,
     /// The weight is yet to follow the coefficient.
     in_mid_turn: bool,
@@ -100,7 +100,7 @@ impl Raising {
         }
     }
 
-    /// So many sectors were charged.
+    /// `sectors` sectors were charged.
     #[inline]
     pub(super) fn charged(&mut self, sectors: u64) {
         self.charged += sectors;
@@ -178,7 +178,7 @@ impl Raising {
         }
     }
 
-    /// Its turn is over; `empty` if it has no requests waiting, with so many in the drive (Linux: in `bfq_bfqq_expire`).
+    /// Its turn is over; `empty` if it has no requests waiting, with `dispatched` in the drive (Linux: in `bfq_bfqq_expire`).
     pub(super) fn turn_ends(
         &mut self,
         now: Instant,

@@ -11,14 +11,14 @@ use crate::{Instant, Span, StreamId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Queues created at most so long one after the other are merged for good (Linux: `bfq_burst_interval`).
+/// Queues created within this time one after the other are merged for good (Linux: `bfq_burst_interval`).
 const TOGETHER: Span = Span::from_millis(180);
-/// So long after the last one another series begins (Linux: `bfq_activation_stable_merging`).
+/// Time after the last one when another series begins (Linux: `bfq_activation_stable_merging`).
 const SERIES: Span = Span::from_millis(600);
-/// Where it is not done at once it is done so long after creation, and after parting from others (Linux: `bfq_late_stable_merging`).
+/// Time after creation, and after parting from others, when a merge is done that is not done at once (Linux: `bfq_late_stable_merging`).
 const LATER: Span = Span::from_millis(600);
 
-/// Who was merged for good, or is to be.
+/// Which queues were merged for good, or are to be.
 #[derive(Debug)]
 pub(super) struct Stable {
     /// The tunable, and that of merging at all.

@@ -19,7 +19,7 @@ use crate::{Instant, Span, mutant};
 /// The least time for which the drive idles for a raised queue (Linux: in `bfq_arm_slice_timer`).
 const RAISED_IDLE: Span = Span::from_millis(20);
 
-/// Who has the drive, and since when.
+/// The queue that has the drive, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     /// The queue in service, or [`NIL`].
@@ -64,7 +64,7 @@ impl Turn {
 
 /// What a turn does next.
 enum Step {
-    /// This request, charged so many sectors.
+    /// This request, and the sectors it is charged.
     Send(u32, u64),
     /// One of another queue meanwhile.
     Inject(Injected),

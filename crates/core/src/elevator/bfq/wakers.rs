@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 const SOON: Span = Span::from_millis(4);
 /// So often in a row, it is.
 const DETECTIONS: u8 = 3;
-/// Within so many idle slices.
+/// Within this number of idle slices.
 const WITHIN: u64 = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ const NONE: Waker = Waker {
     woken: List::EMPTY,
 };
 
-/// Who wakes whom.
+/// Which queue wakes which.
 #[derive(Debug)]
 pub(super) struct Wakers {
     queues: Vec<Waker>,

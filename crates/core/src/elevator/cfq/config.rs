@@ -8,14 +8,14 @@ tunables! {
     /// Tunables of `cfq`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
     pub struct Config {
         quantum: u32, Unit::Count, [1, 1 << 20], 8,
-            "A queue that is not alone has at most so many requests in the drive, and half of that from when its slice will end before what \
+            "A queue that is not alone has at most this number of requests in the drive, and half of that from when its slice will end before what \
              it has there.",
             "block/cfq-iosched.c: cfq_quantum, cfq_may_dispatch";
         fifo_expire_sync: Span, Unit::Time, [0, 60 * SECOND], 125 * MS,
             "A synchronous request older than this begins its queue's turn, wherever it is.",
             "block/cfq-iosched.c: cfq_fifo_expire, cfq_check_fifo";
         fifo_expire_async: Span, Unit::Time, [0, 60 * SECOND], 250 * MS,
-            "An asynchronous request older than this likewise.",
+            "An asynchronous request older than this begins its queue's turn, wherever it is.",
             "block/cfq-iosched.c: cfq_fifo_expire, cfq_check_fifo";
         back_seek_max: u32, Unit::Kib, [0, 1 << 30], 16 * 1024,
             "A request up to so far behind the head counts as near.",
@@ -27,10 +27,10 @@ tunables! {
             "The time slice of a synchronous queue of level 4; a fifth more for each level above, a fifth less for each below.",
             "block/cfq-iosched.c: cfq_slice_sync, cfq_prio_slice";
         slice_async: Span, Unit::Time, [MS, 60 * SECOND], 40 * MS,
-            "The time slice of an asynchronous queue likewise.",
+            "The time slice of an asynchronous queue of level 4; a fifth more for each level above, a fifth less for each below.",
             "block/cfq-iosched.c: cfq_slice_async, cfq_prio_slice";
         slice_async_rq: u32, Unit::Count, [1, 1 << 20], 2,
-            "A turn of an asynchronous queue is over after twice so many requests for each level it has above the last and one.",
+            "A turn of an asynchronous queue is over after twice this number of requests for each level it has above the last and one.",
             "block/cfq-iosched.c: cfq_slice_async_rq, cfq_prio_to_maxrq";
         slice_idle: Span, Unit::Time, [0, SECOND], 8 * MS,
             "How long the drive idles for the next request of a sequential queue, and for all that are random together. Zero: never, and \
@@ -44,10 +44,10 @@ tunables! {
              slowly after a synchronous request was late.",
             "block/cfq-iosched.c: cfq_latency, cfq_scaled_cfqq_slice, cfq_may_dispatch";
         target_latency: Span, Unit::Time, [MS, 60 * SECOND], 300 * MS,
-            "In so long all groups have their turns, each its part by weight.",
+            "In this time all groups have their turns, each its part by weight.",
             "block/cfq-iosched.c: cfq_target_latency, cfq_group_slice";
         flash_idles: bool, Unit::Flag, [0, 1], 0,
-            "`slice_idle` counts on flash as well. Linux sets it to 0 there when the drive is registered, since 4.1; a kernel before, or who \
+            "`slice_idle` counts on flash as well. Linux sets it to 0 there when the drive is registered, since 4.1; a kernel before, or a user that \
              sets it afterwards, idles.",
             "Weir's own; Linux's default: block/cfq-iosched.c, cfq_registered_queue";
         known_queueing: bool, Unit::Flag, [0, 1], 1,

@@ -14,7 +14,7 @@ use crate::list::NIL;
 use crate::mutant;
 use crate::tree::{Sorted, Tree};
 
-/// Requests at most so many sectors apart are near (Linux: `CFQQ_CLOSE_THR`).
+/// Requests at most this number of sectors apart are near (Linux: `CFQQ_CLOSE_THR`).
 const NEAR: u64 = 8 * 1024;
 
 /// Queues by the place of their next request, those of each level apart (Linux: `prio_trees`).

@@ -5,7 +5,7 @@ use super::service::Class;
 use crate::table::Table;
 use crate::{Instant, mutant};
 
-/// A drive that had so many requests inside queues (Linux: `CFQ_HW_QUEUE_MIN`).
+/// A drive that had this number of requests inside queues (Linux: `CFQ_HW_QUEUE_MIN`).
 const QUEUES_FROM: u32 = 5;
 /// Samples behind a verdict (Linux: in `cfq_update_hw_tag`).
 const SAMPLES: u32 = 50;
@@ -19,7 +19,7 @@ pub(super) struct Queueing {
 }
 
 impl Queueing {
-    /// Of a drive that has so many tags, as long as it is taken to use them.
+    /// Of a drive that has `tags` tags, as long as it is taken to use them.
     pub(super) fn of(tags: u32) -> Self {
         Self {
             verdict: (tags >= QUEUES_FROM).then_some(true),

@@ -1,6 +1,6 @@
 //! Groups: each has its turns by the time that it has used, divided by its part of the drive (Linux: `struct cfq_group`).
 //!
-//! The part of a group is that of its weight among its siblings that are busy, times that of its parent's, and so on. Whoever
+//! The part of a group is that of its weight among its siblings that are busy, times that of its parent's, and so on. The group that
 //! has used least by that measure is next.
 
 use super::service::{Class, Kind, Services};
@@ -18,7 +18,7 @@ const WEIGHTS: (u16, u16) = (10, 1000);
 /// A group that comes goes so far behind the last, in virtual time (Linux: `CFQ_SLICE_MODE_GROUP_DELAY`: 200 ms in a unit that is 4096
 /// times as fine, so it is hardly more than a place at the end).
 const BEHIND_LAST: u64 = 200_000_000;
-/// Likewise, where requests are counted (Linux: `CFQ_IOPS_MODE_GROUP_DELAY`).
+/// That distance where requests are counted (Linux: `CFQ_IOPS_MODE_GROUP_DELAY`).
 const BEHIND_LAST_REQUESTS: u64 = 1;
 
 /// What a group was doing when its turn ended.
@@ -36,7 +36,7 @@ pub(super) struct Group {
     weight: u32,
     /// What its weight will be when it is next busy again.
     new_weight: u32,
-    /// It is busy itself, or so many of its members are.
+    /// Number of its members that are busy, and one if it is busy itself.
     active: u32,
     /// The sum of the weights of members that are.
     members_weight: u32,
@@ -196,7 +196,7 @@ impl Groups {
         }
     }
 
-    /// The group has used so many nanoseconds, or requests. Its part is worked out anew (Linux: `cfq_group_served`).
+    /// The group has used a number of nanoseconds, or requests. Its part is worked out anew (Linux: `cfq_group_served`).
     pub(super) fn charge(&mut self, group: u32, used: u64) {
         let mut part = self.get(group).part;
         if mutant::is(mutant::CFQ_WEIGHT_IGNORED) {

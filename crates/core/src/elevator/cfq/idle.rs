@@ -104,7 +104,7 @@ impl Cfq {
         thinks.is_some_and(|mean| left < mean) || left <= TICK
     }
 
-    /// A deep queue that is random is not waited for while the drive is so much faster than it (Linux: in `cfq_select_queue`).
+    /// A deep queue that is random is not waited for while the drive is that much faster than the queue (Linux: in `cfq_select_queue`).
     pub(super) fn reconsider_deep(&mut self, now: Instant, q: u32) {
         let quick = self.turn.slice.is_none() || self.turn.left(now) > self.turn.used(now);
         let queue = &mut self.queues[q as usize];

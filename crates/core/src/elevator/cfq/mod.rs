@@ -6,8 +6,8 @@
 //! (`groups`). Of a group the most important class is served, of that one kind of queues after the other, each for its part of a
 //! target (`workload`): those that the drive idles for one by one, those that are random and idled for together, and what nobody
 //! waits for. `turn` is the turn of a queue, `idle` says when the drive waits for its next request, `depth` how much of it may be in the
-//! drive, `preempt` who may take the drive away from it. `cooperate` lets streams that read one thing together share a queue. `requests` is
-//! the legacy layer's: how many requests there are, and who waits for one.
+//! drive, `preempt` which request may take the drive away from it. `cooperate` lets streams that read one thing together share a queue.
+//! `requests` is the legacy layer's: how many requests there are, and which streams wait for one.
 //!
 //! - Each stream has a synchronous queue, unless it shares one; asynchronous ones are of a group and level.
 //! - A group's weight is the share of its contract, 10 to 1000. Class and level are the stream's `Priority`.

@@ -52,7 +52,7 @@ impl Item {
         self.place(self.offset / 512)
     }
 
-    /// Where it ends, or with only so many bytes would end.
+    /// Where the request ends, or with only `bytes` would end.
     pub(super) fn end(&self, bytes: u32) -> Place {
         self.place(sectors(self.offset + u64::from(bytes)))
     }

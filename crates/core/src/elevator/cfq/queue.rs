@@ -10,9 +10,9 @@ use crate::tree::Tree;
 
 /// Levels of priority in a class.
 pub(super) const LEVELS: usize = 8;
-/// More seeky requests of the last 32 than so many make a queue seeky (Linux: `CFQQ_SEEKY`).
+/// More seeky requests of the last 32 than this make a queue seeky (Linux: `CFQQ_SEEKY`).
 const SEEKY: u32 = 4;
-/// A queue in which so many wait is deep (Linux: in `cfq_update_idle_window`).
+/// A queue in which this number of requests wait is deep (Linux: in `cfq_update_idle_window`).
 pub(super) const DEEP: u32 = 4;
 
 /// A queue.

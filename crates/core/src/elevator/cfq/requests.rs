@@ -1,7 +1,7 @@
-//! The legacy layer's requests: so many for each direction of a group, and who may have one when they run out (Linux: `request_list`,
-//! `__get_request`).
+//! The legacy layer's requests: a number for each direction of a group, and which stream may have one when they run out (Linux:
+//! `request_list`, `__get_request`).
 //!
-//! Whoever takes the last request of a list may go on for a batch, and so may who has waited for one: a process would otherwise wake up
+//! A stream that takes the last request of a list may go on for a batch, and so may one that has waited: a process would otherwise wake up
 //! for a single request. All others wait until some are free again.
 
 use crate::mutant;
@@ -81,7 +81,8 @@ impl Requests {
         let fills = list.taken + 1 >= self.limit && !list.is_full;
         list.is_full |= fills;
         list.taken += 1;
-        // Nobody begins a batch in a batch: whoever waited while it had one would go on for ever, past those who wait for the list to empty.
+        // No stream begins a batch in a batch: one that waited while it had a batch would go on for ever, past those that wait for the list
+        // to empty.
         if (fills || waited) && !self.is_in_batch(now, of.stream) {
             self.batches[of.stream as usize] = Batch {
                 left: BATCH,
@@ -142,7 +143,7 @@ mod tests {
         let (first, second) = (of(0, 0, true), of(1, 0, true));
         assert_eq!(take(&mut requests, ms(1), first, false), 127 + 32);
         assert!(!requests.allows(ms(1), second, false));
-        assert!(requests.allows(ms(1), second, true), "whoever is idled for");
+        assert!(requests.allows(ms(1), second, true), "it is idled for");
         assert!(
             requests.allows(ms(1), of(1, 0, false), false),
             "the other direction"

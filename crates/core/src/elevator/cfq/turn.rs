@@ -19,7 +19,7 @@ pub(super) struct Slice {
     length: Span,
 }
 
-/// Who has the drive, and since when.
+/// The queue that has the drive, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     /// The queue in service, or [`NIL`].

@@ -8,7 +8,7 @@ use crate::{Instant, Span, mutant};
 
 /// A tick of the clock of most kernels of the time: `HZ` = 1000.
 pub(super) const TICK: Span = Span::from_millis(1);
-/// A kind of queues is served for so long at least (Linux: `CFQ_MIN_TT`).
+/// A kind of queues is served for this time at least (Linux: `CFQ_MIN_TT`).
 const LEAST: Span = Span::from_millis(2);
 /// A queue of the idle class goes so far behind the one before it (Linux: `CFQ_IDLE_DELAY`).
 const IDLE_DELAY: u64 = 200_000_000;
@@ -220,7 +220,7 @@ impl Cfq {
     }
 }
 
-/// So many of `all` parts of a time.
+/// `parts` of `all` parts of a time.
 fn portion(time: Span, parts: u32, all: u32) -> Span {
     Span::from_nanos(time.as_nanos().saturating_mul(parts.into()) / u64::from(all))
 }

@@ -1,6 +1,6 @@
 //! How many scheduler tags a part of the requests may hold, so that the others find one.
 //!
-//! Where there are so many for all requests, nobody waits for one and nothing is limited.
+//! Where there are enough for all requests, nobody waits for one and nothing is limited.
 
 use crate::table::Table;
 
@@ -16,7 +16,7 @@ pub(crate) struct Depth {
 }
 
 impl Depth {
-    /// So many at most, but one at least.
+    /// `most` at most, but one at least.
     pub(crate) fn new(table: &Table, most: u32) -> Self {
         Self {
             is_limited: table.tags.min(most) < table.requests.capacity(),

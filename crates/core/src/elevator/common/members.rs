@@ -57,10 +57,10 @@ impl Members {
         self.streams
     }
 
-    /// A number for a synchronous queue, of which there is one: streams have one each, and no more than so many linger.
+    /// A number for a synchronous queue, of which there is one: streams have one each, and no more than `streams` linger.
     pub(crate) fn take_sync(&mut self) -> u32 {
         let q = self.sync_free.pop();
-        q.expect("streams have one each, and no more than so many linger")
+        q.expect("streams have one each, and no more than that number linger")
     }
 
     /// A number for an asynchronous queue of a group.

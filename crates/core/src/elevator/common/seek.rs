@@ -16,7 +16,7 @@ pub(crate) const fn sectors(bytes: u64) -> u64 {
     bytes.div_ceil(512)
 }
 
-/// True if so many sectors are not a small request on flash.
+/// True if `sectors` sectors are not a small request on flash.
 #[inline]
 pub(crate) const fn is_large(sectors: u64) -> bool {
     sectors >= SMALL
@@ -35,7 +35,7 @@ impl Place {
         sector: 0,
     };
 
-    /// True if it is at most so many sectors from `other`. Other spaces are not.
+    /// True if it is at most `sectors` sectors from `other`. Other spaces are not.
     pub(crate) fn is_within(self, sectors: u64, other: Self) -> bool {
         self.space == other.space && self.sector.abs_diff(other.sector) <= sectors
     }
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// True if going from `last` to a request of so many sectors at `start` costs a seek (Linux: `BFQ_RQ_SEEKY`).
+/// True if going from `last` to a request of `sectors` sectors at `start` costs a seek (Linux: `BFQ_RQ_SEEKY`).
 #[inline]
 pub(crate) fn is_seeky(start: Place, sectors: u64, last: Place, rotational: bool) -> bool {
     start.is_far(last) && (rotational || sectors < SMALL)

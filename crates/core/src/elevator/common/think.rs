@@ -28,7 +28,7 @@ impl Think {
         is_short: true,
     };
 
-    /// The same of somebody who comes now.
+    /// The same of a stream that comes now.
     pub(crate) const fn since(now: Instant) -> Self {
         Self {
             last_end: Some(now),

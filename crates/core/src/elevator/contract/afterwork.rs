@@ -9,7 +9,7 @@
 
 use crate::{Instant, Span};
 
-/// Once it hides any, writes cost so many 16ths of what they seem to cost, at the least and at the most.
+/// Cost of writes once the drive hides any, in 16ths of what they seem to cost, at the least and at the most.
 const PLAIN: u64 = 16;
 const MOST: u64 = 16 << 8;
 /// The factor grows at most once in this time, and falls by an eighth after each of these: soon where a drive that hides nothing any more
@@ -46,7 +46,7 @@ impl Afterwork {
         }
     }
 
-    /// A write that is thought to cost so much goes to the drive.
+    /// A write that is thought to cost `cost` goes to the drive.
     #[inline]
     pub(super) fn sent(&mut self, now: Instant, cost: u64) {
         self.unsynced = self.unsynced.saturating_add(cost);
@@ -57,7 +57,7 @@ impl Afterwork {
         (self.written, self.wrote) = (now, true);
     }
 
-    /// What the drive still has to do beside what is in flight, of which so much is writes.
+    /// What the drive still has to do beside what is in flight, of which `in_flight` is writes.
     #[inline]
     pub(super) fn left(&self, now: Instant, in_flight: u64) -> u64 {
         self.until.since(now).as_nanos().saturating_sub(in_flight)

@@ -1,4 +1,4 @@
-//! Who is next: realtime clients, promises that are behind, whoever has the turn, shares.
+//! Which stream is next: realtime clients, promises that are behind, the stream that has the turn, shares.
 
 use super::Contracts;
 use super::cost::Place;
@@ -9,12 +9,12 @@ use crate::list::NIL;
 use crate::table::Table;
 use crate::{GroupId, Instant, Span, mutant};
 
-/// Who is held back for a promise that cannot be kept gets a slice of the drive after so long a wait.
+/// A stream held back for a promise that cannot be kept gets a slice of the drive after this wait.
 pub(super) const HELD_MAX: Span = Span::from_millis(300);
 const SLICE: Span = Span::from_millis(10);
-/// Who is held back for one that can, a single piece after this.
+/// A stream held back for a promise that can be kept gets a single piece after this wait.
 pub(super) const HELD_LONGEST: Span = Span::from_millis(600);
-/// A realtime client lets others pass who are behind by more than this.
+/// A realtime client lets others pass that are behind by more than this.
 pub(super) const YIELD: Span = Span::from_millis(10);
 
 /// Nothing goes now.
@@ -78,7 +78,7 @@ impl Contracts {
         self.choose_by_share(now, table, events)
     }
 
-    /// The next piece of a realtime client, unless it would be too much for somebody who is behind by far and has its request in the
+    /// The next piece of a realtime client, unless it would be too much for a client that is behind by far and has its request in the
     /// drive or is about to ask.
     fn realtime(&mut self, now: Instant, group: u32, table: &Table) -> Result<Offer, Held> {
         let offer = self.reserved(now, group, table);
@@ -199,7 +199,7 @@ impl Contracts {
         Ok(offer)
     }
 
-    /// The next piece of whoever's turn it is by share, or who keeps the drive.
+    /// The next piece of the stream whose turn it is by share, or that keeps the drive.
     fn by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, Held> {
         let Some(mut stream) = self.shares.pick(0) else {
             let until = (!self.parked.is_empty()).then(|| self.dirty.until());
@@ -256,7 +256,7 @@ impl Contracts {
         (place == Place::Near).then_some(holder)
     }
 
-    /// Whoever keeps the drive, or else the stream whose turn it is by share.
+    /// The stream that keeps the drive, or else the one whose turn it is by share.
     fn stay(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
         let Some(last) = self.turn.stream else {
             return Ok(by_share);

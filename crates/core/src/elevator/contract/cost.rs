@@ -1,7 +1,7 @@
 //! What a request costs the drive, learned from the drive.
 //!
-//! Four kinds of pieces: reads and writes, each *near* (it goes on where the piece before it ended) or *far*. A kind costs so much a
-//! request, and reads and writes cost so much a byte, in nanoseconds of a busy drive. At the beginning all follows from the stated
+//! Four kinds of pieces: reads and writes, each *near* (it goes on where the piece before it ended) or *far*. A kind has a cost for each
+//! request, and reads and writes one for each byte, in nanoseconds of a busy drive. At the beginning all follows from the stated
 //! capacity; from then on every round of 10 ms or more in which the drive was never idle says that what ended in it took as long as the round. The error is
 //! shared out in proportion to what each part explains (normalised least mean squares; Widrow, Hoff, 1960), so requests that never
 //! occur alone are told apart as soon as their mixture changes.
@@ -21,9 +21,9 @@ const SHIFT: u32 = 20;
 /// be counted on, and may be little.
 const UNKNOWN: u64 = 1_000_000_000;
 const SLOWEST: u64 = 100_000_000;
-/// A far request is first taken to cost as much as so many bytes.
+/// A far request is first taken to cost as much as this number of bytes.
 const FAR_BYTES: u64 = 32 << 10;
-/// A near one as so many.
+/// A near one as this number.
 const NEAR_BYTES: u64 = 2 << 10;
 /// Pieces are cut to no less.
 const PIECE: u64 = 8 << 10;
@@ -33,17 +33,17 @@ const PIECE_MOST: u64 = 32 << 10;
 const SIZES: usize = 9;
 /// A piece of a size whose bytes cost more than those of larger ones by more than half is too small.
 const DEAR: u64 = 2;
-/// A round lasts at least this long and has so many ends in it, or lasts this long at the most.
+/// A round lasts at least this long and has this number of ends in it, or lasts this long at the most.
 const ROUND: Span = Span::from_millis(10);
 const ENDS: u32 = 8;
 const LONGEST: Span = Span::from_millis(100);
-/// With so many pieces there for each tag on average, in 16ths, all tags are taken.
+/// With this number of pieces there for each tag on average, in 16ths, all tags are taken.
 const FULL: u64 = 15;
-/// In so many rounds at the beginning of each kind everything is believed.
+/// In this number of rounds at the beginning of each kind everything is believed.
 const NEW: u32 = 12;
-/// So many rounds of far reads tell what going elsewhere costs.
+/// Rounds of far reads that tell what going elsewhere costs.
 const TELLS: u32 = 4;
-/// What a request can cost, in nanoseconds; and a byte, as so many times more or less than at the beginning.
+/// What a request can cost, in nanoseconds; and a byte, as a factor up or down from what it cost at the beginning.
 const REQUEST: core::ops::RangeInclusive<u64> = 50..=10_000_000_000;
 const BYTE: u64 = 16;
 /// How much of an error is corrected in a round: of what is new, and of what was thought too dear or too cheap. A byte's cost hardly
@@ -83,7 +83,7 @@ pub(super) struct Model {
     stated: [u64; 2],
     ended: [Ended; 4],
     ends: u32,
-    /// The drive has been busy for so long in this round, up to `until`.
+    /// How long the drive has been busy in this round, up to `until`.
     busy: u64,
     until: Instant,
     /// What was in flight times how long it was.
@@ -117,7 +117,7 @@ pub(super) struct Round {
     pub(super) piece: u64,
     /// How long the average piece was in the drive.
     pub(super) time: u64,
-    /// So many were there on average, in 16ths.
+    /// Pieces that were there on average, in 16ths.
     pub(super) depth: u64,
     /// Most of them were reads.
     pub(super) reads: bool,
@@ -191,7 +191,7 @@ impl Model {
         self.away
     }
 
-    /// A drive on which going elsewhere costs so much.
+    /// A drive on which going elsewhere costs `away`.
     #[cfg(test)]
     pub(super) fn with_away(away: u64) -> Self {
         Self {
@@ -414,7 +414,7 @@ fn size(bytes: u64) -> usize {
     ((bytes / GRAIN).max(1).ilog2() as usize).min(SIZES - 1)
 }
 
-/// What moving so many bytes costs at so much a byte.
+/// What moving `bytes` bytes costs at `byte` for each.
 #[inline]
 fn moved(bytes: u64, byte: u64) -> u64 {
     match bytes.checked_mul(byte) {

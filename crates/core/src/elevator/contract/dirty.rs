@@ -1,26 +1,26 @@
-//! What those without a promise may write between two flushes, for the sake of promises.
+//! What clients without a promise may write between two flushes, for the sake of promises.
 //!
-//! A flush waits for what everybody has written, and who syncs after each of its requests is kept from its min by that, however early
-//! its requests are served. How long the flush takes is seen: if the client is behind and its flush took more than half of the time
+//! A flush waits for what everybody has written, and a client that syncs after each of its requests is kept from its min by that, however
+//! early its requests are served. How long the flush takes is seen: if the client is behind and its flush took more than half of the time
 //! that the promise gives it from one flush to the next, then more had been written when the flush began than it can bear. From then
-//! on others' writes wait as soon as so much less has been written since a flush began; their reads go on. The same goes for the flush of
+//! on others' writes wait as soon as that much less has been written since a flush began; their reads go on. The same goes for the flush of
 //! a client without a promise during which another fell behind: it may take 50 ms. The bound grows again with every flush that is short
 //! enough, and if it is not the others' writes that make the flushes long, it is given up.
 
 use crate::{Instant, Span};
 
-/// Who is behind by more when its flush ends suffers.
+/// A client that is behind by more when its flush ends suffers.
 const SUFFERS: Span = Span::from_millis(15);
 /// The bound falls to no less than this of what had been written, at a time.
 const FALL: u64 = 4;
 /// It grows by this part with each flush that is short enough.
 const GROW: u64 = 8;
-/// Less is not worth a bound: the flushes are long for another reason. And so much is none.
+/// Less is not worth a bound: the flushes are long for another reason. And this large a bound is none.
 const LEAST: u64 = 100_000;
 const MOST: u64 = 2_000_000_000;
-/// So much time there is from one flush of a client without a promise to the next, as far as those who are behind are concerned.
+/// Time from one flush of a client without a promise to the next, as far as clients that are behind are concerned.
 const CYCLE_OF_ANOTHER: u64 = 100_000_000;
-/// The bound ends so long after the last flush that could have changed it.
+/// The bound ends this long after the last flush that could have changed it.
 const RECENT: Span = Span::from_secs(1);
 
 /// A flush that has ended, as it was for a promise.
@@ -33,7 +33,7 @@ pub(super) struct Synced {
 }
 
 impl Synced {
-    /// The flush of a client without a promise, for another that is behind by so much.
+    /// The flush of a client without a promise, for another that is behind by `lag`.
     pub(super) const fn of_another(lag: Span) -> Self {
         Self {
             lag,
@@ -64,7 +64,7 @@ impl Dirty {
         }
     }
 
-    /// A write that costs so much goes to the drive.
+    /// A write that costs `cost` goes to the drive.
     #[inline]
     pub(super) fn wrote(&mut self, cost: u64) {
         self.since = self.since.saturating_add(cost);
@@ -75,7 +75,7 @@ impl Dirty {
         self.before = core::mem::take(&mut self.since);
     }
 
-    /// A flush has ended after so many nanoseconds that mattered to a promise.
+    /// A flush that mattered to a promise has ended after `time` nanoseconds.
     pub(super) fn flush_ends(&mut self, now: Instant, time: u64, synced: Synced) {
         self.synced = now;
         let allowed = synced.cycle / 2;

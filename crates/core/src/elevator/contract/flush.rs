@@ -5,11 +5,11 @@
 //! flush waits. One flush after the other: several at once would stand in the way of promises for as long as all of them take.
 //!
 //! A flush waits no longer than [`MOST`] times as long as flushes take, nor than [`LONGEST`], after the one before it ended: so
-//! that they get a part of the drive whatever was promised, and those who sync are never stopped. For the sake of promises that
+//! that they get a part of the drive whatever was promised, and clients that sync are never stopped. For the sake of promises that
 //! not even an idle drive would keep it waits only as long as flushes take: such a promise gets half of the time that syncing
 //! leaves, rather than none.
 //!
-//! Who syncs waits for what others have written as well, and does not pay for it: of the time that a flush takes beyond the least
+//! A client that syncs waits for what others have written as well, and does not pay for it: of the time that a flush takes beyond the least
 //! that one takes, it is charged its part of what was written since the last one.
 
 use super::reserve::Late;
@@ -18,13 +18,13 @@ use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A flush is held for at most so many times the time that flushes take, so that they get a seventeenth of the drive whatever was
+/// A flush is held for at most this many times the time that flushes take, so that they get a seventeenth of the drive whatever was
 /// promised.
 const MOST: u64 = 16;
 /// And never longer than this.
 const LONGEST: Span = Span::from_secs(1);
 
-/// A flush that takes so much longer than the least had something to write.
+/// A flush that takes this much longer than the least had something to write.
 const SHOWS: u64 = 1_000_000;
 
 /// The flushes in the drive, and the next one.
@@ -63,7 +63,7 @@ impl Pace {
         self.streams[stream as usize] = (self.flushes, 0);
     }
 
-    /// A stream writes what costs so much.
+    /// A stream writes what costs `cost`.
     #[inline]
     pub(super) fn wrote(&mut self, stream: u32, cost: u64) {
         let (since, written) = &mut self.streams[stream as usize];
@@ -79,7 +79,7 @@ impl Pace {
         Some(self.time).filter(|&time| time > 0)
     }
 
-    /// True if one that has ended after so long had to wait for what had been written.
+    /// True if a flush that has ended after `time` had to wait for what had been written.
     pub(super) fn shows(&self, time: Span) -> bool {
         time.as_nanos() > self.least.saturating_add(SHOWS)
     }
@@ -94,7 +94,7 @@ impl Pace {
         self.running > 0 || self.ended > then
     }
 
-    /// So many are in the drive.
+    /// Number of flushes in the drive.
     pub(super) fn running(&self) -> u64 {
         self.running
     }

@@ -1,15 +1,15 @@
 //! Keeps contracts: min, share, class, tenants.
 //!
-//! Three questions for each piece that goes to the drive. *Who?* A realtime client with something to send; else of the
-//! reservations that are behind their promise the most pressing (`reserve`); else whoever's turn it is by share (`share`), and on a
-//! drive where it costs time to go elsewhere, whoever goes on where the drive is, for a while (`turn`). *How much may be in the drive?*
-//! What keeps it busy and no more (`window`), and of others only what is done before a promised client's next request has to be
+//! Three questions for each piece that goes to the drive. *Which stream?* A realtime client with something to send; else of the
+//! reservations that are behind their promise the most pressing (`reserve`); else the stream whose turn it is by share (`share`), and on a
+//! drive where it costs time to go elsewhere, the stream that goes on where the drive is, for a while (`turn`). *How much may be in the
+//! drive?* What keeps it busy and no more (`window`), and of others only what is done before a promised client's next request has to be
 //! begun with (`reserve::room`). *In what portions?* Pieces small enough that several fit under that bound, so that the drive does not
 //! run dry, and not so small that the drive does less (`cost`).
 //!
 //! All that is assumed of the drive is learned from it: what a piece costs by kind, size and place, how long it takes for one, what it
 //! hides (`afterwork`). The drive is left idle in two cases only: for a promised client that is behind and about to ask, and on a drive
-//! with turns for who goes on there or has had less than its share.
+//! with turns for a stream that goes on there or has had less than its share.
 
 mod afterwork;
 mod choice;
@@ -54,7 +54,7 @@ const STREAM_WEIGHT: u32 = 100;
 struct Sent {
     /// Modelled cost of its pieces there.
     cost: u64,
-    /// Others had so much there when the last one went.
+    /// Modelled cost of others' pieces there when the last one went.
     front: u64,
     place: Place,
     /// It writes what the drive may still have to work on when it has answered.
@@ -341,7 +341,7 @@ impl Schedule for Contracts {
             let mut groups = flushes.iter().map(|f| table.requests[f].group);
             groups.any(|g| self.reservations.is_within(g, group))
         };
-        // Of two who are behind, who syncs goes before who is less so, but not flush after flush.
+        // Of two groups that are behind, one that syncs goes before one that is less behind, but not flush after flush.
         let behind = if self.pace.has_rested(now) {
             let lags = flushes
                 .iter()
@@ -440,7 +440,7 @@ impl Schedule for Contracts {
     /// Takes the promises and what is in flight anew.
     fn settle(&mut self, cx: &mut Cx) {
         let (now, table) = (cx.now, &cx.table);
-        // Who waited for a flush to begin may have a promise now.
+        // A stream that waited for a flush to begin may have a promise now.
         self.unpark(now);
         self.reservations.set(now, &table.groups);
         let sent = &self.sent;
@@ -480,7 +480,7 @@ impl Schedule for Contracts {
 }
 
 impl Contracts {
-    /// A round of learning is over, on a drive with so many tags.
+    /// A round of learning is over, on a drive with `tags` tags.
     fn learn(&mut self, now: Instant, round: cost::Round, tags: u32) {
         let telling = self.window.is_telling(round) || round.fills(tags);
         if let Some(parallel) = self.window.is_parallel(round) {

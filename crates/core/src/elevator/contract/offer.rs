@@ -14,7 +14,7 @@ pub(super) const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
 const PIECE_MAX: u64 = 1_000_000;
 
-/// For so long at the most is next to nothing known of the drive: where flushes spoil every round it would be for ever.
+/// Longest time in which next to nothing is known of the drive: where flushes spoil every round, that time would not end.
 const BEGINNING: Span = Span::from_millis(400);
 
 /// A piece that might go.

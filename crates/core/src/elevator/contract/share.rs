@@ -1,7 +1,7 @@
 //! What promises leave, divided by weight: start-time fair queueing at every node of the tree.
 //!
 //! Each entity (a group, or a stream in its group) has a start tag in its parent's virtual time; the smallest is served and
-//! moves on by cost / weight; virtual time is the start tag of what was served last. Whoever comes back from a pause starts at
+//! moves on by cost / weight; virtual time is the start tag of what was served last. An entity that comes back from a pause starts at
 //! the present, owed nothing for it. Two entities that wait all the time differ in service / weight by at most one piece of each
 //! (Goyal, Vin, Cheng: "Start-time fair queueing", 1996), whatever the drive's speed does.
 
@@ -242,7 +242,7 @@ impl Shares {
         }
     }
 
-    /// A flush of the stream took so much; that is no service for which somebody of the idle class would have waited.
+    /// A flush of the stream cost `cost`; that is no service for which an entity of the idle class would have waited.
     pub(super) fn charge_flush(&mut self, entity: u32, cost: u64) {
         let (mut at, work) = (entity, cost.min(COST_MAX) << SHIFT);
         while let Some(parent) = self.charge_one(at, work) {
@@ -293,7 +293,7 @@ impl Shares {
         false
     }
 
-    /// True if the entity, or a group above it, is ahead of whoever's turn it is beside it in the same tenant by more than `cost` of
+    /// True if the entity, or a group above it, is ahead of the one whose turn it is beside it in the same tenant by more than `cost` of
     /// service: what it has now, it has of their tenant's share.
     pub(super) fn is_past(&self, entity: u32, cost: u64) -> bool {
         let mut at = entity;

@@ -37,12 +37,12 @@ struct Pipe {
     link: u64,
     /// Nanoseconds of a request before it.
     service: u64,
-    /// A request takes up to so much longer than that.
+    /// A request takes up to this much longer than that.
     jitter: u64,
     tags: u16,
     /// From when to when nothing crosses the link.
     frozen: [u64; 2],
-    /// A write takes so much longer, beside whatever else the drive does.
+    /// A write takes this much longer, beside whatever else the drive does.
     program: u64,
 }
 
@@ -301,7 +301,7 @@ fn contract_on(pipe: Pipe, clients: &[Client], seconds: u64) -> Run {
     Host::new(elevator, pipe, clients, seconds).run(seconds)
 }
 
-/// One who reads 4 KiB at a time at random and fifteen who stream; everyone was promised 10 MB/s.
+/// A client that reads 4 KiB at a time at random and fifteen that stream; each was promised 10 MB/s.
 fn demo(think: u64) -> Vec<Client> {
     let target = Client {
         size: 4 * KIB,

@@ -1,4 +1,4 @@
-//! Turns: on a drive on which it costs time to go elsewhere, whoever goes on where the drive is goes on for a while.
+//! Turns: on a drive on which it costs time to go elsewhere, a stream that goes on where the drive is goes on for a while.
 //!
 //! What going elsewhere costs is learned (`cost`): on a disk some milliseconds, on flash next to nothing, and then there are no turns.
 //! Where it costs something, a stream that reads or writes on where it ended keeps the drive until nine tenths of the time are spent
@@ -13,12 +13,12 @@ use crate::{Instant, SpaceId, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A turn lasts so many times as long as going elsewhere takes, and no longer than this.
+/// A turn lasts this many times as long as going elsewhere takes, and no longer than this.
 const TURN: u64 = 9;
 const LONGEST: u64 = 100_000_000;
 /// Turns pay from this on.
 pub(super) const PAYS: u64 = 200_000;
-/// Who had an answer asks again within twice the time that it usually takes and this.
+/// A stream that had an answer asks again within twice the time that it usually takes and this.
 const SOON: u64 = 100_000;
 /// A piece that begins so little behind the end of another goes on there.
 const NEAR: u64 = 128 << 10;
@@ -30,7 +30,7 @@ struct Habit {
     quiet: Instant,
     think: u64,
     live: u32,
-    /// It has been waited for in vain so many times in a row.
+    /// How often in a row it has been waited for in vain.
     vain: u8,
 }
 
@@ -123,7 +123,7 @@ impl Turn {
         }
     }
 
-    /// True if going elsewhere costs this drive so much that turns pay.
+    /// True if going elsewhere costs this drive enough for turns to pay.
     #[inline]
     pub(super) fn pays(model: &Model) -> bool {
         model.away() >= PAYS

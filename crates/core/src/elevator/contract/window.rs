@@ -6,7 +6,7 @@
 //! fall and the bound lets in more.
 //!
 //! Only a piece that has the drive to itself shows the delay, so at the beginning a few are sent one by one, and where none has been
-//! alone for long the drive is let run dry for one; neither for longer than 50 ms, and whoever is promised something passes meanwhile.
+//! alone for long the drive is let run dry for one; neither for longer than 50 ms, and a client with a promise passes meanwhile.
 //! Until then it is taken to be no more than the least time that any piece took.
 //!
 //! A drive on which places matter chooses better among more: there is no bound, once that is known. A driver that is late (its thread waits for a processor)
@@ -16,7 +16,7 @@ use super::cost::{Model, Place, Round};
 use crate::table::Piece;
 use crate::{Instant, Op, Span};
 
-/// So many pieces at once, in 16ths, show whether the drive does one thing after the other.
+/// This number of pieces at once, in 16ths, shows whether the drive does one thing after the other.
 const SEVERAL: u64 = 28;
 /// Twice the delay: room to grow into.
 const GAIN: u64 = 2;
@@ -24,12 +24,12 @@ const GAIN: u64 = 2;
 const FLOOR: u64 = 250_000;
 /// The largest piece is forgotten after one to two of these.
 const MEMORY: Span = Span::from_millis(500);
-/// The delay is measured on purpose when it has not been for so long; and given up after so long.
+/// The delay is measured on purpose when it has not been for this time; and the attempt is given up after this time.
 const MEASURE: Span = Span::from_secs(5);
 const PATIENCE: Span = Span::from_millis(50);
-/// Going elsewhere costs a drive so much if it is one that is better left to choose.
+/// What going elsewhere costs, at the least, on a drive that is better left to choose.
 const CHOOSES: u64 = 1_000_000;
-/// A late driver is allowed for by so much more in flight at first and at most.
+/// A late driver is allowed for by this cost more in flight at first and at most.
 const LATE_FIRST: u64 = 100_000;
 const LATE_MOST: u64 = 10_000_000;
 
@@ -132,13 +132,13 @@ impl Alone {
 pub(super) struct Window {
     /// For reads and for the rest.
     delays: [Alone; 2],
-    /// The least time that any piece took, likewise: the delay is no more.
+    /// The least time that any piece took, for reads and for the rest: the delay is no more.
     least: [Least; 2],
     /// Costs of pieces.
     largest: Most,
     /// A piece is in the drive and nothing else has been since it was sent.
     alone: bool,
-    /// So many pieces more are to be sent alone; when the last one was, and since when one is to be.
+    /// Number of pieces that are still to be sent alone; when the last one was, and since when one is to be.
     unmeasured: u32,
     measured: Instant,
     /// Somebody was held back for want of room in the window since the last piece was sent.
@@ -194,7 +194,7 @@ impl Window {
             MEASURE
         };
         if since > begun + PATIENCE {
-            // It does not run dry: there are others who must not wait.
+            // It does not run dry: there are others that must not wait.
             (self.unmeasured, self.measured) = (0, now);
             return false;
         }
@@ -217,7 +217,7 @@ impl Window {
         self.largest.get()
     }
 
-    /// A piece goes to the drive, which has so much.
+    /// A piece goes to the drive, which has `flight`.
     #[inline]
     pub(super) fn sent(&mut self, flight: u64) {
         self.alone = flight == 0;

@@ -15,11 +15,11 @@ const QUARTERS: u32 = 4;
 const BUCKETS: usize = 8;
 /// What discards are to be done within (Linux: `kyber_latency_targets`).
 const DISCARD_TARGET: Span = Span::from_secs(5);
-/// The depths are looked at so long after the first request that ended since the last time.
+/// The depths are looked at this long after the first request that ended since the last time.
 const PERIOD: Span = Span::from_millis(100);
-/// A percentile says something of so many requests,
+/// A percentile says something of this number of requests,
 const ENOUGH: u32 = 500;
-/// or after so long.
+/// or after this time.
 const PATIENCE: Span = Span::from_secs(1);
 
 /// Latencies of one kind, in quarters of the target; the first bucket is up to a quarter.

@@ -1,8 +1,8 @@
-//! `kyber`: reads, writes, discards and everything else have places in the drive of their own, and who is fast enough gives some of
+//! `kyber`: reads, writes, discards and everything else have places in the drive of their own, and a domain that is fast enough gives some of
 //! them up when the drive is too slow for another (Linux: `block/kyber-iosched.c` of 6.1).
 //!
-//! Each *domain* has *tokens*: so many of its requests may be in the drive. The domains take turns by batches. Every tenth of a second
-//! the tokens follow from latencies and targets.
+//! Each *domain* has *tokens*, one for each of its requests that may be in the drive. The domains take turns by batches. Every tenth of a
+//! second the tokens follow from latencies and targets.
 //!
 //! The lists and the turns are in `queue`, latencies and depths in `latency`, the domains in `domain`. `docs/kyber.md` leads through them.
 
@@ -71,7 +71,7 @@ impl Kyber {
     }
 }
 
-/// Tags of a hardware queue with so many that what is asynchronous may hold: three quarters of each word of the map in which Linux keeps
+/// Tags of a hardware queue with `tags` that asynchronous requests may hold: three quarters of each word of the map in which Linux keeps
 /// them, and all where words have one bit (Linux: `kyber_depth_updated`, `sbitmap_calculate_shift`).
 fn async_depth(tags: u32) -> u32 {
     let word = if tags < 4 {

@@ -31,9 +31,9 @@ impl Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Line {
     list: List,
-    /// So many have entered.
+    /// Requests that have entered.
     entered: u64,
-    /// So many of these have been taken from the software queues.
+    /// Requests of these that have been taken from the software queues.
     taken: u64,
 }
 

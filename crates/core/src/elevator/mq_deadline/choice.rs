@@ -77,7 +77,7 @@ impl MqDeadline {
         Some(request)
     }
 
-    /// Both directions wait: reads go first, so many times.
+    /// Both directions wait: reads go first, `writes_starved` times.
     fn reads_go_first(&mut self) -> bool {
         let first = self.starved < self.config.writes_starved;
         self.starved += 1;

@@ -16,10 +16,10 @@ tunables! {
             "A write that has waited for this long begins the next batch of writes, wherever it is.",
             "block/mq-deadline.c: write_expire, deadline_check_fifo";
         writes_starved: u32, Unit::Count, [0, INT_MAX], 2,
-            "So many batches of reads go first while writes wait.",
+            "Batches of reads that go first while writes wait.",
             "block/mq-deadline.c: writes_starved, __dd_dispatch_request";
         fifo_batch: u32, Unit::Count, [0, INT_MAX], 16,
-            "So many requests of one direction go in order of position before the direction is chosen again. Zero is as 1.",
+            "Requests of one direction that go in order of position before the direction is chosen again. Zero is as 1.",
             "block/mq-deadline.c: fifo_batch, __dd_dispatch_request";
         front_merges: bool, Unit::Flag, [0, 1], 1,
             "Where requests are merged, also in front of one that waits; with the one that was merged last always.",
@@ -28,7 +28,7 @@ tunables! {
             "A request that has waited for this long goes before those of higher priorities.",
             "block/mq-deadline.c: prio_aging_expire, dd_dispatch_prio_aged_requests";
         async_depth: u32, Unit::Count, [0, INT_MAX], 0,
-            "Writes hold so many scheduler tags at most, so that a read finds one. Zero: three quarters of them.",
+            "Writes hold this number of scheduler tags at most, so that a read finds one. Zero: three quarters of them.",
             "block/mq-deadline.c: async_depth, dd_limit_depth, dd_depth_updated";
     }
 }

@@ -5,7 +5,7 @@
 //! ended, or with the oldest request if that has waited longer than its deadline. A lower priority is served only while nothing of a
 //! higher one waits or is in the drive, except requests that have waited for `prio_aging_expire`.
 //!
-//! The rules are in `choice`, what waits in `queue`, who is merged with whom in `join`.
+//! The rules are in `choice`, what waits in `queue`, which requests are merged in `join`.
 //! `docs/mq-deadline.md` leads through them.
 
 mod choice;

@@ -141,7 +141,7 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     })
 }
 
-/// The device's number and who uses it: nobody, if it is to be written to.
+/// The device's number, and its user: none, if the device is to be written to.
 fn unused(options: &DeviceOptions) -> Result<(Dev, Vec<String>), OpenError> {
     let path = &options.path;
     let stat = rustix::fs::stat(path).map_err(OpenError::system(path, "open"))?;

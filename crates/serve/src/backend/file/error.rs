@@ -140,7 +140,7 @@ pub enum OpenError {
     Locked {
         /// The file or device.
         path: PathBuf,
-        /// By whom, as far as can be seen.
+        /// The process that holds it, as far as can be seen.
         holder: Option<Holder>,
     },
     /// The system itself uses it.
@@ -253,7 +253,7 @@ fn if_partial(actual: u64, block: u32) -> String {
     }
 }
 
-/// Who has a lock, and what to do.
+/// The process that has a lock, and what to do.
 fn by_whom(holder: Option<&Holder>) -> String {
     match holder {
         Some(holder) => format!("{holder}, which holds a lock on it: stop it first"),

@@ -63,7 +63,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Opens an image, creates it first if need be, and locks it against everyone else who would change it (or, if it is to be
+    /// Opens an image, creates it first if need be, and locks it against every other process that would change it (or, if it is to be
     /// changed, use it at all). May block.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ fn missing(options: &ImageOptions) -> Result<u64, OpenError> {
     }
 }
 
-/// The process may have files of so many bytes (setrlimit(2)). The kernel would not only refuse others: it would end the process.
+/// Whether the process may have files of this size (setrlimit(2)). The kernel would not only refuse a larger one: it would end the process.
 fn permitted(size: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(limit) if limit < size => Err(Errno::FBIG.into()),

@@ -329,7 +329,7 @@ fn parts_of_one_block_are_written_at_the_same_time() {
     }
 }
 
-/// Whole blocks change while a part of one of them does: whoever is last, nothing of the block as it was before comes back.
+/// Whole blocks change while a part of one of them does: whichever write is last, nothing of the block as it was before comes back.
 #[test]
 fn what_is_read_to_be_written_back_is_not_outdated() {
     let directory = Directory::in_memory();

@@ -44,7 +44,7 @@ pub struct PowerCut {
 
 impl PowerCut {
     /// Turns a drive on: the one of that name, with what is left on it, or a new one full of zeroes of `size` bytes, a multiple of
-    /// 512. `seed` draws what a new drive's cuts lose and how long its operations take. Whoever had the drive before gets errors
+    /// 512. `seed` draws what a new drive's cuts lose and how long its operations take. The owner before gets errors
     /// from now on.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ impl Power {
 struct State {
     size: u64,
     on: bool,
-    /// Counts those who opened the drive: only the last has it.
+    /// Counts the owners that opened the drive: only the last has it.
     owner: u64,
     random: Rng,
     /// What a cut leaves, and the number of the write that each sector of it comes from.
@@ -211,7 +211,7 @@ impl State {
         Span::from_nanos(self.below(LONGEST.as_nanos() + 1))
     }
 
-    /// Has so many bytes from now on, zeroes where there were none.
+    /// The drive has `size` bytes from now on, zeroes where there were none.
     fn grow(&mut self, size: u64) {
         self.size = size;
         self.medium.grow(size);

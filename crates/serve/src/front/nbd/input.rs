@@ -9,7 +9,7 @@ pub(super) const INPUT: usize = 8 << 10;
 /// Bytes of the receive buffer of a connection that fills a small one with requests.
 pub(super) const INPUT_LARGE: usize = 64 << 10;
 
-/// After so many receives in a row that it would have done for, a small buffer is enough again.
+/// After this number of receives in a row that a small buffer would have held, a small buffer is enough again.
 const SPARSE: u32 = 32;
 
 /// What is received into.
@@ -75,7 +75,7 @@ impl Receiver {
         bufs.extend(gather.bufs.drain(gather.at..));
         let end = bufs[0].window().end;
         bufs[0].set_window(gather.filled..end);
-        // The kernel takes so many at a time; the rest waits for the next receive.
+        // The kernel takes `MAX_PIECES` at a time; the rest waits for the next receive.
         if bufs.len() >= MAX_PIECES {
             gather.bufs.extend(bufs.drain(MAX_PIECES - 1..));
             // They stand behind those lent: put back in `restore` at their place.

@@ -75,7 +75,7 @@ impl Connection {
         self.receiving = None;
         let count = completion.result.unwrap_or(0);
         self.receiver.arrived(completion.payload, count);
-        // The end of the stream, or a broken one: whoever wants its answers first says DISC and waits.
+        // The end of the stream, or a broken one: a client that wants its answers first says DISC and waits.
         if count > 0 { Then::Take } else { Then::Gone }
     }
 

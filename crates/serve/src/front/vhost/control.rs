@@ -46,7 +46,7 @@ pub(super) enum Refused {
     NoKick,
     /// That part of the configuration space cannot be written.
     Config,
-    /// Not so many queues, or not of that size.
+    /// Too many queues, or not of that size.
     Inflight,
     System(Errno),
 }
@@ -67,7 +67,7 @@ impl fmt::Display for Refused {
             Self::Config => {
                 f.write_str("changes a part of the configuration that cannot be changed")
             }
-            Self::Inflight => f.write_str("has no memory for so many queues of that size"),
+            Self::Inflight => f.write_str("has no memory for that number of queues of that size"),
             Self::System(errno) => errno.fmt(f),
         }
     }
@@ -182,7 +182,7 @@ impl Session {
             }
             Err(refused) => {
                 let reason = format!("{code} {refused}");
-                // Who asks for a value waits for one; there is none.
+                // A monitor that asks for a value waits for one; there is none.
                 if !acknowledges || is_question(code) {
                     return Err(reason.into());
                 }
@@ -294,7 +294,7 @@ impl Session {
             Request::SetInflightFd(inflight, file) => self.set_inflight(inflight, &file)?,
             Request::SetBackendReqFd(channel) => {
                 self.backend = Some(channel);
-                // Who comes back may know the size of before.
+                // A monitor that comes back may know the size of before.
                 self.news = Some(Instant::MAX);
             }
             other => return self.carry_out_ring(other),
@@ -356,7 +356,7 @@ impl Session {
             return Err(Refused::Features(unknown));
         }
         self.features = features;
-        // Who does not know of `SET_VRING_ENABLE` never says it.
+        // A monitor that does not know `SET_VRING_ENABLE` never sends it.
         if features & PROTOCOL_FEATURES == 0 {
             self.queues
                 .iter_mut()
@@ -468,7 +468,7 @@ fn map(region: Region, file: &OwnedFd) -> Result<Mapped, MapError> {
     Ok(Mapped { region, mapping })
 }
 
-/// How long the memory is in which is noted what is in flight; `None` if there cannot be so many queues, or of that size.
+/// How long the memory is in which is noted what is in flight; `None` if there cannot be that number of queues, or queues of that size.
 fn inflight_length(queues: u16, queue_size: u16) -> Option<u64> {
     let fits = (1..=QUEUES).contains(&queues) && queue_size.is_power_of_two();
     fits.then(|| u64::from(queues) * inflight::length(queue_size) as u64)

@@ -80,7 +80,7 @@ impl Disk {
         }
     }
 
-    /// It has so many bytes; false if it had as many before.
+    /// The disk has `size` bytes from now on; false if it had as many before.
     pub(super) fn resize(&mut self, size: u64) -> bool {
         let capacity = size / SECTOR;
         let changed = self.config.capacity != capacity;

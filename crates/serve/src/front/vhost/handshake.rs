@@ -44,7 +44,7 @@ pub(crate) fn greeter(volume: &str) -> Greet {
 }
 
 impl Handshake for Knock {
-    /// The first message: who says nothing takes no place from others.
+    /// The first message: a monitor that says nothing takes no place from others.
     fn interest(&self) -> PollFd<'_> {
         PollFd::new(&self.socket, PollFlags::IN)
     }

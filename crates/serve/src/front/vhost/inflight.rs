@@ -1,5 +1,5 @@
-//! What is in flight, noted in memory that the monitor keeps: who serves a queue after us, or after our death, finds there which heads
-//! were taken and not returned.
+//! What is in flight, noted in memory that the monitor keeps: a process that serves a queue after us, or after our death, finds there which
+//! heads were taken and not returned.
 //!
 //! Layout and order of steps: `vhost-user`, "Inflight I/O tracking", split queues. A region for each queue: a header of 16 bytes (features
 //! u64, version u16, entries u16, head of the last batch u16, used index u16), then 16 bytes for each descriptor (in flight u8, five
@@ -165,7 +165,7 @@ mod tests {
         log.finish(0);
         log.published(1);
         assert_eq!(open(&memory, 1).1, [5, 7, 2]);
-        // Of those who come later the counter is higher.
+        // Heads that come later have a higher counter.
         let (mut log, _) = open(&memory, 1);
         log.take(1);
         assert_eq!(open(&memory, 1).1, [5, 7, 2, 1]);

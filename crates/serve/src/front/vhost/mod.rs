@@ -3,9 +3,9 @@
 //! A session is one monitor's connection. It has one stream and as many queues as were set up; requests are read from the guest's
 //! memory and carried out between that memory and the storage, without a copy where the storage can reach it.
 //!
-//! Who wakes whom: while the shard is awake it looks at the queues itself ([`FrontEnd::look`]), once a turn. Before it sleeps it asks for
-//! kicks and looks once more ([`FrontEnd::rest`]). A kick ends a poll on the ring; what was returned is published once a turn, and the
-//! guest is called by an operation on the ring, if it wants to be: a call that blocks holds nobody up.
+//! Which thread wakes which: while the shard is awake it looks at the queues itself ([`FrontEnd::look`]), once a turn. Before it sleeps it
+//! asks for kicks and looks once more ([`FrontEnd::rest`]). A kick ends a poll on the ring; what was returned is published once a turn, and
+//! the guest is called by an operation on the ring, if it wants to be: a call that blocks holds nobody up.
 //!
 //! What a guest does wrong ends in the status of its request, or breaks that queue, with a line in the log. What the monitor does wrong is
 //! refused, or ends the connection.
@@ -351,7 +351,7 @@ impl FrontEnd for Session {
     }
 
     fn close(&mut self, ring: &mut AnyRing) -> Load {
-        // The socket stays until nothing works on the guest's memory any more: who connects again does so after that.
+        // The socket stays until nothing works on the guest's memory any more: a monitor that connects again does so after that.
         self.closed = true;
         self.ending.fetch_add(1, Ordering::Relaxed);
         let queues = self.queues.iter();

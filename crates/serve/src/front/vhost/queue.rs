@@ -41,7 +41,7 @@ pub(super) struct Queue {
     /// While it is served.
     pub(super) device: Option<Device<Part>>,
     pub(super) log: Option<Log<Part>>,
-    /// Heads that were in flight when whoever served it before went away.
+    /// Heads that were in flight when the process that served the queue before went away.
     pub(super) left: VecDeque<u16>,
     /// It cannot go on, and the guest was told.
     pub(super) broken: bool,
@@ -258,7 +258,7 @@ impl Queue {
         calls.published(now, returned, device.in_flight(), wanted) == Decision::Call
     }
 
-    /// So many requests were found in a look.
+    /// A look found `found` requests.
     pub(super) fn looked(&mut self, now: Instant, found: u32) {
         // Once for each kick: to be looked at by the way is no look that it has caused.
         if let Some(kicks) = &mut self.kicks

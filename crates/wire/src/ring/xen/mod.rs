@@ -4,7 +4,7 @@
 //! the page; slot = index modulo the number of slots. The front end pushes requests, the back end answers each in a slot that
 //! its request has left: never more answers than requests taken.
 //!
-//! | bytes | what | who writes it |
+//! | bytes | what | writer |
 //! |---|---|---|
 //! | 0 | `req_prod`: requests pushed | front |
 //! | 4 | `req_event`: the back end wants an event when `req_prod` reaches it | back |
@@ -74,7 +74,7 @@ pub fn init<M: Shared>(shared: &M) {
     init_at(shared, 0);
 }
 
-/// [`init`] with all indices at `index`: as a ring stands after so many requests, for tests of what happens where indices wrap.
+/// [`init`] with all indices at `index`: as a ring stands after `index` requests, for tests of what happens where indices wrap.
 ///
 /// # Panics
 /// If there is no room for the indices.

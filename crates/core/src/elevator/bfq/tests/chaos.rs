@@ -337,7 +337,7 @@ fn gaps(seed: u64) -> Vec<(u64, u64)> {
     };
     let turn = (config.timeout_sync + config.slice_idle).as_nanos() / 1_000_000 + 5;
     let charged = u64::from(config.async_charge_factor);
-    // A turn may go beyond its budget by a request: whoever sends 128 KiB pays for as many turns as fit in there of one who sends
+    // A turn may go beyond its budget by a request: a stream that sends 128 KiB pays for as many turns as fit in there of one that sends
     // 4 KiB. A budget that is not stated is far larger than either.
     let budget = u64::from(config.max_budget);
     let turns = if budget == 0 {

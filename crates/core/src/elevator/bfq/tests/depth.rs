@@ -1,4 +1,4 @@
-//! Who gets how many scheduler tags.
+//! How many scheduler tags each queue gets.
 
 use super::plain;
 use crate::elevator::bfq::Config;
@@ -137,7 +137,7 @@ fn reader_beside_writer(tags: u32) -> u64 {
     host.rate(reader)
 }
 
-/// A reader is not kept waiting by others who could use all of the tags; if they did it would have 55 MB/s.
+/// A reader is not kept waiting by others that could use all of the tags; if they did it would have 55 MB/s.
 pub(super) fn a_tag_is_left_for_a_reader() -> bool {
     let rate = reader_beside_writer(16);
     std::println!("{rate} kB/s");

@@ -17,7 +17,7 @@ fn host(injection: bool, groups: usize) -> Host {
     Host::new(elevator::Config::Bfq(config), &groups)
 }
 
-/// One in a group of its own who thinks for a while after each random read of 4 KiB, beside another client in another: what each of
+/// A client in a group of its own that thinks for a while after each random read of 4 KiB, beside another client in another: what each of
 /// them gets, in kB/s.
 fn thinker_beside(injection: bool, think: u64, other: Client) -> (u64, u64) {
     let mut host = host(injection, 2);
@@ -47,7 +47,7 @@ fn a_large_request_is_injected_into_an_empty_drive_alone() {
     assert!(kept * 10 > thinker * 7, "{kept} after {thinker} kB/s");
 }
 
-/// The requests of one who thinks for a millisecond after each, beside another client: when each was sent (in microseconds), and how
+/// The requests of a client that thinks for a millisecond after each, beside another client: when each was sent (in microseconds), and how
 /// many of the other's were sent since the one before.
 fn pauses(other: Client, count: usize) -> String {
     let mut host = host(true, 2);
@@ -60,8 +60,8 @@ fn pauses(other: Client, count: usize) -> String {
     let mut log = String::new();
     let mut injected = 0;
     let mut lines = 0;
-    for &(at, who) in &host.sent {
-        if who != thinker {
+    for &(at, client) in &host.sent {
+        if client != thinker {
             injected += 1;
         } else if lines < count {
             writeln!(log, "{} {injected}", at / 1_000).unwrap();

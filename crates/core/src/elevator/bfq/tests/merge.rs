@@ -9,7 +9,7 @@ use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, 
 use crate::shape::{DriveShape, Sizes};
 use std::string::String;
 
-/// A drive that seeks, and three who each read one of three chunks, one at a time.
+/// A drive that seeks, and three clients that each read one of three chunks, one at a time.
 fn three(merge: bool, random_from: u64) -> Host {
     let config = Config { merge, ..plain() };
     let mut host = Host::with(
@@ -63,7 +63,7 @@ fn those_who_interleave_share_their_turns() {
     );
 }
 
-/// The first turns after three who interleave began to read at random, at one second.
+/// The first turns after three clients that interleave began to read at random, at one second.
 fn after_a_second() -> String {
     let mut host = three(true, SECOND);
     host.run(ms(980));
@@ -91,13 +91,13 @@ fn those_who_turn_out_seeky_part() {
     );
 }
 
-/// The same, for those who look for bugs.
+/// The same, for tests that look for bugs.
 #[cfg(feature = "mutants")]
 pub(super) fn the_seeky_part() -> bool {
     after_a_second().lines().count() == 6
 }
 
-/// One who reads at random, and four more of twice its weight who start together a second later, on flash: the percentage that the
+/// A client that reads at random, and four more of twice its weight that start together a second later, on flash: the percentage that the
 /// first gets of all from the third second on.
 fn first_of_five(stable_merge: bool, strict_guarantees: bool) -> u64 {
     let config = Config {

@@ -1,4 +1,4 @@
-//! Who is raised, for how long, and what it is good for.
+//! Which queues are raised, for how long, and what raising is good for.
 
 use super::plain;
 use super::turns::{check, log};
@@ -17,7 +17,7 @@ fn host(low_latency: bool) -> Host {
     Host::new(elevator::Config::Bfq(config), &[])
 }
 
-/// Eight who stream for ten seconds, then one more client: kilobytes a second that it gets in its first second, in its fourth
+/// Eight clients that stream for ten seconds, then one more client: kilobytes a second that it gets in its first second, in its fourth
 /// to sixth, and everybody in the first.
 fn newcomer(low_latency: bool, client: Client) -> (u64, u64, u64) {
     let mut host = host(low_latency);
@@ -56,7 +56,7 @@ fn a_newcomer_that_moves_too_much_is_not_raised_for_long() {
     assert!((61_000..=100_000).contains(&first), "{first} kB/s");
 }
 
-/// So many random readers start one after the other, then two streamers of higher priority, which is never raised: what the readers
+/// A number of random readers start one after the other, then two streamers of higher priority, which is never raised: what the readers
 /// get together in a second, in kilobytes.
 fn burst(readers: usize, apart: u64) -> u64 {
     let mut host = host(true);
@@ -88,7 +88,7 @@ fn those_of_a_large_burst_are_not_raised() {
     assert!(many * 3 < slowly * 2, "{many} and {slowly} kB/s");
 }
 
-/// The mean wait, in microseconds, of one who reads 16 KiB each 40 ms beside four streamers of higher priority, after the time for
+/// The mean wait, in microseconds, of a client that reads 16 KiB each 40 ms beside four streamers of higher priority, after the time for
 /// which it counts as one that starts something.
 fn player(low_latency: bool) -> u64 {
     let mut host = host(low_latency);
@@ -124,7 +124,7 @@ fn a_soft_real_time_client_waits_little_for_as_long_as_it_plays() {
     assert!(plain > 5 * raised, "{plain} and {raised} us");
 }
 
-/// The turns of one who comes to two streamers after eight seconds: the first six that begin so many milliseconds after that.
+/// The turns of a client that comes to two streamers after eight seconds: the first six that begin a number of milliseconds after that.
 fn turns_of(client: Client, others: Priority, after: u64) -> String {
     let mut host = host(true);
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Who gets how much.
+//! How much each client gets.
 
 use super::plain;
 use crate::elevator;

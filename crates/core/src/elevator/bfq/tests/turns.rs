@@ -1,4 +1,4 @@
-//! Golden logs of turns: who had the drive, when (in microseconds), with which budget, why the turn ended, what was served and
+//! Golden logs of turns: which client had the drive, when (in microseconds), with which budget, why the turn ended, what was served and
 //! what was charged (in sectors).
 
 use super::plain;
@@ -29,12 +29,12 @@ pub(super) fn log(host: &mut Host, clients: usize, turns: usize) -> String {
                 served,
                 charged,
             } if lines < turns => {
-                let who = (0..clients).find(|&c| host.stream(c) == stream).unwrap();
+                let client = (0..clients).find(|&c| host.stream(c) == stream).unwrap();
                 let (served, charged) = (served / 512, charged / 512);
                 let (from, budget) = begun;
                 writeln!(
                     log,
-                    "{who} {from}-{at} {budget} {reason:?} {served} {charged}"
+                    "{client} {from}-{at} {budget} {reason:?} {served} {charged}"
                 )
                 .unwrap();
                 lines += 1;

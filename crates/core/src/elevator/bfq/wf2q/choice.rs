@@ -1,4 +1,4 @@
-//! Whom a node serves next: of the highest class that waits, the one of smallest finish time among those who may start.
+//! Which entity a node serves next: of the highest class that waits, the one of smallest finish time among those that may start.
 
 use super::super::entity::{CLASSES, IDLE};
 use super::{ROOT, ServiceTree, Wf2q, tree_of};
@@ -10,7 +10,7 @@ use crate::{Instant, Span, mutant};
 const IDLE_CLASS_TIMEOUT: Span = Span::from_millis(200);
 
 impl Wf2q {
-    /// Looks up whom the node serves next and passes its budget on to the node's own entity. True if that concerns the level
+    /// Looks up which entity the node serves next and passes its budget on to the node's own entity. True if that concerns the level
     /// above (Linux: `bfq_update_next_in_service`, `bfq_update_parent_budget`).
     pub(super) fn refresh_next(&mut self, node: u32) -> bool {
         let found = self.lookup(node).unwrap_or(NIL);
@@ -36,7 +36,7 @@ impl Wf2q {
         self.lookup_class(node, class as u8)
     }
 
-    /// Whom to serve now: the idle class first if it has waited too long. The promotion is decided here, when it matters.
+    /// Which entity to serve now: the idle class first if it has waited too long. The promotion is decided here, when it matters.
     pub(super) fn choose(&mut self, now: Instant, node: u32) -> Option<u32> {
         let at = self.nodes[node as usize].idle_class_at;
         let mut overdue = now.since(at) > IDLE_CLASS_TIMEOUT;

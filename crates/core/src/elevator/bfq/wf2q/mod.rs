@@ -3,8 +3,8 @@
 //!
 //! An entity's number is a group's slot below `groups` and a queue's from there on. A group's budget is that of the child it
 //! would serve next. Here is what happens to entities turn by turn, level by level; `timestamps` says how one moves within its node,
-//! `choice` whom a node serves next, and `waiting` looks at the tree for others. The rules are Linux's (bfq-wf2q.c, named function by function below); what differs stands in
-//! docs/deviations.md.
+//! `choice` which entity a node serves next, and `waiting` looks at the tree for others. The rules are Linux's (bfq-wf2q.c, named function
+//! by function below); what differs stands in docs/deviations.md.
 
 mod choice;
 mod timestamps;
@@ -36,7 +36,7 @@ struct ServiceTree {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     in_service: u32,
-    /// Whom the look-up found when something last changed here.
+    /// The entity that the look-up found when something last changed here.
     next: u32,
     /// Members in the active trees.
     active: u32,
@@ -126,7 +126,7 @@ impl Wf2q {
         self.entity_mut(e).new_weight = weight;
     }
 
-    /// Another weight likewise, of which a queue's own is one of so many parts.
+    /// Another weight from then on, `times` as large as the queue's own.
     pub(super) fn raise(&mut self, e: u32, weight: u32, times: u32) {
         let entity = self.entity_mut(e);
         entity.new_weight = weight;

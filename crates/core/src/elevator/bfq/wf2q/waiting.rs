@@ -1,9 +1,9 @@
-//! Looking at the tree without changing it: who waits, in the order of turns, and who competes with whom for tags.
+//! Looking at the tree without changing it: which entities wait, in the order of turns, and which compete for tags.
 
 use super::super::entity::{CLASSES, Entity, Place};
 use super::{ROOT, Wf2q, tree_of};
 
-/// A weight counts so many times against those of the next lower class where tags are divided (Linux: `IOPRIO_BE_NR`).
+/// A weight counts this many times against those of the next lower class where tags are divided (Linux: `IOPRIO_BE_NR`).
 const HIGHER: u64 = 8;
 
 impl Wf2q {
@@ -56,8 +56,8 @@ impl Wf2q {
         })
     }
 
-    /// True if an entity and every group above it hold less than their parts of `limit`, by weight among those who compete or did
-    /// just now. Who does not is not limited (Linux: `bfqq_request_over_limit`).
+    /// True if an entity and every group above it hold less than their parts of `limit`, by weight among those that compete or did
+    /// just now. An entity that does not is not limited (Linux: `bfqq_request_over_limit`).
     pub(in super::super) fn is_within(&self, e: u32, limit: u64, held: &[u32]) -> bool {
         if (self.path(e)).any(|at| self.entity(at).place == Place::Out) {
             return true;

@@ -148,9 +148,9 @@ fn run(seed: u64) {
     }
 }
 
-/// Who goes before others (the realtime class, metadata, everybody while the idle class is served) may starve them, as in Linux: whether
-/// all are served is only asked where there is none of those. A queue that takes the drive from an asynchronous one goes in front of its
-/// tree, past those who wait there for their turn, and may starve them as well: with these seeds it does not.
+/// A stream that goes before others (the realtime class, metadata, everybody while the idle class is served) may starve them, as in Linux:
+/// whether all are served is only asked where there is none of those. A queue that takes the drive from an asynchronous one goes in front
+/// of its tree, past those that wait there for their turn, and may starve them as well: with these seeds it does not.
 #[test]
 fn nobody_is_forgotten_whatever_the_tunables() {
     for seed in 0..80 {

@@ -20,7 +20,7 @@ fn together(readers: u64, random_from: u64) -> Host {
     host
 }
 
-/// What so many interleaved readers of one file reach on a disk of 250 MB/s, in kB/s.
+/// What a number of interleaved readers of one file reach on a disk of 250 MB/s, in kB/s.
 pub(super) fn interleaved(readers: u64) -> u64 {
     let mut host = together(readers, u64::MAX);
     host.run(20 * SECOND);
@@ -47,7 +47,7 @@ pub(super) fn left_to_the_third() -> u64 {
 
 #[test]
 fn they_part_when_they_read_apart() {
-    // Two queues that are random take the drive from each other, and whoever takes it is put a second before its time: the third waits
+    // Two queues that are random take the drive from each other, and the queue that takes it is put a second before its time: the third waits
     // that long for each slice of 100 ms. One queue, were they still merged, would have half of the time.
     let percent = left_to_the_third();
     assert!((5..15).contains(&percent), "{percent} %");

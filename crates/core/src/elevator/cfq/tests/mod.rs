@@ -30,7 +30,7 @@ fn disk(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
     host
 }
 
-/// Flash, likewise.
+/// The same on flash, with clients of these weights.
 fn flash(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
     of(config, shares, DriveShape::default())
 }

@@ -22,7 +22,8 @@ fn writes_take_no_requests_of_reads() {
     assert!(host.bytes(reader) / 4096 > 1_000);
 }
 
-/// The longest that a request of four random readers with a hundred each takes on a disk, in milliseconds, with so many requests to be had.
+/// The longest that a request of four random readers with a hundred each takes on a disk, in milliseconds, with a number of requests to be
+/// had.
 pub(super) fn longest(nr_requests: u32) -> u64 {
     let config = Config {
         nr_requests,

@@ -1,4 +1,4 @@
-//! Who gets how much: by weight, level and class, on disks and on flash.
+//! How much each client gets: by weight, level and class, on disks and on flash.
 
 use super::super::Config;
 use super::{READER, disk, flash};
@@ -135,7 +135,7 @@ fn the_idle_class_has_the_drive_when_nobody_else_wants_it() {
 
 type Make = fn(Config, &[(u16, Option<usize>)]) -> Host;
 
-/// A random reader among so many sequential ones, each in a group of its own: what it gets of what it would get alone, in percent, and
+/// A random reader among a number of sequential ones, each in a group of its own: what it gets of what it would get alone, in percent, and
 /// the total, in kB/s.
 fn random_among(sequential: usize, make: Make) -> (u64, u64) {
     let groups: Vec<_> = (0..=sequential).map(|_| (100, None)).collect();

@@ -125,8 +125,8 @@ fn samples_say_who_is_served_and_what_groups_have_used() {
             Sample::Slice {
                 stream, used, left, ..
             } => {
-                let who = clients.iter().position(|&c| host.stream(c) == stream);
-                served[who.unwrap()] += 1;
+                let client = clients.iter().position(|&c| host.stream(c) == stream);
+                served[client.unwrap()] += 1;
                 assert!(used + left <= Span::from_millis(400), "{used:?} {left:?}");
             }
             Sample::Used {

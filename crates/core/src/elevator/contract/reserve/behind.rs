@@ -1,4 +1,4 @@
-//! Requests come, go to the drive, and end: clocks move, and it is known who is behind.
+//! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
 use super::{Drive, REQUEST, Reservation, Reservations, average};
 use crate::elevator::contract::dirty::Synced;
@@ -178,7 +178,7 @@ impl Reservations {
         }
     }
 
-    /// Whoever has something to send waits, whatever it was promised before.
+    /// A reservation with something to send waits, whatever it was promised before.
     pub(in super::super) fn wait_all(&mut self, now: Instant, active: impl Fn(u32) -> bool) {
         for at in 0..self.table.len() as u32 {
             if self.table[at as usize].exists() {
@@ -196,8 +196,8 @@ impl Reservations {
         self.urgent.first().map(|(_, g)| g)
     }
 
-    /// While the drive stands still nobody is chosen, and all who wait fall behind: the promises' time is as late as they are, or who comes
-    /// now would be served after all of them.
+    /// While the drive stands still nobody is chosen, and all that wait fall behind: the promises' time is as late as they are, or one that
+    /// comes now would be served after all of them.
     pub(super) fn notice_standstill(&mut self, now: Instant) {
         let due = now.back(self.late);
         let longest = self.waiting.min_start(&self.behind);

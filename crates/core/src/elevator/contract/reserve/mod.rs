@@ -1,7 +1,7 @@
-//! What was promised: a clock for each reservation, who is behind, and what others may have in flight for its sake.
+//! What was promised: a clock for each reservation, which are behind, and what others may have in flight for its sake.
 //!
 //! A reservation's clock stands at the instant up to which the promise has been kept: service of `s` bytes moves it `s / min`
-//! on. Who has something to send and whose clock is not ahead of now is *behind* and is served first. Of several the earliest
+//! on. One that has something to send and whose clock is not ahead of now is *behind* and is served first. Of several the earliest
 //! deadline comes first, which is the clock and the time that what the client keeps outstanding may take (mClock's reservation
 //! tags: Gulati, Merchant, Varman, "mClock", 2010; in the order of EEVDF: Stoica, Abdel-Wahab, "Earliest eligible virtual
 //! deadline first", 1995).
@@ -121,7 +121,7 @@ impl Reservation {
         self.bytes > 0 || self.iops > 0
     }
 
-    /// The time at the promised rate, with the headroom, that so much service takes.
+    /// The time at the promised rate, with the headroom, that this service takes.
     #[inline]
     fn time_for(&self, bytes: u64, requests: u64) -> u64 {
         let at = |amount: u64, rate: u64| {
@@ -166,7 +166,7 @@ pub(super) struct Reservations {
     ahead: Span,
     /// Next to nothing is known of the drive.
     learning: bool,
-    /// So many times flushes have run, and none any longer; counted from one.
+    /// How often flushes have run, and none any longer; counted from one.
     flushes: u32,
     catch_up: Span,
     forget: Span,

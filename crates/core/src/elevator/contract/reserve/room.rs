@@ -9,7 +9,7 @@
 //! Modelled cost is the time in which the drive is done with it, but a drive that does many things at once delays a request by less,
 //! and one that hides work by more: how much, is learned for each reservation from its own requests.
 //!
-//! Whom not even an idle drive would serve in time does not make others suffer for it, unless it is the drive that is too slow for
+//! A client that not even an idle drive would serve in time does not make others suffer for it, unless it is the drive that is too slow for
 //! the promise and has no time to spare beside it: such a client gets all but a slice now and then (`super::super`).
 
 use super::{Reservation, Reservations, WHOLLY};
@@ -20,24 +20,24 @@ use crate::{GroupId, Instant, Span};
 const LINGER_MIN: Span = Span::from_millis(5);
 const LINGER_MAX: Span = Span::from_millis(100);
 const LINGER_REALTIME: Span = Span::from_secs(1);
-/// So many of the reservations that must begin first are looked at for each piece.
+/// Number of reservations, of those that must begin first, that are looked at for each piece.
 const LOOKED_AT: usize = 4;
 /// However deep its queue, a client waits at most this long for its next request to be begun with.
 const DEADLINE_MAX: u64 = 50_000_000;
 /// Bounds of how much others' work delays a client, in 256ths: a sixteenth to eight times as long as it takes.
 const DELAYED: core::ops::RangeInclusive<u64> = WHOLLY / 16..=WHOLLY * 8;
-/// What takes so much longer than it does alone was not alone.
+/// A piece that takes this much longer than it does alone was not alone.
 const HIDDEN: u64 = 500_000;
-/// Whom the drive has been kept from for too long may have so much in it.
+/// A client kept from the drive for too long may have this cost in it.
 const SLICE: u64 = 10_000_000;
-/// Who is behind by more has the drive to itself.
+/// A client that is behind by more has the drive to itself.
 const STRICT: Span = Span::from_millis(15);
 /// Reservations are served ahead by at most this.
 const AHEAD_MAX: u64 = 60_000_000;
 
-/// For the sake of at most so many that have nothing waiting a flush is held back.
+/// Number of reservations with nothing waiting for which a flush is held back, at most.
 const SYNC_LOOKED_AT: usize = 32;
-/// Who has had an answer asks again within twice the time that it usually takes and this.
+/// A client that has had an answer asks again within twice the time that it usually takes and this.
 const SOON: Span = Span::from_micros(100);
 
 /// What is known of a piece that came back.
@@ -75,7 +75,7 @@ pub(in super::super) struct Way {
     pub(in super::super) lag: u64,
     /// Next to nothing is known of the drive.
     pub(in super::super) new: bool,
-    /// It has waited so long that those who cannot be served in time must let it pass.
+    /// It has waited too long: clients that cannot be served in time must let it pass.
     pub(in super::super) overdue: bool,
 }
 
@@ -99,7 +99,7 @@ impl Reservation {
         self.idle_since + Span::from_nanos(self.think).times(2) + SOON
     }
 
-    /// A piece of it came back. True if it took so much longer than it does alone, with nothing in front of it, that the drive must
+    /// A piece of it came back. True if it took that much longer than it does alone, with nothing in front of it, that the drive must
     /// have had something else to do.
     pub(super) fn took(&mut self, drive: Drive<'_>) -> bool {
         let Drive {
@@ -202,7 +202,7 @@ impl Reservation {
 
 /// Room for others.
 impl Reservations {
-    /// Of what costs so much to go elsewhere, and with pieces that cost so much, reservations are served ahead so far that others are
+    /// On a drive where going elsewhere costs `away` and pieces cost up to `largest`, reservations are served ahead so far that others are
     /// not stopped for each request.
     pub(in super::super) fn set_ahead(&mut self, away: u64, largest: u64) {
         self.ahead = Span::from_nanos((4 * away).max(2 * largest).min(AHEAD_MAX));
@@ -259,7 +259,7 @@ impl Reservations {
     }
 
     /// When to look again whether a reservation that has nothing to be done still has to be waited for. While next to nothing is known
-    /// of the drive, it is not known either who cannot be served in time.
+    /// of the drive, it is not known either which clients cannot be served in time.
     pub(in super::super) fn expected(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
         let learning = self.learning && self.late == Span::ZERO;
@@ -322,7 +322,7 @@ impl Reservations {
     }
 }
 
-/// Whom a flush would make late.
+/// A reservation that a flush would make late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Late {
     /// An idle drive would keep the promise.
@@ -334,8 +334,8 @@ pub(in super::super) struct Late {
 /// Flushes in front of promised requests.
 impl Reservations {
     /// A reservation that is behind, or would be beyond its deadline, while a flush that takes `time` runs after `running` others.
-    /// Of those who have nothing to be done, only who is about to ask counts, and not who waits for a flush itself (`syncs`); nor
-    /// anybody who is less behind than one of those.
+    /// Of those with nothing to be done, only one that is about to ask counts, and not one that waits for a flush itself (`syncs`); nor
+    /// any that is less behind than one of those.
     pub(in super::super) fn late_by_flush(
         &self,
         now: Instant,

@@ -10,7 +10,7 @@ const WRITERS: usize = 8;
 /// What a client has in mind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Habit {
-    /// So many reads of 4 KiB outstanding.
+    /// This number of reads of 4 KiB outstanding.
     Reads(u32),
     /// Writes 4 KiB and flushes, again and again.
     Syncs,
@@ -207,7 +207,7 @@ fn keeping() -> elevator::Config {
     elevator::Config::Contract(Config::default())
 }
 
-/// One who reads and was promised `mb` MB/s, and eight who sync.
+/// A client that reads and was promised `mb` MB/s, and eight that sync.
 fn beside(mb: u64, depth: u32) -> Vec<(Habit, Contract)> {
     let mut clients = std::vec![(Habit::Reads(depth), min(mb * 1_000_000))];
     clients.resize(WRITERS + 1, (Habit::Syncs, Contract::DEFAULT));
@@ -239,8 +239,8 @@ fn flushes_are_as_many_as_before_where_nothing_was_promised() {
 
 #[test]
 fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep() {
-    // The drive does 68 MB/s of reads one by one. For who was promised that or more alone a flush would be held for as long as it takes;
-    // but those who write could have their own, as each of two could who together ask for more than the drive can do.
+    // The drive does 68 MB/s of reads one by one. For a client promised that or more alone a flush would be held for as long as it takes;
+    // but clients that write could have their own, as each of two could that together ask for more than the drive can do.
     let cases: [(u64, &[u64]); 3] = [(16, &[100]), (16, &[40, 40]), (16, &[60, 60])];
     for flush in [100_000, FLUSH, 100 * FLUSH] {
         for (times, promised) in cases {

@@ -70,7 +70,7 @@ fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
     }
 }
 
-/// Flash that programs for longer than it reads, and three clients who read and write one at a time; the first was promised something.
+/// Flash that programs for longer than it reads, and three clients that read and write one at a time; the first was promised something.
 fn programming(stable: bool) -> (Pipe, [Client; 3]) {
     let pipe = Pipe {
         stated: Some(Capacity {

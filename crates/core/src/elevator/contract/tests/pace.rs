@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A reader of 4 KiB at a time that was promised `want`, and fifteen who stream and were promised 10 MB/s each.
+/// A reader of 4 KiB at a time that was promised `want`, and fifteen clients that stream and were promised 10 MB/s each.
 fn clients(want: u64) -> Vec<Client> {
     let target = Client {
         size: 4 * KIB,
@@ -132,7 +132,7 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
     }
 }
 
-/// All of them are behind then, and who asked first is so by most.
+/// All of them are behind then, and the client that asked first is so by most.
 #[test]
 fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_on() {
     let client = |second: u64| Client {

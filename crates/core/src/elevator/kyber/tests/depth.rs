@@ -26,7 +26,7 @@ impl Bench {
         }
     }
 
-    /// So many requests end, all with these latencies in microseconds.
+    /// A number of requests end, all with these latencies in microseconds.
     fn end(&mut self, requests: u32, domain: usize, total: u64, in_drive: u64) {
         for _ in 0..requests {
             let (total, in_drive) = (Span::from_micros(total), Span::from_micros(in_drive));

@@ -36,7 +36,7 @@ struct Run {
     changed: u64,
 }
 
-/// A reader and a writer with so many requests outstanding.
+/// A reader and a writer with `outstanding` requests each.
 fn run(config: &Config, outstanding: [u32; 2], order: Order) -> Run {
     let mut host = Host::pulling_ahead(config, (16, 1), 64, (SERVICE, 1));
     let streams = [(); 2].map(|()| host.open(PriorityClass::BestEffort));
@@ -103,7 +103,7 @@ fn a_congested_drive_and_writes_that_are_just_in_time() {
     check(&default, [32, 8], [3_976, 1_322], &[[256, 128]]);
 }
 
-/// Both wait for so long that neither gives a place up.
+/// Both wait long enough that neither gives a place up.
 #[test]
 fn a_congested_drive_and_all_too_late() {
     let config = Config {

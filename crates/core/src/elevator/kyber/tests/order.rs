@@ -1,4 +1,4 @@
-//! Who goes next: turns by batches, places in the drive, hardware queues.
+//! Which request goes next: turns by batches, places in the drive, hardware queues.
 
 use super::{Config, tokens};
 use crate::elevator::scripted::{self, BLOCK, Host};
@@ -7,13 +7,13 @@ use crate::{
 };
 use std::vec::Vec;
 
-/// Who went, in runs: (first cookie / 1000, how many).
+/// Which client's requests went, in runs: (first cookie / 1000, how many).
 fn runs(order: &[u64]) -> Vec<(u64, usize)> {
     let mut runs: Vec<(u64, usize)> = Vec::new();
-    for who in order.iter().map(|cookie| cookie / 1_000) {
+    for client in order.iter().map(|cookie| cookie / 1_000) {
         match runs.last_mut() {
-            Some((last, n)) if *last == who => *n += 1,
-            _ => runs.push((who, 1)),
+            Some((last, n)) if *last == client => *n += 1,
+            _ => runs.push((client, 1)),
         }
     }
     runs
@@ -75,7 +75,7 @@ pub(super) fn a_domain_has_as_many_in_the_drive_as_it_may() {
     assert_eq!(tokens(&host.layer).map(|t| t.1), [0; 4]);
 }
 
-/// Asks for pieces with so many tags, all from streams of one layer.
+/// Asks for pieces with this number of tags, all from streams of one layer.
 fn flags_and_tags(flags: Flags, op: Op) -> usize {
     let mut layer = scripted::layer(&Config::default(), 256, 64);
     let stream = scripted::open(&mut layer, PriorityClass::BestEffort);

@@ -86,7 +86,7 @@ fn check(config: &Config, clients: &[Client]) {
     check_within(config, clients, 5);
 }
 
-/// Every client gets what Linux gives it, but for so many percent: what it gets in the one order, or in the other, or between the two.
+/// Every client gets what Linux gives it, but for a number of percent: what it gets in the one order, or in the other, or between the two.
 fn check_within(config: &Config, clients: &[Client], percent: u64) {
     let orders = [Order::AsksFirst, Order::LooksFirst];
     let [asks, looks] = orders.map(|order| requests(config, clients, order));
@@ -96,9 +96,9 @@ fn check_within(config: &Config, clients: &[Client], percent: u64) {
         let (least, most) = (asks[n].min(looks[n]), asks[n].max(looks[n]));
         wrong |= !((100 - percent) * least..=(100 + percent) * most)
             .contains(&(100 * SECONDS * c.linux));
-        let who = format!("{:?} {:?} at depth {}", c.class, c.op, c.depth);
+        let name = format!("{:?} {:?} at depth {}", c.class, c.op, c.depth);
         table.push(format!(
-            "{who}: {} or {}, Linux {}",
+            "{name}: {} or {}, Linux {}",
             asks[n] / SECONDS,
             looks[n] / SECONDS,
             c.linux
@@ -173,7 +173,7 @@ fn three_priorities() {
     check(&aging(20), &clients);
 }
 
-/// Whoever is of another priority, however little it asks, costs the writes nearly all: when Linux looks for aged requests it chooses
+/// A client of another priority, however little it asks, costs the writes nearly all: when Linux looks for aged requests it chooses
 /// a direction already, so that reads have gone first once more although nothing went.
 #[test]
 fn writes_beside_reads_and_another_priority() {

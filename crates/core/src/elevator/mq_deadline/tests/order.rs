@@ -16,7 +16,7 @@ fn one_at_a_time(config: &Config) -> (Host, StreamId) {
     (host, stream)
 }
 
-/// Batches of so many.
+/// Batches of `fifo_batch` requests.
 fn batches(fifo_batch: u32) -> Config {
     Config {
         fifo_batch,
