@@ -287,7 +287,7 @@ impl Throttle {
         (latest, level)
     }
 
-    /// Charges every limit on the queue's path with a request of so many bytes.
+    /// Charges every limit on the queue's path with a request of this number of bytes.
     fn take(&mut self, now: Instant, queue: u32, bytes: u32) {
         let direction = if queue & 1 == 0 { READ } else { WRITE };
         let mut group = self.nodes[(queue / 2) as usize].limited;
