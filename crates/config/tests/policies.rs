@@ -290,7 +290,7 @@ fn a_server_takes_a_policy_from_a_file() {
 #[test]
 fn a_changed_file_is_refused_with_its_place_or_is_a_policy() {
     let all: Vec<String> = policy::all().iter().map(policy::print).collect();
-    walk(&all, 20_000, policy_file);
+    walk(&all, 20_000, 20, policy_file);
 }
 
 /// Words put together at random never panic, and what is chosen by a word is chosen again by its own.

@@ -120,7 +120,7 @@ fn mutants_never_panic_and_say_where() {
     let built_in = profile::names().filter_map(profile::source);
     let built_in = built_in.map(str::to_owned);
     let all: Vec<String> = built_in.chain(accepted.map(|f| f.1)).collect();
-    walk(&all, 5_000, |text| {
+    walk(&all, 5_000, 20, |text| {
         let profile = profile::read(text, "drive.toml")?;
         assert_eq!(profile.drive.validate(), Ok(()));
         let printed = profile::print(&profile);

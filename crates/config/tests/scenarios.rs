@@ -373,7 +373,7 @@ fn mutants_never_panic_and_say_where() {
         let built_in = built_in.filter(|_| ending == "toml").map(str::to_owned);
         let mut all: Vec<String> = own.chain(built_in).collect();
         all.retain(|text| !text.is_empty());
-        walk(&all, 1_500, |text| scenario_text(text, ending));
+        walk(&all, 1_500, 100, |text| scenario_text(text, ending));
     }
 }
 

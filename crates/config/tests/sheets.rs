@@ -56,7 +56,7 @@ fn every_problem_is_told_as_written_down() {
 fn mutants_never_panic_and_say_where() {
     let sources = sheet::names().filter_map(sheet::source);
     let all: Vec<String> = sources.map(str::to_owned).collect();
-    walk(&all, 5_000, |text| {
+    walk(&all, 5_000, 20, |text| {
         let sheet = sheet::read(text, "sheet.toml")?;
         let ranges = sheet.fit.iter().map(|f| &f.range).chain(&sheet.plausible);
         ranges.for_each(|r| assert!(1 <= r.from && r.from <= r.to, "{text}"));
