@@ -41,11 +41,11 @@ pub fn stored(directory: &Path, experiment: &Experiment) -> Result<Vec<Sample>, 
     }
 }
 
-/// The page: all cases that have samples of Linux, played in the simulator, on as many threads as there are processors.
+/// Plays all cases that have samples of Linux in the simulator, a thread a run, and writes the comparison.
 ///
 /// # Errors
 /// A file that cannot be read, or a case that cannot be played.
-pub fn compare() -> Result<String, String> {
+pub fn compare() -> Result<page::Written, String> {
     let experiments = Experiment::all(&root().join("experiments"))?;
     let mut compared: page::Compared<'_> = Vec::new();
     for experiment in &experiments {
@@ -76,5 +76,5 @@ pub fn compare() -> Result<String, String> {
         }
         compared.push((experiment, cases));
     }
-    Ok(page::page(&compared, RUNS, SECONDS))
+    Ok(page::write(&compared, RUNS, SECONDS))
 }

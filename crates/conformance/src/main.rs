@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             linux(Path::new(lab), runs.unwrap_or(RUNS), which)
         }
         ["weir", which @ ..] => weir(which),
-        ["page"] => compare().map(|page| print!("{page}")),
+        ["page"] => compare().map(|written| print!("{}", written.page)),
         _ => Err(
             "usage: weir-conformance linux LAB [RUNS] [WORD...] | weir [WORD...] | page".to_owned(),
         ),

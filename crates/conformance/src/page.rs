@@ -1,4 +1,4 @@
-//! The page: every row, Linux beside Weir.
+//! The page, which sums up and shows what differs, and the table of every row, Linux beside Weir.
 
 use crate::experiment::{Case, Experiment};
 use crate::verdict::{Figure, Row, TOLERANCE, Verdict};
@@ -8,9 +8,39 @@ use weir_measure::Interval;
 /// Cases with their rows, in the order of the page.
 pub type Compared<'a> = Vec<(&'a Experiment, Vec<(&'a Case, Vec<Row>)>)>;
 
-/// The page as Markdown.
-pub fn page(compared: &Compared<'_>, runs: u32, seconds: u32) -> String {
-    let mut text = head(runs, seconds);
+/// What a comparison is written as.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// `docs/conformance.md`: counts, what was played, and the rows that differ.
+    pub page: String,
+    /// `docs/conformance.csv`: every row.
+    pub rows: String,
+}
+
+/// Writes a comparison of `runs` samples of `seconds` seconds on each side.
+pub fn write(compared: &Compared<'_>, runs: u32, seconds: u32) -> Written {
+    let mut page = head(runs, seconds);
+    counts(&mut page, compared);
+    page += "\n## What was played\n\n";
+    for (experiment, _) in compared {
+        played(&mut page, experiment);
+    }
+    page += "\n## Rows that differ\n\n| experiment: case | job | figure | Linux | Weir | difference |\n|---|---|---|---|---|---|\n";
+    let mut rows = "experiment,case,policy,job,figure,linux,linux_half_width,weir,weir_half_width,difference_percent,verdict\n".to_owned();
+    for (experiment, cases) in compared {
+        for (case, of_case) in cases {
+            for row in of_case {
+                rows += &record(experiment, case, row);
+                if row.verdict() == Verdict::Differs {
+                    page += &line(experiment, case, row);
+                }
+            }
+        }
+    }
+    Written { page, rows }
+}
+
+fn counts(text: &mut String, compared: &Compared<'_>) {
     let rows = || {
         compared
             .iter()
@@ -26,8 +56,7 @@ pub fn page(compared: &Compared<'_>, runs: u32, seconds: u32) -> String {
         count(Verdict::Inconclusive),
         100.0 * agree as f64 / ((agree + differ).max(1)) as f64
     );
-    text +=
-        "| experiment | case | rows | agree | differ | inconclusive |\n|---|---|---|---|---|---|\n";
+    *text += "| experiment | case | policy | rows | agree | differ | inconclusive |\n|---|---|---|---|---|---|---|\n";
     for (experiment, cases) in compared {
         for (case, rows) in cases {
             let count = |verdict| rows.iter().filter(|r| r.verdict() == verdict).count();
@@ -35,48 +64,34 @@ pub fn page(compared: &Compared<'_>, runs: u32, seconds: u32) -> String {
             let [agree, differ, open] = counts;
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {agree} | {differ} | {open} |",
+                "| {} | {} | `{}`{}, `nr_requests` {} | {} | {agree} | {differ} | {open} |",
                 experiment.name,
                 case.name,
+                case.policy,
+                tunables(case),
+                case.nr_requests,
                 rows.len()
             );
         }
     }
-    for (experiment, cases) in compared {
-        let drive = experiment.setting.drive;
-        let _ = write!(
-            text,
-            "\n## {}\n\n{}. The drive: {} tags, {} us",
-            experiment.name,
-            sentence(&experiment.setting.about),
-            drive.tags,
-            drive.service_us
-        );
-        if drive.mbps > 0 {
-            let _ = write!(text, ", `mbps={}`", drive.mbps);
-        }
-        let jobs = experiment
-            .jobs
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
-        let _ = writeln!(text, ". Jobs: `{jobs}`.");
-        for (case, rows) in cases.iter().filter(|(_, rows)| !rows.is_empty()) {
-            let _ = writeln!(
-                text,
-                "\n### {}\n\nPolicy `{}`{}, `nr_requests` {}.\n",
-                case.name,
-                case.policy,
-                tunables(case),
-                case.nr_requests
-            );
-            text += "| job | figure | Linux | Weir | difference | |\n|---|---|---|---|---|---|\n";
-            for row in rows {
-                line(&mut text, row);
-            }
-        }
+}
+
+fn played(text: &mut String, experiment: &Experiment) {
+    let drive = experiment.setting.drive;
+    let _ = write!(
+        text,
+        "- **{}**: {}. The drive: {} tags, {} us",
+        experiment.name, experiment.setting.about, drive.tags, drive.service_us
+    );
+    if drive.mbps > 0 {
+        let _ = write!(text, ", `mbps={}`", drive.mbps);
     }
-    text
+    let jobs = experiment
+        .jobs
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let _ = writeln!(text, ". Jobs: `{jobs}`.");
 }
 
 fn head(runs: u32, seconds: u32) -> String {
@@ -87,13 +102,16 @@ The same experiments in Linux 6.1 (its block layer as a process in virtual time,
 from the same job files of fio (`crates/conformance/experiments`), {runs} samples of {seconds} seconds on each side. A sample has random
 numbers of its own and begins its clients up to a millisecond apart. Figures are means of the samples with half of the width of their
 95 % confidence intervals. A row *agrees* if the intervals overlap or the means are within {:.0} %; where Linux's own half-width is more than
-that, it is *inconclusive*. Cases without rows have no samples of Linux yet. Latencies are from the call to its end, in microseconds; where a job runs in several groups, they are the means of
-the groups' figures. Causes of what differs are in [deviations.md](deviations.md#held-against-linux).
+that, it is *inconclusive*. Cases without rows have no samples of Linux yet. Latencies are from the call to its end, in microseconds;
+where a job runs in several groups, they are the means of
+the groups' figures. Every row is in [conformance.csv](conformance.csv). Causes of what differs are in
+[deviations.md](deviations.md#held-against-linux).
 
-Only `sequential.fio`, in whose cases with rows nobody waits for long, leaves out a beginning (`ramp_time`): fio ends that for each process when its first request after that time is over, so that
-one that waits for seconds is measured later than the others, and in part after they have ended.
+Only `sequential.fio`, in whose cases with rows nobody waits for long, leaves out a beginning (`ramp_time`). In fio the beginning of a
+process ends when its first request after that time is over, so a process that waits for seconds is measured later than the others, and
+in part after they have ended.
 
-This page is generated: `cargo run --release -p weir-conformance -- page`. Linux's samples are stored (`crates/conformance/linux`);
+Page and table are generated: `WEIR_BLESS=1 cargo test -p weir-conformance` (`cargo run --release -p weir-conformance -- page` prints the page). Linux's samples are stored (`crates/conformance/linux`);
 `cargo run --release -p weir-conformance -- linux LAB` makes those that are missing (`src/main.rs` says more, `src/lab.rs` what a lab is).
 ",
         100.0 * TOLERANCE
@@ -109,35 +127,51 @@ fn tunables(case: &Case) -> String {
     text
 }
 
-/// A line as the beginning of a paragraph.
-fn sentence(about: &str) -> String {
-    let mut letters = about.chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
-}
-
-fn line(text: &mut String, row: &Row) {
-    let (name, unit) = match row.figure {
-        Figure::Total => ("MB/s", 1e-6),
-        Figure::Share => ("share, %", 100.0),
-        Figure::Mean => ("mean, us", 1.0),
-        Figure::P50 => ("p50, us", 1.0),
-        Figure::P99 => ("p99, us", 1.0),
-    };
-    let verdict = match row.verdict() {
-        Verdict::Agrees => "agrees",
-        Verdict::Differs => "**differs**",
-        Verdict::Inconclusive => "inconclusive",
-    };
+/// A row that differs, for the page.
+fn line(experiment: &Experiment, case: &Case, row: &Row) -> String {
+    let (name, unit) = unit(row.figure);
     let shown = |i: Interval| format!("{} ± {}", figure(i.mean * unit), figure(i.half * unit));
-    let _ = writeln!(
-        text,
-        "| {} | {name} | {} | {} | {:+.1} % | {verdict} |",
+    format!(
+        "| {}: {} | {} | {name} | {} | {} | {:+.1} % |\n",
+        experiment.name,
+        case.name,
         row.player,
         shown(row.linux),
         shown(row.weir),
         100.0 * row.difference()
-    );
+    )
+}
+
+/// A row of the table. Names of cases hold commas, and no quotes.
+fn record(experiment: &Experiment, case: &Case, row: &Row) -> String {
+    let (name, unit) = unit(row.figure);
+    let verdict = match row.verdict() {
+        Verdict::Agrees => "agrees",
+        Verdict::Differs => "differs",
+        Verdict::Inconclusive => "inconclusive",
+    };
+    let shown = |i: Interval| format!("{},{}", figure(i.mean * unit), figure(i.half * unit));
+    format!(
+        "{},\"{}\",{},{},{name},{},{},{:+.1},{verdict}\n",
+        experiment.name,
+        case.name,
+        case.policy,
+        row.player,
+        shown(row.linux),
+        shown(row.weir),
+        100.0 * row.difference()
+    )
+}
+
+/// What a figure is called, and what it is multiplied by to be printed.
+fn unit(figure: Figure) -> (&'static str, f64) {
+    match figure {
+        Figure::Total => ("MB/s", 1e-6),
+        Figure::Share => ("share %", 100.0),
+        Figure::Mean => ("mean us", 1.0),
+        Figure::P50 => ("p50 us", 1.0),
+        Figure::P99 => ("p99 us", 1.0),
+    }
 }
 
 /// A number with about three digits.

@@ -1,4 +1,4 @@
-//! The page is what the simulator gives today.
+//! The page and its table are what the simulator gives today.
 
 use std::path::Path;
 use std::{env, fs};
@@ -6,18 +6,22 @@ use weir_conformance::experiment::Experiment;
 use weir_conformance::{RUNS, compare, root, stored};
 
 #[test]
-fn the_page_is_current() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
-    let page = compare().unwrap();
-    if env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&file, &page).unwrap();
+fn page_and_table_are_current() {
+    let written = compare().unwrap();
+    for (name, text) in [("md", written.page), ("csv", written.rows)] {
+        let file = format!("../../docs/conformance.{name}");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        if env::var_os("WEIR_BLESS").is_some() {
+            fs::write(&file, &text).unwrap();
+        }
+        let stored = fs::read_to_string(&file).unwrap();
+        let differs = stored.lines().zip(text.lines()).find(|(a, b)| a != b);
+        assert!(
+            stored == text,
+            "{} is not what `WEIR_BLESS=1 cargo test -p weir-conformance` writes: {differs:?}",
+            file.display()
+        );
     }
-    let stored = fs::read_to_string(&file).unwrap();
-    let differs = stored.lines().zip(page.lines()).find(|(a, b)| a != b);
-    assert!(
-        stored == page,
-        "docs/conformance.md is not what `WEIR_BLESS=1 cargo test -p weir-conformance` writes: {differs:?}"
-    );
 }
 
 #[test]
