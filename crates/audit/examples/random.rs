@@ -6,7 +6,7 @@ use std::time::Instant;
 use weir_audit::Tally;
 use weir_audit::random::{Random, run};
 
-/// Each configuration is driven for so long.
+/// Each configuration is driven for this long.
 const STEPS_EACH: u64 = 4_096;
 
 fn main() -> ExitCode {

@@ -108,11 +108,11 @@ fn runs(auditor: &str) -> Vec<Run> {
     runs
 }
 
-/// How many runs it took until the mutant's auditor noticed it, or else who did notice it.
+/// How many runs it took until the mutant's auditor noticed it, or else the auditor that did notice it.
 fn hunt(bug: &Mutant) -> Result<usize, Vec<&'static str>> {
     let mut others = Vec::new();
     for (tried, run) in runs(bug.caught_by).into_iter().enumerate() {
-        // A mutant may upset the layer so much that it panics, which does not say what is wrong.
+        // A mutant may upset the layer until it panics, which does not say what is wrong.
         let Ok(violations) = catch_unwind(run) else {
             others.push("a panic");
             continue;

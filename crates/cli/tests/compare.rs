@@ -492,7 +492,7 @@ fn where_nothing_is_drawn_there_is_one_run() {
         "{out}"
     );
     assert!(said.err.contains("2 runs in "), "{}", said.err);
-    // The figures are those of each of so many.
+    // The figures are those of each of them.
     let one = compare(&scratch, &[&words[..], &["--repetitions", "1"]].concat());
     let table = |said: &Said| {
         said.out

@@ -79,7 +79,7 @@ fn in_virtual_time_the_same_is_said_twice() {
     assert!(first.out.contains("reader-15"), "{}", first.out);
 }
 
-/// The same run, whoever plays it: the same figures, the same reasons, the same name for the drive.
+/// The same run from either player: the same figures, the same reasons, the same name for the drive.
 #[test]
 fn the_demo_and_a_comparison_say_the_same_of_the_same_run() {
     let scratch = Scratch::new();

@@ -46,7 +46,7 @@ const RUNS: &[&[&str]] = &[
     ],
 ];
 
-/// Reads, writes and flushes of one client, and one behind so many that it starves.
+/// Reads, writes and flushes of one client, and one behind enough others that it starves.
 const MIXED: &str = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=2\ntime_based\n[both]\nrw=randrw\nbs=4k\nfdatasync=4\n\
                      [streams]\nrw=read\nbs=1m\niodepth=32\nnumjobs=15\n";
 

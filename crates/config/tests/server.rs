@@ -281,7 +281,7 @@ fn slots_follow_names() {
     let expected = [
         add(1, 0, Contract::DEFAULT),
         add(2, 0, promised(40_000_000)),
-        // Whoever opens the file adds its size.
+        // The server, which opens the file, adds its size.
         add(3, 0, Contract::DEFAULT),
         add(4, 2, promised(30_000_000)),
         Edit::SetSpace {

@@ -1,4 +1,4 @@
-//! Whoever listens changes nothing: a layer that somebody listens to sends every request through the whole chain, one that nobody
+//! A listener changes nothing: a layer that somebody listens to sends every request through the whole chain, one that nobody
 //! listens to lets most of them go by, and both say the same.
 
 use std::num::NonZeroU64;

@@ -1,4 +1,4 @@
-//! Where a record is wrong, what is said of it, and who observes.
+//! Where a record is wrong, what is said of it, and what an observer sees.
 
 use weir_core::record::{
     Call, Divergence, FRAME_MAX, Malformed, Observed, Observer, Reader, Recorder, Replay,

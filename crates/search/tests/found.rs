@@ -368,7 +368,7 @@ fn who_syncs_does_not_pay_for_what_others_wrote() {
 }
 
 #[test]
-#[ignore = "7.2 MB/s, 115 under bfq: nobody is held for who has one request at a time where going elsewhere costs nothing"]
+#[ignore = "7.2 MB/s, 115 under bfq: nobody is held for a client with one request at a time where going elsewhere costs nothing"]
 fn a_shallow_client_of_a_large_share_gets_it_beside_a_deep_one() {
     let tried = tried(
         "demo",

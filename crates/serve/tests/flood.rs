@@ -101,7 +101,7 @@ fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
         waits.len()
     );
     assert!(*worst < SOON, "{worst:?}");
-    // So many lines a second are written of them and no more.
+    // A bounded number of lines a second is written of them.
     let lines = log::take().matches("makes room").count() as u64;
     assert!(
         lines <= 10 * (begun.elapsed().as_secs() + 2),

@@ -28,7 +28,7 @@ struct Run {
     kicks: f64,
 }
 
-/// Keeps `depth` reads in flight on each guest for so long.
+/// Keeps `depth` reads in flight on each guest for a length of time.
 fn run(guests: &mut [Guest], depth: u64, length: Duration, nanos: impl Fn() -> u64) -> Run {
     let mut rng = Rng::new(1);
     let mut chains = Vec::new();

@@ -31,7 +31,7 @@ const VOLUMES: &str = "[drive.d]\n\
     [volume.file]\ndrive = \"d\"\nfile = \"{files}/image\"\nsize = \"16MiB\"\nlisten = { vhost = \"{files}/file\" }\n\
     [volume.ro]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nread_only = true\nlisten = { vhost = \"{files}/ro\" }\n";
 
-/// Does something until the log has these words: it takes so many lines a second.
+/// Does something until the log has these words: it takes a bounded number of lines a second.
 fn until_said(words: &str, mut act: impl FnMut()) {
     let mut said = String::new();
     for _ in 0..100 {
@@ -177,7 +177,7 @@ fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
         // A monitor that comes back may know the size of before.
         told(1);
 
-        // A file is as large as it is: who wants another size makes it so first.
+        // A file is as large as it is: an owner that wants another size makes it so first.
         let new = sized(&format!("{}MiB", old + 16));
         assert!(!site.reload(&new));
         assert_eq!(capacity(&guest), old << 11);
@@ -190,12 +190,12 @@ fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
         guest.write(((old + 16) << 11) - 8, &bytes);
         guest.write((old << 11) - 4, &bytes);
         assert_eq!(guest.read((old << 11) - 4, 4096), bytes);
-        // NBD has no word for it: who is there keeps what it was told, who comes sees what there is.
+        // NBD has no word for it: a client that is there keeps what it was told, one that comes sees what there is.
         assert!(before.read((old << 20) - 4096, 4096).is_ok());
         let mut after = tools::raw::Raw::open(&site.unix, name).unwrap();
         assert_eq!(after.read(((old + 16) << 20) - 4096, 4096).unwrap(), bytes);
 
-        // Nothing has changed, so that nothing is said; and nothing shrinks, whoever says so.
+        // Nothing has changed, so that nothing is said; and nothing shrinks, whatever the request says.
         assert!(site.reload(&new));
         assert!(!site.reload(&sized(&format!("{old}MiB"))));
         file.set_len(old << 20).unwrap();
@@ -618,7 +618,7 @@ fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
     assert!((1..=8).contains(&calls), "{calls} calls for 32 requests");
 }
 
-/// Who has one request at a time waits for the whole delay where answers are gathered, and not at all under the rules that go by how much
+/// A guest with one request at a time waits for the whole delay where answers are gathered, and not at all under the rules that go by how much
 /// there is to do.
 #[test]
 fn rules_for_calls_are_a_volumes_own() {
@@ -664,7 +664,7 @@ fn rules_for_calls_are_a_volumes_own() {
     assert!(vic > 3 * gather && spdk > 3 * gather, "{answered:?}");
 }
 
-/// An event that is full: who writes to it waits until it is read.
+/// An event that is full: a writer waits until it is read.
 fn full_event() -> OwnedFd {
     let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
@@ -704,7 +704,7 @@ fn a_call_that_blocks_holds_nobody_up() {
         tv_nsec: 0,
     };
     assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "no call was made");
-    // Who goes while a call of its own blocks holds up nobody that comes.
+    // A guest that goes while a call of its own blocks holds up nobody that comes.
     let call = full_event();
     guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
     let buffers = guest.frame(DATA, OUT, 0, &[(DATA + 0x1000, 512)]);

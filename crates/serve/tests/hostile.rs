@@ -93,7 +93,7 @@ fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
     for (line, bytes, after) in cases {
         let begun = Instant::now();
         log::take();
-        // So many lines a second are written and no more: another second has room again.
+        // A bounded number of lines a second is written: another second has room again.
         loop {
             let mut stream = if after {
                 Raw::open(&site.unix, "v").unwrap().stream

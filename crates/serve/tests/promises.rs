@@ -109,7 +109,7 @@ fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
     all
 }
 
-/// What the server says of whom `labels` name.
+/// What the server says of the client that `labels` name.
 fn said(metrics: &Metrics, labels: [(&str, &str); 2]) -> [f64; 5] {
     let names = [
         "weir_promised_seconds_total",
@@ -171,7 +171,7 @@ fn compare() -> Result<(), String> {
         off * 100.0
     );
     println!("{said}");
-    // Beside the hog it got a fifth of the link, and it is said who had the rest; nobody says that it did not ask.
+    // Beside the hog it got a fifth of the link, and it is said which client had the rest; nobody says that it did not ask.
     let agree = (short - own_short).abs() <= near && off < 0.01;
     let true_reasons = others >= 2.0 && others <= short && excused <= 1.0;
     if agree && true_reasons {

@@ -280,7 +280,7 @@ fn a_shard_that_cannot_start() {
     let scratch = Scratch::new();
     scratch.fill();
     let arena = "[limits]\narena = \"1TiB\"\nconnections = 3840\n";
-    // The kernel may have so much to promise; a limit of this process' makes it refuse.
+    // The kernel may have that memory to promise; a limit of this process' makes it refuse.
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::As);
     limit.current = Some(64 << 30);
     rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();

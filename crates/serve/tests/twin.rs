@@ -76,7 +76,7 @@ fn come_and_go(address: &Address, number: u64, until: Instant) -> u64 {
     visits
 }
 
-/// So many requests at a time, one after the other.
+/// The depths, one after the other.
 fn steady(raw: &mut Raw, rng: &mut Rng) -> std::io::Result<()> {
     let depth = rng.range(1, 16);
     let count = rng.range(50, 400);

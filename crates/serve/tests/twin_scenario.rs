@@ -25,7 +25,7 @@ use weir_load::{Arrival, Program};
 use weir_measure::Meter;
 use weir_sim::{Machine, Path, Policy, Run, Scenario, Stall};
 
-/// How far live and simulated may be apart, in the best of so many attempts: other processes only push them apart.
+/// How far live and simulated may be apart, in the best of some attempts: other processes only push them apart.
 const TOLERANCE: f64 = 0.1;
 const ATTEMPTS: u32 = 3;
 /// Times that are apart by less than a tenth of a service agree, too: a request that finds one of the tags free waits for nothing in
@@ -33,7 +33,7 @@ const ATTEMPTS: u32 = 3;
 /// a client's requests meeting another's is chance.
 const SLACK_US: f64 = 50.0;
 const SIZE: u64 = 16 << 20;
-/// An attempt is so many rounds; in each, all clients are served for the one time, one alone for twice the other.
+/// An attempt is a number of rounds; in each, all clients are served for the one time, one alone for twice the other.
 const ROUNDS: u32 = 4;
 const LENGTH: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -387,7 +387,7 @@ fn table(clients: &[Client], live: &[Figures], simulated: &[Figures]) -> Vec<Str
 struct Naps(Vec<(Duration, Duration)>);
 
 impl Naps {
-    /// How late it was, at most, so many times in a thousand.
+    /// How late it was, at most, in that part of a thousand times.
     fn late(&self, times: usize) -> Duration {
         let mut late: Vec<Duration> = self.0.iter().map(|nap| nap.1).collect();
         late.sort_unstable();

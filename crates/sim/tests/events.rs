@@ -56,7 +56,7 @@ fn a_client_is_there_from_its_coming_to_its_going() {
     let seconds = results.judge(1, Rate::new(1, 0).unwrap()).seconds;
     assert_eq!((seconds.promised, seconds.kept), (4, 2));
     let idle = seconds.excused[Excuse::Idle as usize];
-    assert_eq!(idle, 2, "no promise is broken to who is gone");
+    assert_eq!(idle, 2, "no promise is broken to a client that is gone");
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Readers {
         Instant::from_nanos(self.now)
     }
 
-    /// One more, who reads each `stride` bytes from `start` on.
+    /// One more, which reads each `stride` bytes from `start` on.
     fn add(&mut self, start: u64, stride: u64, stop: u64) -> usize {
         let spec = StreamSpec {
             group: ROOT,
@@ -62,7 +62,7 @@ impl Readers {
         self.readers.len() - 1
     }
 
-    /// So many whose reads interleave.
+    /// This number of processes, whose reads interleave.
     fn interleave(&mut self, readers: u64) {
         let chunk = u64::from(CHUNK);
         for i in 0..readers {
@@ -187,7 +187,7 @@ fn requests_of_interleaved_readers_are_merged_into_commands_of_several() {
     }
 }
 
-/// Three who interleave, merged by now.
+/// Three that interleave, merged by now.
 fn three() -> Readers {
     let mut host = Readers::new(bfq(true), merge::Config::OFF);
     host.interleave(3);

@@ -2,7 +2,7 @@
 //! no elevator.
 //!
 //! Linux 6.1, in virtual time against `null_blk`, gives 8068 and three times 49 to 50 thousand requests a second; but 7130 and 47 to
-//! 53 thousand without the target, too: who waits for a tag there is not served first come, first served, and a reader of depth 1
+//! 53 thousand without the target, too: a process that waits for a tag there is not served first come, first served, and a reader of depth 1
 //! seldom waits. So this is no referee of the controller.
 
 use weir_config::policy::find;

@@ -88,7 +88,7 @@ fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
     }
 }
 
-/// One who reads 4 KiB at a time beside fifteen who write and sync each write, on a flash drive that a flush stops for a millisecond.
+/// A client that reads 4 KiB at a time beside fifteen that write and sync each write, on a flash drive that a flush stops for a millisecond.
 #[test]
 fn a_contract_is_kept_beside_fifteen_who_sync() {
     use scenario::{Interferers, Reads, compared, latency};
@@ -110,7 +110,7 @@ fn a_contract_is_kept_beside_fifteen_who_sync() {
     };
     let (none, kept) = (play("none"), play("contract"));
     assert_eq!(self::kept(&kept, 0), (2, 2));
-    // Those who sync do not pay for it: more of them share each flush.
+    // Clients that sync do not pay for it: more of them share each flush.
     let others = |results: &Results| results.total.bytes() - results.clients[0].meter.bytes();
     let (before, now) = (others(&none), others(&kept));
     assert!(now * 10 >= before * 9, "{now} of {before}");

@@ -254,7 +254,7 @@ fn who_kicks_without_work_is_looked_at_late() {
     assert!(throttled.clients[1].meter.requests() > 0);
 }
 
-/// A scenario of drawn costs, policies, drive and clients, all of whom end.
+/// A scenario of drawn costs, policies, drive and clients, all of which end.
 fn drawn(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
     let mut cost = || us(rng.range(0, 3) * rng.range(0, 12));

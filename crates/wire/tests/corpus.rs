@@ -434,7 +434,7 @@ fn vhost_seeds() -> Seeds {
     let answer = vhost(Code::GET_FEATURES, 5, &[0; 8]);
     let slots = [slot(Code::ADD_MEM_REG), slot(Code::REM_MEM_REG)].concat();
     let overlapping = slot(Code::ADD_MEM_REG).repeat(2);
-    // So many descriptors come with each message.
+    // This number of descriptors comes with each message.
     let with = |descriptors, stream: &[u8]| {
         with_control([descriptors; fuzz::vhost::CONTROL_LEN], &[stream])
     };

@@ -368,7 +368,7 @@ struct Closed {
     longest: u64,
 }
 
-/// Runs a guest with so many commands in flight, each of which takes `service` ns, answered by `servers` at a time, for 4 s. It sends the
+/// Runs a guest with a number of commands in flight, each of which takes `service` ns, answered by `servers` at a time, for 4 s. It sends the
 /// next command when it is called. What comes before `from` is not counted.
 fn closed(calls: &mut Calls, depth: u32, (servers, service): (u32, u64), from: u64) -> Closed {
     let mut seen = Closed {

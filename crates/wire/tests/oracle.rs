@@ -212,7 +212,7 @@ proptest! {
                     if flag {
                         let _ = both.driver.arm_after(drawn % 4);
                     } else {
-                        // Garbage where the event stands: it changes who is called when, and nothing else.
+                        // Garbage where the event stands: it changes which side is called when, and nothing else.
                         let event = PLACES[1] as usize + 4 + 2 * usize::from(SIZE);
                         both.memory.store16(event, drawn, Store::Relaxed);
                     }

@@ -105,7 +105,7 @@ pub(crate) fn draw(seed: u64) -> Drawn {
     _ = writeln!(text, "duration = {duration:?}");
     let warm_up = pick(rng, &["0s", "500ms", "1s"]);
     _ = writeln!(text, "warm_up = {warm_up:?}");
-    // The part of the drive that is promised, in hundredths, and those among whom it is divided.
+    // The part of the drive that is promised, in hundredths, and the clients among which it is divided.
     let part = rng.range(10, 92);
     let clients = rng.range(1, 6);
     let mut left = clients;
@@ -179,7 +179,7 @@ fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
     }
 }
 
-/// What is promised to a client: at most so many bytes or requests a second.
+/// What is promised to a client: at most this number of bytes or requests a second.
 fn contract(rng: &mut Rng, bytes: u64, iops: u64, text: &mut String) {
     let class = rng.range(0, 11);
     let promised = match rng.range(0, 5) {

@@ -200,7 +200,7 @@ fn promise(record: &Record, faults: &mut Faults) {
     judged(record, fate, (kept, short, why("depth")), faults);
 }
 
-/// Checks what became of a promise that was kept in so many seconds, short in so many, and excused for its depth in so many.
+/// Checks what became of a promise that was kept in `kept` seconds, short in `short`, and excused for its depth in `depth`.
 fn judged(record: &Record, fate: &str, (kept, short, depth): (u64, u64, u64), faults: &mut Faults) {
     let promised = count(&record["promise_seconds"]["promised"]);
     let wanted = match (short, kept) {

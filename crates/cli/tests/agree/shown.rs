@@ -350,7 +350,7 @@ fn named(groups: &[(&Group, Vec<Member<'_>>)]) -> (Vec<String>, usize) {
     (failed.collect(), promised)
 }
 
-/// Checks the exit status, and who is named: the first four, and how many more.
+/// Checks the exit status, and which clients are named: the first four, and how many more.
 fn exit(
     drawn: &Drawn,
     policies: &[(&str, (Vec<String>, usize))],

@@ -75,7 +75,7 @@ pub(crate) fn value(cell: &str) -> Option<(f64, f64)> {
     Some((value * scale, 0.5 * scale / 10f64.powf(digits as f64)))
 }
 
-/// Whether a cell shows this value, of which so much is not known.
+/// Whether a cell shows this value, of which this part is not known.
 pub(crate) fn shows(cell: &str, wanted: Option<f64>, unknown: f64) -> bool {
     match (value(cell), wanted) {
         (None, None) => true,

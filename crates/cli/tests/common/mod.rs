@@ -51,7 +51,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The command, run in `scratch`, with an environment that does not depend on who runs the test.
+/// The command, run in `scratch`, with an environment that does not depend on the user that runs the test.
 pub(crate) fn weir(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command

@@ -19,14 +19,14 @@ pub(crate) struct Load {
     now: u64,
     random: u64,
     out: Vec<Output>,
-    /// Who may ask again.
+    /// Streams that may ask again.
     answered: Vec<(StreamId, u64)>,
     submitted: Vec<Request>,
     completed: Vec<Completion>,
 }
 
 impl Load {
-    /// So many streams, spread over so many groups.
+    /// `streams` streams, spread over `groups` groups.
     pub(crate) fn new(
         elevator: elevator::Config,
         merge: weir_core::merge::Config,
@@ -75,7 +75,7 @@ impl Load {
         }
     }
 
-    /// Runs until so many more requests are done, `batch` answers of the drive at a time. Returns how many were done.
+    /// Runs until `requests` more requests are done, `batch` answers of the drive at a time. Returns how many were done.
     pub(crate) fn run(&mut self, batch: usize, requests: u64) -> u64 {
         let mut done = 0;
         while done < requests {
@@ -134,7 +134,7 @@ impl Load {
     }
 }
 
-/// So many groups in two levels, about as many in each parent as there are parents; returns the leaves.
+/// `groups` groups in two levels, about as many in each parent as there are parents; returns the leaves.
 fn add_groups(layer: &mut Layer, groups: u32) -> Vec<GroupId> {
     let parents = groups.isqrt();
     let mut edits = vec![Edit::SetSpace {

@@ -1,5 +1,5 @@
 //! What a request costs in instructions: a closed loop of streams with eight requests of random size outstanding each, in two
-//! levels of groups, on a drive that answers so many requests at a time.
+//! levels of groups, on a drive that answers a batch of requests at a time.
 //!
 //! ```text
 //! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        an elevator by its name; NAME+merge: what is near is merged; io.cost: none

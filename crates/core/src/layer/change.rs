@@ -35,7 +35,7 @@ impl Layer {
     /// What [`change`](Self::change) would answer; nothing changes.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Layer::change`].
     pub fn would_change(&self, edits: &[Edit]) -> Result<Promised, Refusal> {
         self.edited(edits).map(|(.., promised)| promised)
     }

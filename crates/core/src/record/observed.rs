@@ -93,7 +93,7 @@ impl<O: Observer> Observed<O> {
     /// As [`Layer::open`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Layer::open`].
     pub fn open(&mut self, now: Instant, spec: StreamSpec) -> Result<StreamId, OpenError> {
         let result = self.layer.open(now, spec);
         self.tell(now, &Call::Open { spec, result });
@@ -129,7 +129,7 @@ impl<O: Observer> Observed<O> {
     /// As [`Layer::submit`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Layer::submit`].
     pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
         let result = self.layer.submit(now, batch);
         self.tell(now, &Call::Submit { batch, result });
@@ -145,7 +145,7 @@ impl<O: Observer> Observed<O> {
     /// As [`Layer::change`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Layer::change`].
     pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
         let result = self.layer.change(now, edits);
         self.tell(now, &Call::Change { edits, result });

@@ -108,7 +108,7 @@ impl Replay {
     /// As [`feed`](Self::feed), and shows each call to `watch` after it was made, and found to be as recorded.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Replay::feed`].
     pub fn feed_watched(&mut self, bytes: &[u8], watch: &mut Watch<'_>) -> Result<(), ReplayError> {
         self.reader.feed(bytes);
         if self.layer.is_none() {

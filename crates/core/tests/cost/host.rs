@@ -38,7 +38,7 @@ pub(crate) const READS: Job = Job {
     meta: false,
 };
 
-/// The drive: so many requests at a time, each of which takes so long.
+/// The drive: how many requests it serves at a time, and how long each takes.
 #[derive(Clone, Copy)]
 pub(crate) struct Drive {
     pub(crate) tags: u16,
@@ -83,7 +83,7 @@ impl Host {
         Self::merging(config, merge::Config::OFF, drive, groups, seed)
     }
 
-    /// Likewise, with neighbouring requests merged.
+    /// A host whose neighbouring requests are merged.
     pub(crate) fn merging(
         config: cost::Config,
         merge: merge::Config,
@@ -204,7 +204,7 @@ impl Host {
         rate.expect("io.cost is there")
     }
 
-    /// Runs for so long. `look` is shown the host after each instant at which something happened.
+    /// Runs for a length of time. `look` is shown the host after each instant at which something happened.
     pub(crate) fn run_with(&mut self, length: Span, mut look: impl FnMut(&Self)) {
         let end = self.now + length;
         loop {

@@ -178,7 +178,7 @@ pub(crate) fn config(rrandiops: u64, pct: u32, min: u32, max: u32) -> Config {
     }
 }
 
-/// Within so many hundredths.
+/// Within a number of hundredths.
 fn near(a: u64, b: u64, percent: u64) -> bool {
     a.abs_diff(b) * 100 <= b * percent
 }
@@ -199,7 +199,7 @@ fn play_jobs(config: Config, groups: &[(u32, u16)], jobs: &[Job]) -> Vec<u64> {
     host.take_done().iter().map(|n| n / 4).collect()
 }
 
-/// As Linux was before 5.10: who asks for little gets it, and the others get at least a third of what it leaves: a group keeps a quarter and a
+/// As Linux was before 5.10: a group that asks for little gets it, and the others get at least a third of what it leaves: a group keeps a quarter and a
 /// fiftieth of the drive more than it used, and takes everything back whenever its budget gets low.
 #[test]
 fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {

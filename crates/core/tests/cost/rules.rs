@@ -24,7 +24,7 @@ fn below(rng: &mut Rng, n: u64) -> u64 {
     rng.below(NonZeroU64::new(n).unwrap())
 }
 
-/// A tree, who issues what, and what the drive is said to do.
+/// A tree, the loads of its groups, and what the drive is said to do.
 struct Scene {
     config: Config,
     groups: Vec<(u32, u16)>,
@@ -105,7 +105,7 @@ impl Scene {
     }
 }
 
-/// Who always has something to send gets its part of the drive's time, within 3 % and a few requests, and nobody waits for long.
+/// A group that always has something to send gets its part of the drive's time, within 3 % and a few requests, and nobody waits for long.
 fn shares(seed: u64) -> Found {
     let scene = Scene::draw(seed);
     let mut host = scene.host();
@@ -243,7 +243,7 @@ fn changed() -> Found {
     Ok(())
 }
 
-/// Who needs not wait pays in the end: a group that sends nothing but metadata gets no more than its part and what it may owe.
+/// A group that need not wait pays in the end: a group that sends nothing but metadata gets no more than its part and what it may owe.
 fn debts() -> Found {
     let meta = Job {
         meta: true,

@@ -91,7 +91,7 @@ pub(crate) fn of(name: &str, policy: Policy, kind: Kind) -> String {
     text
 }
 
-/// A line for each draw of an elevator's tunables: what it came to after so many steps.
+/// A line for each draw of an elevator's tunables: what it came to after a number of steps.
 pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
     let mut text =
         format!("{name}\n\nseed      us      digest    accepted rejected dispatched   done\n");

@@ -1,4 +1,4 @@
-//! Clients: each keeps so many requests in flight, thinks after an answer, and asks for the next place of its pattern.
+//! Clients: each keeps a stated number of requests in flight, thinks after an answer, and asks for the next place of its pattern.
 
 use weir_core::{Flags, GroupId, Op, Priority, ROOT};
 

@@ -107,7 +107,7 @@ fn scene_of(rng: &mut Draw, policy: &Policy) -> Scene {
     let even = matches!(drive, Kind::Even);
     let policy = tuned(rng, policy, drive);
     let groups = groups(rng, &policy);
-    // Whoever has groups below has no clients.
+    // A group with groups below has no clients.
     let mut leaves: Vec<_> = (0..=groups.len() as u32).map(GroupId).collect();
     leaves.retain(|leaf| groups.iter().all(|group| group.1 != *leaf));
     let clients: Vec<_> = (0..2 + rng.below(5))

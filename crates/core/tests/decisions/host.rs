@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::drive::{Drive, Kind, SIZE};
 use crate::listing::sampled;
 
-/// A drive, a policy, and who does what.
+/// A drive, a policy, and its clients' loads.
 pub(crate) struct Scene {
     pub(crate) name: &'static str,
     pub(crate) says: &'static str,

@@ -12,7 +12,7 @@ const LINES: u64 = 25;
 const WIDTH: usize = 110;
 
 /// At most 25 lines, each of which has what was sent (client, operation, KiB, how many alike in a row), and a digest of all decisions in
-/// its time: who, when to the nanosecond, what, where, and of what can be sampled. Then what each client got.
+/// its time: the client, when to the nanosecond, what, where, and of what can be sampled. Then what each client got.
 pub(crate) fn of(scene: &Scene, decisions: &[Decision]) -> String {
     table(scene, decisions, scene.millis.div_ceil(LINE * LINES) * LINE)
 }

@@ -638,7 +638,7 @@ pub(crate) fn contract_unbounded() -> Scene {
         ],
         millis: 400,
         ..contract(
-            "contract on flash, what others have in flight not bounded: a and b, who syncs, are promised what they do not get",
+            "contract on flash, what others have in flight not bounded: a and b, which syncs, are promised what they do not get",
             "contract-unbounded",
         )
     }
@@ -755,7 +755,7 @@ pub(crate) fn bfq_disk_thinkers() -> Scene {
         ],
         millis: 2000,
         ..bfq(
-            "bfq on a disk: who thinks for 3, 6 and 12 ms between requests, beside a sync writer and a deep random reader",
+            "bfq on a disk: clients that think for 3, 6 and 12 ms between requests, beside a sync writer and a deep random reader",
             "bfq-disk-thinkers",
             |_| {},
         )
@@ -918,7 +918,7 @@ pub(crate) fn bfq_flash_together() -> Scene {
         clients: together(),
         millis: 2_400,
         ..bfq(
-            "bfq on slow flash: those who start soon after each other have one queue for good",
+            "bfq on slow flash: those that start soon after each other have one queue for good",
             "bfq-flash-together",
             |c| c.low_latency = false,
         )
@@ -1373,7 +1373,7 @@ pub(crate) fn contract_disk_promises() -> Scene {
     }
 }
 
-/// Whoever is served goes on although another promise would have to wait: each change of hands costs the disk a seek.
+/// The client that is served goes on although another promise would have to wait: each change of hands costs the disk a seek.
 pub(crate) fn contract_disk_changes() -> Scene {
     Scene {
         drive: Kind::Disk,

@@ -147,7 +147,7 @@ fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
         sent(&mut layer, 0);
         let heard = charged(&mut layer, listener);
         layer.dismiss(listener);
-        // Nothing more is kept for whoever listens no longer.
+        // Nothing more is kept for a listener that has gone.
         layer.submit(at(0), &[read(stream, 99)]).unwrap();
         sent(&mut layer, 0);
         assert_eq!(charged(&mut layer, listener), (vec![], 0));

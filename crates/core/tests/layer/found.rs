@@ -197,7 +197,7 @@ fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
     assert!(
         out.contains(&Output::Resume(streams[4])) && !out.contains(&Output::Resume(streams[5]))
     );
-    // The room that was owed to the one that goes is owed to the next, who takes it before being told.
+    // The room that was owed to the one that goes is owed to the next, which takes it before being told.
     layer.close(at(1), streams[6]);
     layer.submit(at(1), &two(streams[5])).unwrap();
     assert!(poll(&mut layer, 1).contains(&Output::Pause(streams[5])));

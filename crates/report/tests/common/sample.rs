@@ -55,7 +55,7 @@ fn records(policy: &str, readers: usize, seconds: usize, shape: &Shape) -> Vec<R
     let mut noise = Noise(policy.len() as u64 + 7);
     let mut target = series(shape.target, shape.spread, seconds, &mut noise);
     if shape.spread > 1.0 {
-        // One bad second for those who promise no more than an average.
+        // One bad second for those that promise no more than an average.
         for v in target.iter_mut().skip(seconds / 2 * 10).take(10) {
             *v *= 0.79;
         }

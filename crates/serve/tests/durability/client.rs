@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, Outcome, Reply, ReplyParser};
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request};
 
-/// A server that does not answer for so long has hung.
+/// A server that does not answer for this long has hung.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection in its transmission phase.

@@ -134,7 +134,7 @@ fn requests_longer_than_the_memory_guaranteed_are_answered() {
     for other in &mut others {
         other.send(Command::Read, NONE, 12_345, 24 << 20, &[]);
     }
-    // All at once: who does not take its answer for five seconds while others wait for memory is sent away.
+    // All at once: a client that does not take its answer for five seconds while others wait for memory is sent away.
     std::thread::scope(|scope| {
         for other in &mut others {
             scope.spawn(|| assert!(other.receive().unwrap().1.data == data));

@@ -18,7 +18,7 @@ use super::raw::{PATIENCE, Raw, Stream, header};
 const LEFT_OPEN: usize = 8;
 /// Connections of one flood.
 const FLOOD: u64 = 12;
-/// From one attack to the next: those who are attacked need processor time as well.
+/// From one attack to the next: the attacked need processor time as well.
 const PAUSE: Duration = Duration::from_millis(2);
 
 const GREETING_LEN: usize = 18;

@@ -18,7 +18,7 @@ use weir_wire::ring::split::{Areas, Buffer, Driver, Settings, Used, lengths};
 use weir_wire::vhost::{Code, HEADER_LEN, PROTOCOL_FEATURES, feature};
 use weir_wire::virtio_blk;
 
-/// A server that does not answer for so long has hung.
+/// A server that does not answer for this long has hung.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where the guest's memory is for the guest and for its monitor.
@@ -74,7 +74,7 @@ impl Guest {
         }
     }
 
-    /// A guest with so many queues that are served.
+    /// A guest with this number of queues that are served.
     pub(crate) fn start(path: &Path, queues: usize) -> Self {
         let mut guest = Self::connect(path);
         guest.agree();
@@ -163,7 +163,7 @@ impl Guest {
             assert!(control.push(SendAncillaryMessage::ScmRights(files)));
         }
         let parts = [IoSlice::new(&bytes)];
-        // The server may be gone: whoever asks for an answer notices.
+        // The server may be gone: a request for an answer notices.
         let _ = rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL);
     }
 

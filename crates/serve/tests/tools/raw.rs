@@ -9,7 +9,7 @@ use weir_config::Address;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, Outcome, Reply, ReplyParser, Session};
 use weir_wire::nbd::{Command, CommandFlags, Errno, REQUEST_LEN, Request};
 
-/// A server that does not answer for so long has hung.
+/// A server that does not answer for this long has hung.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connected socket of either kind.

@@ -216,7 +216,7 @@ impl Attacked {
                     .available
                     .store16(2, self.available, Store::Release);
             }
-            // Whoever served the queue before us noted what was in flight, in memory that the guest may write.
+            // The server before us noted what was in flight, in memory that the guest may write.
             11 if operation >= 128 => {
                 let head = u16::from(program.byte());
                 self.take(Some(head));

@@ -120,7 +120,7 @@ fn interruptions() -> usize {
     variable.map_or(2, |text| text.parse().expect("a number"))
 }
 
-/// Runs a model in every order with at most so many interruptions.
+/// Runs a model in every order with at most a number of interruptions.
 fn check(model: &Model, interruptions: usize) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
@@ -145,7 +145,7 @@ fn every_case_passes() {
 #[test]
 #[ignore = "run by those that expect a failure"]
 fn one() {
-    let variable = |name| std::env::var(name).expect("whoever runs it sets it");
+    let variable = |name| std::env::var(name).expect("the caller sets it");
     #[cfg(feature = "mutants")]
     weir_wire::mutant::select(variable("WEIR_MUTANT").parse().expect("a number"));
     let name = variable("WEIR_MODEL");
