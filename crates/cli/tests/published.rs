@@ -247,7 +247,7 @@ fn weights(page: &mut String) {
     }
 }
 
-/// Interleaved readers of one file, by the old test of which process is seeky and by the new one.
+/// Interleaved readers of one file, by the old and by the new test of a seeky process.
 fn interleaved(page: &mut String) {
     page.push_str(INTERLEAVED);
     for readers in ["5", "7", "9"] {
