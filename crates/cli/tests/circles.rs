@@ -4,6 +4,9 @@
 //! leads to that other. Declaring a module is not using it. A directory's `mod.rs` is the door of a room: the files in the room are
 //! parts of what it defines and may use it. Tests and documentation do not count.
 
+mod common;
+
+use common::files_below;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,7 +123,7 @@ impl House {
             .join("..")
             .join(name)
             .join("src");
-        let files = sources(&root).into_iter().map(|file| {
+        let files = files_below(&root, "rs").into_iter().map(|file| {
             let text = fs::read_to_string(&file).expect("it can be read");
             let file = file.strip_prefix(&root).expect("it is below");
             (file.to_owned(), text)
@@ -332,20 +335,6 @@ impl<'ast> Visit<'ast> for Paths {
         }
         visit::visit_path(self, path);
     }
-}
-
-/// Every Rust file below a directory.
-fn sources(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).expect("it can be read") {
-        let path = entry.expect("it can be read").path();
-        if path.is_dir() {
-            found.append(&mut sources(&path));
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 #[test]

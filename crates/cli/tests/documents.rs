@@ -1,5 +1,5 @@
 //! Every command line in every document is one: those of `weir` that are cheap are run as they stand, of the others the parts are looked
-//! up. A document that names what is not there is false, and its reader finds out too late.
+//! up. So are the files that documents name. A document that names what is not there is false, and its reader finds out too late.
 //!
 //! A command line is a line of a block, or a span between backticks, that begins with one of [`PROGRAMS`]. Words in capitals stand for what
 //! [`PLACEHOLDERS`] has.
@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Said, Scratch, run};
+use common::{Said, Scratch, files_below, run};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -195,18 +195,11 @@ fn is_placeholder(word: &str) -> bool {
     word.bytes().all(|b| b.is_ascii_uppercase())
 }
 
-/// All of the sources of a folder.
+/// The text of every Rust file below a folder.
 fn sources(folder: &Path) -> String {
-    let mut all = String::new();
-    for entry in fs::read_dir(folder).into_iter().flatten() {
-        let path = entry.expect("it can be read").path();
-        if path.is_dir() {
-            all += &sources(&path);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            all += &fs::read_to_string(path).expect("it can be read");
-        }
-    }
-    all
+    let files = files_below(folder, "rs");
+    let texts = files.iter().map(fs::read_to_string);
+    texts.map(|text| text.expect("it can be read")).collect()
 }
 
 /// What keeps a command line of `cargo` from being one: packages, tests, examples and features that are not there, and what is told to them.
@@ -307,6 +300,27 @@ fn every_command_line_of_every_document_is_one() {
             .all(|(n, least)| *n >= least),
         "{counts:?}"
     );
+}
+
+/// Sources are named by their path from `crates`, or from any folder below that. NAME stands for a file that is to be added.
+#[test]
+fn every_source_that_a_document_names_is_there() {
+    let all = files_below(&root().join("crates"), "rs");
+    let is_there =
+        |name: &str| all.iter().any(|file| file.ends_with(name)) || root().join(name).exists();
+    let mut missing = Vec::new();
+    for path in documents() {
+        let text = fs::read_to_string(&path).expect("it is text");
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_path = !name.contains(|c: char| c.is_whitespace() || "<>*{}$".contains(c));
+            let is_source =
+                name.starts_with("crates/") || name.contains('/') && name.ends_with(".rs");
+            if is_path && is_source && !name.contains("NAME") && !is_there(name) {
+                missing.push(format!("{}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
 #[test]

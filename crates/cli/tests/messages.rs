@@ -51,132 +51,23 @@ const BETA: &str = "size = \"1GiB\"\nmin = \"10MB/s\"";
 const CAPACITY: &str = "capacity = { read = \"160MB/s\", write = \"120MB/s\", iops = 10000 }";
 const NBD: &str = "nbd = [\"unix:DIR/nbd.sock\"]";
 
-/// What is wrong with a file: what it is, what of the good file is replaced, and by what.
+/// What is wrong with a file: what it is, what of the good file is replaced, and by what. The golden files of `weir-config` have every
+/// other refusal of a file.
 const CONFIGURATIONS: &[(&str, &str, &str)] = &[
     ("an unknown key", "min = \"10MB/s\"", "mni = \"10MB/s\""),
-    (
-        "a key of another table",
-        "min = \"10MB/s\"",
-        "metrics = \"127.0.0.1:9809\"",
-    ),
-    ("a key as Linux has it", "min = \"10MB/s\"", "weight = 100"),
     ("an unknown table", "[volume.gamma]", "[volumes.gamma]"),
-    (
-        "a key that is only near to one of tests",
-        "[drive.plain]",
-        "[drive.plain]\nspeed = 1",
-    ),
-    (
-        "a volume without a name",
-        "[volume.gamma]\ndrive = \"plain\"\nmemory = true\nsize = \"1GiB\"\n",
-        "[volume]\ndrive = \"plain\"\n",
-    ),
     (
         "a rate where a table is wanted",
         "min = \"10MB/s\"",
         "max = \"50MB/s\"",
     ),
-    (
-        "a capacity that is a rate",
-        "iops = 10000 }",
-        "iops = 10000 }\n[drive.slow]\ncapacity = \"160MB/s\"",
-    ),
-    ("a port that is none", NBD, "nbd = [\"127.0.0.1:99999\"]"),
-    ("a port alone", NBD, "nbd = [\":10809\"]"),
-    (
-        "an address of version 6 without brackets",
-        NBD,
-        "nbd = [\"::1:10809\"]",
-    ),
-    (
-        "a port for two things",
-        NBD,
-        "nbd = [\"127.0.0.1:9809\"]\nmetrics = \"127.0.0.1:9809\"",
-    ),
-    (
-        "a size where a rate is wanted",
-        "min = \"10MB/s\"",
-        "min = \"10MB\"",
-    ),
-    ("a rate where a size is wanted", BETA, "size = \"1GiB/s\""),
     ("a number without a unit", BETA, "size = 1073741824"),
-    (
-        "a comma before a fraction",
-        "min = \"10MB/s\"",
-        "min = \"1,5MB/s\"",
-    ),
-    ("digits in groups", BETA, "size = \"1,048,576KiB\""),
-    (
-        "digits in groups in a whole number",
-        "iops = 10000",
-        "iops = 10,000",
-    ),
-    (
-        "digits in groups in a string",
-        "iops = 10000",
-        "iops = \"10,000\"",
-    ),
-    ("bits", "min = \"10MB/s\"", "min = \"80Mbit/s\""),
-    (
-        "a unit in the wrong case",
-        "min = \"10MB/s\"",
-        "min = \"10mb/s\"",
-    ),
-    (
-        "an unknown unit",
-        "min = \"10MB/s\"",
-        "max = { bandwidth = \"10MB/s\", burst = \"2 sec\" }",
-    ),
-    ("a negative rate", "min = \"10MB/s\"", "min = \"-10MB/s\""),
-    ("a rate of nothing", "min = \"10MB/s\"", "min = \"0MB/s\""),
-    ("a number out of range", "min = \"10MB/s\"", "share = 0"),
-    ("a number in quotes", "min = \"10MB/s\"", "share = \"100\""),
     ("a size that is out of range", BETA, "size = \"8192PiB\""),
-    (
-        "a size that is no whole number of blocks",
-        BETA,
-        "size = \"1000B\"",
-    ),
     ("more memory than there is", BETA, "size = \"4096PiB\""),
-    (
-        "a time out of range",
-        "min = \"10MB/s\"",
-        "latency = \"100ns\"",
-    ),
-    (
-        "a drive that is not there",
-        GAMMA,
-        "drive = \"plane\"\nmemory = true\nsize = \"1GiB\"\n",
-    ),
-    (
-        "a tenant that is not there",
-        "min = \"10MB/s\"",
-        "tenant = \"globex\"",
-    ),
-    (
-        "a tenant with a wrong letter",
-        "min = \"10MB/s\"",
-        "tenant = \"acne\"",
-    ),
-    (
-        "a tenant of another drive",
-        GAMMA,
-        "drive = \"plain\"\nmemory = true\nsize = \"1GiB\"\ntenant = \"acme\"\n",
-    ),
     (
         "more promised than the drive can do",
         "min = \"10MB/s\"",
         "min = \"100MB/s\"",
-    ),
-    (
-        "more requests promised than the drive can do",
-        "min = \"10MB/s\"",
-        "min_iops = 9500",
-    ),
-    (
-        "more than all of a tenant's",
-        "min = \"20MB/s\"",
-        "min = \"40MB/s\"",
     ),
     (
         "a promise on a drive of unknown capacity",
@@ -184,60 +75,9 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
         "drive = \"plain\"\nmemory = true\nsize = \"1GiB\"\nmin = \"1MB/s\"\n",
     ),
     (
-        "requests promised on a drive of unknown capacity",
-        GAMMA,
-        "drive = \"plain\"\nmemory = true\nsize = \"1GiB\"\nmin_iops = 100\n",
-    ),
-    (
         "requests promised where only bytes are stated",
         "[drive.plain]\n\n[listen]",
         "[drive.plain]\ncapacity = { read = \"160MB/s\", write = \"120MB/s\" }\n\n[volume.delta]\ndrive = \"plain\"\nmemory = true\nsize = \"1GiB\"\nmin_iops = 100\n\n[listen]",
-    ),
-    (
-        "requests promised where only reads are stated",
-        "[drive.plain]\n\n[listen]",
-        "[drive.plain]\ncapacity = { read = \"160MB/s\", write = \"120MB/s\", read_iops = 1000 }\n\n[volume.delta]\ndrive = \"plain\"\nmemory = true\nsize = \"1GiB\"\nmin_iops = 100\n\n[listen]",
-    ),
-    (
-        "a min above the max",
-        "min = \"10MB/s\"",
-        "min = \"10MB/s\"\nmax = { bandwidth = \"5MB/s\" }",
-    ),
-    (
-        "two mins",
-        "min = \"10MB/s\"",
-        "min = \"10MB/s\"\nmin_iops = 100",
-    ),
-    (
-        "realtime without a max",
-        "min = \"10MB/s\"",
-        "class = \"realtime\"",
-    ),
-    (
-        "idle with a min",
-        "min = \"10MB/s\"",
-        "min = \"10MB/s\"\nclass = \"idle\"",
-    ),
-    (
-        "a max that limits nothing",
-        "min = \"10MB/s\"",
-        "max = { burst = \"2s\" }",
-    ),
-    (
-        "an unknown class",
-        "min = \"10MB/s\"",
-        "class = \"best_effort\"",
-    ),
-    (
-        "two storages",
-        "min = \"10MB/s\"",
-        "file = \"/var/lib/weir/beta.img\"",
-    ),
-    ("no storage", GAMMA, "drive = \"plain\"\nsize = \"1GiB\"\n"),
-    (
-        "a relative path",
-        GAMMA,
-        "drive = \"plain\"\nfile = \"gamma.img\"\nsize = \"1GiB\"\n",
     ),
     (
         "one file for two volumes",
@@ -245,29 +85,9 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
         "drive = \"plain\"\nfile = \"DIR/a.img\"\nsize = \"1GiB\"\n[volume.delta]\ndrive = \"plain\"\nfile = \"DIR/a.img\"\n",
     ),
     (
-        "a cache where there is none",
-        GAMMA,
-        "drive = \"plain\"\nmemory = true\nsize = \"1GiB\"\ncache = \"host\"\n",
-    ),
-    (
-        "a promise behind the page cache",
-        "memory = true\nsize = \"1GiB\"\nmin = \"10MB/s\"",
-        "file = \"DIR/a.img\"\nsize = \"1GiB\"\ncache = \"host\"\nmin = \"10MB/s\"",
-    ),
-    (
         "an unknown policy",
         "[drive.plain]",
         "[drive.plain]\npolicy = \"noop\"",
-    ),
-    (
-        "a promise that the policy does not keep",
-        CAPACITY,
-        "policy = \"none\"\ncapacity = { read = \"160MB/s\", write = \"120MB/s\", iops = 10000 }",
-    ),
-    (
-        "an unknown model",
-        "[drive.plain]",
-        "[drive.plain]\nmodel = \"hitachi\"",
     ),
     (
         "more than the model can do",
@@ -286,59 +106,6 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
         "min = \"10MB/s",
     ),
     ("no listen", "[listen]\nnbd = [\"unix:DIR/nbd.sock\"]\n", ""),
-    ("no address", NBD, "nbd = []"),
-    ("an address without a port", NBD, "nbd = [\"127.0.0.1\"]"),
-    (
-        "an address by name",
-        NBD,
-        "nbd = [\"storage.example:10809\"]",
-    ),
-    (
-        "an address that others can reach",
-        NBD,
-        "nbd = [\"0.0.0.0:10809\"]",
-    ),
-    (
-        "an address twice",
-        NBD,
-        "nbd = [\"127.0.0.1:10809\", \"localhost:10809\"]",
-    ),
-    (
-        "a path without unix:",
-        NBD,
-        "nbd = [\"/run/weir/nbd.sock\"]",
-    ),
-    ("a relative socket", NBD, "nbd = [\"unix:nbd.sock\"]"),
-    (
-        "a mode that is none",
-        NBD,
-        "nbd = [\"unix:DIR/nbd.sock\"]\nsocket_mode = \"rw-rw----\"",
-    ),
-    (
-        "an owner that is none",
-        NBD,
-        "nbd = [\"unix:DIR/nbd.sock\"]\nsocket_owner = \"a:b:c\"",
-    ),
-    (
-        "an owner without a socket",
-        NBD,
-        "nbd = [\"127.0.0.1:0\"]\nsocket_owner = \"root\"",
-    ),
-    (
-        "metrics at a socket",
-        NBD,
-        "nbd = [\"unix:DIR/nbd.sock\"]\nmetrics = \"unix:DIR/metrics.sock\"",
-    ),
-    (
-        "too little memory for the connections",
-        "[drive.plain]",
-        "[limits]\narena = \"64MiB\"\nconnections = 2000\n[drive.plain]",
-    ),
-    (
-        "too many connections",
-        "[drive.plain]",
-        "[limits]\nconnections = 100000\n[drive.plain]",
-    ),
     (
         "a name with a line break",
         "[volume.gamma]",

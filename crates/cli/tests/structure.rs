@@ -1,8 +1,11 @@
 //! The house: which crate may use which, where `unsafe` may stand, and which words sentences do without.
 
+mod common;
+
+use common::files_below;
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
@@ -96,7 +99,7 @@ fn unsafe_stands_in_one_crate_only() {
             continue;
         }
         let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
-        for file in sources(manifest.parent().expect("a directory")) {
+        for file in files_below(manifest.parent().expect("a directory"), "rs") {
             let text = fs::read_to_string(&file).expect("it can be read");
             files += 1;
             let at = text.lines().position(is_unsafe);
@@ -126,7 +129,7 @@ fn the_keyword_is_told_from_words_like_it() {
 #[test]
 fn sentences_name_their_subjects_and_quantities() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut files = below(&root.join("docs"), "md");
+    let mut files = files_below(&root.join("docs"), "md");
     files.extend(
         [
             "ARCHITECTURE.md",
@@ -137,8 +140,11 @@ fn sentences_name_their_subjects_and_quantities() {
         ]
         .map(|n| root.join(n)),
     );
-    files.append(&mut sources(&root.join("crates")));
-    files.append(&mut below(&root.join("crates/config/scenarios"), "toml"));
+    files.append(&mut files_below(&root.join("crates"), "rs"));
+    files.append(&mut files_below(
+        &root.join("crates/config/scenarios"),
+        "toml",
+    ));
     // This file names the words.
     files.retain(|file| !file.ends_with(file!()));
     let mut hits = Vec::new();
@@ -176,23 +182,4 @@ fn unwanted_words_are_found_across_lines_and_within_sentences() {
     assert_eq!(unwanted(text), ["1: whoever", "1: who", "4: so long"]);
     let text = "It does so. Many do; whose is the whole";
     assert_eq!(unwanted(text), [""; 0]);
-}
-
-/// Every Rust file below a directory.
-fn sources(directory: &Path) -> Vec<PathBuf> {
-    below(directory, "rs")
-}
-
-/// Every file below a directory whose name ends so.
-fn below(directory: &Path, extension: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).expect("it can be read") {
-        let path = entry.expect("it can be read").path();
-        if path.is_dir() {
-            found.append(&mut below(&path, extension));
-        } else if path.extension().is_some_and(|e| e == extension) {
-            found.push(path);
-        }
-    }
-    found
 }

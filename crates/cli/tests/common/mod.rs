@@ -10,6 +10,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// Every file below a directory whose name ends so.
+pub(crate) fn files_below(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("it is there") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            found.append(&mut files_below(&path, extension));
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
 /// A directory that goes when the test is over.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
