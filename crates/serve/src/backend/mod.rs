@@ -14,7 +14,6 @@ mod file;
 mod found;
 mod locks;
 mod memory;
-mod powercut;
 mod rmw;
 mod workers;
 
@@ -22,7 +21,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use weir_config::{Storage, Test, Volume};
+use weir_config::{Storage, Volume};
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Segment, SharedBuf};
 
@@ -33,13 +32,15 @@ pub use extents::{Allocation, EXTENTS_MAX, Extent, Extents};
 pub use file::{Image, ImageOptions, OpenError};
 pub use found::{Found, Place, look};
 pub use memory::Memory;
-pub use powercut::{Power, PowerCut};
+
+/// What opens a volume's storage.
+pub type Open = fn(&Volume) -> io::Result<Box<dyn Prepare>>;
 
 /// Opens what a volume of the configuration says, on a thread that may block.
 ///
 /// # Errors
 /// What the system answers, or why the storage must not be used: an [`OpenError`] where it is a file or a device.
-pub fn open(volume: &Volume, test: &Test) -> io::Result<Box<dyn Prepare>> {
+pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
     let (size, read_only) = (volume.size, volume.read_only);
     Ok(match &volume.storage {
         Storage::Memory | Storage::Model => {
@@ -49,12 +50,8 @@ pub fn open(volume: &Volume, test: &Test) -> io::Result<Box<dyn Prepare>> {
                     "a volume in memory needs a size",
                 )
             })?;
-            if test.power_cut {
-                Box::new(PowerCut::open(&volume.name, size, read_only, test.seed)?)
-            } else {
-                memory::look(size)?;
-                Box::new(Memory::new(size, read_only))
-            }
+            memory::look(size)?;
+            Box::new(Memory::new(size, read_only))
         }
         Storage::File(path) => Box::new(Image::open(&image_options(volume, path))?),
         Storage::Device(path) => Box::new(Device::open(&device_options(volume, path))?),
